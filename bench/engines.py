@@ -23,7 +23,7 @@ from typing import Protocol
 
 import psutil
 
-from bench import _engine_ray
+from bench import _engine_ray, _engine_slurm
 from bench._common import table
 from bench._enginehome import SERVER_TOKEN, Home, home
 from bench._servers import brickyard
@@ -57,7 +57,10 @@ class Engine(Protocol):
     def settings(self, cache_dir: Path) -> Mapping[str, str]: ...
 
 
-ENGINES: dict[str, Callable[[], AbstractContextManager[Engine]]] = {"ray": _engine_ray.opened}
+ENGINES: dict[str, Callable[[], AbstractContextManager[Engine]]] = {
+    "ray": _engine_ray.opened,
+    "slurm": _engine_slurm.opened,
+}
 
 
 def main() -> int:

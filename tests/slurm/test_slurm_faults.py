@@ -281,6 +281,14 @@ def test_an_operator_cancels(place: Place) -> None:
     psutil.wait_procs([agent])
 
 
+def test_a_job_of_higher_priority_takes_the_machine(place: Place) -> None:
+    agent = place.running("i-1", "timed")  # on node1
+    urgent = place.slurm.says("sbatch", "-p", "urgent", "-w", "node1", "-c", "4", "-o", "/dev/null", "--wrap", "true")
+    assert "Submitted" in urgent
+    assert "ended: a job of higher priority took its machine (preemption)" in place.ended("i-1")
+    psutil.wait_procs([agent])
+
+
 def test_a_machine_that_cannot_run_an_agent_says_why(place: Place) -> None:
     (place.directory / "data" / "workspace.id").unlink()
     place.launch("i-1")
@@ -295,7 +303,8 @@ def test_gres_assigns_gpus(place: Place) -> None:
 
 
 def test_node_types_are_what_the_partitions_have(place: Place) -> None:
-    found = {each.node_type_id: each for each in place.provider.node_types()}
+    place.setup = setup(place.directory, place.server.url, node_types=TYPES, partitions="main, short")
+    found = {each.node_type_id: each for each in opened(place.slurm, place.setup).node_types()}
     assert list(found)[: len(TYPES)] == [each["node_type_id"] for each in TYPES]
     assert list(found)[len(TYPES) :] == [
         "slurm.main.4c8g", "slurm.main.2c4g.1fake", "slurm.main.4c8g.2fake", "slurm.short.4c8g",

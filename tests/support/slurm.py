@@ -60,6 +60,9 @@ GresTypes=gpu
 PartitionName=main Nodes=node1,node2,node3 Default=YES MaxTime=INFINITE State=UP
 PartitionName=short Nodes=node1 MaxTime=00:30:00 State=UP
 PartitionName=down Nodes=node1 State=DOWN
+PartitionName=urgent Nodes=node1,node2,node3 PriorityTier=10 Hidden=YES State=UP
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
 """
 
 
@@ -88,13 +91,14 @@ class Slurm:
 
     @classmethod
     @contextlib.contextmanager
-    def running(cls) -> Iterator[Slurm]:
-        """Raises SlurmMissing. At the end, nothing of it is left. The directory's name is short, since it holds sockets."""
+    def running(cls, *, cpus: int = 4, memory_mb: int = 8192, more: str = "") -> Iterator[Slurm]:
+        """`more`: further lines of its configuration. Raises SlurmMissing. At the end, nothing of it is left.
+        The directory's name is short, since it holds sockets."""
         require()
         home = Path(tempfile.mkdtemp(prefix="bk-slurm-"))
         made = cls(home)
         try:
-            made._configure()
+            made._configure(cpus, memory_mb, more)
             made.start("munged")
             until((home / "munge.socket").exists, "munged listens")
             made.start("slurmctld")
@@ -175,14 +179,14 @@ class Slurm:
             return ["slurmrestd", "-s", plugins, "-a", "rest_auth/local", f"unix:{home / 'rest.socket'}"]
         return ["slurmd", "-D", "-N", part]
 
-    def _configure(self) -> None:
+    def _configure(self, cpus: int, memory_mb: int, more: str) -> None:
         nodes = "\n".join(
-            f"NodeName={name} NodeHostname={_host()} NodeAddr=127.0.0.{index} Port={self._ports[name]} CPUs=4 "
-            f"RealMemory=8192 {'Gres=gpu:fake:2 Feature=fast' if name == NODES[-1] else ''} State=UNKNOWN"
+            f"NodeName={name} NodeHostname={_host()} NodeAddr=127.0.0.{index} Port={self._ports[name]} CPUs={cpus} "
+            f"RealMemory={memory_mb} {'Gres=gpu:fake:2 Feature=fast' if name == NODES[-1] else ''} State=UNKNOWN"
             for index, name in enumerate(NODES, start=2)
         )
         text = CONF.format(host=_host(), port=self._ports["slurmctld"], user=_user(), home=self.home, nodes=nodes)
-        (self.home / "slurm.conf").write_text(text)
+        (self.home / "slurm.conf").write_text(f"{text}{more}\n")
         (self.home / "gres.conf").write_text(f"NodeName={NODES[-1]} Name=gpu Type=fake File=/dev/tty[0-1]\n")
         (self.home / "cgroup.conf").write_text("CgroupAutomount=no\n")
         (self.home / "munge.key").write_bytes(os.urandom(128))

@@ -23,6 +23,7 @@ _WAITS = {
     "PartitionConfig": "for its partition to have such a machine",
     "PartitionDown": "because its partition is down",
     "PartitionInactive": "because its partition is inactive",
+    "Nodes required for job are DOWN": "for machines that are down, drained or reserved",
     "NodeDown": "because a machine that it needs is down",
     "JobHeldAdmin": "because an operator holds it",
     "JobHeldUser": "because it is held (scontrol release)",
