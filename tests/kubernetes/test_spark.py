@@ -71,6 +71,8 @@ def test_a_query_over_pods_and_a_worker_that_is_evicted(cluster: Cluster, tmp_pa
         user.wait(cluster_id, State.RUNNING, workers=2)
         assert {each["status"]["podIP"] for each in cluster.pods()} != addresses, "another pod has taken its place"
         assert user.run(cluster_id, CODE) == "[(0, 180), (1, 190), (2, 200), (3, 210)]"
+        events = user.events(cluster_id)
+        assert [events.count(kind) for kind in ("DECOMMISSION_STARTED", "DECOMMISSION_ENDED", "NODES_LOST")] == [1, 1, 0]
 
         user.w.clusters.delete(cluster_id)
         user.wait(cluster_id, State.TERMINATED)

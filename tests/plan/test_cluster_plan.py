@@ -110,6 +110,21 @@ def test_shrinking_retires_the_newest_and_keeps_them_until_they_are_done() -> No
     assert public_state(again.cluster) is State.RESIZING
 
 
+def test_a_worker_whose_machine_is_taken_away_hands_over_while_another_takes_its_place() -> None:
+    of = up(cluster(num_workers=2))
+    driver, first, second = nodes(of, 2)
+    told = msgspec.structs.replace(second, status=msgspec.structs.replace(second.status, leaving=True))
+    decided = decide(of, [driver, first, told])
+    assert [node.role for node in decided.new] == [Role.WORKER]
+    (changed,) = decided.instances.values()
+    assert changed.instance_id == told.instance_id
+    assert changed.assignment is not None and changed.assignment.retiring
+    assert EventType.DECOMMISSION_STARTED in kinds(decided)
+    again = decide(decided.cluster, [driver, first, changed, instance(of, instance_id="i-new", phase=Phase.STARTING)])
+    assert not again.new
+    assert not again.instances
+
+
 def test_a_retired_worker_goes() -> None:
     of = sized(up(cluster(num_workers=2)), 1)
     driver, first, second = nodes(of, 2)

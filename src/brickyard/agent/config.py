@@ -55,6 +55,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     network_allow: tuple[str, ...] = ()
     isolation: Literal["auto", "required", "off"] = "auto"
     orphan_grace_s: float = 600.0
+    notice_s: float = 0.0  # for so long after SIGTERM, a worker may hand over what it has to others
     log_delivery_s: float = 300.0  # between two deliveries of logs
     cores: float = 1.0
     memory_mb: int = 4096

@@ -94,6 +94,15 @@ class Node:
         """The node host, if it is alive and has its role."""
         return self._state.joined_host
 
+    def give_notice(self) -> bool:
+        """Reports that the machine is about to be taken away, if this is a worker that can hand over what it has and was
+        not told before."""
+        state = self._state
+        if state.role is not Role.WORKER or state.joined_host is None or state.status.leaving:
+            return False
+        state.update(leaving=True)
+        return True
+
     @property
     def redactor(self) -> Redactor:
         """Hides the secrets that the node was given."""

@@ -111,8 +111,8 @@ class _Agent:
     async def run(self) -> int:
         """Serves until something asks the agent to leave."""
         loop = asyncio.get_running_loop()
-        for sig in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(sig, self._go, f"{sig.name} was received")
+        loop.add_signal_handler(signal.SIGTERM, self._noticed)
+        loop.add_signal_handler(signal.SIGINT, self._go, "SIGINT was received")
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._networks.prepare()
         if self._config.encrypted:
@@ -187,6 +187,14 @@ class _Agent:
     def _assign(self, assignment: Assignment | None) -> None:
         if not self._leave.done():
             self._node.want(assignment)
+
+    def _noticed(self) -> None:
+        """The machine is taken away; or the instance is to end, which the servers say too, if any can be reached."""
+        if self._config.notice_s and self._node.give_notice():
+            self._log.write(f"SIGTERM was received; the node has {self._config.notice_s:g} s to hand over what it has")
+            asyncio.get_running_loop().call_later(self._config.notice_s, self._go, "the time after SIGTERM is over")
+        else:
+            self._go("SIGTERM was received")
 
     def _go(self, reason: str) -> None:
         if not self._leave.done():

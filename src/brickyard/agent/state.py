@@ -187,7 +187,7 @@ class NodeState:
         self.node_log.clear()
         kept = {
             name: getattr(self.status, name)
-            for name in ("assignment_version", "message", "isolation", "network", "limits", "host")
+            for name in ("assignment_version", "message", "isolation", "network", "limits", "host", "leaving")
         }
         fresh = NodeStatus(**kept, generation=wanted.generation, started_ms=now_ms())
         self.replace_status(msgspec.structs.replace(fresh, **status))

@@ -174,6 +174,7 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     users: tuple[str, ...] = ()  # driver: who has execution contexts that run, in order
     told_ms: int = 0  # driver that is closing: when users' programs had been told; 0: not yet. Epoch ms
     quiet_ms: int = 0  # driver that is closing: when nothing ran any more
+    leaving: bool = False  # worker: its machine is about to be taken away; until then it can hand over what it has
 
 
 class ServerAddress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

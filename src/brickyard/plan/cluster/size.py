@@ -45,6 +45,9 @@ class SizePhases(NodePhases):
             self._note_shortage(self.shortage)
         if self.cluster.target is not Target.RUNNING:
             return
+        for node in self._current_workers():
+            if node.current_status.leaving and not node.retiring:
+                self._dismiss(node)  # its data moves while there is time, and another worker takes its place
         staying = [node for node in self._current_workers() if not node.retiring]
         missing = self._wanted() - len(staying)
         if missing > 0:

@@ -16,8 +16,9 @@ from brickyard.storage.directory import Storage
 _UNKNOWN = Path("/nonexistent")  # places that are filled in on the machine
 
 
-def unit(request: LaunchRequest, setup: Setup, section: EngineSection, *, host: str = "") -> bytes:
-    """The document, as JSON. It holds the instance's tokens: only the machine that runs the instance may see it."""
+def unit(request: LaunchRequest, setup: Setup, section: EngineSection, *, host: str = "", notice_s: float = 0.0) -> bytes:
+    """The document, as JSON. It holds the instance's tokens: only the machine that runs the instance may see it. `notice_s`:
+    for so long after the engine's SIGTERM, a worker may hand over what it has."""
     storage = Storage(Path(section.machine_storage_dir or setup.settings.storage_dir))
     machine = Machine(
         instance_dir=_UNKNOWN,
@@ -33,7 +34,7 @@ def unit(request: LaunchRequest, setup: Setup, section: EngineSection, *, host: 
         workspaces_dir=storage.workspaces,
         metastore_dir=storage.metastore,
     )
-    config = agent_config(request, machine, setup.settings, environments=environments_of(setup.runtimes))
+    config = agent_config(request, machine, setup.settings, environments=environments_of(setup.runtimes), notice_s=notice_s)
     return msgspec.json.encode(
         Unit(
             version=brickyard.__version__,

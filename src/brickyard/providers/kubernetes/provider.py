@@ -35,6 +35,7 @@ from brickyard.providers.kubernetes.section import KubernetesSection
 
 log = structlog.get_logger(__name__)
 
+_ENDING_S = 12.0  # what an agent needs to end its node
 _MARGIN_S = 60.0  # beyond the time after which a lonely agent has ended itself
 
 
@@ -156,7 +157,7 @@ class KubernetesProvider(Provider):
             pod = self._pod(request)
             with self._lock:
                 self._recent[request.instance_id] = (time.monotonic(), request.node_type)
-            unit = units.unit(request, self._setup, self._section)
+            unit = units.unit(request, self._setup, self._section, notice_s=max(0.0, self._section.grace_s - _ENDING_S))
             made = pods.secret(pod, unit, workspace_id=self._workspace_id)
             self._api.apply(f"{self._secrets_path}/{pod.metadata.name}", made, object)
             if self._section.network_policies:
