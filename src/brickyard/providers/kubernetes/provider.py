@@ -36,6 +36,7 @@ from brickyard.providers.kubernetes.section import KubernetesSection
 log = structlog.get_logger(__name__)
 
 _ENDING_S = 12.0  # what an agent needs to end its node
+_REMEMBERED = 10_000
 _MARGIN_S = 60.0  # beyond the time after which a lonely agent has ended itself
 
 
@@ -59,6 +60,7 @@ class KubernetesProvider(Provider):
         self._offered: tuple[machines.Snapshot | None, Sequence[NodeType]] | None = None
         self._lock = threading.Lock()
         self._recent: dict[str, tuple[float, NodeType]] = {}  # launched here lately, and when
+        self._unwanted: dict[str, None] = {}  # terminated here lately: a kubelet may forget one at any moment
         self._reflector = Reflector(api, self._pods_path, self._selector)
         known.start()
         self._reflector.start()
@@ -151,6 +153,8 @@ class KubernetesProvider(Provider):
         """See Provider.launch. Each step can be repeated, by this server or another one."""
         if not pods.is_name(request.instance_id):
             raise InvalidError(f"{request.instance_id!r} cannot be the name of a pod")
+        if request.instance_id in self._unwanted:
+            raise InvalidError(f"instance {request.instance_id} was terminated and cannot be launched again")
         try:
             if (short := self.shortage((request.node_type,))) is not None and self._found(request.instance_id) is None:
                 raise short
@@ -198,6 +202,10 @@ class KubernetesProvider(Provider):
         """See Provider.terminate."""
         if not pods.is_name(instance_id):
             return
+        with self._lock:
+            self._unwanted[instance_id] = None
+            while len(self._unwanted) > _REMEMBERED:
+                del self._unwanted[next(iter(self._unwanted))]
         try:
             pod = self._found(instance_id)
             if pod is None or (pod.metadata.labels or {}).get(pods.WORKSPACE) != self._workspace_id:
