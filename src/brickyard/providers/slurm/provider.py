@@ -16,6 +16,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 
+import msgspec
+
 from brickyard.agent import files
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import (
@@ -31,15 +33,16 @@ from brickyard.providers.base import (
 )
 from brickyard.providers.engines.units import unit
 from brickyard.providers.slurm import kinds, words
-from brickyard.providers.slurm.jobs import Ask, Client, Job, job_name
+from brickyard.providers.slurm.jobs import Ask, Client, Job, Kind, job_name
 from brickyard.providers.slurm.script import OUTPUT, UNIT, environment, script
 from brickyard.providers.slurm.section import SlurmSection
 
 PLACE = "slurm"  # in the storage: a directory for each instance
+_KINDS = ".kinds.json"  # beside them: what Slurm said last of its partitions
 _JOB, _ENDING = "job", "ending"  # in that: the job's number once Slurm has taken it, and why the instance is to end
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,60}")
 _TURNS = 64
-FRESH_S = 30.0  # how long what Slurm said of its partitions is believed
+FRESH_S, AGAIN_S = 30.0, 5.0  # how long what Slurm said of its partitions is believed, and after what time it is asked again
 LAUNCH_S = 300.0  # no launch takes longer: a directory without a job that is older was left by a server that was killed
 _TAIL = 2048
 
@@ -63,7 +66,7 @@ class SlurmProvider(Provider):
         self._turns = [threading.Lock() for _ in range(_TURNS)]  # one call at a time for an instance
         self._prefix = job_name(setup.workspace_id, "")
         self._offers: tuple[kinds.Offer, ...] = ()
-        self._asked_s = float("-inf")
+        self._until_s = float("-inf")  # when Slurm is asked for its partitions again
         self._asking = threading.Lock()
 
     def node_types(self) -> Sequence[NodeType]:
@@ -228,24 +231,32 @@ class SlurmProvider(Provider):
         return []
 
     def _known(self) -> tuple[kinds.Offer, ...]:
-        if time.monotonic() - self._asked_s < FRESH_S or not self._asking.acquire(blocking=not self._offers):
+        if time.monotonic() < self._until_s or not self._asking.acquire(blocking=not self._offers):
             return self._offers
         try:
-            if time.monotonic() - self._asked_s >= FRESH_S:
+            if time.monotonic() >= self._until_s:
                 self._offers = self._ask_what_there_is()
-                self._asked_s = time.monotonic()
         finally:
             self._asking.release()
         return self._offers
 
     def _ask_what_there_is(self) -> tuple[kinds.Offer, ...]:
+        """While Slurm does not answer: what it said last, also to the server before this one."""
+        file = self._root / _KINDS
         try:
             told = self._client.kinds()
+            with contextlib.suppress(OSError):  # a full disk is no reason to offer nothing
+                self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+                _note(file, msgspec.json.encode(told).decode())
+            self._until_s = time.monotonic() + FRESH_S
         except ProviderError:
-            own = self._offers or kinds.named(self._section, ())
-            if not own:
-                raise
-            return own
+            self._until_s = time.monotonic() + AGAIN_S
+            if self._offers:
+                return self._offers
+            try:
+                told = msgspec.json.decode(file.read_bytes(), type=list[Kind])
+            except (OSError, msgspec.MsgspecError):
+                told = []
         own = kinds.named(self._section, told)
         names = {each.node_type.node_type_id for each in own}
         return (*own, *(each for each in kinds.offers(told, self._section) if each.node_type.node_type_id not in names))
@@ -254,7 +265,7 @@ class SlurmProvider(Provider):
         """What gives a machine of that type: asked anew if it is not known."""
         with contextlib.suppress(InvalidError):
             return kinds.find(node_type_id, self._known())
-        self._asked_s = float("-inf")
+        self._until_s = float("-inf")
         return kinds.find(node_type_id, self._known())
 
     def _name(self, instance_id: str) -> str:
