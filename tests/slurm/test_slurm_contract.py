@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from brickyard.domain.nodetypes import NodeType
-from brickyard.providers.base import InvalidError
+from brickyard.providers.base import InvalidError, TransientError
 from brickyard.testing.contract import Bench, ProviderContract
 from tests.slurm.opening import opened, setup
 from tests.slurm.processes import agents_of
@@ -64,3 +64,23 @@ class TestRest(TestCommands):
         except SlurmMissing as missing:
             pytest.skip(str(missing))
         yield from bench_on(slurm, tmp_path, rest_url=url)
+
+
+class TestTokens(TestCommands):
+    @pytest.fixture
+    def bench(self, slurm: Slurm, tmp_path: Path) -> Iterator[Bench]:
+        try:
+            url, token = slurm.serve_rest_with_tokens()
+        except SlurmMissing as missing:
+            pytest.skip(str(missing))
+        yield from bench_on(slurm, tmp_path, rest_url=url, rest_token_file=str(token))
+
+    def test_a_token_that_is_not_valid_may_become_so(self, bench: Bench, slurm: Slurm) -> None:
+        token = slurm.home / "token"
+        good = token.read_text()
+        token.write_text("SLURM_JWT=wrong")
+        for call in (bench.provider.observe, lambda: bench.provider.launch(bench.request(named(bench, "one")))):
+            with pytest.raises(TransientError):
+                call()
+        token.write_text(good)
+        assert bench.provider.observe() == {}

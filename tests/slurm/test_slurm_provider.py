@@ -300,6 +300,8 @@ def test_the_newest_version_that_both_know(socket: Path) -> None:
         (200, {"errors": [{"error_number": 2014, "error": "Requested node configuration is not available"}]}, InvalidError),
         (500, {"errors": [{"error_number": 2066, "description": "Invalid qos specification"}]}, QuotaError),
         (500, {"errors": [{"error_number": 1800, "error": "Unable to contact slurm controller"}]}, TransientError),
+        (500, {"errors": [{"error_number": -1, "error": "Unspecified error"}]}, TransientError),
+        (500, {"errors": [{"error": "Unspecified error"}], "job_submit_user_msg": "name a project"}, InvalidError),
         (401, b"Authentication failure", TransientError),
         (429, b"", ThrottledError),
         (200, b"<html>", TransientError),

@@ -130,13 +130,13 @@ def test_a_job_gets_the_longest_time_or_what_the_settings_say() -> None:
         ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", ThrottledError),
         ("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)", TransientError),
         ("sbatch: fatal: Could not establish a configuration source", TransientError),
-        ("sbatch: error: you must name a project", InvalidError),  # a site's own
+        ("sbatch: error: you must name a project\nsbatch: error: Batch job submission failed: Unspecified error", InvalidError),
     ],
 )  # fmt: skip
 def test_refusals(text: str, kind: type[ProviderError]) -> None:
     error = refusal(said(text), asked="4 CPUs")
     assert type(error) is kind
-    assert "sbatch" not in str(error)
+    assert "sbatch" not in str(error) and "Unspecified" not in str(error)
 
 
 def test_refusals_by_number() -> None:

@@ -31,7 +31,7 @@ SlurmctldPort={port}
 SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
-AuthInfo=socket={home}/munge.socket
+AuthInfo=socket={home}/munge.socket{jwt}
 CredType=cred/munge
 StateSaveLocation={home}/state
 SlurmdSpoolDir={home}/spool-%n
@@ -135,6 +135,21 @@ class Slurm:
         until(lambda: path.exists() and _answers(path), f"slurmrestd listens: {self.read('slurmrestd.out')}")
         return f"unix:{path}"
 
+    def serve_rest_with_tokens(self) -> tuple[str, Path]:
+        """Starts slurmrestd on loopback; returns its URL and the file of a token."""
+        require("slurmrestd")
+        if not self._jwt():
+            raise SlurmMissing("slurmrestd with tokens is not tested: apt install slurm-wlm-jwt-plugin")
+        file = self.home / "token"
+        file.write_text(self.says("scontrol", "token", "lifespan=3600"))
+        port = self._ports.setdefault("slurmrestd-tcp", free_port())
+        if "slurmrestd-tcp" not in self.parts:
+            self.environ["SLURM_JWT"] = "daemon"
+            self.start("slurmrestd-tcp")
+            del self.environ["SLURM_JWT"]
+            until(lambda: _listens(port), f"slurmrestd listens: {self.read('slurmrestd-tcp.out')}")
+        return f"http://127.0.0.1:{port}", file
+
     def says(self, *command: str) -> str:
         """The output of a command of Slurm, and its complaints."""
         done = subprocess.run(
@@ -177,6 +192,8 @@ class Slurm:
         if part == "slurmrestd":
             plugins = ",".join(f"openapi/v0.0.{version}" for version in (36, 37, 38))  # the others need slurmdbd
             return ["slurmrestd", "-s", plugins, "-a", "rest_auth/local", f"unix:{home / 'rest.socket'}"]
+        if part == "slurmrestd-tcp":
+            return ["slurmrestd", "-s", "openapi/v0.0.38", "-a", "rest_auth/jwt", f"127.0.0.1:{self._ports[part]}"]
         return ["slurmd", "-D", "-N", part]
 
     def _configure(self, cpus: int, memory_mb: int, more: str) -> None:
@@ -185,7 +202,9 @@ class Slurm:
             f"RealMemory={memory_mb} {'Gres=gpu:fake:2 Feature=fast' if name == NODES[-1] else ''} State=UNKNOWN"
             for index, name in enumerate(NODES, start=2)
         )
-        text = CONF.format(host=_host(), port=self._ports["slurmctld"], user=_user(), home=self.home, nodes=nodes)
+        text = CONF.format(
+            jwt=self._jwt(), host=_host(), port=self._ports["slurmctld"], user=_user(), home=self.home, nodes=nodes
+        )
         (self.home / "slurm.conf").write_text(f"{text}{more}\n")
         (self.home / "gres.conf").write_text(f"NodeName={NODES[-1]} Name=gpu Type=fake File=/dev/tty[0-1]\n")
         (self.home / "cgroup.conf").write_text("CgroupAutomount=no\n")
@@ -194,6 +213,14 @@ class Slurm:
         for name in ("state", *(f"spool-{node}" for node in NODES)):
             (self.home / name).mkdir(mode=0o755)
         self.home.chmod(0o755)  # munged looks after its own
+
+    def _jwt(self) -> str:
+        """Lines for tokens, where the plugin is installed: without it, the controller does not start."""
+        if not any(Path("/usr/lib").glob("*/slurm*/auth_jwt.so")):
+            return ""
+        (self.home / "jwt.key").write_bytes(os.urandom(32))
+        (self.home / "jwt.key").chmod(0o600)
+        return f"\nAuthAltTypes=auth/jwt\nAuthAltParameters=jwt_key={self.home}/jwt.key"
 
     def _end(self) -> None:
         if "slurmctld" in self.parts and self.parts["slurmctld"].poll() is None:
@@ -228,6 +255,11 @@ def _host() -> str:
 def _answers(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(str(path)) == 0
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _end_with_parent() -> None:

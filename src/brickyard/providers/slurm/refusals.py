@@ -65,6 +65,7 @@ _TRANSIENT = {
     9999: "Could not establish a configuration source",
 }
 OVER = {2017: "Invalid job id specified", 2021: "Job/step already completing or completed", 2084: "Job has already finished"}
+UNSPECIFIED = "Unspecified error"  # what sites' own rules answer, beside a message of theirs
 _NOISE = re.compile(r"^\s*(sbatch|squeue|scancel|sinfo|slurm_load_\w+)(: (error|fatal))?:\s*", re.MULTILINE)
 _LEAD = re.compile(r"^(Batch job submission failed|slurm_\w+ error|Kill job error on job id \d+):\s*")
 
@@ -72,7 +73,8 @@ _LEAD = re.compile(r"^(Batch job submission failed|slurm_\w+ error|Kill job erro
 def said(text: str) -> str:
     """What a command complains of, without the names of programs: the last line is the reason, if there are several."""
     lines = [_LEAD.sub("", line.strip()) for line in _NOISE.sub("", text).splitlines() if line.strip()]
-    return lines[-1] if lines else "no reason was given"
+    told = [line for line in lines if line != UNSPECIFIED] or lines
+    return told[-1] if told else "no reason was given"
 
 
 def refusal(text: str, *, number: int = 0, asked: str = "") -> ProviderError:

@@ -23,7 +23,7 @@ import msgspec
 from brickyard.providers.base import ThrottledError, TransientError
 from brickyard.providers.slurm.commands import WARNING_S
 from brickyard.providers.slurm.jobs import PREFIX, UNLIMITED, Ask, Job, Kind, wait_status
-from brickyard.providers.slurm.refusals import is_over, refusal
+from brickyard.providers.slurm.refusals import UNSPECIFIED, is_over, refusal
 from brickyard.providers.slurm.section import SlurmSection
 
 NEWEST, OLDEST = 44, 36
@@ -44,7 +44,9 @@ class _Error(msgspec.Struct):
 
     @property
     def text(self) -> str:
-        return self.error or self.description or f"error {self.number}"
+        if self.error and self.error != UNSPECIFIED:
+            return self.error
+        return self.description or self.error or f"error {self.number}"
 
 
 class _Job(msgspec.Struct, gc=False):
@@ -78,6 +80,7 @@ class Answer(msgspec.Struct):
     nodes: list[_Node] = []
     partitions: list[dict[str, Any]] = []
     job_id: Any = 0
+    job_submit_user_msg: str | None = ""  # of the site's own rules for jobs
 
 
 class Rest:
@@ -108,8 +111,10 @@ class Rest:
             return number  # with an error beside it, the job was taken and waits
         wrong = answer.errors[0] if answer.errors else _Error(error=f"HTTP {status}")
         _check(status)
+        if wrong.error == UNSPECIFIED and not answer.job_submit_user_msg:
+            raise TransientError(f"slurmrestd cannot submit a job: {wrong.text}{self._doubt}")
         asked = f"{ask.cpus} CPUs" + (f", {ask.gres}" if ask.gres else "")
-        raise refusal(wrong.text, number=wrong.number, asked=asked)
+        raise refusal(answer.job_submit_user_msg or wrong.text, number=wrong.number, asked=asked)
 
     def cancel(self, job_ids: Sequence[int]) -> None:
         for each in job_ids:
@@ -151,8 +156,13 @@ class Rest:
         _check(status)
         if answer.errors or status >= 400:
             said = answer.errors[0].text if answer.errors else f"HTTP {status}"
-            raise TransientError(f"slurmrestd cannot tell: {said}")
+            raise TransientError(f"slurmrestd cannot tell: {said}{self._doubt}")
         return answer
+
+    @property
+    def _doubt(self) -> str:
+        """What may be behind an error without a reason."""
+        return "; is the token in slurm.rest_token_file still valid?" if self._section.rest_token_file else ""
 
     def _call(self, method: str, path: str, body: object = None) -> tuple[int, Answer]:
         status, data = self._fetch(method, path, body)
