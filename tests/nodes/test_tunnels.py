@@ -392,6 +392,24 @@ def test_the_agent_that_comes_back_has_another_certificate_at_the_same_way(tmp_p
     asyncio.run(run())
 
 
+def test_every_server_of_the_workspace_reaches_the_agent(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with worlds(tmp_path) as (agent, near), program(agent, digest_then_end) as port:
+            other = Near(tmp_path / "other")
+            try:
+                for each in (near, other):
+                    await each.calls.ask(agent.node, STOP, Stop())
+                    streams = await each.enter(agent.node, port)
+                    streams.writer.write_eof()
+                    assert await streams.reader.readexactly(32) == hashlib.sha256().digest()
+                await near.close()  # a server that stops ends its own ways alone
+                await other.enter(agent.node, port)
+            finally:
+                await other.close()
+
+    asyncio.run(run())
+
+
 def test_strangers_at_the_agents_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         async with worlds(tmp_path) as (agent, near):

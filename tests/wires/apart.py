@@ -10,6 +10,8 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import LaunchRequest, Observed, Provider, Setup
 from brickyard.providers.bootstrap import environment
@@ -32,7 +34,10 @@ class ApartProvider(Provider):
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def node_types(self) -> Sequence[NodeType]:
-        return machine_types(cores=2, memory_mb=4096)
+        return tuple(
+            msgspec.structs.replace(each, node_type_id=f"{NAME}.{each.node_type_id.partition('.')[2]}")
+            for each in machine_types(cores=2, memory_mb=4096)
+        )
 
     def launch(self, request: LaunchRequest) -> None:
         with self._lock:

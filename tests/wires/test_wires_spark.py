@@ -96,7 +96,10 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apart]:
 
 @pytest.fixture(scope="module", params=[SPARK_4, SPARK_3])
 def cluster(apart: Apart, request: pytest.FixtureRequest) -> Iterator[ClusterDetails]:
-    made = apart.create("apart", request.param, num_workers=2, spark_conf=PLAIN)
+    wanted = {"cluster_name": "apart", "spark_version": request.param, "node_type_id": f"{NAME}.small", "num_workers": 2}
+    answer = apart.w.api_client.do("POST", "/api/2.1/clusters/create", body={**wanted, "spark_conf": PLAIN})
+    assert isinstance(answer, dict)
+    made = str(answer["cluster_id"])
     yield apart.wait(made, State.RUNNING, workers=2)
     apart.w.clusters.permanent_delete(made)
     until(lambda: not apart.agents_of_all(), "its nodes end")

@@ -74,8 +74,7 @@ def reset(writer: asyncio.StreamWriter) -> None:
 
 async def _wrap(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     while data := await reader.read(CHUNK):
-        writer.write(_HEAD.pack(len(data)))
-        writer.write(data)
+        writer.write(_HEAD.pack(len(data)) + data)  # one record of TLS, if it is small
         await writer.drain()
     writer.write(_HEAD.pack(0))
     await writer.drain()
