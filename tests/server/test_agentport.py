@@ -21,7 +21,7 @@ from brickyard.agent.http import Client, HttpError
 from brickyard.config import Settings
 from brickyard.nodes.authority import Authority
 from brickyard.providers.base import SetupError
-from brickyard.server.agentport import AgentPort, Listening, trusted, wanted
+from brickyard.server.agentport import MOST_STRANGERS, AgentPort, Listening, trusted, wanted
 from brickyard.storage.private import WorkspaceError
 from tests.support.ports import free_port
 
@@ -55,11 +55,13 @@ async def served(tmp_path: Path, host: str = "127.0.0.1") -> AsyncIterator[tuple
         await port.stop()
 
 
-async def ask(ca: str, port: int, *, path: str = STATUS, bearer: str = "right", host: str = "127.0.0.1") -> tuple[int, bytes]:
+async def ask(
+    ca: str, port: int, *, path: str = STATUS, bearer: str = "right", host: str = "127.0.0.1", patience_s: float = 20
+) -> tuple[int, bytes]:
     client = Client(tls.client_context(ca))
     try:
         url = f"https://{host}:{port}{path}"
-        answer = await client.request("GET", url, bearer=bearer, timeout_s=20, may_connect=lambda: True)
+        answer = await client.request("GET", url, bearer=bearer, timeout_s=patience_s, may_connect=lambda: True)
         return answer.status, answer.body
     finally:
         client.close()
@@ -137,18 +139,18 @@ def test_plain_http_is_ended_at_once(tmp_path: Path) -> None:
 def test_silent_strangers_have_little_time_and_keep_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         async with served(tmp_path) as (port, authority):
-            silent = [socket.create_connection(("127.0.0.1", port.port)) for _ in range(tls.MOST_STRANGERS * 2)]
+            silent = [socket.create_connection(("127.0.0.1", port.port)) for _ in range(MOST_STRANGERS * 2)]
             try:
                 assert (await ask(authority.pem, port.port))[0] == 200
-                assert len(port._listener.strangers) <= tls.MOST_STRANGERS
+                assert len(port._listener.strangers) <= MOST_STRANGERS
                 silent[0].settimeout(20)
                 assert await asyncio.to_thread(silent[0].recv, 1) == b"", "the oldest has made room"
                 known = Client(tls.client_context(authority.pem))
                 url = f"https://127.0.0.1:{port.port}{STATUS}"
                 for _ in range(2):  # the second request after enough strangers to replace all
                     await known.request("GET", url, bearer="right", timeout_s=20, may_connect=lambda: True)
-                    silent += [socket.create_connection(("127.0.0.1", port.port)) for _ in range(tls.MOST_STRANGERS + 1)]
-                assert len(port._listener.peers) <= tls.MOST_STRANGERS + 1
+                    silent += [socket.create_connection(("127.0.0.1", port.port)) for _ in range(MOST_STRANGERS + 1)]
+                assert len(port._listener.peers) <= MOST_STRANGERS + 1
                 known.close()
             finally:
                 for each in silent:
@@ -159,6 +161,17 @@ def test_silent_strangers_have_little_time_and_keep_nobody_out(tmp_path: Path, m
             with socket.create_connection(("127.0.0.1", port.port)) as alone:
                 alone.settimeout(20)
                 assert await asyncio.to_thread(alone.recv, 1) == b""
+
+    on_the_servers_loop(run)
+
+
+def test_a_thousand_agents_at_once_get_in(tmp_path: Path) -> None:
+    """As when a server starts again: more than may be unknown at a time, and none is turned away."""
+
+    async def run() -> None:
+        async with served(tmp_path) as (port, authority):
+            answers = await asyncio.gather(*(ask(authority.pem, port.port, patience_s=120) for _ in range(MOST_STRANGERS * 3)))
+            assert set(answers) == {(200, b"in")}
 
     on_the_servers_loop(run)
 

@@ -1,8 +1,8 @@
 """TLS between agents and servers on different machines: contexts, and listeners that strangers cannot fill.
 
 A listener accepts by itself, because asyncio's own servers limit neither the number of handshakes nor that of connections which
-never say who they are. A connection is a stranger's until `known` is called with its transport. Of strangers' connections only
-MOST_STRANGERS exist; the next one takes the place of the oldest.
+never say who they are. A connection is a stranger's until its peer is `known`. Of strangers' connections only so many exist; the
+next one takes the place of the oldest, once that has had a moment: a thousand agents may come at once when a server starts.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import os
 import socket
 import ssl
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 MOST_STRANGERS = 64
 MOST = 2_048
 HANDSHAKE_S = 10.0
+MOMENT_S = 0.5  # that a stranger has in any case
 _PAUSE_S = 0.05  # when no descriptor is free
 
 
@@ -28,6 +30,7 @@ class Peer:
 
     def __init__(self, listener: TlsListener) -> None:
         self._listener = listener
+        self.since = time.monotonic()
         self.shaking: asyncio.Task[None] | None = None
         self.transport: asyncio.Transport | None = None
 
@@ -59,12 +62,14 @@ class TlsListener:
         protocol: Callable[[Peer], asyncio.BaseProtocol],
         *,
         most: int = MOST,
+        most_strangers: int = MOST_STRANGERS,
     ) -> None:
         listening.setblocking(False)
         self._listening = listening
         self._context = context
         self._protocol = protocol
         self._most = most
+        self._most_strangers = most_strangers
         self.peers: set[Peer] = set()
         self.strangers: dict[Peer, None] = {}  # those of them that are not known, the oldest first
         self._accepting: asyncio.Task[None] | None = None
@@ -99,8 +104,12 @@ class TlsListener:
             if len(self.peers) >= self._most:
                 connection.close()
                 continue
-            while len(self.strangers) >= MOST_STRANGERS:
-                next(iter(self.strangers)).end()
+            while len(self.strangers) >= self._most_strangers:
+                oldest = next(iter(self.strangers))
+                if (left_s := oldest.since + MOMENT_S - time.monotonic()) <= 0:
+                    oldest.end()
+                else:  # others wait in the kernel meanwhile
+                    await asyncio.sleep(min(left_s, _PAUSE_S))
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             peer = Peer(self)
             self.peers.add(peer)

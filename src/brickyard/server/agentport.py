@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import resource
 import ssl
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -24,6 +25,7 @@ from brickyard.nodes.authority import RENEW_S, Authority
 from brickyard.providers.base import SetupError
 
 BACKLOG = 1024
+MOST_STRANGERS = 256
 _PATHS = frozenset(path for operation in protocol.OPERATIONS for path in operation.paths)
 
 
@@ -73,7 +75,10 @@ class AgentPort:
                 "public_url. Name another one there; agent_port = 0 leaves it to a proxy."
             ) from error
         listening.listen(BACKLOG)
-        self._listener = TlsListener(listening, self._context, self._protocol)
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2  # each agent keeps two connections
+        self._listener = TlsListener(
+            listening, self._context, self._protocol, most=most, most_strangers=min(MOST_STRANGERS, most // 2)
+        )
         self.port = self._listener.address[1]
         self._renewal: asyncio.Task[None] | None = None
 
