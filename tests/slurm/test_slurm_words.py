@@ -161,6 +161,9 @@ def job(state: str, reason: str = "None", **more: Any) -> Job:
          "Slurm job 7 waits because a limit of its account or user is reached (AssocGrpGRES)"),
         (job("PENDING", "QOSMaxCpuPerJobLimit"), False,
          "Slurm job 7 can never run: it asks for more than one job may have (QOSMaxCpuPerJobLimit)"),
+        (job("PENDING", "QOSMaxWallDurationPerJobLimit"), False,
+         "Slurm job 7 can never run: it asks for a longer time than is allowed: set slurm.time_limit "
+         "(QOSMaxWallDurationPerJobLimit)"),
         (job("PENDING", "BadConstraints"), False, "Slurm job 7 can never run: no machine has what it asks for (BadConstraints)"),
         (job("PENDING", "JobHeldAdmin"), True, "Slurm job 7 waits because an operator holds it (JobHeldAdmin)"),
         (job("PENDING", "launch failed requeued held"), True,

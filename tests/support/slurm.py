@@ -164,11 +164,6 @@ class Slurm:
         """A log."""
         return (self.home / name).read_text(errors="replace")[-2000:]
 
-    def steps(self, job_id: int) -> list[psutil.Process]:
-        """The job's slurmstepd on any of the nodes."""
-        title = f"slurmstepd: [{job_id}."
-        return [process for process in psutil.process_iter(["cmdline"]) if title in " ".join(process.info["cmdline"] or ())]
-
     def processes(self) -> list[psutil.Process]:
         """Everything that runs with this Slurm's configuration."""
         found = []

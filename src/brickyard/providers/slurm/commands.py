@@ -19,7 +19,7 @@ from brickyard.providers.slurm.section import SlurmSection
 PROGRAMS = ("sbatch", "squeue", "scancel", "sinfo")
 _FIELDS = ("JobID", "State", "restartcnt", "exit_code", "EndTime", "TimeLimit", "Partition", "NodeList", "Name", "Reason")
 _FORMAT = ",".join(f"{field}:|" for field in _FIELDS)  # "|" follows each, and nothing is cut off
-_CONFIGURED = ("SLURM_CONF", "SLURM_JWT", "SLURM_CLUSTERS")  # the other variables change what the commands do and print
+_CONFIGURED = ("SLURM_CONF", "SLURM_JWT")  # the other variables change what the commands do and print
 WARNING_S = 60  # before its time limit ends a job, its agent is told to leave
 
 

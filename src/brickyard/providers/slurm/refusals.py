@@ -87,7 +87,7 @@ def refusal(text: str, *, number: int = 0, asked: str = "") -> ProviderError:
     if _among(_CAPACITY, text, number):
         return CapacityError(why, asked=asked or "a job", left=text)
     if _among(_QUOTA, text, number):
-        return QuotaError(why)
+        return QuotaError(f"{why}; if it is the time, set slurm.time_limit" if "time limit" in text else why)
     return InvalidError(why)
 
 

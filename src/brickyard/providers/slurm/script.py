@@ -18,6 +18,7 @@ _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 _SCRIPT = """#!/bin/sh
 # Instance {instance} of a Brickyard workspace. Its document is taken only once: neither a requeued job
 # nor a second one starts the instance again.
+unset SLURM_JWT  # Slurm hands on the submitter's token, if there is one
 if [ "${{SLURM_RESTART_COUNT:-0}}" != 0 ]; then echo "requeued; not started again"; exit 0; fi
 cd {directory} || exit 0
 mv {unit} "{taken}.$SLURM_JOB_ID" 2>/dev/null

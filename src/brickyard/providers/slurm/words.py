@@ -35,8 +35,8 @@ _WAITS = {
 }
 # By what Slurm's own reasons are called: limits that count what runs let the job go when something else ends.
 _LIMITS = (
+    ("MaxWallDuration", "asks for a longer time than is allowed: set slurm.time_limit"),
     ("PerJob", "asks for more than one job may have"),
-    ("MaxWallDuration", "asks for a longer time than is allowed"),
     ("PerNode", "asks for more on one machine than is allowed"),
 )
 _NEVER = {
