@@ -78,9 +78,11 @@ def test_the_servers_of_a_workspace_see_the_same_and_others_see_nothing(world: W
     stranger.close()
     until(lambda: world.agents("i-1") == 1, "its agent")
     second.terminate("i-1", reason="the other server's")
-    with pytest.raises(InvalidError, match="terminated or has ended"):
+    with pytest.raises(InvalidError, match="was terminated"):
         second.launch(world.request("i-1"))
     world.end("i-1")
+    with pytest.raises(InvalidError, match="was terminated"):
+        second.launch(world.request("i-1"))
     until(lambda: not first.observe(), "the first server no longer lists it")
     until(lambda: not world.agents("i-1"), "its agent has ended")
 

@@ -6,6 +6,7 @@ import base64
 import ipaddress
 import os
 import re
+import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -34,6 +35,7 @@ from brickyard.providers.ray.section import RaySection, Wishes, asked
 
 log = structlog.get_logger(__name__)
 
+REMEMBERED = 10_000  # ids of terminated instances
 FRESH_S = 2.0  # for how long an answer about waiting instances counts
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,60}")
 
@@ -58,6 +60,8 @@ class RayProvider(Provider):
         self._named = tuple(section.named_types())
         self._machines: tuple[Machine, ...] = ()
         self._types: tuple[NodeType, ...] = self._named
+        self._remembering = threading.Lock()
+        self._terminated: dict[str, None] = {}
         self._waiting: tuple[float, list[dict[str, float]]] = (0.0, [])
         directory = setup.data_dir / "ray"
         try:
@@ -113,6 +117,8 @@ class RayProvider(Provider):
         """See Provider.launch. With an autoscaler, what does not fit waits; otherwise it is refused."""
         if not _ID.fullmatch(request.instance_id):
             raise InvalidError(f"{request.instance_id!r} cannot be the name of an instance")
+        if request.instance_id in self._terminated:
+            raise InvalidError(f"instance {request.instance_id} was terminated and cannot be launched again")
         wanted = self._asked(request.node_type)
         unit = units.unit(request, self._setup, self._section)
         if not self._section.autoscaler and (missing := self._missing(request.instance_id, wanted)) is not None:
@@ -120,6 +126,10 @@ class RayProvider(Provider):
         self._link.call("launch", name=request.instance_id, unit=base64.b64encode(unit).decode(), asked=wanted)
 
     def terminate(self, instance_id: str, *, reason: str) -> None:
+        with self._remembering:
+            self._terminated[instance_id] = None  # a launch that was delayed must not bring it back
+            if len(self._terminated) > REMEMBERED:
+                del self._terminated[next(iter(self._terminated))]
         self._link.call("terminate", name=instance_id, reason=reason)
 
     def observe(self) -> Mapping[str, Observed]:

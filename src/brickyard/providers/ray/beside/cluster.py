@@ -56,7 +56,7 @@ class Cluster:
     ) -> None:
         self._agent_python = agent_python
         self._autoscaler = autoscaler
-        self._requested: list[dict[str, float]] = []
+        self._requested: list[dict[str, float]] | None = None  # what a process before this one has requested is not known
         self._known: dict[str, Known] = {}
         self._lock = threading.RLock()
         self._launching = [threading.Lock() for _ in range(64)]  # an instance's launches wait for each other
