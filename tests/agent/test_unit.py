@@ -48,9 +48,12 @@ def test_what_killed_agents_left_is_removed_and_what_lives_stays(tmp_path: Path)
     instances = tmp_path / "machine/instances/1234567890123456"
     (instances / "i-dead/node").mkdir(parents=True)
     (instances / "i-dead/agent.lock").touch()
-    (instances / "i-new").mkdir()  # its agent is about to take the lock
+    os.utime(instances / "i-dead/agent.lock", (1, 1))
+    (instances / "i-newest").mkdir()
+    (instances / "i-new").mkdir()
+    (instances / "i-new/agent.lock").touch()  # its agent is about to take it
     place(document(tmp_path))
-    assert sorted(path.name for path in instances.iterdir()) == ["i-1", "i-new"]
+    assert sorted(path.name for path in instances.iterdir()) == ["i-1", "i-new", "i-newest"]
 
 
 @pytest.mark.parametrize(("found", "why"), [(None, "is not mounted there"), ("9", "belongs to workspace 9")])

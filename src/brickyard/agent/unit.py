@@ -14,6 +14,7 @@ import signal
 import socket
 import stat
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -26,6 +27,7 @@ from brickyard.agent.config import AgentConfig
 from brickyard.agent.gpus import Gpu, opened
 
 ADDRESS_VARIABLE = "BRICKYARD_NODE_ADDRESS"
+LEFT_S = 60.0  # a lock file that nobody has taken for so long belongs to an agent that was killed
 CONFIG_EXIT = 78  # EX_CONFIG: this machine cannot run an agent until somebody changes it
 _CODE = Path(brickyard.__file__).parent
 _SECRET = ("BRICKYARD_", "DATABRICKS_", "RAY_", "KUBERNETES_", "SLURM_")  # nothing on the node may see the engine's variables
@@ -125,7 +127,8 @@ def run(path: Path, *, with_parent: bool = False) -> int:
         return run_agent(config, own_session=False)  # engines end what is in their unit's session or process group
     finally:
         if not locks.is_taken(config.directory / "agent.lock"):  # by another agent of this instance, for which we made room
-            files.remove_tree(config.directory)
+            with contextlib.suppress(OSError):  # the next agent on this machine removes what is left
+                files.remove_tree(config.directory)
 
 
 def assigned(count: int, visible: str, found: Sequence[Gpu]) -> tuple[Gpu, ...]:
@@ -193,10 +196,12 @@ def _private(directory: Path) -> None:
 
 
 def _sweep(instances: Path) -> None:
-    """Removes what killed agents have left on this machine."""
+    """Removes what killed agents have left on this machine. A lock file is there before its agent has taken it: a new one says
+    nothing."""
     for directory in instances.iterdir():
-        with contextlib.suppress(OSError):
-            if (directory / "agent.lock").exists() and not locks.is_taken(directory / "agent.lock"):
+        lock = directory / "agent.lock"
+        with contextlib.suppress(OSError):  # without a lock file, its agent is about to start
+            if time.time() - lock.stat().st_mtime > LEFT_S and not locks.is_taken(lock):
                 files.remove_tree(directory)
 
 
