@@ -249,6 +249,7 @@ class World:
                 node_types=lambda: {SMALL.node_type_id: SMALL},
                 disk=lambda: DiskSpace(total=1, free=1, files_used=0, files_limit=1),
                 servers=lambda: 1,
+                troubles=dict,
             ),
             runtimes=RuntimeService(store=store, authorizer=recorder, cache_dir=root / "cache", command=("true",)),
             spend=SpendService(store=store, clock=clock, authorizer=recorder, node_types=lambda: [SMALL], currency="USD"),

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from brickyard.cli.status import POOL_COUNTS, _here, _isolation, _network, _pool_table, draw_clusters
+from brickyard.cli.status import (
+    POOL_COUNTS,
+    _here,
+    _isolation,
+    _network,
+    _pool_table,
+    _provider,
+    _provider_lines,
+    draw_clusters,
+)
 from brickyard.config import Settings
 from brickyard.lifecycle.machine import network_text
 
@@ -69,3 +78,15 @@ def test_a_terminal_is_not_told_what_to_do(
     drawn = re.sub(r"\x1b\[[13]?m|\x1b\[0m", "", capsys.readouterr().out)
     assert "a?]0;b??[31mc" in drawn.replace("│", "").replace(" ", "")
     assert all(character.isprintable() or character == "\n" for character in drawn)
+
+
+def test_a_provider_elsewhere_that_does_not_answer() -> None:
+    view = {
+        "name": "ray", "where": "elsewhere", "configured": True, "node_types": 3, "hidden_node_types": [], "nodes": 3,
+        "room": None, "trouble": "no head answers",
+    }  # fmt: skip
+    nodes = [{"provider": "ray", "isolation": kind} for kind in ("namespaces", "namespaces", "none: no namespaces", "")]
+    assert _provider_lines(_provider(view, nodes), alone=True) == [
+        "Provider ray does not answer: no head answers. Its nodes go on; none is launched or ended until it does.",
+        "Isolation on nodes of ray: namespaces (2), none: no namespaces (1)",
+    ]

@@ -86,9 +86,11 @@ class Away(Second):
     """Cannot be asked while `away`; the engine's API is down."""
 
     away = False
+    refused = 0
 
     def observe(self) -> Mapping[str, Observed]:
         if self.away:
+            self.refused += 1
             raise TransientError("the engine does not answer")
         return super().observe()
 
@@ -111,6 +113,22 @@ def test_while_one_cannot_be_asked_the_other_is_compared(store: Store) -> None:
             assert [row.state for row in await rows_of(world, "large")] == [row.state for row in workers]
             second.away = False
             await world.wait("large", State.TERMINATED)
+
+    asyncio.run(scenario())
+
+
+def test_one_that_cannot_be_reached_is_told_once(store: Store) -> None:
+    async def scenario() -> None:
+        first, second = First(node_types=[SMALL]), Away(node_types=[LARGE])
+        with structlog.testing.capture_logs() as said:
+            async with World(store, first, others=[second]).running() as world:
+                second.away = True
+                await world.until(lambda: second.refused > 3)
+                assert world.monitor.troubles == {second.name: "the engine does not answer"}
+                second.away = False
+                await world.until(lambda: not world.monitor.troubles)
+        told = [each["event"] for each in said if each["event"].startswith("observe_")]
+        assert told == ["observe_failed", "observe_works"]
 
     asyncio.run(scenario())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import click
 
 from brickyard.cli import CliError
+from brickyard.cli.http import get
 from brickyard.cli.options import found_by, place, settings
 from brickyard.cli.progress import working
 from brickyard.config import Settings
@@ -18,6 +20,7 @@ from brickyard.storage.directory import Storage, StorageInUse
 
 LIMIT_S = 60.0
 SPEAK_S = 3.0
+ANSWER_S = 3.0  # for a server that is about to be stopped anyway
 
 
 @click.command("down")
@@ -31,12 +34,29 @@ def command(keep_nodes: bool, config_file: Path | None, **options: Any) -> None:
     kept, found = keep_nodes or chosen.keep_nodes, found_by(config_file, **options)
     if running is not None:
         click.echo(f"Stopping the server on {workspace.data_dir} (chosen {found}): {running}.")
+        elsewhere = {} if kept else nodes_elsewhere(workspace, running)
         stop_server(workspace, running, keep_nodes=kept)
         click.echo("The server has stopped." + (" Its nodes keep running." if kept else ""))
+        for provider, number in elsewhere.items():
+            click.echo(
+                f"{number} node{' goes' if number == 1 else 's go'} on at provider {provider}, for the next server to adopt. "
+                f"Without one, they end after {chosen.orphan_grace_s:g} s (orphan_grace_s). To end them at once, terminate their "
+                "clusters before the server."
+            )
         return
     click.echo(f"No server runs on {workspace.data_dir} (chosen {found}).")
     if not kept and (ended := end_nodes(workspace) + end_simulated(workspace)):
         click.echo(f"Ended {ended} node{'' if ended == 1 else 's'} that a server had left behind.")
+
+
+def nodes_elsewhere(workspace: Workspace, running: RunningServer) -> dict[str, int]:
+    """The number of nodes on other machines, by provider: they do not end with their server. Empty if the server does not
+    say."""
+    try:
+        machine = json.loads(get(f"{running.url}/api/2.1/machine", token=workspace.stored_token(), timeout_s=ANSWER_S))
+        return {each["name"]: each["nodes"] for each in machine["providers"] if each["where"] == "elsewhere" and each["nodes"]}
+    except (OSError, ValueError, KeyError, WorkspaceError):
+        return {}
 
 
 def stop_server(workspace: Workspace, running: RunningServer, *, keep_nodes: bool) -> None:

@@ -32,6 +32,8 @@ MESSAGE_WIDTH = 110  # with fewer columns, messages go on a line below the table
 _FOUND = ("isolation", "isolation_found", "network_found")  # of what the server announces: shown in other words
 POOL_COUNTS = ("idle", "used", "pending_idle", "pending_used")
 SWITCHED_OFF = "none: switched off"
+ELSEWHERE = "as each node's machine allows"
+NETWORK_ELSEWHERE = "shared with their machines; what passes between machines is encrypted"
 SIMULATED = "none: simulated nodes run no code"
 
 
@@ -110,7 +112,9 @@ def _of_the_server(workspace: Workspace) -> dict[str, Any]:
     found: dict[str, Any] = {"pid": running.pid, "url": running.url, **said}
     measures = _measures(_ask(f"{running.url}/metrics", ""))
     machine = json.loads(_ask(f"{running.url}/api/2.1/machine", workspace.stored_token()))
-    found["providers"] = [_provider(each) for each in machine["providers"]]
+    found["providers"] = [_provider(each, machine["nodes"]) for each in machine["providers"]]
+    if all(each["where"] == "elsewhere" for each in found["providers"] if each["configured"]):
+        found |= {"isolation": ELSEWHERE, "network": NETWORK_ELSEWHERE}
     found["capacity"] = found["providers"][0]["capacity"]
     found["servers"] = int(measures.get('brickyard_servers{state="serving"}', 1))
     found["disk"] = {
@@ -161,10 +165,13 @@ def _cluster(view: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _provider(view: dict[str, Any]) -> dict[str, Any]:
+def _provider(view: dict[str, Any], nodes: list[dict[str, Any]]) -> dict[str, Any]:
     room = view["room"] or {}
     return {
         "name": view["name"],
+        "where": view["where"],
+        "trouble": view["trouble"],
+        "isolation": Counter(each["isolation"] for each in nodes if each["provider"] == view["name"] and each["isolation"]),
         "configured": view["configured"],
         "node_types": view["node_types"],
         "hidden_node_types": {each["node_type_id"]: each["provider"] for each in view["hidden_node_types"]},
@@ -225,6 +232,14 @@ def _provider_lines(provider: dict[str, Any], *, alone: bool) -> list[str]:
             "wanted any more, and none is replaced. Name it in provider again to manage them."
         ]
     lines = []
+    if provider["trouble"]:
+        lines.append(
+            f"Provider {name} does not answer: {printable(provider['trouble'])}. Its nodes go on; none is launched or ended "
+            "until it does."
+        )
+    if provider["where"] == "elsewhere" and provider["isolation"]:
+        kinds = (f"{printable(kind)} ({number})" for kind, number in provider["isolation"].most_common())
+        lines.append(f"Isolation on nodes of {name}: {', '.join(kinds)}")
     if capacity := provider["capacity"]:
         cores, memory = capacity["cores"], capacity["memory_mb"]
         lines.append(

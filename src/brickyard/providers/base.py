@@ -147,8 +147,8 @@ class AgentApi(Protocol):
 
 
 class Provider(Protocol):
-    """Derive from this class: methods with a body are defaults. `node_types` to `close` may block (they are called on worker
-    threads), must be safe to call from several threads at once, and may raise only `ProviderError`s.
+    """Derive from this class: methods with a body are defaults. `capacity` to `close` may block (they are called on worker
+    threads). They and `node_types` must be safe to call from several threads at once, and may raise only `ProviderError`s.
 
     `brickyard.testing.contract` checks all of this (docs/providers.md).
     """
@@ -162,7 +162,7 @@ class Provider(Protocol):
     network: str = ""
 
     def node_types(self) -> Sequence[NodeType]:
-        """The node types on offer, best default first. Cheap; callers ask often."""
+        """The node types on offer, best default first. Answers from memory: it is asked often, and on the server's event loop."""
         ...
 
     def capacity(self) -> Capacity | None:

@@ -80,6 +80,7 @@ class InstanceMonitor:
         self._turn = asyncio.Lock()
         self._questions: dict[str, _Question] = {}
         self._messages = Messages()
+        self.troubles: dict[str, str] = {}  # why a provider does not answer now, by its name
         self._slow: set[str] = set()  # providers that are logged as not answering
         self._judge = judge
         self._wake = wake
@@ -182,16 +183,24 @@ class InstanceMonitor:
             if not question.listing.done():
                 if name not in self._slow:
                     self._slow.add(name)
-                    log.warning("observe_slow", provider=name, why=f"no answer for {PATIENCE_S:g} s; the others go on")
+                    self.troubles[name] = f"no answer for {PATIENCE_S:g} s"
+                    log.warning("observe_slow", provider=name, why=f"{self.troubles[name]}; the others go on")
                 continue
             del self._questions[name]
             self._slow.discard(name)
             try:
                 answers[name] = _Answer(provider, question.listing.result(), question.before)
             except ProviderError as error:
-                log.warning("observe_failed", provider=name, error=str(error))
-            except Exception:  # its bug; the others go on
+                if self.troubles.get(name) != str(error):  # twice a second, for as long as it lasts
+                    log.warning("observe_failed", provider=name, error=str(error))
+                self.troubles[name] = str(error)
+                continue
+            except Exception as error:  # its bug; the others go on
                 log.exception("observe_failed", provider=name)
+                self.troubles[name] = f"{type(error).__name__}: {error}"
+                continue
+            if self.troubles.pop(name, ""):
+                log.info("observe_works", provider=name)
         return answers
 
     def _unwanted(self, answer: _Answer, states: States, left: Records) -> list[tuple[Provider, str, str]]:

@@ -279,6 +279,7 @@ def _services(
                 files_limit=loops.room.dbfs_limit,
             ),
             servers=lambda: len(given.servers()),
+            troubles=lambda: loops.monitor.troubles,
         ),
         runtimes=RuntimeService(store=store, authorizer=authorizer, cache_dir=settings.cache_dir),
         spend=SpendService(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
@@ -49,6 +50,7 @@ class MachineNode(msgspec.Struct, frozen=True, kw_only=True):
     spot: bool
     state: str
     role: str
+    isolation: str  # as its agent has found: "namespaces", "bubblewrap", or "none: <why>"; empty until it has
     created_ms: int
     cluster_id: str
     cluster_name: str
@@ -75,6 +77,7 @@ class ProviderView(msgspec.Struct, frozen=True, kw_only=True):
     hidden_node_types: list[HiddenNodeType]
     nodes: int
     room: Room | None
+    trouble: str  # why it cannot be asked for its instances now; empty if it can, or if another server asks
 
 
 class MachineView(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +92,8 @@ class MachineView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MachineService:
-    """One per server. `disk` is total, free, used and allowed bytes."""
+    """One per server. `disk` is total, free, used and allowed bytes; `troubles` has the providers that do not answer, with the
+    reason."""
 
     def __init__(
         self,
@@ -100,6 +104,7 @@ class MachineService:
         node_types: Callable[[], Mapping[str, NodeType]],
         disk: Callable[[], DiskSpace],
         servers: Callable[[], int],
+        troubles: Callable[[], Mapping[str, str]],
     ) -> None:
         self._store = store
         self._authorizer = authorizer
@@ -107,6 +112,7 @@ class MachineService:
         self._node_types = node_types
         self._disk = disk
         self._servers = servers
+        self._troubles = troubles
 
     async def get(self, caller: Caller) -> MachineView:
         """Raises PermissionDenied."""
@@ -118,7 +124,7 @@ class MachineService:
             return sorted(_nodes(tx, instances, types, default), key=lambda each: (each.cluster_id, each.created_ms))
 
         nodes = await self._store.read(work)
-        providers = self._views(types, nodes)
+        providers = await asyncio.to_thread(self._views, types, nodes)  # a provider may ask others for its room
         return MachineView(
             provider=default,
             servers=self._servers(),
@@ -131,7 +137,7 @@ class MachineService:
     def _views(self, types: Mapping[str, NodeType], nodes: Sequence[MachineNode]) -> list[ProviderView]:
         """The providers in the settings, in their order, and then those that only nodes name."""
         offered, held = Counter(each.provider for each in types.values()), Counter(each.provider for each in nodes)
-        hidden = self._providers.offered().hidden
+        hidden, troubles = self._providers.offered().hidden, self._troubles()
         found = [
             ProviderView(
                 name=each.name,
@@ -143,12 +149,15 @@ class MachineService:
                 ],
                 nodes=held[each.name],
                 room=_room(each.capacity()),
+                trouble=troubles.get(each.name, ""),
             )
             for each in self._providers
         ]
         gone = sorted(held.keys() - set(self._providers.names))
         return found + [
-            ProviderView(name=name, where="", configured=False, node_types=0, hidden_node_types=[], nodes=held[name], room=None)
+            ProviderView(
+                name=name, where="", configured=False, node_types=0, hidden_node_types=[], nodes=held[name], room=None, trouble=""
+            )
             for name in gone
         ]
 
@@ -174,6 +183,7 @@ def _nodes(tx: Tx, instances: list[Instance], types: Mapping[str, NodeType], pro
                 spot=each.spot,
                 state=each.state.value,
                 role=each.role.value,
+                isolation=each.status.isolation,
                 created_ms=each.created_ms,
                 cluster_id=each.cluster_id,
                 cluster_name=cluster.spec.cluster_name or "" if cluster else "",

@@ -1,4 +1,4 @@
-import { Text, Title } from "@mantine/core";
+import { Alert, Text, Title } from "@mantine/core";
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -107,6 +107,11 @@ function Of({ provider, titled, nodes }: { provider: Provider; titled: boolean; 
         <Title order={2} size="h4">
           Provider {provider.name}
         </Title>
+      )}
+      {provider.trouble && (
+        <Alert variant="default" className="notice bad" title={`Provider ${provider.name} does not answer`}>
+          {provider.trouble}. Its nodes go on; none is launched or ended until it does.
+        </Alert>
       )}
       {!provider.configured ? (
         <Text>

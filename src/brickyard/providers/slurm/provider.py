@@ -65,13 +65,17 @@ class SlurmProvider(Provider):
         self._machines_root = PurePath(section.machine_storage_dir or setup.settings.storage_dir) / PLACE
         self._turns = [threading.Lock() for _ in range(_TURNS)]  # one call at a time for an instance
         self._prefix = job_name(setup.workspace_id, "")
-        self._offers: tuple[kinds.Offer, ...] = ()
+        self._offers: tuple[kinds.Offer, ...] | None = None
         self._until_s = float("-inf")  # when Slurm is asked for its partitions again
         self._asking = threading.Lock()
 
     def node_types(self) -> Sequence[NodeType]:
-        """See Provider.node_types. Asks Slurm every FRESH_S; while it does not answer, what it said last holds."""
-        return tuple(each.node_type for each in self._known())
+        """See Provider.node_types. Slurm is asked every FRESH_S, in the background after the first time; while it does not
+        answer, what it said last holds."""
+        known = self._known() if self._offers is None else self._offers
+        if time.monotonic() >= self._until_s and not self._asking.locked():
+            threading.Thread(target=self._known, name="slurm-kinds", daemon=True).start()
+        return tuple(each.node_type for each in known)
 
     def launch(self, request: LaunchRequest) -> None:
         """See Provider.launch."""
@@ -231,14 +235,11 @@ class SlurmProvider(Provider):
         return []
 
     def _known(self) -> tuple[kinds.Offer, ...]:
-        if time.monotonic() < self._until_s or not self._asking.acquire(blocking=not self._offers):
-            return self._offers
-        try:
-            if time.monotonic() >= self._until_s:
+        """What Slurm offers, asked anew if it is time to. May take as long as Slurm's answer."""
+        with self._asking:
+            if self._offers is None or time.monotonic() >= self._until_s:
                 self._offers = self._ask_what_there_is()
-        finally:
-            self._asking.release()
-        return self._offers
+            return self._offers
 
     def _ask_what_there_is(self) -> tuple[kinds.Offer, ...]:
         """While Slurm does not answer: what it said last, also to the server before this one."""
