@@ -157,8 +157,8 @@ def test_an_error_does_not_repeat_what_is_long(api: Api) -> None:
     ("body", "field"),
     [
         ({"wait_for_ready": "perhaps"}, "wait_for_ready"),
-        ({"update_configuration": {"cores": 3}}, "update_configuration"),
-        ({"wait": True}, ""),
+        ({"update_configuration": {"cores": 3}}, "update_configuration.cores"),
+        ({"wait": True}, "wait"),
         ({"environment_updates": {"A": 3.5}}, "environment_updates"),
     ],
 )
@@ -167,6 +167,7 @@ def test_malformed_requests(api: Api, body: Any, field: str) -> None:
     status, code, details = api.error("POST", f"/{cluster_id}/start", body)
     assert (status, code) == (400, "VALIDATION_ERROR")
     assert details["field"].startswith(field)
+    assert field in details["reason"]
     assert api.data("GET", f"/{cluster_id}")["status"] == "stopped"
 
 
@@ -218,6 +219,18 @@ def test_states_that_do_not_allow_it(api: Api) -> None:
     contradiction = {"confirm_deletion": "DELETE", "delete_snapshots": "true", "create_final_snapshot": "true"}
     for query in ({}, {"confirm_deletion": "yes"}, contradiction):
         assert api.error("DELETE", f"/{running}", **query)[:2] == (422, "SEMANTIC_ERROR")
+
+
+def test_a_deletion_may_say_what_it_wants_in_its_body(api: Api) -> None:
+    """The query takes precedence, as does the path."""
+    cluster_id, other = api.stopped(), api.stopped()
+    assert api.error("DELETE", f"/{cluster_id}", {"confirm_deletion": "no"})[:2] == (422, "SEMANTIC_ERROR")
+    assert api.error("DELETE", f"/{cluster_id}", {"confirm": "DELETE"})[2]["field"] == "confirm"
+    assert api.error("DELETE", f"/{cluster_id}", {"confirm_deletion": "DELETE"}, confirm_deletion="no")[0] == 422
+    gone = api.data("DELETE", f"/{cluster_id}", {"confirm_deletion": "DELETE", "cluster_id": other, "force": True})
+    assert gone == {"id": cluster_id, "deleted": True}
+    assert api.call("GET", f"/{cluster_id}").status_code == 404
+    assert api.data("GET", f"/{other}")["status"] == "stopped"
 
 
 def test_a_repeated_request_finds_its_own_start(api: Api, machines: SimulatedProvider, knobs: Knobs) -> None:
@@ -338,7 +351,8 @@ def test_lists_are_paged_filtered_searched_and_ordered(api: Api) -> None:
 
 def test_errors_of_the_edge_are_in_the_envelope(api: Api, server: Server) -> None:
     assert Api(server.url, "wrong").error("GET")[:2] == (401, "UNAUTHORIZED")
-    assert api.error("GET", "/x/nothing")[:2] == (404, "RESOURCE_NOT_FOUND")
+    there_is_none = {"resource": "endpoint", "id": "GET /v1/clusters/x/nothing"}
+    assert api.error("GET", "/x/nothing") == (404, "RESOURCE_NOT_FOUND", there_is_none)
     stranger = server.client().users.create(user_name="stranger@example.com")
     assert stranger.id
     token = server.client().api_client.do("POST", "/api/2.1/token-management/tokens", body={"user_name": "stranger@example.com"})

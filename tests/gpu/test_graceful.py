@@ -204,3 +204,18 @@ def test_what_ends_a_cluster_by_itself_waits_for_nothing(store: Store) -> None:
         assert await states(room, again) == {InstanceState.TERMINATING}, "a stop of the other dialect is as it was"
 
     asyncio.run(scenario())
+
+
+def test_what_is_to_be_done_without_nodes_is_told_when_the_last_one_has_gone(store: Store) -> None:
+    """Else nobody would look for it before the next poll."""
+
+    async def scenario() -> None:
+        room, told = Room(store), list[bool]()
+        cluster_id = await room.running()
+        await room.gpu.stop(ADMIN, StopGpuCluster(cluster_id=cluster_id, force=True, save_state=True))
+        await room.passes(cluster_id)
+        store.on_commit(lambda changes: told.append(changes.snapshots))
+        assert (await room.end(cluster_id)).workbench.task.due_ms is not None
+        assert any(told)
+
+    asyncio.run(scenario())

@@ -88,6 +88,7 @@ def test_what_a_stop_saves_a_start_restores(api: Api, here: Workspaces, cluster_
 def test_snapshots_are_taken_listed_shown_and_deleted_and_their_room_is_given_back(
     api: Api, here: Workspaces, cluster_id: str
 ) -> None:
+    until(lambda: here.chunks() == 0, "what earlier tests have left is removed")
     (here.of(cluster_id) / "data").write_bytes(b"1" * 3_000_000)
     first = here.take(cluster_id)
     assert (first["status"], first["size_bytes"]) == ("available", 3_000_000)
@@ -119,8 +120,8 @@ def test_what_cannot_be_restored_changes_nothing(api: Api, here: Workspaces, clu
     shutil.rmtree(here.top / "snapshots" / "chunks")
     said = api.error("POST", f"/{cluster_id}/start", {"restore_from_snapshot": damaged["id"], "wait_for_ready": True})
     assert said[:2] == (500, "CLUSTER_START_FAILED")
-    failed = api.data("GET", f"/{cluster_id}")
-    assert (failed["status"], phases(failed)["restoring_snapshot"]) == ("error", "failed")
+    failed = api.until(cluster_id, "error")
+    assert phases(failed)["restoring_snapshot"] == "failed"
     assert "damaged" in failed["status_details"]
     assert (here.of(cluster_id) / "mine").read_text() == "still kept"
     assert api.data("POST", f"/{cluster_id}/start", {"wait_for_ready": True})["status"] == "running"
@@ -188,3 +189,43 @@ def test_of_two_starts_at_once_that_restore_one_starts(api: Api, here: Workspace
     (begun,) = (each for each, status in answers.items() if status == 200)
     assert (here.of(cluster_id) / "model").read_text() == taken[begun]
     assert api.data("GET", f"/{cluster_id}")["status"] == "running"
+
+
+def test_a_restart_saves_between_its_nodes_of_before_and_those_that_come(api: Api, here: Workspaces, cluster_id: str) -> None:
+    api.data("POST", f"/{cluster_id}/start", {"wait_for_ready": True})
+    (here.of(cluster_id) / "model").write_text("checkpoint 1")
+    asked = {"save_state": True, "snapshot_name": "between", "wait_for_ready": True}
+    done = api.data("POST", f"/{cluster_id}/restart", asked)
+    (snapshot,) = api.data("GET", f"/{cluster_id}/snapshots")["snapshots"]
+    assert (snapshot["name"], snapshot["status"], snapshot["size_bytes"]) == ("between", "available", 12)
+    saved = done["operation"]["phases"][1]
+    assert (saved["name"], saved["status"], saved["message"]) == (
+        "creating_checkpoint",
+        "completed",
+        f"Snapshot {snapshot['id']}",
+    )
+    times = [each["finished_at"] for each in done["operation"]["phases"]]
+    assert times == sorted(times)
+    assert (here.of(cluster_id) / "model").read_text() == "checkpoint 1"
+    emptied = api.data("POST", f"/{cluster_id}/restart", {"preserve_data": False, "wait_for_ready": True})
+    assert (emptied["status"], list(here.of(cluster_id).iterdir())) == ("running", [])
+    plain = api.data("POST", f"/{cluster_id}/restart", {"wait_for_ready": True})
+    assert plain["operation"]["phases"][1]["message"] == "No checkpoint was asked for"
+    stopped = api.data("POST", f"/{cluster_id}/stop", {"wait_for_completion": True})
+    assert stopped["operation"]["phases"][2]["message"] == "No snapshot was asked for"
+
+
+def test_a_restart_that_cannot_save_changes_no_file(api: Api, here: Workspaces, cluster_id: str) -> None:
+    api.data("POST", f"/{cluster_id}/start", {"wait_for_ready": True})
+    both = {"restore_from_snapshot": "x", "save_state": True, "preserve_data": False}
+    status, code, details = api.error("POST", f"/{cluster_id}/restart", both)
+    assert (status, code) == (422, "SEMANTIC_ERROR")
+    assert {"save_state", "preserve_data"} <= {each["field"] for each in details["problems"]}
+    with (here.of(cluster_id) / "huge").open("wb") as file:
+        file.truncate(10 << 30)  # without taking room: larger than snapshot_gb
+    asked = {"save_state": True, "preserve_data": False, "wait_for_ready": True}
+    assert api.error("POST", f"/{cluster_id}/restart", asked)[:2] == (500, "CLUSTER_START_FAILED")
+    failed = api.until(cluster_id, "error")
+    assert phases(failed)["creating_checkpoint"] == "failed"
+    assert "its snapshot failed" in failed["status_details"]
+    assert (here.of(cluster_id) / "huge").exists()

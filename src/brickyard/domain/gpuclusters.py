@@ -180,10 +180,18 @@ class StartGpuCluster(Strict, frozen=True, kw_only=True):
 
 
 class RestartGpuCluster(StartGpuCluster, frozen=True, kw_only=True):
-    """Restarts a running cluster, with changes. What runs on it may finish first, as with a stop."""
+    """Restarts a running cluster, with changes. What runs on it may finish first, and a snapshot be taken, as with a stop."""
 
     force: bool | None = None
     grace_period_minutes: int | None = None
+    save_state: bool | None = None
+    snapshot_name: str | None = None
+    preserve_data: bool | None = None
+
+    @property
+    def configured_cluster_id(self) -> str | None:
+        """The same, also if its files are to be discarded."""
+        return self.cluster_id if self.preserve_data is False else super().configured_cluster_id
 
 
 class StopGpuCluster(Strict, frozen=True, kw_only=True):

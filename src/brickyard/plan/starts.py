@@ -22,7 +22,7 @@ def kind_of(cluster: Cluster) -> str:
         "pool" if spec.instance_pool_id else "",
         str(cluster.num_workers),
         str(len(spec.init_scripts or ()) + len(cluster.libraries)),
-        *(["restore"] if task.restore and task.incarnation == cluster.incarnation else []),
+        *(["restore" if task.restore else "save"] if task.number and task.incarnation == cluster.incarnation else []),
     )
     return "|".join(parts)[:MAX_KIND]
 

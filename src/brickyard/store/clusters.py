@@ -122,7 +122,7 @@ class ClusterRows(DueRows[str]):
             self.schedule(after.cluster_id, due_ms)
             return
         after = msgspec.structs.replace(after, version=after.version + 1)
-        self._changed.clusters.add(after.cluster_id)
+        self._wrote(after)
         _UPDATE_ALL.run(self._connection, id=after.cluster_id, due_ms=due_ms, **_columns(after))
 
     def delete(self, cluster_id: str) -> None:

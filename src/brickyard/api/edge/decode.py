@@ -33,6 +33,7 @@ _SHORT = 256  # those of so many bytes, with what the path says. Clients poll wi
 _ERROR = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key in )?\$(?P<path>.*)`)?$", re.DOTALL)
 _EXPECTED = re.compile(r"^Expected `(?P<want>[^`]*)`, got `(?P<got>[^`]*)`$")
 _MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$")
+_UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$", re.DOTALL)
 _ENUM = re.compile(r"^Invalid enum value (?P<value>.*)$", re.DOTALL)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -225,6 +226,8 @@ def explain(error: msgspec.ValidationError, request: type[msgspec.Struct]) -> Ap
     what, path = (match["what"], (match["path"] or "").lstrip(".")) if match else (str(error), "")
     if missing := _MISSING.match(what):
         return InvalidParameterValue(f"Missing required field: {path}.{missing['name']}".replace(": .", ": "))
+    if extra := _UNKNOWN.match(what):
+        return MalformedRequest(f"field '{_shown(f'{path}.' * bool(path) + extra['name'])}': there is no such field.")
     if unknown := _ENUM.match(what):
         allowed = ", ".join(_allowed(request, path)) or "(see the documentation)"
         return InvalidParameterValue(f"field '{path}': {_shown(unknown['value'])} is not an allowed value. Allowed: {allowed}.")

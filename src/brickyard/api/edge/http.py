@@ -14,6 +14,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
 import structlog
@@ -182,7 +183,8 @@ class Edge:
                 raw, parameters = b"", {**operation.form(form_parts(raw, boundary)), **(parameters or {})}
             request, unread = _decoded(operation, decoder, raw, parameters)
         else:
-            request = decoder.query(scope["query_string"], parameters)
+            raw = await read(scope, receive, operation.body_limit) if operation.may_have_body else b""
+            request = _of_either(decoder, scope["query_string"], raw, parameters)
         if operation.auth is Auth.AGENT:
             self._check_agent_token(scope, request.instance_id)
         call.request = request
@@ -294,6 +296,13 @@ def _failure(error: Exception, request_id: str, operation: str) -> ApiError:
         return StorageFull("The server's disk is full. Free space there.")
     _log.error("A request failed", request_id=request_id, operation=operation, exc_info=error)
     return InternalError(f"The server failed to answer this request. Its log says why, under request id {request_id}.")
+
+
+def _of_either(decoder: RequestDecoder, query: bytes, raw: bytes, parameters: dict[str, str] | None) -> Any:
+    """The request of a query, and of a body if there is one."""
+    if not raw:
+        return decoder.query(query, parameters)
+    return decoder.body(raw, {**dict(parse_qsl(query.decode("latin-1"))), **(parameters or {})})
 
 
 def _decoded(

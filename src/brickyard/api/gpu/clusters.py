@@ -189,6 +189,7 @@ OPERATIONS: tuple[Operation, ...] = (
         response=gpu.DeletedGpuClusterAnswer,
         needs=MANAGE,
         errors=(404, 409, 422),
+        may_have_body=True,
     ),
     declared(
         "gpu_clusters.operation",

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from brickyard.api.edge.dialects import TEXT, Dialect, Failure
-from brickyard.domain.errors import DetailedError, PermissionDenied
+from brickyard.domain.errors import DetailedError, EndpointNotFound, PermissionDenied
 from brickyard.domain.gpuclusters import rfc3339
 
 # Codes of the other API that have another name here.
@@ -42,6 +42,8 @@ def _details(failure: Failure) -> dict[str, Any]:
         return error.details
     if isinstance(error, PermissionDenied):
         return {"required_permission": error.required, "current_permissions": list(error.held)}
+    if isinstance(error, EndpointNotFound):
+        return {"resource": "endpoint", "id": failure.message.partition("'")[2].removesuffix("'")}
     if error.http_status == 400:
         named = _FIELD.match(failure.message)
         field = next((each for each in named.groups() if each), "") if named is not None else ""

@@ -36,6 +36,7 @@ def declared(
     from_headers: Mapping[str, str] | None = None,
     content_type: str = "application/json",
     makes_work: bool = False,
+    may_have_body: bool = False,
 ) -> Operation:
     """An operation in this dialect."""
     return Operation(
@@ -53,4 +54,5 @@ def declared(
         from_headers=from_headers or {},
         content_type=content_type,
         makes_work=makes_work,
+        may_have_body=may_have_body,
     )

@@ -76,7 +76,8 @@ def _starting(cluster: Cluster, begun: int, *, up: bool, restart: bool) -> Seque
     progress = cluster.progress if cluster.progress.incarnation == cluster.incarnation else StartProgress()
     ready = cluster.last_restarted_ms if up else 0
     task = cluster.workbench.task
-    restores = bool(task.restore) and task.incarnation == cluster.incarnation
+    mine = task.incarnation == cluster.incarnation and bool(task.number)
+    restores, saves = mine and bool(task.restore), mine and restart and not task.restore
     waited = cluster.workbench.graceful.said if restart else ""
     acquired = progress.acquired_ms or ready  # a cluster that came up before these times were kept has none of them
     nodes = [_Step("acquiring_instances", acquired)]
@@ -84,6 +85,10 @@ def _starting(cluster: Cluster, begun: int, *, up: bool, restart: bool) -> Seque
         restore = _Step("restoring_snapshot", 0 if task.failure else task.ended_ms)
         first = [_Step("stopping_processes", task.ready_ms, waited)] if restart else [_Step("validating_configuration", begun)]
         first += [restore, *nodes]
+    elif saves:  # before there is a node of the new start
+        said = f"Snapshot {task.save}" if task.save else "No checkpoint was asked for"
+        saved = _Step("creating_checkpoint", 0 if task.failure else task.ended_ms, said)
+        first = [_Step("stopping_processes", task.ready_ms, waited), saved, *nodes]
     elif restart:
         stopping = _Step("stopping_processes", acquired, waited)
         first = [stopping, _Step("creating_checkpoint", acquired, "No checkpoint was asked for")]
@@ -106,6 +111,7 @@ def _stop(cluster: Cluster, now: int) -> Operation:
     begun = cluster.terminating_ms or ended or now
     task = cluster.workbench.task
     mine = task.incarnation == cluster.incarnation and not task.restore and bool(task.number)
+    mine = mine and not 0 < task.ended_ms < begun  # else it was that of a restart
     wait = cluster.workbench.graceful
     if wait.generation and wait.since_ms >= begun:
         told, left, said = wait.told_ms or wait.over_ms, wait.over_ms, wait.said

@@ -9,7 +9,7 @@ import msgspec
 
 from brickyard.domain.cluster import Cluster, Target, WorkspaceTask
 from brickyard.domain.events import ClusterEvent, EventDetails, EventType
-from brickyard.domain.gpuclusters import DeleteGpuCluster, Problem, StopGpuCluster
+from brickyard.domain.gpuclusters import DeleteGpuCluster, Problem, RestartGpuCluster, StopGpuCluster
 from brickyard.domain.gpusnapshots import SnapshotRow, SnapshotStatus
 from brickyard.domain.terminations import TerminationReasonCode
 from brickyard.plan.changes import Changed
@@ -24,6 +24,11 @@ _SHOWN = 140
 def restoring(cluster: Cluster, snapshot_id: str) -> Cluster:
     """The cluster, which is to start, with the wish that its workspace directory is restored first."""
     return _with_task(cluster, restore=snapshot_id)
+
+
+def saving(cluster: Cluster, *, save: str = "", discard: bool = False) -> Cluster:
+    """The cluster, which is to restart, with what is to be done between its nodes of before and those that come."""
+    return _with_task(cluster, save=save, discard=discard)
 
 
 def ending(cluster: Cluster, *, save: str = "", discard: bool = False, deletes: bool = False) -> Cluster:
@@ -51,6 +56,8 @@ def done(cluster: Cluster, number: int, *, now: int, failure: str = "") -> Chang
     if not failure:
         return Changed(msgspec.structs.replace(after, state_message=STARTING))
     message = f"The workspace directory could not be restored from snapshot {task.restore}: {failure}. It is as it was before."
+    if not task.restore:
+        message = f"The cluster did not restart, because its snapshot failed: {failure}. Its files are there."
     reason = simple_reason(TerminationReasonCode.STORAGE_DOWNLOAD_FAILURE, databricks_error_message=message)
     ended = msgspec.structs.replace(
         after,
@@ -99,12 +106,16 @@ def problems_of_name(name: str | None, *, field: str = "snapshot_name") -> list[
     return [Problem(field=field, reason=f"it must have 1 to {MAX_NAME} printable characters", requested=name[:_SHOWN])]
 
 
-def problems_of_saving(request: StopGpuCluster | DeleteGpuCluster) -> list[Problem]:
-    """What contradicts itself in what a stop or a deletion asks for about snapshots."""
+def problems_of_saving(request: StopGpuCluster | RestartGpuCluster | DeleteGpuCluster) -> list[Problem]:
+    """What contradicts itself in what a stop, a restart or a deletion asks for about snapshots."""
     found = problems_of_name(request.snapshot_name)
-    saves = request.save_state if isinstance(request, StopGpuCluster) else request.create_final_snapshot
+    saves = request.create_final_snapshot if isinstance(request, DeleteGpuCluster) else request.save_state
+    if isinstance(request, RestartGpuCluster) and request.restore_from_snapshot is not None:
+        asked = {"save_state": request.save_state, "preserve_data": request.preserve_data is False}
+        reason = "a restart does this or restore_from_snapshot; leave one of them out, or stop the cluster and start it"
+        found += [Problem(field=field, reason=reason) for field, wanted in asked.items() if wanted]
     if request.snapshot_name is not None and not saves:
-        needed = "save_state" if isinstance(request, StopGpuCluster) else "create_final_snapshot"
+        needed = "create_final_snapshot" if isinstance(request, DeleteGpuCluster) else "save_state"
         found.append(Problem(field="snapshot_name", reason=f"it has an effect only with {needed}; leave it out, or set that"))
     if isinstance(request, DeleteGpuCluster) and request.preserve_snapshots and request.delete_snapshots:
         found.append(Problem(field="delete_snapshots", reason="it contradicts preserve_snapshots; leave one of them out"))

@@ -107,7 +107,7 @@ def updated(cluster: Cluster, request: StartGpuCluster, node_types: Mapping[str,
     """The cluster's specification with the changes of a start or restart. Base is the one that was sent for the cluster."""
     problems = _refused_of_start(request)
     if isinstance(request, RestartGpuCluster):
-        problems += problems_of_grace(request)
+        problems += problems_of_grace(request) + problems_of_saving(request)
     if request.timeout_minutes is not None:
         _check_wait(
             request.timeout_minutes, MOST_WAIT_START, waits="wait_for_ready" if not request.wait_for_ready else "", to=problems
@@ -129,6 +129,12 @@ def renamed(field: str, *, creating: bool) -> str:
     """What a field of a specification is called here."""
     first, dot, rest = field.partition(".")
     return (_NAMES_OF_CREATE if creating else _NAMES).get(first, first) + dot + rest
+
+
+def reworded(message: str, *, creating: bool) -> str:
+    """A message about a specification, in the words of this dialect."""
+    names = _NAMES_OF_CREATE if creating else _NAMES
+    return re.sub(r"^[a-z_]+", lambda first: names.get(first[0], first[0]), message)
 
 
 def problems_of_stop(request: StopGpuCluster) -> list[Problem]:

@@ -44,13 +44,13 @@ from brickyard.plan.gpu.limits import merged, problems_of
 from brickyard.plan.gpu.ports import Planned as PlannedPorts
 from brickyard.plan.gpu.progress import state_of
 from brickyard.plan.gpu.repeats import is_repeated, start_key
-from brickyard.plan.gpu.snapshots import restoring
 from brickyard.plan.gpu.storage import problems_of_storage
 from brickyard.plan.gpu.translate import (
     created,
     problems_of_delete,
     problems_of_stop,
     renamed,
+    reworded,
     updated,
     wanted_types,
 )
@@ -300,8 +300,7 @@ class GpuClusterService:
             self._commands.start(tx, caller, StartCluster(cluster_id=request.cluster_id))
         elif not edits:
             self._commands.restart(tx, caller, RestartCluster(cluster_id=request.cluster_id))
-        if request.restore_from_snapshot is not None:
-            tx.clusters.update(restoring(existing(tx, request.cluster_id), request.restore_from_snapshot))
+        self.snapshots.begin(tx, caller, existing(tx, request.cluster_id), request)
 
     def _planned(self, tx: Tx, caller: Caller, request: StartGpuCluster, key: str) -> Planned:
         """What a start or restart would do, and all that is wrong with it. Raises if the caller may not do it, or the state does
@@ -351,7 +350,7 @@ class GpuClusterService:
         """What the rules of both dialects, and the policy, refuse in a specification, besides what is known to be wrong."""
         offered = self._commands.offered(tx, caller, spec)
         found = [
-            Problem(field=renamed(each.field, creating=creating), reason=each.message)
+            Problem(field=renamed(each.field, creating=creating), reason=reworded(each.message, creating=creating))
             for each in mistakes(spec, offered, user=user or caller.user_name)
         ]
         told = {each.field for each in known}

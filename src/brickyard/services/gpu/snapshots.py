@@ -12,7 +12,15 @@ from brickyard.domain.access import ObjectKind, Permission, SecurableObject
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.errors import InvalidParameterValue, StateConflict
-from brickyard.domain.gpuclusters import DeleteGpuCluster, Pagination, Problem, StopGpuCluster, rfc3339
+from brickyard.domain.gpuclusters import (
+    DeleteGpuCluster,
+    Pagination,
+    Problem,
+    RestartGpuCluster,
+    StartGpuCluster,
+    StopGpuCluster,
+    rfc3339,
+)
 from brickyard.domain.gpusnapshots import (
     CreateSnapshot,
     ListSnapshots,
@@ -24,7 +32,15 @@ from brickyard.domain.gpusnapshots import (
     snapshot_id,
 )
 from brickyard.plan.gpu.progress import state_of
-from brickyard.plan.gpu.snapshots import MAX_SNAPSHOTS, deletes_snapshots, ending, problems_of_name, problems_of_restore
+from brickyard.plan.gpu.snapshots import (
+    MAX_SNAPSHOTS,
+    deletes_snapshots,
+    ending,
+    problems_of_name,
+    problems_of_restore,
+    restoring,
+    saving,
+)
 from brickyard.plan.gpu.translate import configuration
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
@@ -147,6 +163,18 @@ class SnapshotService:
             return  # a repeated request
         tx.clusters.update(ending(cluster, save=save, discard=discards, deletes=deletes))
         tx.clusters.wake(cluster.cluster_id)
+
+    def begin(self, tx: Tx, caller: Caller, cluster: Cluster, request: StartGpuCluster) -> None:
+        """Writes what is to be done with the workspace directory of a cluster that starts or restarts, while it has no node."""
+        if request.restore_from_snapshot is not None:
+            tx.clusters.update(restoring(cluster, request.restore_from_snapshot))
+            return
+        if not isinstance(request, RestartGpuCluster):
+            return
+        discards = request.preserve_data is False
+        if request.save_state or discards:
+            row = self.add(tx, caller, cluster, request.snapshot_name, tasked=True) if request.save_state else None
+            tx.clusters.update(saving(cluster, save=row.snapshot_id if row is not None else "", discard=discards))
 
     def add(self, tx: Tx, caller: Caller, cluster: Cluster, name: str | None, *, tasked: bool = False) -> SnapshotRow:
         """A new snapshot, to be taken."""
