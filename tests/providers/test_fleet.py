@@ -55,8 +55,8 @@ def test_what_is_offered_in_vain_is_logged_once() -> None:
         offered = providers.node_types()
         assert providers.node_types() is offered
     assert [(each.node_type_id, each.provider) for each in offered] == [("small", "simulated"), ("large", "second")]
-    told = [(each["provider"], each["node_types"]) for each in said if each["event"] == "node_types_hidden"]
-    assert told == [("second", {"small": "simulated"})]
+    told = [(each["provider"], each["number"], each["first"]) for each in said if each["event"] == "node_types_hidden"]
+    assert told == [("second", 1, ["small"])]
 
 
 def test_a_type_that_the_first_stops_offering_goes_to_the_other() -> None:

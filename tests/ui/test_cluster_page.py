@@ -108,14 +108,14 @@ def test_a_start_shows_what_it_waits_for_and_a_failure_what_to_do(
     session: Session, w: WorkspaceClient, machines: SimulatedProvider
 ) -> None:
     common = {**COMMON, "node_type_id": "r5.large"}
-    machines.knobs.register_s = 3600
+    machines.knobs.register_s, machines.knobs.waits_for = 3600, "waiting for Ray: {CPU: 4}"
     made = w.clusters.create(cluster_name="slow", num_workers=1, **common)
     page = opened(session, made.cluster_id)
     expect(state(page)).to_have_text("PENDING")
     timeline = page.get_by_label("Start: its phases")
     expect(timeline.locator("[aria-current=step]")).to_contain_text("Get instances")
-    expect(timeline.get_by_role("status")).to_contain_text("for ")
-    machines.knobs.register_s = 0
+    expect(timeline.get_by_role("status")).to_contain_text("Waiting for Ray: {CPU: 4} for ")
+    machines.knobs.register_s, machines.knobs.waits_for = 0, ""
     page.get_by_role("button", name="Stop").click()
     page.get_by_role("button", name="Stop the cluster").click()
     expect(state(page)).to_have_text("TERMINATED")

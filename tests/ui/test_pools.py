@@ -143,7 +143,7 @@ def test_a_pool_is_created_edited_and_deleted_from_the_page(session: Session, se
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Somebody else has changed this pool meanwhile.")).to_be_visible()
     page.get_by_role("link", name="Pools").click()
-    page.get_by_role("button", name="Cancel").last.click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Save").click()
     expect(page).to_have_url(f"{server.url}/compute/pools/{pool_id}")
     saved = w.instance_pools.get(pool_id)

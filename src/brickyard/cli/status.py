@@ -227,8 +227,9 @@ def _provider_lines(provider: dict[str, Any], *, alone: bool) -> list[str]:
     """What there is to say of one provider: its room, and what is unusual about it."""
     name, nodes = printable(provider["name"]), provider["nodes"]
     if not provider["configured"]:
+        are = "is" if nodes == 1 else "are"
         return [
-            f"Provider {name} is not in the settings, and {nodes} of its nodes are on record: they go on until they are not "
+            f"Provider {name} is not in the settings, and {nodes} of its nodes {are} on record: they go on until they are not "
             "wanted any more, and none is replaced. Name it in provider again to manage them."
         ]
     lines = []

@@ -11,6 +11,8 @@ from brickyard.agent.sandbox import Network
 from brickyard.domain.nodetypes import Merged, NodeType, Offer, merged
 from brickyard.providers.base import AgentApi, CapacityError, Provider
 
+SHOWN = 5  # of the node types that are offered in vain, in the log
+
 log = structlog.get_logger(__name__)
 
 
@@ -56,7 +58,10 @@ class Providers:
         now = merged([Offer(each.name, each.network or each.name, types) for each, types in zip(self, asked, strict=True)])
         for name, hidden in now.hidden.items():
             if hidden != before.hidden.get(name):
-                log.warning("node_types_hidden", provider=name, node_types=dict(hidden), why="a provider named earlier has them")
+                log.warning(
+                    "node_types_hidden", provider=name, number=len(hidden), first=sorted(hidden)[:SHOWN],
+                    why=f"{' and '.join(sorted(set(hidden.values())))} named earlier offers them too",
+                )  # fmt: skip
         self._merged = (asked, now)
         return now
 

@@ -49,6 +49,7 @@ class SimulatedAgent:
         self._speaking = asyncio.Lock()
         self._installing = asyncio.Lock()
         self.alive = True
+        self.called = False  # home
 
     def start(self) -> None:
         self._background(self._live())
@@ -111,6 +112,7 @@ class SimulatedAgent:
         if self._world.chance(self._world.knobs.never_registers):
             return
         await self._say()
+        self.called = True
         have = 0
         while self.alive:
             try:

@@ -26,6 +26,7 @@ class Knobs(msgspec.Struct, kw_only=True):
     """Settings of the simulated world. Times are seconds; probabilities are 0 to 1. May be changed while it runs."""
 
     register_s: float = 0.0  # from launch until the agent calls home
+    waits_for: str = ""  # what the provider says of an instance until then: "waiting for a machine"
     start_s: float = 0.0  # from assignment until the node is ready
     warm_start_s: float = 0.0  # the same, if the runtime was prepared
     prepare_s: float = 0.0  # for an idle instance of a pool: until its runtime is prepared

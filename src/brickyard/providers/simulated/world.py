@@ -117,8 +117,12 @@ class World:
             self._loop.call_soon_threadsafe(agent.stop)
 
     def observe(self) -> Mapping[str, Observed]:
+        waits = self.knobs.waits_for
         with self._lock:
-            return {key: Observed(instance_id=key, alive=agent.alive) for key, agent in self._agents.items()}
+            return {
+                key: Observed(instance_id=key, alive=agent.alive, message="" if agent.called else waits)
+                for key, agent in self._agents.items()
+            }
 
     def end(self) -> None:
         """Removes all instances at once."""
