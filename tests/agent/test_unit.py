@@ -13,7 +13,7 @@ import pytest
 import brickyard
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.gpus import Gpu
-from brickyard.agent.unit import CONFIG_EXIT, Unit, UnitError, assigned, own_address, place, read
+from brickyard.agent.unit import ADDRESS_VARIABLE, CONFIG_EXIT, Unit, UnitError, assigned, own_address, place, read
 
 GPUS = tuple(Gpu(number=number, uuid=f"GPU-{number}") for number in range(4))
 
@@ -42,6 +42,20 @@ def test_the_machine_fills_in_its_places(tmp_path: Path) -> None:
     assert (Path(config.node_code_dir) / "start.py").is_file()
     assert (config.python, config.host) == (sys.executable, "127.0.0.1")
     assert place(document(tmp_path, cache_dir="/shared", host="10.0.0.7")).cache_dir == "/shared"
+
+
+def test_an_engine_may_say_where_the_machine_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ADDRESS_VARIABLE, "127.0.0.9")
+    assert place(document(tmp_path)).host == "127.0.0.9"
+
+
+def test_a_document_from_stdin_is_not_left_there(tmp_path: Path) -> None:
+    file = tmp_path / "unit.json"
+    file.write_bytes(msgspec.json.encode(document(tmp_path)))
+    code = "import os, pathlib; from brickyard.agent import unit; unit.read(pathlib.Path('-')); print(os.readlink('/dev/fd/0'))"
+    with file.open() as given:
+        done = subprocess.run([sys.executable, "-c", code], stdin=given, capture_output=True, text=True, check=True)
+    assert done.stdout == "/dev/null\n"
 
 
 def test_what_killed_agents_left_is_removed_and_what_lives_stays(tmp_path: Path) -> None:
