@@ -53,7 +53,9 @@ def test_a_cluster_is_started_watched_listed_and_stopped(cli: Cli) -> None:
     assert "no cluster 'yours'" in one_line(cli.run("cluster", "stop", "yours"))
     assert "not NAME=VALUE" in one_line(cli.run("cluster", "start", "mine", "--env", "A"))
 
-    stopped = said(cli, "stop", "mine", "--reason", "lunch", "--wait")
+    assert "--grace: it must be between 0 and 30" in one_line(cli.run("cluster", "stop", "mine", "--grace", "31"))
+    assert "--grace: it has no effect with force" in one_line(cli.run("cluster", "stop", "mine", "--grace", "3", "--force"))
+    stopped = said(cli, "stop", "mine", "--reason", "lunch", "--grace", "3", "--wait")
     assert (stopped["status"], stopped["operation"]["status"]) == ("stopped", "completed")
     assert "lunch" in stopped["status_details"]
     log = cli.data / "logs" / cluster_id / "i-1-1" / "stdout"  # of a node that has ended
@@ -116,7 +118,7 @@ def test_snapshots_are_taken_listed_restored_and_deleted(cli: Cli) -> None:
     assert "must be stopped" in one_line(cli.run("cluster", "snapshot", "restore", "dev", "monday"))
     assert said(cli, "snapshot", "restore", "dev", "monday", "--restart", "--wait")["operation"]["kind"] == "restart"
 
-    stopped = said(cli, "stop", "dev", "--save", "--wait")
+    stopped = said(cli, "stop", "dev", "--save", "--force", "--wait")
     assert stopped["operation"]["status"] == "completed"
     assert len(said(cli, "snapshot", "list", "dev")) == 2
     with file.open("wb") as huge:

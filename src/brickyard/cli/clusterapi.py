@@ -26,6 +26,7 @@ _OPTIONS = {
     "update_configuration.storage_gb": "--storage",
     "environment_updates": "--env",
     "auto_terminate_updates.idle_minutes": "--idle-minutes",
+    "grace_period_minutes": "--grace",
     "auto_terminate_updates.max_runtime_minutes": "--max-runtime-minutes",
     "auto_terminate_updates.at": "--stop-at",
     "auto_terminate_updates.max_cost": "--max-cost",
