@@ -44,7 +44,7 @@ class RayEngine:
 
     name = "ray"
     tiny, waiting = TINY, WAITING
-    node_type = "ray.2c-5g"
+    node_type = "ray.2c-2g"
 
     def __init__(self, ray: RayCluster, directory: Path) -> None:
         self._ray = ray
@@ -90,7 +90,7 @@ class RayEngine:
 def opened() -> Iterator[RayEngine]:
     """Ray on three nodes, of which each claims the whole machine."""
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
-        ray = RayCluster(cores=2)
+        ray = RayCluster(cores=4)  # a cluster fits beside one that is ending
         try:
             ray.start()
             yield RayEngine(ray, Path(directory))

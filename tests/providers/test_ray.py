@@ -66,6 +66,21 @@ def test_instances_spread_over_the_machines(world: World) -> None:
     assert sorted(world.host_of(name) for name in ("i-1", "i-2", "i-3")) == [HEAD, SECOND, THIRD]
 
 
+def test_what_is_being_ended_leaves_its_room_to_the_next(world: World) -> None:
+    """A cluster that restarts on full machines is not refused because of itself."""
+    provider = world.open()
+    whole = provider.node_types()[1]
+    world.launch("i-1", "i-2", "i-3", node_type=whole)
+    with pytest.raises(CapacityError, match="Terminate a cluster, or add a machine to Ray"):
+        provider.launch(world.request("i-4", whole))
+    room = world.host_of("i-2")
+    provider.terminate("i-2", reason="it restarts")
+    world.launch("i-4", node_type=whole)
+    assert world.host_of("i-4") == room
+    with pytest.raises(CapacityError):
+        provider.launch(world.request("i-5", whole))
+
+
 def test_the_servers_of_a_workspace_see_the_same_and_others_see_nothing(world: World, tmp_path: Path, ray: RayCluster) -> None:
     first, second = world.open(), world.open()
     first.launch(world.request("i-1"))

@@ -68,6 +68,8 @@ def test_what_is_missing_is_named() -> None:
         "Ray has no machine with 2 cores, 4 GiB free; the most that one of its 2 has is 0 cores, 0 GiB. "
         "Terminate a cluster, or add a machine to Ray (ray start)."
     )
+    assert machines.short_of([half, half], two, waiting=[half, half], ending=[half, whole]) is None
+    assert machines.short_of([half, half], two, waiting=[half, half, half], ending=[half]) is not None
     large = machines.short_of([{"CPU": 64.0, "memory": 1.0}], two, waiting=[])
     assert large is not None and str(large).endswith(
         "The largest of Ray's machines has 4 cores, 8 GiB. Choose a smaller node type."

@@ -47,10 +47,13 @@ def model_of(node_type: NodeType, machines: Iterable[Machine]) -> str:
     return name if node_type.num_gpus and any(MODEL + name in each.total for each in machines) else ""
 
 
-def short_of(wanted: Sequence[Resources], machines: Iterable[Machine], *, waiting: Sequence[Resources]) -> CapacityError | None:
-    """Why these cannot all be placed now, after those that already wait; None if they can."""
+def short_of(
+    wanted: Sequence[Resources], machines: Iterable[Machine], *, waiting: Sequence[Resources], ending: Sequence[Resources] = ()
+) -> CapacityError | None:
+    """Why these cannot all be placed now, after those that already wait; None if they can. `ending`: what instances that are
+    being ended will leave, each on one machine. A cluster that restarts must not be refused because of itself."""
     there = list(machines)
-    free = [dict(each.free) for each in there]
+    free = [dict(each.free) for each in there] + [dict(each) for each in ending]
     for each in waiting:
         _place(each, free)
     for each in wanted:

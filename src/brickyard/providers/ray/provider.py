@@ -44,6 +44,7 @@ class _Seen(msgspec.Struct, gc=False):
     alive: bool
     message: str = ""
     waits_for: dict[str, float] | None = None
+    frees: dict[str, float] | None = None
 
 
 class RayProvider(Provider):
@@ -159,11 +160,16 @@ class RayProvider(Provider):
         return Observed(instance_id=name, alive=seen.alive, message=message)
 
     def _missing(self, instance_id: str, wanted: Mapping[str, float]) -> CapacityError | None:
-        """Why there is no room, unless the instance exists already."""
+        """Why there is no room, unless the instance exists already, or others are about to make room for it."""
         there = self._fresh()
         waiting = self._waiting[1] if time.monotonic() - self._waiting[0] < FRESH_S else []
-        missing = machines.short_of([wanted], there, waiting=waiting)
-        return missing if missing is not None and instance_id not in self._seen() else None
+        if machines.short_of([wanted], there, waiting=waiting) is None:
+            return None
+        seen = self._seen()
+        if instance_id in seen:
+            return None
+        ending = [each.frees for each in seen.values() if each.frees]
+        return machines.short_of([wanted], there, waiting=self._waiting[1], ending=ending)
 
     def _fresh(self) -> Sequence[Machine]:
         self._learn(self._link.call("nodes"))

@@ -168,6 +168,8 @@ class Cluster:
     def _seen(known: Known, gone: str) -> dict[str, Any]:
         if known.dead is not None or gone:
             return {"alive": False, "message": known.dead or gone}
+        if known.ending:
+            return {"alive": True, "frees": known.asked}
         if known.started:
             return {"alive": True}
         return {"alive": True, "waits_for": known.asked}
