@@ -23,7 +23,7 @@ from typing import Protocol
 
 import psutil
 
-from bench import _engine_ray, _engine_slurm
+from bench import _engine_kubernetes, _engine_ray, _engine_slurm
 from bench._common import table
 from bench._enginehome import SERVER_TOKEN, Home, home
 from bench._servers import brickyard
@@ -60,6 +60,7 @@ class Engine(Protocol):
 ENGINES: dict[str, Callable[[], AbstractContextManager[Engine]]] = {
     "ray": _engine_ray.opened,
     "slurm": _engine_slurm.opened,
+    "kubernetes": _engine_kubernetes.opened,
 }
 
 

@@ -21,9 +21,9 @@ SOURCE = Path(__file__).parents[2] / "src"
 _ADDRESSES = iter(range(1, 60_000))
 
 
-def machine(name: str, *, cpu: str = "8", memory: str = "32Gi", gpus: int = 0, **labels: str) -> Document:
+def machine(name: str, *, cpu: str = "8", memory: str = "32Gi", gpus: int = 0, pods: str = "110", **labels: str) -> Document:
     """A node of Kubernetes."""
-    allocatable = {"cpu": cpu, "memory": memory, "pods": "110"} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
+    allocatable = {"cpu": cpu, "memory": memory, "pods": pods} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -50,6 +50,7 @@ class Kubelets:
         self.processes: dict[str, asyncio.subprocess.Process] = {}  # by the pod's uid
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._loop = asyncio.create_task(self._run())
+        self._tried: dict[str, int] = {}  # uid -> the room that there was when it did not fit
         self._over: dict[str, str] = {}  # uid -> why its container was killed
 
     async def close(self) -> None:
@@ -74,14 +75,25 @@ class Kubelets:
             if self._objects.version == seen:
                 await self._objects.bell.wait()
             seen = self._objects.version
+            room = self._room()
             for pod in self._objects.of("pods"):
                 uid, spec = pod["metadata"]["uid"], pod["spec"]
                 if not spec.get("nodeName"):
-                    self._place(pod)
+                    if self._tried.get(uid) != room:  # nothing has changed since it did not fit
+                        self._place(pod)
+                        self._tried[uid] = room
                 elif uid not in self._tasks and spec["nodeName"] not in self.silent:
                     self._tasks[uid] = asyncio.create_task(self._container(_key(pod), uid))
 
     # ── scheduling ──
+
+    def _room(self) -> int:
+        """Another number when there may be more room."""
+        nodes = tuple(each["metadata"]["resourceVersion"] for each in self._objects.of("nodes"))
+        placed = tuple(
+            each["metadata"]["uid"] for each in self._objects.of("pods") if _runs_on(each, each["spec"].get("nodeName") or "-")
+        )
+        return hash((nodes, placed))
 
     def _place(self, pod: Document) -> None:
         need, reasons = _requests(pod), []
@@ -194,6 +206,7 @@ class Kubelets:
         for variable in container.get("env", ()):
             source = variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
             environ[variable["name"]] = address if source == "status.podIP" else variable.get("value", "")
+        place.mkdir(parents=True, exist_ok=True)  # a pod without volumes has none yet
         with (place / "log").open("wb") as log:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, *command[1:], env=environ, cwd="/", stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log,
