@@ -94,6 +94,16 @@ def serving(function: F) -> F:
             help="Where nodes run: local, ray, slurm, simulated (they compute nothing, for tests), or another installed one. "
             "Several, separated by commas: the first is the default.",
         ),
+        click.option(
+            "--agent-ca",
+            type=click.Path(path_type=Path),
+            help="PEM certificates that nodes on other machines trust, where a proxy has the server's certificate.",
+        ),
+        click.option(
+            "--agent-port",
+            type=int,
+            help="TLS port for nodes on other machines; by default that of --public-url. 0: a proxy has it.",
+        ),
         click.option("--public-url", help="http://HOST:PORT of this server that nodes on other machines call."),
         click.option("--tls-self-signed", is_flag=True, default=None, help="Create a certificate for the Spark Connect port."),
         click.option("--tls-key", type=click.Path(path_type=Path), help="Key of --tls-cert, PEM."),
