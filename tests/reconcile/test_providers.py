@@ -106,7 +106,7 @@ def test_one_that_nobody_can_end_is_gone_when_its_agent_must_have_ended_itself(s
             await later.wait("c", State.TERMINATED)
             await later.start("c")
             await later.wait("c", State.RUNNING)
-            assert {row.provider for row in (await later.look("c"))[1]} == {""}
+            assert {row.provider for row in (await later.look("c"))[1]} == {simulated.name}
 
     asyncio.run(scenario())
 
