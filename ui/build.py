@@ -23,7 +23,7 @@ BUNDLE = ROOT / "src" / "brickyard" / "webui"
 MODULES = HERE / "node_modules"
 NODE = ROOT / ".venv" / "node"
 OLDEST = (20, 19)
-FIRST = ("index.html", "src/compute/page.tsx")  # what a browser loads to show the list of clusters
+FIRST = ("index.html", "src/main.tsx")  # what a browser loads to show the list of clusters
 MOST_SCRIPTS = 240 * 1024  # bytes, compressed
 NODE_LOCK = ROOT / "requirements" / "node.txt"
 

@@ -22,14 +22,49 @@ function compressed(): Plugin {
   };
 }
 
+/** Has the browser read the page's code while `start.ts` runs, which asks for it only then. */
+function preloaded(): Plugin {
+  return {
+    name: "preloaded",
+    transformIndexHtml: {
+      order: "post",
+      handler(_, { bundle }) {
+        const chunks = Object.values(bundle ?? {}).filter((each) => each.type === "chunk");
+        const main = chunks.find((each) => each.facadeModuleId?.endsWith("/src/main.tsx"));
+        const names = new Set(main === undefined ? [] : [main.fileName]);
+        for (const name of names)
+          for (const needed of chunks.find((each) => each.fileName === name)?.imports ?? []) names.add(needed);
+        return [...names].map((name) => ({
+          tag: "link",
+          attrs: { rel: "modulepreload", crossorigin: true, href: `/assets/${name}` },
+          injectTo: "head" as const,
+        }));
+      },
+    },
+  };
+}
+
 export default defineConfig({
-  plugins: [react(), compressed()],
+  plugins: [react(), compressed(), preloaded()],
   base: "/assets/",
   build: {
     target: "es2022",
     assetsDir: "",
     assetsInlineLimit: 0, // the page's policy allows no data: sources
     modulePreload: { polyfill: false },
+    rolldownOptions: {
+      input: { index: "index.html", main: "src/main.tsx" },
+      output: {
+        // Few files: each takes time to be asked for. Those of others change less often than ours, and stay in browsers' caches.
+        codeSplitting: {
+          groups: [
+            { name: "early", test: /\/src\/api\/early\.ts$|vite\/preload-helper/, priority: 1 }, // what `start.ts` needs
+            { name: "libraries", tags: ["$initial"], test: /node_modules.*\.m?js$/ },
+            { name: "list", tags: ["$initial"], test: /\/src\/(?!start).*\.tsx?$/ },
+          ],
+        },
+      },
+    },
     chunkSizeWarningLimit: 800,
     manifest: true, // build.py adds up what the first page loads, and removes it
   },

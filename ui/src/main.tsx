@@ -1,6 +1,3 @@
-import "@fontsource-variable/inter/wght.css";
-import "@mantine/core/styles.css";
-import "./app/app.css";
 import { MantineProvider } from "@mantine/core";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
@@ -8,11 +5,13 @@ import { setNonce } from "get-nonce";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { ApiError } from "./api/client";
+import { opensList } from "./api/early";
 import { follow, refreshAfterLogIn } from "./api/live";
-import { clustersQuery } from "./api/queries";
 import { session } from "./api/session";
+import { loadTheRest } from "./app/later";
 import { router } from "./app/router";
 import { theme, variables } from "./app/theme";
+import { prepare } from "./compute/prepare";
 
 // The page's policy allows only styles with the nonce of this answer.
 const nonce = document.querySelector<HTMLMetaElement>('meta[name="style-nonce"]')?.content ?? "";
@@ -28,13 +27,11 @@ const queries = new QueryClient({
   },
 });
 
-// The list of clusters is what most open: its code and its rows come while the session and the frame are still made ready.
-const list = location.pathname === "/" || location.pathname === "/compute";
-if (list) void import("./compute/page");
-
+const loggedIn = await session.loggedIn();
+if (document.readyState === "loading") await new Promise((done) => addEventListener("DOMContentLoaded", done));
 const root = document.getElementById("root");
-if (root !== null && (await session.loggedIn())) {
-  if (list) void queries.prefetchQuery(clustersQuery);
+if (root !== null && loggedIn) {
+  if (opensList) prepare(queries);
   follow(queries);
   refreshAfterLogIn(queries);
   createRoot(root).render(
@@ -51,4 +48,5 @@ if (root !== null && (await session.loggedIn())) {
       </MantineProvider>
     </StrictMode>,
   );
+  loadTheRest();
 } else location.replace(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);

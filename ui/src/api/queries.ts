@@ -1,5 +1,6 @@
 import { type QueryClient, queryOptions } from "@tanstack/react-query";
 import { ApiError, api, body, type Cluster, isGone } from "./client";
+import { early, LIST } from "./early";
 import { knownGone, markGone } from "./gone";
 import { offered } from "./session";
 
@@ -7,7 +8,11 @@ const SEPARATE = 20; // changed clusters that are read one by one; more are read
 
 export const clustersQuery = queryOptions({
   queryKey: ["clusters"],
-  queryFn: async () => ((await body(api.GET("/api/2.0/clusters/list"))).clusters ?? []) as Cluster[],
+  queryFn: async () => {
+    const first = await early(LIST)?.catch(() => undefined); // what went wrong is said when it is asked again
+    const found = first?.ok ? ((await first.json()) as { clusters?: unknown[] }) : await body(api.GET(LIST));
+    return (found.clusters ?? []) as Cluster[];
+  },
 });
 
 export const pinnedQuery = queryOptions({

@@ -1,4 +1,5 @@
 import { Value } from "../lib/value";
+import { early } from "./early";
 
 export interface Session {
   user_name: string;
@@ -12,8 +13,10 @@ export interface Session {
 let workspace = "";
 let lacks: ReadonlySet<string> = new Set();
 
+const ASKS = "/login/session";
+
 async function ask(): Promise<Session | null> {
-  const answer = await fetch("/login/session", { headers: { Accept: "application/json" } });
+  const answer = await (early(ASKS) ?? fetch(ASKS, { headers: { Accept: "application/json" } }));
   if (!answer.ok) return null;
   const found = (await answer.json()) as Session;
   workspace = found.workspace ?? "";

@@ -1,5 +1,6 @@
 import { type ReactNode, useState } from "react";
 import { Icon } from "./icons";
+import { inOrder, sorted } from "./order";
 import { useRowKeys } from "./rowkeys";
 
 export interface DataColumn<T> {
@@ -25,20 +26,13 @@ export function DataTable<T>({ label, rows, idOf, columns, sort, onSort, actions
   const [over, setOver] = useState<string[] | null>(null);
   const by = columns.find((each) => each.id === sort?.replace(/^-/, ""));
   const down = sort?.startsWith("-") ?? false;
-  const sorted =
-    by === undefined ? rows : [...rows].sort((one, other) => compare(by.value(one), by.value(other), down));
-  const shown = inOrder(sorted, idOf, over);
+  const shown = inOrder(sorted(rows, columns, sort), idOf, over);
   useRowKeys(shown.length);
   const turn = (id: string) => onSort(by?.id !== id ? id : down ? undefined : `-${id}`);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard
     <section className="scroller" aria-label={label} tabIndex={0}>
-      {/* Rows do not change places under the pointer: a new order waits until it has left. */}
-      <table
-        className="clusters comfortable listing"
-        onPointerEnter={() => setOver(shown.map(idOf))}
-        onPointerLeave={() => setOver(null)}
-      >
+      <table className="clusters comfortable listing">
         <thead>
           <tr>
             {columns.map((each) => (
@@ -48,13 +42,7 @@ export function DataTable<T>({ label, rows, idOf, columns, sort, onSort, actions
                 className={each.figures ? "figures" : undefined}
                 aria-sort={by?.id === each.id ? (down ? "descending" : "ascending") : undefined}
               >
-                <button
-                  type="button"
-                  onClick={() => {
-                    setOver(null);
-                    turn(each.id);
-                  }}
-                >
+                <button type="button" onClick={() => turn(each.id)}>
                   {each.label}
                   {by?.id === each.id && <Icon name={down ? "down" : "up"} size={12} />}
                 </button>
@@ -65,7 +53,8 @@ export function DataTable<T>({ label, rows, idOf, columns, sort, onSort, actions
             </th>
           </tr>
         </thead>
-        <tbody>
+        {/* Rows do not change places under the pointer: a new order waits until it has left. */}
+        <tbody onPointerEnter={() => setOver(shown.map(idOf))} onPointerLeave={() => setOver(null)}>
           {shown.map((row, index) => (
             <tr key={idOf(row)} data-index={index}>
               {columns.map((each) => (
@@ -80,20 +69,4 @@ export function DataTable<T>({ label, rows, idOf, columns, sort, onSort, actions
       </table>
     </section>
   );
-}
-
-function compare(one: string | number, other: string | number, down: boolean): number {
-  const found =
-    typeof one === "number" && typeof other === "number"
-      ? one - other
-      : String(one).localeCompare(String(other), undefined, { numeric: true });
-  return down ? -found : found;
-}
-
-/** The rows in the order that they had under the pointer; new ones come last. */
-function inOrder<T>(rows: T[], idOf: (row: T) => string, before: string[] | null): T[] {
-  if (before === null) return rows;
-  const place = new Map(before.map((id, at) => [id, at]));
-  const at = (row: T) => place.get(idOf(row)) ?? before.length;
-  return [...rows].sort((one, other) => at(one) - at(other));
 }

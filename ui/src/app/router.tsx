@@ -2,9 +2,11 @@ import { Text, Title } from "@mantine/core";
 import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent, redirect } from "@tanstack/react-router";
 import { readAdminSearch } from "../admin/search";
 import { readClusterSearch } from "../cluster/search";
+import { ComputePage } from "../compute/page";
 import { readSearch } from "../compute/search";
 import { readCreateSearch, readPolicySearch } from "../policies/search";
 import { readPoolSearch } from "../pools/search";
+import { styled } from "./look";
 import { Shell } from "./shell";
 import { Trouble } from "./trouble";
 
@@ -22,7 +24,7 @@ const compute = createRoute({
   getParentRoute: () => root,
   path: "/compute",
   validateSearch: readSearch,
-  component: lazyRouteComponent(() => import("../compute/page"), "ComputePage"),
+  component: ComputePage,
 });
 
 const create = createRoute({
@@ -32,72 +34,105 @@ const create = createRoute({
     Object.fromEntries(
       (["clone", "pool", "policy"] as const).filter((name) => given[name]).map((name) => [name, String(given[name])]),
     ),
-  component: lazyRouteComponent(() => import("../editor/create"), "CreatePage"),
+  component: lazyRouteComponent(
+    styled(() => import("../editor/create")),
+    "CreatePage",
+  ),
 });
 
 const edit = createRoute({
   getParentRoute: () => root,
   path: "/compute/clusters/$id/edit",
-  component: lazyRouteComponent(() => import("../editor/edit"), "EditPage"),
+  component: lazyRouteComponent(
+    styled(() => import("../editor/edit")),
+    "EditPage",
+  ),
 });
 
 const cluster = createRoute({
   getParentRoute: () => root,
   path: "/compute/clusters/$id",
   validateSearch: readClusterSearch,
-  component: lazyRouteComponent(() => import("../cluster/page"), "ClusterPage"),
+  component: lazyRouteComponent(
+    styled(() => import("../cluster/page")),
+    "ClusterPage",
+  ),
 });
 
 const admin = createRoute({
   getParentRoute: () => root,
   path: "/admin",
   validateSearch: readAdminSearch,
-  component: lazyRouteComponent(() => import("../admin/page"), "AdminPage"),
+  component: lazyRouteComponent(
+    styled(() => import("../admin/page")),
+    "AdminPage",
+  ),
 });
 
 const settings = createRoute({
   getParentRoute: () => root,
   path: "/settings",
-  component: lazyRouteComponent(() => import("../admin/settings"), "SettingsPage"),
+  component: lazyRouteComponent(
+    styled(() => import("../admin/settings")),
+    "SettingsPage",
+  ),
 });
 
 const pool = createRoute({
   getParentRoute: () => root,
   path: "/compute/pools/$id",
   validateSearch: readPoolSearch,
-  component: lazyRouteComponent(() => import("../pools/page"), "PoolPage"),
+  component: lazyRouteComponent(
+    styled(() => import("../pools/page")),
+    "PoolPage",
+  ),
 });
 
 const createPool = createRoute({
   getParentRoute: () => root,
   path: "/compute/pools/create",
-  component: lazyRouteComponent(() => import("../pools/form"), "CreatePoolPage"),
+  component: lazyRouteComponent(
+    styled(() => import("../pools/form")),
+    "CreatePoolPage",
+  ),
 });
 
 const editPool = createRoute({
   getParentRoute: () => root,
   path: "/compute/pools/$id/edit",
-  component: lazyRouteComponent(() => import("../pools/form"), "EditPoolPage"),
+  component: lazyRouteComponent(
+    styled(() => import("../pools/form")),
+    "EditPoolPage",
+  ),
 });
 
 const policy = createRoute({
   getParentRoute: () => root,
   path: "/compute/policies/$id",
   validateSearch: readPolicySearch,
-  component: lazyRouteComponent(() => import("../policies/page"), "PolicyPage"),
+  component: lazyRouteComponent(
+    styled(() => import("../policies/page")),
+    "PolicyPage",
+  ),
 });
 
 const createPolicy = createRoute({
   getParentRoute: () => root,
   path: "/compute/policies/create",
   validateSearch: readCreateSearch,
-  component: lazyRouteComponent(() => import("../policies/editor"), "CreatePolicyPage"),
+  component: lazyRouteComponent(
+    styled(() => import("../policies/editor")),
+    "CreatePolicyPage",
+  ),
 });
 
 const editPolicy = createRoute({
   getParentRoute: () => root,
   path: "/compute/policies/$id/edit",
-  component: lazyRouteComponent(() => import("../policies/editor"), "EditPolicyPage"),
+  component: lazyRouteComponent(
+    styled(() => import("../policies/editor")),
+    "EditPolicyPage",
+  ),
 });
 
 const pools = [pool, createPool, editPool] as const;

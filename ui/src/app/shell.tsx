@@ -1,18 +1,24 @@
-import { ActionIcon, Button, Group, Menu, Modal, Text, Tooltip, useMantineColorScheme } from "@mantine/core";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMantineColorScheme } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { lazy, Suspense, useEffect, useState } from "react";
 import { meQuery } from "../access/rights";
 import { connection, tellsChanges } from "../api/live";
-import { remote, session } from "../api/session";
+import { session } from "../api/session";
 import { useValue } from "../lib/value";
-import { Confirmation } from "./confirm";
+import { asked } from "./confirm";
 import { Icon, Mark } from "./icons";
-import { help, Keys } from "./keys";
+import { help, palette, useKeys } from "./keys";
+import { complete, later } from "./later";
+import { IconButton } from "./plain";
 import { Toasts } from "./toasts";
 import { Watches } from "./watch";
 
+const Dialogs = lazy(later(() => import("./dialogs")));
+const UserMenu = lazy(later(() => import("./usermenu")));
+
 export function Shell() {
+  useKeys();
   return (
     <div className="shell">
       <a className="skip" href="#main">
@@ -30,23 +36,38 @@ export function Shell() {
         <Admin />
         <div className="rest" />
         <Scheme />
-        <Tooltip label="Keys (?)" position="right">
-          <ActionIcon variant="subtle" color="gray" aria-label="Show the keys" onClick={() => help.set(true)}>
-            <Icon name="keyboard" />
-          </ActionIcon>
-        </Tooltip>
+        <IconButton tip="Keys (?)" aria-label="Show the keys" onClick={() => help.set(true)}>
+          <Icon name="keyboard" />
+        </IconButton>
         <User />
       </nav>
       <main id="main" tabIndex={-1}>
         <Lost />
         <Outlet />
       </main>
-      <Keys />
-      <Confirmation />
-      <Expired />
+      <Asked />
       <Toasts />
       <Watches />
     </div>
+  );
+}
+
+/** The dialogs that any page can open, from the first one on; made when there is time, so that they open at once. */
+function Asked() {
+  const wanted = [
+    useValue(complete),
+    useValue(help),
+    useValue(palette),
+    useValue(asked) !== null,
+    useValue(session.expired),
+  ].some(Boolean);
+  const [opened, setOpened] = useState(wanted);
+  if (wanted && !opened) setOpened(true);
+  if (!opened) return null;
+  return (
+    <Suspense fallback={null}>
+      <Dialogs />
+    </Suspense>
   );
 }
 
@@ -67,16 +88,9 @@ function Scheme() {
   const dark = colorScheme === "dark" || (colorScheme === "auto" && matchMedia("(prefers-color-scheme: dark)").matches);
   const label = dark ? "Use light colours" : "Use dark colours";
   return (
-    <Tooltip label={label} position="right">
-      <ActionIcon
-        variant="subtle"
-        color="gray"
-        aria-label={label}
-        onClick={() => setColorScheme(dark ? "light" : "dark")}
-      >
-        <Icon name={dark ? "sun" : "moon"} />
-      </ActionIcon>
-    </Tooltip>
+    <IconButton tip={label} aria-label={label} onClick={() => setColorScheme(dark ? "light" : "dark")}>
+      <Icon name={dark ? "sun" : "moon"} />
+    </IconButton>
   );
 }
 
@@ -88,39 +102,24 @@ function User() {
       () => {},
     );
   }, []);
-  return (
-    <Menu position="right-end" withinPortal>
-      <Menu.Target>
-        <ActionIcon variant="default" radius="xl" aria-label={name ? `Signed in as ${name}` : "Account"}>
-          {name.slice(0, 1).toUpperCase()}
-        </ActionIcon>
-      </Menu.Target>
-      <Menu.Dropdown>
-        <Menu.Label>{name}</Menu.Label>
-        {remote() !== "" && <Menu.Label>{`at ${remote()}`}</Menu.Label>}
-        <Menu.Item renderRoot={(props) => <Link {...props} to="/settings" />} leftSection={<Icon name="lock" />}>
-          Settings and tokens
-        </Menu.Item>
-        <Menu.Item leftSection={<Icon name="out" />} onClick={() => void logOut()}>
-          Log out
-        </Menu.Item>
-      </Menu.Dropdown>
-    </Menu>
+  const [opened, setOpened] = useState(false);
+  const button = (
+    <IconButton
+      className="framed"
+      aria-label={name ? `Signed in as ${name}` : "Account"}
+      aria-haspopup="menu"
+      aria-expanded={false}
+      onClick={() => setOpened(true)}
+    >
+      {name.slice(0, 1).toUpperCase()}
+    </IconButton>
   );
-}
-
-/** As a form: the answer takes the cookie away and leads to the log-in page. */
-async function logOut() {
-  const form = document.createElement("form");
-  form.method = "post";
-  form.action = "/logout";
-  const field = document.createElement("input");
-  field.type = "hidden";
-  field.name = "csrf_token";
-  field.value = (await session.get()).csrf_token;
-  form.append(field);
-  document.body.append(form);
-  form.submit();
+  if (!opened) return button;
+  return (
+    <Suspense fallback={button}>
+      <UserMenu name={name} />
+    </Suspense>
+  );
 }
 
 const PATIENCE_MS = 1500;
@@ -142,40 +141,5 @@ function Lost() {
     <div className="lost" role="status">
       The connection to the server is interrupted. The page tries again every few seconds; what you see may be old.
     </div>
-  );
-}
-
-function Expired() {
-  const expired = useValue(session.expired);
-  const queries = useQueryClient();
-  const [still, setStill] = useState(false);
-  useEffect(() => {
-    if (!expired) return;
-    const look = () => void session.renew();
-    addEventListener("focus", look);
-    return () => removeEventListener("focus", look);
-  }, [expired]);
-  const goOn = async () => {
-    const renewed = await session.renew();
-    setStill(!renewed);
-    if (renewed) void queries.invalidateQueries();
-  };
-  return (
-    <Modal opened={expired} onClose={() => {}} withCloseButton={false} title="Your session has ended" centered>
-      <Text mb="md">Log in again in another tab, then go on here: nothing on this page is lost.</Text>
-      {still && (
-        <Text mb="md" c="var(--mantine-color-error)" role="alert">
-          You are not logged in yet.
-        </Text>
-      )}
-      <Group justify="flex-end" gap="xs">
-        <Button variant="default" onClick={() => void goOn()}>
-          Go on
-        </Button>
-        <Button component="a" href="/login" target="_blank" rel="noopener" data-autofocus>
-          Log in
-        </Button>
-      </Group>
-    </Modal>
   );
 }

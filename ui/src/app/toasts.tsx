@@ -1,5 +1,6 @@
-import { CloseButton } from "@mantine/core";
 import { useValue, Value } from "../lib/value";
+import { Icon } from "./icons";
+import { IconButton } from "./plain";
 
 interface Toast {
   id: number;
@@ -28,7 +29,9 @@ export function Toasts() {
       {useValue(shown).map((each) => (
         <div key={each.id} className={each.failed ? "toast failed" : "toast"}>
           <span>{each.text}</span>
-          <CloseButton size="xs" aria-label="Close this message" onClick={() => remove(each.id)} />
+          <IconButton className="small" aria-label="Close this message" onClick={() => remove(each.id)}>
+            <Icon name="close" size={12} />
+          </IconButton>
         </div>
       ))}
     </div>

@@ -73,6 +73,10 @@ export const ACTIONS: Record<ActionName, Action> = {
   },
 };
 
+/** What can be done with a cluster now. */
+export const fitting = (cluster: Cluster, pinned: boolean) =>
+  (Object.keys(ACTIONS) as ActionName[]).filter((name) => ACTIONS[name].fits(cluster, pinned));
+
 const AT_ONCE = 4;
 
 /** Does something to clusters, and says how it went. `busy`: those that wait for the server. */

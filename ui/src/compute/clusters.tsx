@@ -1,7 +1,6 @@
 import { Button, Code, Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import type { RowSelectionState } from "@tanstack/react-table";
 import { useEffect, useMemo, useState } from "react";
 import type { Cluster } from "../api/client";
 import { connection, POLL_MS } from "../api/live";
@@ -16,7 +15,7 @@ import { ACTIONS, type ActionName, useActions } from "./actions";
 import { active, failed, hourly, isJob, money } from "./facts";
 import { Filters, shows } from "./filters";
 import type { ListSearch } from "./search";
-import { ClusterTable } from "./table";
+import { ClusterTable, type Selected } from "./table";
 
 /** The clusters of one of the two tabs, all-purpose and job. */
 export function Clusters() {
@@ -28,7 +27,7 @@ export function Clusters() {
   const prices = useQuery(pricesQuery).data;
   const runtimes = useQuery(runtimesQuery).data;
   const [me, setMe] = useState("");
-  const [selected, setSelected] = useState<RowSelectionState>({});
+  const [selected, setSelected] = useState<Selected>({});
   const actions = useActions();
   useEffect(() => {
     session.get().then(
@@ -72,7 +71,7 @@ export function Clusters() {
           clear={() => setSelected({})}
         />
       ) : (
-        <Filters search={search} change={change} clusters={ofTab} />
+        <Filters search={search} change={change} clusters={ofTab} nameFor={known.nameFor} />
       )}
       <Counters clusters={ofTab} prices={prices} />
       {shown.length === 0 ? (

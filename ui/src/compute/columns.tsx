@@ -1,10 +1,9 @@
-import { Link } from "@tanstack/react-router";
-import { type ColumnDef, createColumnHelper } from "@tanstack/react-table";
 import type { Cluster } from "../api/client";
+import type { DataColumn } from "../app/datatable";
 import { Icon } from "../app/icons";
-import { ago, exactly, useNow } from "../lib/time";
+import { Go } from "../app/plain";
+import { ago, exactly } from "../lib/time";
 import { accessOf, driverType, hourly, money, nameOf, running, since, tagsOf, target } from "./facts";
-import { PolicyLink, PoolLink } from "./links";
 import { StateWord } from "./state";
 
 export interface Known {
@@ -14,42 +13,22 @@ export interface Known {
   nameFor: (id: string | null | undefined) => string; // of a policy or a pool
 }
 
-declare module "@tanstack/react-table" {
-  interface ColumnMeta<TData, TValue> {
-    label: string;
-    figures?: boolean;
-  }
-}
-
-const MINUTE = 60_000;
-const column = createColumnHelper<Cluster>();
-
-function Since({ cluster }: { cluster: Cluster }) {
-  const now = useNow(MINUTE);
-  const then = since(cluster);
-  if (then === undefined) return null;
-  return (
-    <span className="soft" title={exactly(then)}>
-      {ago(then, now)}
-    </span>
-  );
-}
+/** `always`: it cannot be hidden. `unsorted`: an order by it would say nothing. */
+export type ListColumn = DataColumn<Cluster> & { always?: true; unsorted?: true };
 
 /** The columns in their order. Figures are sorted as such. */
-// biome-ignore lint/suspicious/noExplicitAny: each column has a value of its own type
-export function columns(known: Known): ColumnDef<Cluster, any>[] {
-  const { pinned, prices, runtimes } = known;
+export function columns(known: Known, now: number): ListColumn[] {
+  const { pinned, prices, runtimes, nameFor } = known;
   const spend = (cluster: Cluster) => hourly(cluster, prices?.perHour);
   return [
-    column.accessor(nameOf, {
+    {
       id: "name",
-      meta: { label: "Name" },
-      enableHiding: false,
-      cell: ({ row: { original: each }, getValue }) => (
+      label: "Name",
+      always: true,
+      value: nameOf,
+      cell: (each) => (
         <span className="name-id">
-          <Link to="/compute/clusters/$id" params={{ id: each.cluster_id }}>
-            {getValue()}
-          </Link>
+          <Go to={`/compute/clusters/${each.cluster_id}`}>{nameOf(each)}</Go>
           {pinned.has(each.cluster_id) && (
             <span role="img" aria-label="Pinned">
               <Icon name="pin" size={12} />
@@ -58,50 +37,82 @@ export function columns(known: Known): ColumnDef<Cluster, any>[] {
           <span className="id">{each.cluster_id}</span>
         </span>
       ),
-    }),
-    column.accessor((each) => each.state ?? "", {
+    },
+    {
       id: "state",
-      meta: { label: "State" },
-      cell: ({ row }) => (
+      label: "State",
+      value: (each) => each.state ?? "",
+      cell: (each) => (
         <span className="since">
-          <StateWord cluster={row.original} /> <Since cluster={row.original} />
+          <StateWord cluster={each} /> <Since then={since(each)} now={now} />
         </span>
       ),
-    }),
-    column.accessor(driverType, { id: "driver", meta: { label: "Driver" } }),
-    column.accessor(running, {
+    },
+    { id: "driver", label: "Driver", value: driverType },
+    {
       id: "workers",
-      meta: { label: "Workers", figures: true },
-      cell: ({ row }) => `${running(row.original)} / ${target(row.original)}`,
-    }),
-    column.accessor((each) => each.spark_version ?? "", {
+      label: "Workers",
+      figures: true,
+      value: running,
+      cell: (each) => `${running(each)} / ${target(each)}`,
+    },
+    {
       id: "runtime",
-      meta: { label: "Runtime" },
-      cell: ({ getValue }) => {
-        const whole = runtimes?.get(getValue()) ?? getValue();
-        return <span title={whole}>{whole.split(" (")[0]}</span>;
-      },
-    }),
-    column.accessor(accessOf, { id: "access", meta: { label: "Access mode" } }),
-    column.accessor((each) => known.nameFor(each.policy_id), {
+      label: "Runtime",
+      value: (each) => runtimes?.get(each.spark_version ?? "") ?? each.spark_version ?? "",
+      cell: (each) => (runtimes?.get(each.spark_version ?? "") ?? each.spark_version ?? "").split(" (")[0],
+    },
+    { id: "access", label: "Access mode", value: accessOf },
+    {
       id: "policy",
-      meta: { label: "Policy" },
-      cell: ({ row: { original: each } }) => each.policy_id && <PolicyLink id={each.policy_id} />,
-    }),
-    column.accessor((each) => known.nameFor(each.instance_pool_id), {
+      label: "Policy",
+      value: (each) => nameFor(each.policy_id),
+      cell: (each) => <Named id={each.policy_id} of="policies" nameFor={nameFor} />,
+    },
+    {
       id: "pool",
-      meta: { label: "Pool" },
-      cell: ({ row: { original: each } }) => each.instance_pool_id && <PoolLink id={each.instance_pool_id} />,
-    }),
-    column.accessor((each) => each.creator_user_name ?? "", { id: "creator", meta: { label: "Creator" } }),
-    column.accessor((each) => spend(each) ?? 0, {
+      label: "Pool",
+      value: (each) => nameFor(each.instance_pool_id),
+      cell: (each) => <Named id={each.instance_pool_id} of="pools" nameFor={nameFor} />,
+    },
+    { id: "creator", label: "Creator", value: (each) => each.creator_user_name ?? "" },
+    {
       id: "spend",
-      meta: { label: "Spend per hour", figures: true },
-      cell: ({ row }) => {
-        const amount = spend(row.original);
+      label: "Spend per hour",
+      figures: true,
+      value: (each) => spend(each) ?? 0,
+      cell: (each) => {
+        const amount = spend(each);
         return amount === undefined ? "" : money(amount, prices?.currency ?? "USD");
       },
-    }),
-    column.accessor((each) => tagsOf(each).join(", "), { id: "tags", meta: { label: "Tags" }, enableSorting: false }),
+    },
+    { id: "tags", label: "Tags", unsorted: true, value: (each) => tagsOf(each).join(", ") },
   ];
+}
+
+function Since({ then, now }: { then: number | undefined; now: number }) {
+  if (then === undefined) return null;
+  return (
+    <span className="soft" title={exactly(then)}>
+      {ago(then, now)}
+    </span>
+  );
+}
+
+interface NamedProps {
+  id: string | null | undefined;
+  of: "policies" | "pools";
+  nameFor: Known["nameFor"];
+}
+
+/** A policy or pool by its name, with the way to its page; its id if the reader may not see it. */
+function Named({ id, of, nameFor }: NamedProps) {
+  if (!id) return null;
+  const name = nameFor(id);
+  if (name === id) return <>{id}</>;
+  return (
+    <Go to={`/compute/${of}/${id}`} className="quiet">
+      {name}
+    </Go>
+  );
 }

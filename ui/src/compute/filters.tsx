@@ -1,12 +1,13 @@
-import { ActionIcon, Button, Checkbox, Group, Popover, ScrollArea, Stack, TextInput, Tooltip } from "@mantine/core";
-import { useDebouncedCallback } from "@mantine/hooks";
-import { useQuery } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import type { Cluster } from "../api/client";
-import { policiesQuery, poolsQuery } from "../api/offers";
 import { Icon } from "../app/icons";
+import { later } from "../app/later";
+import { PlainButton } from "../app/plain";
+import { Search } from "../app/searchfield";
 import { accessOf, nameOf, tagsOf } from "./facts";
 import type { Facet, ListSearch } from "./search";
+
+const FilterMenu = lazy(later(() => import("./filtermenu")));
 
 type Change = (changed: Partial<ListSearch>) => void;
 
@@ -31,134 +32,79 @@ export function shows(search: ListSearch, me: string, isActive: (cluster: Cluste
     wanted.every(({ facet, of }) => of(cluster).some((value) => search[facet]?.includes(value)));
 }
 
-export function Filters({ search, change, clusters }: { search: ListSearch; change: Change; clusters: Cluster[] }) {
-  const { data: policies } = useQuery(policiesQuery);
-  const { data: pools } = useQuery(poolsQuery);
-  const names = new Map([
-    ...(policies ?? []).map((each) => [each.policy_id, each.name] as const),
-    ...(pools ?? []).map((each) => [each.instance_pool_id, each.instance_pool_name] as const),
-  ]);
-  return (
-    <Group gap={6} wrap="wrap" role="search" aria-label="Clusters">
-      <Search text={search.q ?? ""} change={(q) => change({ q: q || undefined })} />
-      <Toggle on={search.mine} label="Mine" change={(mine) => change({ mine })} />
-      <Toggle on={search.active} label="Active" change={(active) => change({ active })} />
-      {FACETS.map((each) => (
-        <Chip key={each.facet} {...each} search={search} change={change} clusters={clusters} names={names} />
-      ))}
-    </Group>
-  );
-}
-
-/** The search field of a list. */
-export function Search({ text, change }: { text: string; change: (text: string) => void }) {
-  const [typed, setTyped] = useState(text);
-  const later = useDebouncedCallback(change, 150);
-  useEffect(() => setTyped(text), [text]);
-  return (
-    <TextInput
-      data-search
-      aria-label="Search by name or id"
-      placeholder="Search by name or id"
-      leftSection={<Icon name="search" />}
-      value={typed}
-      w={240}
-      onChange={(event) => {
-        setTyped(event.currentTarget.value);
-        later(event.currentTarget.value);
-      }}
-      rightSection={
-        typed !== "" && (
-          <ActionIcon
-            size="xs"
-            variant="subtle"
-            color="gray"
-            aria-label="Clear the search"
-            onClick={() => {
-              setTyped("");
-              change("");
-            }}
-          >
-            <Icon name="close" size={12} />
-          </ActionIcon>
-        )
-      }
-    />
-  );
-}
-
-function Toggle({ on, label, change }: { on: true | undefined; label: string; change: (on?: true) => void }) {
-  return (
-    <Button variant={on ? "light" : "default"} aria-pressed={on ?? false} onClick={() => change(on ? undefined : true)}>
-      {label}
-    </Button>
-  );
-}
-
-function Chip({
-  facet,
-  label,
-  of,
-  search,
-  change,
-  clusters,
-  names,
-}: {
-  facet: Facet;
-  label: string;
-  of: (cluster: Cluster) => string[];
+interface Props {
   search: ListSearch;
   change: Change;
   clusters: Cluster[];
-  names: Map<string, string>; // of what is known by an id
-}) {
-  const [opened, setOpened] = useState(false);
-  const chosen = search[facet] ?? [];
-  const nameFor = (value: string) => names.get(value) ?? value;
-  const counts = new Map<string, number>();
-  if (opened)
-    for (const cluster of clusters)
-      for (const value of of(cluster)) if (value) counts.set(value, (counts.get(value) ?? 0) + 1);
-  for (const value of chosen) if (!counts.has(value)) counts.set(value, 0);
-  const toggle = (value: string) => {
-    const now = chosen.includes(value) ? chosen.filter((each) => each !== value) : [...chosen, value];
-    change({ [facet]: now.length > 0 ? now : undefined });
-  };
+  nameFor: (id: string) => string; // of a policy or a pool
+}
+
+export function Filters({ search, change, clusters, nameFor }: Props) {
   return (
-    <Popover opened={opened} onChange={setOpened} position="bottom-start" shadow="md" withinPortal trapFocus>
-      <Popover.Target>
-        <Button
-          variant={chosen.length > 0 ? "light" : "default"}
-          onClick={() => setOpened(!opened)}
-          rightSection={<Icon name="down" size={12} />}
-        >
-          {chosen.length > 0 ? `${label}: ${chosen.map(nameFor).join(", ")}` : label}
-        </Button>
-      </Popover.Target>
-      <Popover.Dropdown aria-label={label}>
-        <ScrollArea.Autosize mah={280} miw={200}>
-          <Stack gap={8}>
-            {[...counts]
-              .sort(([one], [other]) => nameFor(one).localeCompare(nameFor(other)))
-              .map(([value, count]) => (
-                <Checkbox
-                  key={value}
-                  label={`${nameFor(value)} (${count})`}
-                  checked={chosen.includes(value)}
-                  onChange={() => toggle(value)}
-                />
-              ))}
-            {counts.size === 0 && <span>No cluster has one.</span>}
-          </Stack>
-        </ScrollArea.Autosize>
-        {chosen.length > 0 && (
-          <Tooltip label={`Show clusters of every ${label.toLowerCase()}`}>
-            <Button mt="xs" variant="subtle" color="gray" onClick={() => change({ [facet]: undefined })}>
-              Clear
-            </Button>
-          </Tooltip>
-        )}
-      </Popover.Dropdown>
-    </Popover>
+    <search className="tools" aria-label="Clusters">
+      <Search text={search.q ?? ""} change={(q) => change({ q: q || undefined })} />
+      <Toggle on={search.mine} label="Mine" change={(mine) => change({ mine })} />
+      <Toggle on={search.active} label="Active" change={(active) => change({ active })} />
+      {FACETS.map(({ facet, label, of }) => (
+        <Chip
+          key={facet}
+          label={label}
+          of={of}
+          chosen={search[facet] ?? NONE}
+          choose={(values) => change({ [facet]: values.length > 0 ? values : undefined })}
+          clusters={clusters}
+          nameFor={nameFor}
+        />
+      ))}
+    </search>
+  );
+}
+
+const NONE: string[] = [];
+
+function Toggle({ on, label, change }: { on: true | undefined; label: string; change: (on?: true) => void }) {
+  return (
+    <PlainButton on={on ?? false} aria-pressed={on ?? false} onClick={() => change(on ? undefined : true)}>
+      {label}
+    </PlainButton>
+  );
+}
+
+export interface ChipProps {
+  label: string;
+  of: (cluster: Cluster) => string[];
+  chosen: string[];
+  choose: (values: string[]) => void;
+  clusters: Cluster[];
+  nameFor: (id: string) => string;
+}
+
+/** A filter. What can be chosen is made when it is opened for the first time. */
+function Chip(props: ChipProps) {
+  const [opened, setOpened] = useState(false);
+  const button = (
+    <PlainButton
+      on={props.chosen.length > 0}
+      aria-haspopup="dialog"
+      aria-expanded={false}
+      onClick={() => setOpened(true)}
+    >
+      <ChipText {...props} />
+    </PlainButton>
+  );
+  if (!opened) return button;
+  return (
+    <Suspense fallback={button}>
+      <FilterMenu {...props} />
+    </Suspense>
+  );
+}
+
+export function ChipText({ label, chosen, nameFor }: ChipProps) {
+  return (
+    <>
+      {chosen.length > 0 ? `${label}: ${chosen.map(nameFor).join(", ")}` : label}
+      <Icon name="down" size={12} />
+    </>
   );
 }

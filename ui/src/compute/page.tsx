@@ -1,7 +1,8 @@
-import { Button, Group, Tabs, Text, Title } from "@mantine/core";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { type ComponentType, lazy, Suspense, useEffect } from "react";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { type ComponentType, type KeyboardEvent, lazy, Suspense, useEffect } from "react";
 import { Icon } from "../app/icons";
+import { styled } from "../app/look";
+import { Go } from "../app/plain";
 import { Waiting } from "../app/waiting";
 import { Clusters } from "./clusters";
 import type { ListTab } from "./search";
@@ -20,13 +21,13 @@ const SHOWN: Shown[] = [
   {
     tab: "pools",
     label: "Pools",
-    Content: lazy(() => import("../pools/list")),
+    Content: lazy(styled(() => import("../pools/list"))),
     create: { to: "/compute/pools/create", label: "Create pool" },
   },
   {
     tab: "policies",
     label: "Policies",
-    Content: lazy(() => import("../policies/list")),
+    Content: lazy(styled(() => import("../policies/list"))),
     create: { to: "/compute/policies/create", label: "Create policy" },
   },
   { tab: "sql", label: "SQL warehouses", Content: Warehouses },
@@ -39,31 +40,19 @@ export function ComputePage() {
   useEffect(() => {
     document.title = `${shown.tab === "all" || shown.tab === "job" ? "Compute" : shown.label} - Brickyard`;
   }, [shown]);
+  const open = (tab: Shown["tab"]) => void navigate({ search: tab === "all" ? {} : { tab } });
   return (
     <div className="content list">
-      <Group justify="space-between" gap={8}>
-        <Title order={1} size="h3">
-          Compute
-        </Title>
+      <div className="headline">
+        <h1>Compute</h1>
         {shown.create && (
-          <Button component={Link} to={shown.create.to} leftSection={<Icon name="plus" size={14} />}>
+          <Go to={shown.create.to} className="plainbutton main">
+            <Icon name="plus" size={14} />
             {shown.create.label}
-          </Button>
+          </Go>
         )}
-      </Group>
-      <Tabs
-        className="toptabs"
-        value={shown.tab}
-        onChange={(tab) => void navigate({ search: tab === "all" ? {} : { tab: tab as ListTab } })}
-      >
-        <Tabs.List aria-label="Kinds of compute">
-          {SHOWN.map(({ tab, label }) => (
-            <Tabs.Tab key={tab} value={tab}>
-              {label}
-            </Tabs.Tab>
-          ))}
-        </Tabs.List>
-      </Tabs>
+      </div>
+      <TopTabs shown={shown.tab} open={open} />
       <Suspense fallback={<Waiting what="Loading" />}>
         <shown.Content key={shown.tab} />
       </Suspense>
@@ -71,11 +60,42 @@ export function ComputePage() {
   );
 }
 
+const STEPS: Record<string, number> = { ArrowLeft: -1, ArrowRight: 1 };
+
+function TopTabs({ shown, open }: { shown: Shown["tab"]; open: (tab: Shown["tab"]) => void }) {
+  const step = (event: KeyboardEvent<HTMLElement>) => {
+    const by = STEPS[event.key];
+    const tabs = [...event.currentTarget.querySelectorAll("button")];
+    const at = tabs.indexOf(document.activeElement as HTMLButtonElement);
+    if (by === undefined || at < 0) return;
+    event.preventDefault();
+    const next = tabs.at((at + by) % tabs.length);
+    next?.focus();
+    next?.click();
+  };
+  return (
+    <div className="toptabs" role="tablist" aria-label="Kinds of compute" onKeyDown={step}>
+      {SHOWN.map(({ tab, label }) => (
+        <button
+          key={tab}
+          type="button"
+          role="tab"
+          aria-selected={tab === shown}
+          tabIndex={tab === shown ? 0 : -1}
+          onClick={() => open(tab)}
+        >
+          {label}
+        </button>
+      ))}
+    </div>
+  );
+}
+
 function Warehouses() {
   return (
-    <Text className="nothing">
+    <p className="nothing">
       There are no SQL warehouses here: SQL runs on clusters, in notebooks, over Spark Connect, or in a cluster's
       console.
-    </Text>
+    </p>
   );
 }

@@ -1,132 +1,115 @@
-import { ActionIcon, Checkbox, Group, Popover, Stack, Tooltip } from "@mantine/core";
 import { useCallbackRef, useMediaQuery } from "@mantine/hooks";
-import {
-  getCoreRowModel,
-  getSortedRowModel,
-  type Row,
-  type RowSelectionState,
-  type SortingState,
-  type Table,
-  useReactTable,
-  type VisibilityState,
-} from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useMemo, useRef, useState } from "react";
+import { lazy, Suspense, useMemo, useRef, useState } from "react";
 import type { Cluster } from "../api/client";
 import { hasPrices } from "../api/queries";
 import { Icon } from "../app/icons";
+import { later } from "../app/later";
+import { inOrder, sorted } from "../app/order";
+import { IconButton, Tick } from "../app/plain";
 import { useRowKeys } from "../app/rowkeys";
 import { useKept } from "../lib/kept";
-import { columns, type Known } from "./columns";
+import { useNow } from "../lib/time";
+import { columns as allColumns, type Known, type ListColumn } from "./columns";
 import { type Act, ClusterRow, classOf } from "./row";
 
+const ColumnMenu = lazy(later(() => import("./columnmenu")));
+
+const MINUTE = 60_000;
 const CARD = 190; // pixels, about: cards are measured
 const HEIGHTS = { comfortable: 44, compact: 28 };
 type Density = keyof typeof HEIGHTS;
+export type Hidden = Record<string, boolean>; // by column; false: it is hidden
+export type Selected = Record<string, boolean>;
 
 interface Props {
   clusters: Cluster[];
   known: Known;
-  sort: string | undefined;
+  sort: string | undefined; // a column's id, with a minus for descending
   onSort: (sort: string | undefined) => void;
-  selected: RowSelectionState;
-  onSelected: (selected: RowSelectionState) => void;
+  selected: Selected;
+  onSelected: (selected: Selected) => void;
   busy: ReadonlySet<string>;
   act: Act;
 }
 
-export function ClusterTable(props: Props) {
-  const { clusters, known, sort, onSort, selected, onSelected, busy, act } = props;
-  const [hidden, setHidden] = useKept<VisibilityState>("columns", {
-    access: true,
-    tags: false,
-    policy: false,
-    pool: false,
-  });
+const idOf = (cluster: Cluster) => cluster.cluster_id;
+
+export function ClusterTable({ clusters, known, sort, onSort, selected, onSelected, busy, act }: Props) {
+  const [hidden, setHidden] = useKept<Hidden>("columns", { access: true, tags: false, policy: false, pool: false });
   const [density, setDensity] = useKept<Density>("density", "comfortable");
   const cards = useMediaQuery("(max-width: 640px)", matchMedia("(max-width: 640px)").matches);
   const [over, setOver] = useState<string[] | null>(null);
-  const sorting = useMemo<SortingState>(
-    () => (sort ? [{ id: sort.replace(/^-/, ""), desc: sort.startsWith("-") }] : []),
-    [sort],
+  const now = useNow(MINUTE);
+  const columns = useMemo(
+    () => allColumns(known, now).filter((each) => each.id !== "spend" || hasPrices()),
+    [known, now],
   );
-  const table = useReactTable({
-    data: clusters,
-    columns: useMemo(() => columns(known).filter((each) => each.id !== "spend" || hasPrices()), [known]),
-    state: { sorting, rowSelection: selected, columnVisibility: hidden },
-    autoResetPageIndex: false, // there are no pages, and a reset would draw the table again
-    getRowId: (cluster) => cluster.cluster_id,
-    getCoreRowModel: getCoreRowModel(),
-    getSortedRowModel: getSortedRowModel(),
-    onSortingChange: (update) => {
-      const [next] = typeof update === "function" ? update(sorting) : update;
-      onSort(next && `${next.desc ? "-" : ""}${next.id}`);
-    },
-    onRowSelectionChange: (update) => onSelected(typeof update === "function" ? update(selected) : update),
-    onColumnVisibilityChange: (update) => setHidden(typeof update === "function" ? update(hidden) : update),
-  });
-  const rows = inOrder(table.getRowModel().rows, over);
+  const visible = useMemo(() => columns.filter((each) => each.always || hidden[each.id] !== false), [columns, hidden]);
+  const ordered = useMemo(() => sorted(clusters, columns, sort), [clusters, columns, sort]);
+  const rows = useMemo(() => inOrder(ordered, idOf, over), [ordered, over]);
   const scroller = useRef<HTMLElement>(null);
   const virtual = useVirtualizer<HTMLElement, Element>({
     count: rows.length,
     getScrollElement: () => scroller.current,
+    initialRect: { width: innerWidth, height: innerHeight }, // so that the first look has rows
     estimateSize: () => (cards ? CARD : HEIGHTS[density]),
-    getItemKey: (index) => rows[index]?.id ?? index,
+    getItemKey: (index) => rows[index]?.cluster_id ?? index,
     overscan: 6,
   });
   useRowKeys(rows.length, (index) => virtual.scrollToIndex(index));
   const items = virtual.getVirtualItems();
   const before = items[0]?.start ?? 0;
   const after = virtual.getTotalSize() - (items.at(-1)?.end ?? 0);
-  const visible = table.getVisibleLeafColumns();
   const width = visible.length + 2;
-  const actOn = useCallbackRef(act); // the same function always: rows are drawn again only for what changes them
+  // The same functions always: rows are drawn again only for what changes them.
+  const actOn = useCallbackRef(act);
+  const select = useCallbackRef((id: string) => onSelected({ ...selected, [id]: !selected[id] }));
+  const turn = (id: string) => onSort(sort === id ? `-${id}` : sort === `-${id}` ? undefined : id);
   return (
     <>
-      <Group justify="space-between" gap={6} className="above">
+      <div className="tools ends above">
         <span className="soft">
           {clusters.length} {clusters.length === 1 ? "cluster" : "clusters"}
         </span>
-        <Group gap={4}>
-          <Tooltip label={density === "compact" ? "Higher rows" : "Compact rows"}>
-            <ActionIcon
-              variant="subtle"
-              color="gray"
-              aria-label="Compact rows"
-              aria-pressed={density === "compact"}
-              onClick={() => setDensity(density === "compact" ? "comfortable" : "compact")}
-            >
-              <Icon name="rows" />
-            </ActionIcon>
-          </Tooltip>
-          <Columns table={table} />
-        </Group>
-      </Group>
+        <div className="rowactions">
+          <IconButton
+            tip={density === "compact" ? "Higher rows" : "Compact rows"}
+            aria-label="Compact rows"
+            aria-pressed={density === "compact"}
+            onClick={() => setDensity(density === "compact" ? "comfortable" : "compact")}
+          >
+            <Icon name="rows" />
+          </IconButton>
+          <ColumnChoice columns={columns} hidden={hidden} setHidden={setHidden} />
+        </div>
+      </div>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard */}
       <section className="scroller" ref={scroller} aria-label="List of clusters" tabIndex={0}>
-        {/* Rows do not change places under the pointer: a new order waits until it has left. */}
-        <table
-          className={`clusters ${density}`}
-          aria-rowcount={rows.length + 1}
-          onPointerEnter={() => setOver(rows.map((row) => row.id))}
-          onPointerLeave={() => setOver(null)}
-        >
-          <thead>
-            <Head table={table} />
-          </thead>
-          <tbody>
+        <table className={`clusters ${density}`} aria-rowcount={rows.length + 1}>
+          <Head
+            columns={visible}
+            sort={sort}
+            turn={turn}
+            clusters={clusters}
+            selected={selected}
+            onSelected={onSelected}
+          />
+          {/* Rows do not change places under the pointer: a new order waits until it has left. */}
+          <tbody onPointerEnter={() => setOver(rows.map(idOf))} onPointerLeave={() => setOver(null)}>
             {before > 0 && <Space height={before} width={width} />}
             {items.map((item) => {
-              const row = rows[item.index];
-              return row === undefined ? null : (
+              const cluster = rows[item.index];
+              return cluster === undefined ? null : (
                 <ClusterRow
-                  key={row.id}
-                  row={row}
+                  key={cluster.cluster_id}
+                  cluster={cluster}
                   index={item.index}
                   columns={visible}
-                  selected={row.getIsSelected()}
-                  pinned={known.pinned.has(row.id)}
-                  busy={busy.has(row.id)}
+                  selected={selected[cluster.cluster_id] ?? false}
+                  pinned={known.pinned.has(cluster.cluster_id)}
+                  busy={busy.has(cluster.cluster_id)}
+                  select={select}
                   act={actOn}
                   measure={cards ? virtual.measureElement : undefined}
                 />
@@ -140,13 +123,6 @@ export function ClusterTable(props: Props) {
   );
 }
 
-/** The rows in the order that they had under the pointer; new ones come last. */
-function inOrder(rows: Row<Cluster>[], before: string[] | null): Row<Cluster>[] {
-  if (before === null) return rows;
-  const place = new Map(before.map((id, at) => [id, at]));
-  return [...rows].sort((one, other) => (place.get(one.id) ?? before.length) - (place.get(other.id) ?? before.length));
-}
-
 /** Stands for the rows that are not drawn. */
 function Space({ height, width }: { height: number; width: number }) {
   return (
@@ -156,70 +132,75 @@ function Space({ height, width }: { height: number; width: number }) {
   );
 }
 
-function Head({ table }: { table: Table<Cluster> }) {
+interface HeadProps {
+  columns: ListColumn[];
+  sort: string | undefined;
+  turn: (id: string) => void;
+  clusters: Cluster[];
+  selected: Selected;
+  onSelected: (selected: Selected) => void;
+}
+
+function Head({ columns, sort, turn, clusters, selected, onSelected }: HeadProps) {
+  const chosen = Object.keys(selected).length === 0 ? 0 : clusters.filter((each) => selected[each.cluster_id]).length;
+  const all = chosen === clusters.length;
   return (
-    <tr>
-      <th className="check" scope="col">
-        <Checkbox
-          aria-label="Select all clusters shown"
-          checked={table.getIsAllRowsSelected()}
-          indeterminate={table.getIsSomeRowsSelected()}
-          onChange={table.getToggleAllRowsSelectedHandler()}
-        />
-      </th>
-      {table.getFlatHeaders().map(({ column }) => {
-        const sorted = column.getIsSorted();
-        const label = column.columnDef.meta?.label;
-        return (
-          <th
-            key={column.id}
-            scope="col"
-            className={classOf(column)}
-            aria-sort={sorted ? (sorted === "asc" ? "ascending" : "descending") : undefined}
-          >
-            {column.getCanSort() ? (
-              <button type="button" onClick={column.getToggleSortingHandler()}>
-                {label}
-                {sorted && <Icon name={sorted === "asc" ? "up" : "down"} size={12} />}
-              </button>
-            ) : (
-              label
-            )}
-          </th>
-        );
-      })}
-      <th className="actions" scope="col">
-        <span className="unseen">Actions</span>
-      </th>
-    </tr>
+    <thead>
+      <tr>
+        <th className="check" scope="col">
+          <Tick
+            label="Select all clusters shown"
+            checked={all}
+            some={chosen > 0 && !all}
+            onChange={() => onSelected(all ? {} : Object.fromEntries(clusters.map((each) => [each.cluster_id, true])))}
+          />
+        </th>
+        {columns.map((each) => {
+          const way = sort === each.id ? "ascending" : sort === `-${each.id}` ? "descending" : undefined;
+          return (
+            <th key={each.id} scope="col" className={classOf(each)} aria-sort={way}>
+              {each.unsorted ? (
+                each.label
+              ) : (
+                <button type="button" onClick={() => turn(each.id)}>
+                  {each.label}
+                  {way && <Icon name={way === "ascending" ? "up" : "down"} size={12} />}
+                </button>
+              )}
+            </th>
+          );
+        })}
+        <th className="actions" scope="col">
+          <span className="unseen">Actions</span>
+        </th>
+      </tr>
+    </thead>
   );
 }
 
-function Columns({ table }: { table: Table<Cluster> }) {
+export interface ChoiceProps {
+  columns: ListColumn[];
+  hidden: Hidden;
+  setHidden: (hidden: Hidden) => void;
+}
+
+function ColumnChoice(props: ChoiceProps) {
+  const [opened, setOpened] = useState(false);
+  const button = (
+    <IconButton
+      tip="Columns"
+      aria-label="Choose columns"
+      aria-haspopup="dialog"
+      aria-expanded={false}
+      onClick={() => setOpened(true)}
+    >
+      <Icon name="columns" />
+    </IconButton>
+  );
+  if (!opened) return button;
   return (
-    <Popover position="bottom-end" shadow="md" withinPortal trapFocus>
-      <Popover.Target>
-        <Tooltip label="Columns">
-          <ActionIcon variant="subtle" color="gray" aria-label="Choose columns">
-            <Icon name="columns" />
-          </ActionIcon>
-        </Tooltip>
-      </Popover.Target>
-      <Popover.Dropdown aria-label="Columns">
-        <Stack gap={8}>
-          {table
-            .getAllLeafColumns()
-            .filter((column) => column.getCanHide())
-            .map((column) => (
-              <Checkbox
-                key={column.id}
-                label={column.columnDef.meta?.label}
-                checked={column.getIsVisible()}
-                onChange={column.getToggleVisibilityHandler()}
-              />
-            ))}
-        </Stack>
-      </Popover.Dropdown>
-    </Popover>
+    <Suspense fallback={button}>
+      <ColumnMenu {...props} />
+    </Suspense>
   );
 }

@@ -7,9 +7,9 @@ import { familiesQuery, type Policy, policiesQuery } from "../api/offers";
 import { clustersQuery } from "../api/queries";
 import { type DataColumn, DataTable } from "../app/datatable";
 import { Icon } from "../app/icons";
+import { Search } from "../app/searchfield";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
-import { Search } from "../compute/filters";
 import type { ListSearch } from "../compute/search";
 import { useDeletePolicy } from "./calls";
 

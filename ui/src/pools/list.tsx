@@ -7,9 +7,9 @@ import { type Pool, type PoolDetails, poolDetailsQuery, poolsQuery } from "../ap
 import { runtimesQuery, sparkVersionsOf } from "../api/queries";
 import { type DataColumn, DataTable } from "../app/datatable";
 import { Icon } from "../app/icons";
+import { Search } from "../app/searchfield";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
-import { Search } from "../compute/filters";
 import type { ListSearch } from "../compute/search";
 import { count } from "../lib/sizes";
 import { useValue } from "../lib/value";

@@ -1,84 +1,19 @@
-import { Group, Kbd, Modal, Stack, Text, TextInput, UnstyledButton } from "@mantine/core";
+import { Modal, Stack, Text, TextInput, UnstyledButton } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { useState } from "react";
 import { meQuery } from "../access/rights";
 import { ADMIN_TABS } from "../admin/search";
 import { policiesQuery, poolsQuery } from "../api/offers";
 import { clustersQuery } from "../api/queries";
 import { nameOf } from "../compute/facts";
-import { useValue, Value } from "../lib/value";
-
-export const help = new Value(false);
-export const palette = new Value(false);
-
-const KEYS: [string[], string][] = [
-  [["/"], "Search the list"],
-  [["c"], "Create compute"],
-  [["j"], "Next row of the list"],
-  [["k"], "Previous row of the list"],
-  [["Ctrl", "Enter"], "Save, or create"],
-  [["Ctrl", "K"], "Go to a cluster, pool, policy or page"],
-  [["?"], "Show these keys"],
-  [["Esc"], "Close what is open"],
-];
-
-/** Whether a key belongs to what is typed, to the browser, or to a dialog. */
-export const typing = (event: KeyboardEvent) =>
-  event.ctrlKey ||
-  event.metaKey ||
-  event.altKey ||
-  document.querySelector("[role=dialog]") !== null ||
-  (event.target instanceof HTMLElement &&
-    event.target.matches("input:not([type=checkbox]), textarea, select, [contenteditable]"));
-
-/** The keys that work on every page. */
-export function Keys() {
-  const navigate = useNavigate();
-  useEffect(() => {
-    const press = (event: KeyboardEvent) => {
-      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") palette.set(true);
-      else if (typing(event)) return;
-      else if (event.key === "?") help.set(true);
-      else if (event.key === "c") void navigate({ to: "/compute/create", search: {} });
-      else if (event.key === "/") document.querySelector<HTMLInputElement>("[data-search]")?.focus();
-      else return;
-      event.preventDefault();
-    };
-    addEventListener("keydown", press);
-    return () => removeEventListener("keydown", press);
-  }, [navigate]);
-  return (
-    <>
-      <Help />
-      <Palette />
-    </>
-  );
-}
-
-function Help() {
-  return (
-    <Modal opened={useValue(help)} onClose={() => help.set(false)} title="Keys" centered>
-      <Stack gap="xs">
-        {KEYS.map(([keys, what]) => (
-          <Group key={what} justify="space-between">
-            <Text>{what}</Text>
-            <Group gap={4}>
-              {keys.map((key) => (
-                <Kbd key={key}>{key}</Kbd>
-              ))}
-            </Group>
-          </Group>
-        ))}
-      </Stack>
-    </Modal>
-  );
-}
+import { useValue } from "../lib/value";
+import { palette } from "./keys";
 
 const MOST = 8;
 
-function Palette() {
-  const opened = useValue(palette);
+export function Palette({ made }: { made: boolean }) {
+  const opened = useValue(palette) && made;
   const close = () => palette.set(false);
   return (
     <Modal opened={opened} onClose={close} title="Go to" centered transitionProps={{ duration: 0 }}>

@@ -1,0 +1,113 @@
+import { Button, Group, Kbd, Modal, Stack, Text } from "@mantine/core";
+import { useMounted } from "@mantine/hooks";
+import { useQueryClient } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+import { session } from "../api/session";
+import { useValue } from "../lib/value";
+import { asked } from "./confirm";
+import { help } from "./keys";
+import { Palette } from "./palette";
+
+/** The dialogs that any page can open. */
+export default function Dialogs() {
+  const made = useMounted(); // only a dialog that is made closed gives the focus back
+  return (
+    <>
+      <Help made={made} />
+      <Palette made={made} />
+      <Confirmation made={made} />
+      <Expired made={made} />
+    </>
+  );
+}
+
+interface Made {
+  made: boolean;
+}
+
+const KEYS: [string[], string][] = [
+  [["/"], "Search the list"],
+  [["c"], "Create compute"],
+  [["j"], "Next row of the list"],
+  [["k"], "Previous row of the list"],
+  [["Ctrl", "Enter"], "Save, or create"],
+  [["Ctrl", "K"], "Go to a cluster, pool, policy or page"],
+  [["?"], "Show these keys"],
+  [["Esc"], "Close what is open"],
+];
+
+function Help({ made }: Made) {
+  return (
+    <Modal opened={useValue(help) && made} onClose={() => help.set(false)} title="Keys" centered>
+      <Stack gap="xs">
+        {KEYS.map(([keys, what]) => (
+          <Group key={what} justify="space-between">
+            <Text>{what}</Text>
+            <Group gap={4}>
+              {keys.map((key) => (
+                <Kbd key={key}>{key}</Kbd>
+              ))}
+            </Group>
+          </Group>
+        ))}
+      </Stack>
+    </Modal>
+  );
+}
+
+function Confirmation({ made }: Made) {
+  const question = useValue(asked);
+  const [last, setLast] = useState(question); // what is read while the dialog fades
+  if (question !== null && question !== last) setLast(question);
+  const answer = (yes: boolean) => {
+    question?.answer(yes);
+    asked.set(null);
+  };
+  return (
+    // A question may be asked from within another dialog, and is then above it.
+    <Modal opened={question !== null && made} onClose={() => answer(false)} title={last?.title} centered zIndex={300}>
+      <Text mb="md">{last?.consequence}</Text>
+      <Group justify="flex-end" gap="xs">
+        <Button variant="default" onClick={() => answer(false)} data-autofocus>
+          Cancel
+        </Button>
+        <Button onClick={() => answer(true)}>{last?.action}</Button>
+      </Group>
+    </Modal>
+  );
+}
+
+function Expired({ made }: Made) {
+  const expired = useValue(session.expired);
+  const queries = useQueryClient();
+  const [still, setStill] = useState(false);
+  useEffect(() => {
+    if (!expired) return;
+    const look = () => void session.renew();
+    addEventListener("focus", look);
+    return () => removeEventListener("focus", look);
+  }, [expired]);
+  const goOn = async () => {
+    const renewed = await session.renew();
+    setStill(!renewed);
+    if (renewed) void queries.invalidateQueries();
+  };
+  return (
+    <Modal opened={expired && made} onClose={() => {}} withCloseButton={false} title="Your session has ended" centered>
+      <Text mb="md">Log in again in another tab, then go on here: nothing on this page is lost.</Text>
+      {still && (
+        <Text mb="md" c="var(--mantine-color-error)" role="alert">
+          You are not logged in yet.
+        </Text>
+      )}
+      <Group justify="flex-end" gap="xs">
+        <Button variant="default" onClick={() => void goOn()}>
+          Go on
+        </Button>
+        <Button component="a" href="/login" target="_blank" rel="noopener" data-autofocus>
+          Log in
+        </Button>
+      </Group>
+    </Modal>
+  );
+}

@@ -1,0 +1,38 @@
+import { useDebouncedCallback } from "@mantine/hooks";
+import { useEffect, useState } from "react";
+import { Icon } from "./icons";
+import { IconButton } from "./plain";
+
+/** The search field of a list. */
+export function Search({ text, change }: { text: string; change: (text: string) => void }) {
+  const [typed, setTyped] = useState(text);
+  const soon = useDebouncedCallback(change, 150);
+  useEffect(() => setTyped(text), [text]);
+  return (
+    <div className="searchfield">
+      <Icon name="search" />
+      <input
+        data-search
+        aria-label="Search by name or id"
+        placeholder="Search by name or id"
+        value={typed}
+        onChange={(event) => {
+          setTyped(event.currentTarget.value);
+          soon(event.currentTarget.value);
+        }}
+      />
+      {typed !== "" && (
+        <IconButton
+          className="small"
+          aria-label="Clear the search"
+          onClick={() => {
+            setTyped("");
+            change("");
+          }}
+        >
+          <Icon name="close" size={12} />
+        </IconButton>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,44 @@
+import { Menu } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import { remote, session } from "../api/session";
+import { Icon } from "./icons";
+import { useFirstMenu } from "./later";
+import { IconButton } from "./plain";
+
+/** Who is signed in, and what is theirs. It is opened as it is made. */
+export default function UserMenu({ name }: { name: string }) {
+  const { opened, setOpened, button } = useFirstMenu();
+  return (
+    <Menu opened={opened} onChange={setOpened} returnFocus position="right-end" withinPortal>
+      <Menu.Target>
+        <IconButton ref={button} className="framed" aria-label={name ? `Signed in as ${name}` : "Account"}>
+          {name.slice(0, 1).toUpperCase()}
+        </IconButton>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Label>{name}</Menu.Label>
+        {remote() !== "" && <Menu.Label>{`at ${remote()}`}</Menu.Label>}
+        <Menu.Item renderRoot={(props) => <Link {...props} to="/settings" />} leftSection={<Icon name="lock" />}>
+          Settings and tokens
+        </Menu.Item>
+        <Menu.Item leftSection={<Icon name="out" />} onClick={() => void logOut()}>
+          Log out
+        </Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
+
+/** As a form: the answer takes the cookie away and leads to the log-in page. */
+async function logOut() {
+  const form = document.createElement("form");
+  form.method = "post";
+  form.action = "/logout";
+  const field = document.createElement("input");
+  field.type = "hidden";
+  field.name = "csrf_token";
+  field.value = (await session.get()).csrf_token;
+  form.append(field);
+  document.body.append(form);
+  form.submit();
+}

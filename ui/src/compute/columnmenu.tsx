@@ -1,0 +1,33 @@
+import { Checkbox, Popover, Stack } from "@mantine/core";
+import { Icon } from "../app/icons";
+import { useFirstMenu } from "../app/later";
+import { IconButton } from "../app/plain";
+import type { ChoiceProps } from "./table";
+
+/** Which columns the list has. It is opened as it is made. */
+export default function ColumnMenu({ columns, hidden, setHidden }: ChoiceProps) {
+  const { opened, setOpened, button } = useFirstMenu();
+  return (
+    <Popover opened={opened} onChange={setOpened} position="bottom-end" shadow="md" withinPortal trapFocus returnFocus>
+      <Popover.Target>
+        <IconButton ref={button} tip="Columns" aria-label="Choose columns" onClick={() => setOpened(!opened)}>
+          <Icon name="columns" />
+        </IconButton>
+      </Popover.Target>
+      <Popover.Dropdown aria-label="Columns">
+        <Stack gap={8}>
+          {columns
+            .filter((each) => !each.always)
+            .map(({ id, label }) => (
+              <Checkbox
+                key={id}
+                label={label}
+                checked={hidden[id] !== false}
+                onChange={() => setHidden({ ...hidden, [id]: hidden[id] === false })}
+              />
+            ))}
+        </Stack>
+      </Popover.Dropdown>
+    </Popover>
+  );
+}

@@ -1,0 +1,17 @@
+import "@fontsource-variable/inter/wght.css";
+import "@mantine/core/styles/default-css-variables.layer.css";
+import "@mantine/core/styles/baseline.layer.css";
+import "@mantine/core/styles/global.layer.css";
+import "@mantine/core/styles/UnstyledButton.layer.css";
+import "@mantine/core/styles/Button.layer.css";
+import "@mantine/core/styles/Text.layer.css";
+import "@mantine/core/styles/Title.layer.css";
+import "@mantine/core/styles/Stack.layer.css";
+import "@mantine/core/styles/Group.layer.css";
+import "@mantine/core/styles/Code.layer.css";
+import "./app/app.css";
+import "./app/plain.css";
+import "./api/early";
+
+// What is asked above is on its way while the page's code is read.
+void import("./main");
