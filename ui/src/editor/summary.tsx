@@ -97,7 +97,7 @@ function Start({ nodes }: { nodes: number }) {
       <dt>Time to start</dt>
       <dd>
         {warm >= nodes ? "Warm" : warm > 0 ? "Partly warm" : "Cold"}
-        {starts && `, about ${lasting(starts.medianMs)}`}
+        {starts && (starts.medianMs < 1000 ? ", under a second" : `, about ${lasting(starts.medianMs)}`)}
         <span className="soft">
           {warm > 0
             ? `the pool has ${warm} warm with this runtime`
