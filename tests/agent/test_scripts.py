@@ -63,7 +63,10 @@ class Nodes:
 
     def kept(self, pattern: str) -> list[Path]:
         """Logs that ended nodes have left."""
-        return sorted((self.here.data_dir / "logs").rglob(pattern))
+        try:
+            return sorted((self.here.data_dir / "logs").rglob(pattern))
+        except FileNotFoundError:  # a directory got its name while this looked
+            return []
 
 
 @pytest.fixture
@@ -100,8 +103,6 @@ def test_scripts_run_in_order_with_the_documented_variables(nodes: Nodes) -> Non
     programs = instance.node / "python" / "bin"
     assert (logs / names[5]).read_text() == f"global\nfirst\nsecond\n{programs}/pip\n{programs}/python\n"
     assert (logs / names[4]).read_text() == "oops\n"
-    messages = [report.status.message for report in nodes.here.server.reports]  # of quick ones, only the last may be reported
-    assert any(message.startswith("init script ") and " of 3: " in message for message in messages)
 
 
 def test_java_starts_beside_a_drivers_scripts_unless_they_may_make_what_it_starts_with(nodes: Nodes) -> None:
@@ -194,8 +195,8 @@ def test_a_script_that_kills_the_node_host(nodes: Nodes) -> None:
 
 def test_a_cluster_that_is_ended_does_not_wait_for_its_scripts(nodes: Nodes) -> None:
     instance = nodes.start()
-    nodes.run(instance, nodes.script("slow.sh", "sleep 98765"))
-    nodes.here.server.status(instance.id, lambda status: status.message.startswith("init script 1 of 1"))
+    nodes.run(instance, nodes.script("quick.sh", "exit 0"), nodes.script("slow.sh", "sleep 98765"))
+    nodes.here.server.status(instance.id, lambda status: status.message.startswith("init script 2 of 2: "))
     (log,) = until(lambda: list((instance.node / "logs").rglob("*_slow.sh.stdout.log")))
     began = time.monotonic()
     nodes.here.server.assign(instance.id, None)

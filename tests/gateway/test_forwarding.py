@@ -183,10 +183,10 @@ def test_a_port_that_something_else_has_is_told_and_opened_once_it_is_free(proce
 
 def test_nobody_behind_it_is_a_connection_that_ends(process: Process, tmp_path: Path) -> None:
     port, nobody = free_port(), free_port()
-    process.tell(Door("127.0.0.1", port, str(tmp_path / "none"), "", 0))
+    assert process.tell(Door("127.0.0.1", port, str(tmp_path / "none"), "", 0)) == [""]
     with connect(port) as client:
         assert everything(client) == b""
-    process.tell(Door("127.0.0.1", port, "", "127.0.0.1", nobody))
+    assert process.tell(Door("127.0.0.1", port, "", "127.0.0.1", nobody)) == [""]
     with connect(port) as client:
         assert everything(client) == b""
 
@@ -271,7 +271,7 @@ def test_a_node_gives_connections_away_and_does_not_carry_them(process: Process,
             assert client.recv(1) == b"b"
             carrier.resume()
         assert answers(port)
-        process.tell(Door("127.0.0.1", port, nobody, "", 0))
+        assert process.tell(Door("127.0.0.1", port, nobody, "", 0)) == [""]
         with connect(port) as client:
             assert everything(client) == b"", "nobody listens there"
         inside.kill()
