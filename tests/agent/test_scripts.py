@@ -82,7 +82,9 @@ def _message(status: NodeStatus) -> str:
 def test_scripts_run_in_order_with_the_documented_variables(nodes: Nodes) -> None:
     first = nodes.script("first.sh", "#!/bin/sh\necho first >>/tmp/order\nenv | grep -E '^(DB_|ENVIRONMENT|HOME)' | sort\n")
     shared = InitScript(name="for all", script_id="1", content=base64.b64encode(b"echo global >>/tmp/order").decode())
-    second = nodes.script("second one.sh", "echo second >>/tmp/order; cat /tmp/order; command -v pip python; echo oops >&2")
+    second = nodes.script(
+        "second one.sh", "echo second >>/tmp/order; cat /tmp/order; command -v pip python; echo oops >&2; sleep 1"
+    )
     env = {"ENVIRONMENT": "production", "SPARK_HOME": "/nowhere"}
     instance, status = nodes.ready(shared, first, second, spark_env_vars=env, node_type_id="i3.xlarge", cluster_name="my cluster")
     assert status.scripts is not None and not status.scripts.running
@@ -103,6 +105,8 @@ def test_scripts_run_in_order_with_the_documented_variables(nodes: Nodes) -> Non
     programs = instance.node / "python" / "bin"
     assert (logs / names[5]).read_text() == f"global\nfirst\nsecond\n{programs}/pip\n{programs}/python\n"
     assert (logs / names[4]).read_text() == "oops\n"
+    messages = [report.status.message for report in nodes.here.server.reports]  # a quick one's need not be reported
+    assert any(message.startswith("init script ") and " of 3: " in message for message in messages)
 
 
 def test_java_starts_beside_a_drivers_scripts_unless_they_may_make_what_it_starts_with(nodes: Nodes) -> None:
