@@ -1,6 +1,7 @@
 """Spark's own way of starting, for `bench.start`: as its documentation says, with plain options, from a runtime's environment.
 
-`spark-class` runs a master; then a worker and a PySpark driver start side by side. No code of Brickyard takes part.
+`spark-class` runs a master; then a worker and a PySpark driver start side by side. No code of Brickyard takes part. Nothing is
+left behind: its temporary files have a directory of their own, and Spark has time to end.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from brickyard.domain.runtimes import RuntimeManifest
 
 PATIENCE_S = 180.0
+END_S = 15.0
 HOST = "127.0.0.1"
 _DRIVER = """
 import sys
@@ -71,8 +73,15 @@ class _Process:
                 return line
 
     def end(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        """Ends it with everything that it started. What is killed leaves files behind, so it may end by itself first."""
+        for number, patience_s in ((signal.SIGTERM, END_S), (signal.SIGKILL, 1.0)):
+            deadline = time.monotonic() + patience_s
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+                while time.monotonic() < deadline:
+                    self._process.poll()  # reaps it: then its group is gone once the others are
+                    os.killpg(self._process.pid, 0)
+                    time.sleep(0.02)
         self._process.wait()
 
 
@@ -85,7 +94,7 @@ def start(manifest: RuntimeManifest, query: str, *, cores: int, worker_mb: int, 
     with _place() as place, contextlib.ExitStack() as ends:
 
         def run(*argv: str) -> _Process:
-            process = _Process(list(argv), _environment(manifest), place)
+            process = _Process(list(argv), _environment(manifest, place), place)
             ends.callback(process.end)
             return process
 
@@ -109,7 +118,9 @@ def _worker(run: Callable[..., _Process], spark_class: str, url: str, *, cores: 
     run(spark_class, "org.apache.spark.deploy.worker.Worker", "--host", HOST, "--webui-port", "0", *size, url)
 
 
-def _environment(manifest: RuntimeManifest) -> dict[str, str]:
+def _environment(manifest: RuntimeManifest, place: Path) -> dict[str, str]:
+    temporary = place / "tmp"
+    temporary.mkdir(exist_ok=True)
     kept = {key: value for key, value in os.environ.items() if key in ("PATH", "HOME", "LANG", "TZ", "USER")}
     return {
         **kept,
@@ -117,6 +128,9 @@ def _environment(manifest: RuntimeManifest) -> dict[str, str]:
         "SPARK_HOME": manifest.spark_home,
         "PYSPARK_PYTHON": manifest.python,
         "SPARK_LOCAL_IP": HOST,
+        "SPARK_LOCAL_DIRS": str(temporary),
+        "TMPDIR": str(temporary),
+        "JDK_JAVA_OPTIONS": f"-Djava.io.tmpdir={temporary}",
     }
 
 

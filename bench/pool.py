@@ -57,9 +57,9 @@ def _measure(served: Served, runtime: str, manifest: RuntimeManifest, rounds: in
     ours: list[Took] = []
     results, shares = [], []
     spark_start(manifest)  # reads the runtime's files from the disk; does not count
-    pool_id = _create_pool(api, runtime)
+    pool_id = create_pool(api, runtime)
     for number in range(rounds + 1):
-        _until_idle(api, pool_id)
+        until_idle(api, pool_id)
         shares.append(max(_shares_mib(served.pid)))
         took, result = _round(api, sdk, pool_id, runtime)
         if number:  # in the first one, the disk cache is cold
@@ -67,13 +67,13 @@ def _measure(served: Served, runtime: str, manifest: RuntimeManifest, rounds: in
             results.append(result)
             print(f"round {number}: {show(took)}; SDK {result:.2f} s", file=sys.stderr)
         if number % max(1, rounds // RAW_ROUNDS) == 0 and len(raw) < RAW_ROUNDS:
-            _until_idle(api, pool_id)  # instances that the pool is still preparing would share the cores
+            until_idle(api, pool_id)  # instances that the pool is still preparing would share the cores
             raw.append(spark_start(manifest))
             print(f"Spark's own way: {show(raw[-1])}", file=sys.stderr)
     return _report(raw, ours, results, shares)
 
 
-def _create_pool(api: Api, runtime: str) -> str:
+def create_pool(api: Api, runtime: str) -> str:
     spec = {
         "instance_pool_name": "warm",
         "node_type_id": NODE_TYPE,
@@ -85,7 +85,7 @@ def _create_pool(api: Api, runtime: str) -> str:
     return str(api.call("POST", "/api/2.0/instance-pools/create", spec)["instance_pool_id"])
 
 
-def _until_idle(api: Api, pool_id: str) -> None:
+def until_idle(api: Api, pool_id: str, *, moment_s: float = 2.0) -> None:
     """Waits until every instance of the pool is warm, and a moment more, so that preparing them disturbs nothing."""
     deadline = time.monotonic() + WARM_PATIENCE_S
     path = f"/api/2.0/instance-pools/get?instance_pool_id={pool_id}"
@@ -94,13 +94,13 @@ def _until_idle(api: Api, pool_id: str) -> None:
         if errors or time.monotonic() > deadline:
             raise RuntimeError(f"the pool did not become warm: {errors or found['stats']}")
         time.sleep(0.1)
-    time.sleep(2.0)
+    time.sleep(moment_s)
 
 
 def _round(api: Api, sdk: WorkspaceClient, pool_id: str, runtime: str) -> tuple[Took, float]:
     """Starts one cluster through the API and one through the SDK: seconds until RUNNING and the answer, and until `result()`."""
     took = api.start(spark_version=runtime, instance_pool_id=pool_id)
-    _until_idle(api, pool_id)
+    until_idle(api, pool_id)
     began = time.monotonic()
     wait = sdk.clusters.create(cluster_name="sdk", spark_version=runtime, instance_pool_id=pool_id, num_workers=1)
     wait.result()

@@ -80,7 +80,7 @@ def _rounds(served: Served, key: str, manifest: RuntimeManifest, count: int) -> 
 def spark_start(manifest: RuntimeManifest) -> Took:
     """Runs one start in Spark's own way. Raises RuntimeError when the answer is wrong."""
     ready, answer, text = _sparkway.start(manifest, QUERY, cores=CORES, worker_mb=MEMORY_MB, executor_mb=EXECUTOR_MB)
-    _check(text)
+    check(text)
     return Took(ready, answer)
 
 
@@ -103,7 +103,7 @@ class Api:
             raise RuntimeError(f"{path} answered {answer.status}: {found}")
         return found
 
-    def until(self, path: str, key: str, wanted: str, refused: tuple[str, ...]) -> dict[str, Any]:
+    def until(self, path: str, key: str, wanted: str, refused: tuple[str, ...], *, every_s: float = POLL_S) -> dict[str, Any]:
         """Polls until `key` of the answer is `wanted`. Raises RuntimeError when it is one of `refused`, or on timeout."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
@@ -112,7 +112,7 @@ class Api:
                 return found
             if found[key] in refused or time.monotonic() > deadline:
                 raise RuntimeError(f"{path} did not become {wanted}: {found}")
-            time.sleep(POLL_S)
+            time.sleep(every_s)
 
     def start(self, **fields: Any) -> Took:
         """Runs one start: create to RUNNING and to the first result; the cluster is removed afterwards."""
@@ -128,7 +128,7 @@ class Api:
         finally:
             self.call("POST", "/api/2.1/clusters/delete", {"cluster_id": cluster_id})
             self.until(get, "state", "TERMINATED", ())
-        _check(text)
+        check(text)
         return Took(ready, answer)
 
     def first_result(self, cluster_id: str, code: str = QUERY) -> str:
@@ -160,7 +160,7 @@ def show(took: Took) -> str:
     return f"{took.ready:.2f} s ready, {took.answer:.2f} s first result"
 
 
-def _check(text: str) -> None:
+def check(text: str) -> None:
     if text != ANSWER:
         raise RuntimeError(f"the query's answer is wrong: {text}")
 
