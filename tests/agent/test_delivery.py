@@ -380,6 +380,18 @@ def test_a_server_delivers_to_s3_what_a_killed_agent_has_left(tmp_path: Path, bu
     assert asyncio.run(server.deliver()) == 0
 
 
+def test_no_server_delivers_to_s3_what_only_nodes_elsewhere_reach(tmp_path: Path, bucket: ObjectStore) -> None:
+    """Also if another provider of the workspace could lend a network."""
+    place = Place(tmp_path)
+    kept = left(place, bucket, "elsewhere", text="one")
+    record = msgspec.json.decode((kept / DELIVERY).read_bytes(), type=DeliveryRecord)
+    record.elsewhere = True
+    (kept / DELIVERY).write_bytes(msgspec.json.encode(record))
+    assert asyncio.run(LogDelivery(storage=place.storage, opened=SEALER.open_variables, lend=Lent).deliver()) == 0
+    assert texts(bucket, "elsewhere/") == []
+    assert place.storage.logs.undelivered() == [kept / DELIVERY]
+
+
 def test_what_was_uploaded_stays_if_its_beginning_was_not_kept(
     tmp_path: Path, bucket: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,26 @@ def test_a_second_signal_ends_it(here: World) -> None:
     assert made.wait() == 0
 
 
+def test_an_engine_that_ends_the_instance_itself_only_tells(here: World) -> None:
+    made = worker(here, notice_s=0)
+    for _ in range(2):
+        os.kill(made.pid, signal.SIGUSR1)
+        assert here.server.status(made.id, lambda status: status.leaving).phase is Phase.READY
+    here.server.assign(made.id, msgspec.structs.replace(here.server.assignments[made.id], version=2, retiring=True))
+    assert here.server.phase(made.id, Phase.RETIRED).leaving
+    assert living(made.pid)
+    here.server.forget()
+    assert made.wait() == 0
+
+
+def test_a_driver_goes_on_until_its_engine_ends_it(here: World) -> None:
+    made = worker(here, notice_s=0, role=Role.SINGLE)
+    os.kill(made.pid, signal.SIGUSR1)
+    os.kill(made.pid, signal.SIGTERM)
+    assert made.wait() == 0
+    assert not any(report.status.leaving for report in here.server.reports)
+
+
 def test_a_driver_has_nobody_to_hand_over_to(here: World) -> None:
     made = worker(here, notice_s=600, role=Role.SINGLE)
     os.kill(made.pid, signal.SIGTERM)

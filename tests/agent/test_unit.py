@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -45,8 +46,22 @@ def test_the_machine_fills_in_its_places(tmp_path: Path) -> None:
 
 
 def test_an_engine_may_say_where_the_machine_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ADDRESS_VARIABLE, "127.0.0.9")
-    assert place(document(tmp_path)).host == "127.0.0.9"
+    for address in ("127.0.0.9", "::1", "fd00::17"):
+        monkeypatch.setenv(ADDRESS_VARIABLE, address)
+        assert place(document(tmp_path)).host == address
+
+
+def test_a_name_that_the_engine_gives_is_its_ipv4_address_if_it_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ADDRESS_VARIABLE, "machine")
+
+    def named(*addresses: str) -> str:
+        families = [(socket.AF_INET6 if ":" in each else socket.AF_INET, each) for each in addresses]
+        answers = [(family, socket.SOCK_STREAM, 6, "", (each, 0)) for family, each in families]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answers)
+        return place(document(tmp_path)).host
+
+    assert named("2001:db8::1", "192.0.2.1") == "192.0.2.1"
+    assert named("2001:db8::1", "2001:db8::2") == "2001:db8::1"
 
 
 def test_a_document_from_stdin_is_not_left_there(tmp_path: Path) -> None:

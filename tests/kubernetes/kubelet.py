@@ -16,6 +16,7 @@ from typing import Any
 from brickyard.providers.kubernetes.machines import quantity
 from tests.kubernetes.schemas import Document
 from tests.kubernetes.store import ENDED, Key, Objects, now
+from tests.support.driver import DRIVER, pynvml
 
 SOURCE = Path(__file__).parents[2] / "src"
 _ADDRESSES = iter(range(1, 60_000))
@@ -46,7 +47,7 @@ class Kubelets:
         self.missing: set[str] = set()  # images that cannot be pulled
         self.silent: set[str] = set()
         self.started: dict[str, list[asyncio.subprocess.Process]] = {}  # by the pod's name: all that ever were
-        self.gpu_file = ""
+        self._gpus: dict[tuple[str, str], str] = {}  # (machine, UUID) -> the uid of the pod that has it
         self.processes: dict[str, asyncio.subprocess.Process] = {}  # by the pod's uid
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._loop = asyncio.create_task(self._run())
@@ -153,11 +154,12 @@ class Kubelets:
         await self._until(lambda: (container["image"] not in self.missing and self._mounted(pod, place)) or self._is_ending(key))
         if not self._is_ending(key):
             address = f"127.77.{(number := next(_ADDRESSES)) // 250}.{number % 250 + 1}"
-            process = await self._start(pod, place, address)
+            process = await self._start(pod, place, address, self._give_gpus(pod))
             tell({"running": {"startedAt": now()}}, "Running", podIP=address)
             ending = asyncio.create_task(self._end_when_asked(key, process))
             code = await process.wait()
             ending.cancel()
+            self._gpus = {gpu: holder for gpu, holder in self._gpus.items() if holder != uid}
             if pod["spec"]["nodeName"] in self.silent:
                 await asyncio.get_running_loop().create_future()  # its kubelet tells nobody
             state = self._ended(uid, code, (place / "log").read_text(errors="replace"))
@@ -180,9 +182,6 @@ class Kubelets:
         found = self._objects.all.get(key)
         return found is None or "deletionTimestamp" in found["metadata"]
 
-    def _ready(self, pod: Document, place: Path) -> bool:
-        return pod["spec"]["containers"][0]["image"] not in self.missing and self._mounted(pod, place)
-
     def _mounted(self, pod: Document, place: Path) -> bool:
         """Whether all volumes are there: kubelets wait for secrets."""
         for volume in pod["spec"].get("volumes", ()):
@@ -197,12 +196,22 @@ class Kubelets:
                     (directory / file).write_bytes(base64.b64decode(data))
         return True
 
-    async def _start(self, pod: Document, place: Path, address: str) -> asyncio.subprocess.Process:
+    def _give_gpus(self, pod: Document) -> list[str]:
+        """Of its machine's, as many as it asks for and nobody has: the device plugin's and the container runtime's part."""
+        name, uid = pod["spec"]["nodeName"], pod["metadata"]["uid"]
+        free = [(name, each.uuid) for each in pynvml.ALL if (name, each.uuid) not in self._gpus]
+        given = free[: int(_requests(pod).get("nvidia.com/gpu", 0))]
+        self._gpus |= dict.fromkeys(given, uid)
+        return [uuid for _, uuid in given]
+
+    async def _start(self, pod: Document, place: Path, address: str, gpus: list[str]) -> asyncio.subprocess.Process:
         container = pod["spec"]["containers"][0]
         mounts = {each["mountPath"]: str(place / "volumes" / each["name"]) for each in container.get("volumeMounts", ())}
         command = [_moved(word, mounts) for word in container["command"]]
         environ = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(SOURCE), "HOME": str(place)}
         environ |= {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+        if gpus:  # elsewhere, a container has no driver
+            environ |= {"PYTHONPATH": f"{DRIVER}:{SOURCE}", "NVIDIA_VISIBLE_DEVICES": ",".join(gpus)}
         for variable in container.get("env", ()):
             source = variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
             environ[variable["name"]] = address if source == "status.podIP" else variable.get("value", "")

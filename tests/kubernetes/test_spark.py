@@ -1,25 +1,19 @@
-"""A server, a driver and two workers: real Spark over pods of the fake cluster."""
+"""A server, and real Spark over pods of the fake cluster."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import requests
-from databricks.sdk import WorkspaceClient
 from databricks.sdk.service.compute import State
 
-from brickyard.lifecycle.workspace import Workspace
 from tests.kubernetes.cluster import Cluster
-from tests.kubernetes.kubelet import SOURCE
-from tests.spark.live import User
-from tests.support.patience import PATIENCE_S, until
-from tests.support.ports import free_port
-from tests.support.runtimes import SPARK_4, cache_dir
+from tests.kubernetes.kubelet import machine
+from tests.spark.engines import EngineLive
+from tests.support.driver import pynvml
+from tests.support.patience import until
+from tests.support.runtimes import SPARK_4
 
 pytestmark = pytest.mark.spark
 
@@ -27,66 +21,63 @@ CODE = """
 rows = spark.range(40, numPartitions=8).selectExpr("id % 4 as k", "id").groupBy("k").sum("id").collect()
 print(sorted((row[0], row[1]) for row in rows))
 """
-SETTINGS = """
-port = 0
-connect_port = 0
-data_dir = "{top}/data"
-cache_dir = "{cache}"
-public_url = "https://127.0.0.1:{port}"
-provider = "kubernetes"
-
-[kubernetes]
-kubeconfig = "{kubeconfig}"
-image = "example.org/brickyard:1"
-run_as_user = 1000
-machine_dir = "{top}/machine/brickyard"
-machine_cache_dir = "{cache}"
-"""
+SUMS = "[(0, 180), (1, 190), (2, 200), (3, 210)]"
+GPU = {"node_type_id": "gpu", "num_cores": 1, "memory_mb": 2048, "num_gpus": 1}
+ONE = {
+    "node_type_id": "one",
+    "num_cores": 1,
+    "memory_mb": 2048,
+    "engine": {"spec": {"nodeSelector": {"kubernetes.io/hostname": "one"}}},
+}
 
 
-def test_a_query_over_pods_and_a_worker_that_is_evicted(cluster: Cluster, tmp_path: Path) -> None:
-    file = tmp_path / "brickyard.toml"
-    file.write_text(SETTINGS.format(top=tmp_path, cache=cache_dir(), port=free_port(), kubeconfig=cluster.kubeconfig))
-    (tmp_path / "data").mkdir()
-    workspace = Workspace(tmp_path / "data")
-    command = [sys.executable, "-m", "brickyard", "up", "--config", str(file)]
-    with (tmp_path / "server.log").open("wb") as log:
-        server = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(SOURCE)}, stdout=log, stderr=log)
+class PodsLive(EngineLive):
+    """A workspace on the fake cluster."""
+
+    def __init__(self, place: Path, cluster: Cluster) -> None:
+        self.cluster = cluster
+        section = {
+            "kubeconfig": str(cluster.kubeconfig), "image": "example.org/brickyard:1", "run_as_user": 1000,
+            "node_types": [GPU, ONE],
+        }  # fmt: skip
+        super().__init__(place / "workspace", "kubernetes", section)
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodsLive]:
+    place = tmp_path_factory.mktemp("pods")
+    gpus = machine("gpus", gpus=len(pynvml.ALL), **{"nvidia.com/gpu.product": "Test-80GB"})
+    cluster = Cluster(place / "cluster", machine("one"), machine("two"), machine("three"), gpus)
     try:
-        url = until(lambda: _url(workspace, server), "the server's URL")
-        user = User(WorkspaceClient(host=url, token=workspace.stored_token()))
-        user.w.clusters.create(
-            cluster_name="over pods", spark_version=SPARK_4, node_type_id="k8s.small", num_workers=2, autotermination_minutes=0
-        )
-        cluster_id = str(next(iter(user.w.clusters.list())).cluster_id)
-        found = user.wait(cluster_id, State.RUNNING, workers=2)
-        assert len(cluster.pods()) == 3
-        assert {each["spec"]["nodeName"] for each in cluster.pods()} == {"one", "two", "three"}
-        addresses = {each["status"]["podIP"] for each in cluster.pods()}
-        assert user.run(cluster_id, CODE) == "[(0, 180), (1, 190), (2, 200), (3, 210)]"
-
-        lost = str((found.executors or [])[0].instance_id)
-        cluster.delete(f"brickyard-{lost}")  # as an eviction does: the agent has a grace to end its node
-        until(lambda: lost not in {each.instance_id for each in user.get(cluster_id).executors or []})
-        user.wait(cluster_id, State.RUNNING, workers=2)
-        assert {each["status"]["podIP"] for each in cluster.pods()} != addresses, "another pod has taken its place"
-        assert user.run(cluster_id, CODE) == "[(0, 180), (1, 190), (2, 200), (3, 210)]"
-        events = user.events(cluster_id)
-        assert [events.count(kind) for kind in ("DECOMMISSION_STARTED", "DECOMMISSION_ENDED", "NODES_LOST")] == [1, 1, 0]
-
-        user.w.clusters.delete(cluster_id)
-        user.wait(cluster_id, State.TERMINATED)
+        made = PodsLive(place, cluster)
+        with made.running():
+            yield made
         until(lambda: not cluster.pods())
         assert cluster.names("secrets") == cluster.names("networkpolicies") == set()
     finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait(PATIENCE_S)
+        cluster.close()
 
 
-def _url(workspace: Workspace, server: subprocess.Popen[bytes]) -> str:
-    assert server.poll() is None, "the server has ended"
-    running = workspace.running()
-    try:
-        return running.url if running and requests.get(f"{running.url}/readyz", timeout=5).ok else ""
-    except requests.RequestException:
-        return ""  # it starts
+def test_each_worker_has_the_gpu_that_its_container_was_given(live: PodsLive) -> None:
+    assert live.gpus_of("k8s.8c-32g-2xTest-80GB") == 2
+    live.check_gpus("gpu", driver="one")
+
+
+def test_a_query_over_pods_and_a_worker_that_is_evicted(live: PodsLive) -> None:
+    cluster, cluster_id = live.cluster, live.create("over pods", SPARK_4, node_type="k8s.small", num_workers=2)
+    found = live.wait(cluster_id, State.RUNNING, workers=2)
+    assert len(cluster.pods()) == len({each["spec"]["nodeName"] for each in cluster.pods()}) == 3
+    addresses = {each["status"]["podIP"] for each in cluster.pods()}
+    assert live.run(cluster_id, CODE) == SUMS
+
+    lost = str((found.executors or [])[0].instance_id)
+    cluster.delete(f"brickyard-{lost}")  # as an eviction does: the agent has a grace to end its node
+    until(lambda: lost not in live.told())
+    live.wait(cluster_id, State.RUNNING, workers=2)
+    assert {each["status"]["podIP"] for each in cluster.pods()} != addresses, "another pod has taken its place"
+    assert live.run(cluster_id, CODE) == SUMS
+    events = live.events(cluster_id)
+    assert [events.count(kind) for kind in ("DECOMMISSION_STARTED", "DECOMMISSION_ENDED", "NODES_LOST")] == [1, 1, 0]
+    live.w.clusters.delete(cluster_id)
+    live.wait(cluster_id, State.TERMINATED)
+    until(lambda: not cluster.pods())

@@ -49,6 +49,13 @@ def test_every_node_type_belongs_to_the_first_provider_that_offers_it(offered: l
     assert vain == {(name, each) for name, hidden in found.hidden.items() for each in hidden}
 
 
+def test_what_becomes_of_nodes_is_said_as_it_is() -> None:
+    first, second = two()
+    assert Providers(first).fate == "ended"
+    assert Providers(second).fate == "kept"
+    assert Providers(first, second).fate == "ended at simulated"
+
+
 def test_what_is_offered_in_vain_is_logged_once() -> None:
     providers = fleet()
     with structlog.testing.capture_logs() as said:

@@ -7,7 +7,7 @@ import os
 import random
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,10 @@ class Replicas:
     """`count` servers below `home`, of which the first is started; they end with this process, and when the block of `running`
     is left."""
 
-    def __init__(self, home: Path, database_url: str, *, count: int, **settings: Any) -> None:
+    def __init__(
+        self, home: Path, database_url: str, *, count: int, own: Sequence[Mapping[str, Any]] = (), **settings: Any
+    ) -> None:
+        """`own`: further settings of each."""
         self.storage = home / "storage"
         self.storage.mkdir()
         common: dict[str, Any] = {
@@ -88,8 +91,8 @@ class Replicas:
         # The simulated provider has nothing to connect to.
         connect_port: Callable[[], int] = (lambda: 0) if settings.get("provider") == "simulated" else free_port
         self.all = [
-            Replica(number, Settings(data_dir=home / f"server-{number}", port=free_port(), connect_port=connect_port(), **common))
-            for number in range(count)
+            Replica(number, Settings(data_dir=home / f"server-{number}", port=free_port(), connect_port=connect_port(), **given))
+            for number, given in enumerate({**common, **(own[number] if own else {})} for number in range(count))
         ]
 
     @classmethod

@@ -23,9 +23,9 @@ from brickyard.nodes.authority import Authority
 from brickyard.providers.base import SetupError
 from brickyard.server.agentport import MOST_STRANGERS, AgentPort, Listening, trusted, wanted
 from brickyard.storage.private import WorkspaceError
-from tests.support.ports import free_port
+from tests.support.ports import HAS_IPV6, free_port
 
-EVERYWHERE = "0.0.0.0"  # noqa: S104 - where a server listens that knows no better
+EVERYWHERE = ""  # where a server listens that knows no better
 STATUS = "/agent/v1/status"
 
 
@@ -45,9 +45,11 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 
 
 @contextlib.asynccontextmanager
-async def served(tmp_path: Path, host: str = "127.0.0.1") -> AsyncIterator[tuple[AgentPort, Authority]]:
+async def served(
+    tmp_path: Path, host: str = "127.0.0.1", *, address: str = "127.0.0.1"
+) -> AsyncIterator[tuple[AgentPort, Authority]]:
     authority = Authority(tmp_path / "agents-ca.pem")
-    port = AgentPort(Listening("127.0.0.1", free_port(), host), authority, application)
+    port = AgentPort(Listening(address, free_port(), host), authority, application)
     port.start()
     try:
         yield port, authority
@@ -101,6 +103,18 @@ def test_agents_trust_neither_another_authority_nor_another_host(tmp_path: Path)
                 await ask(authority.pem, port.port, host="localhost")
         async with served(tmp_path, "localhost") as (port, authority):
             assert (await ask(authority.pem, port.port, host="localhost"))[0] == 200
+
+    on_the_servers_loop(run)
+
+
+@pytest.mark.skipif(not HAS_IPV6, reason="this machine has no ::1")
+def test_agents_get_in_by_both_kinds_of_addresses(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(tmp_path, "::1", address="::1") as (port, authority):
+            assert await ask(authority.pem, port.port, host="[::1]") == (200, b"in")
+        for host, url in (("127.0.0.1", "127.0.0.1"), ("::1", "[::1]")):  # a server that is called by a name
+            async with served(tmp_path, host, address=EVERYWHERE) as (port, authority):
+                assert await ask(authority.pem, port.port, host=url) == (200, b"in")
 
     on_the_servers_loop(run)
 
@@ -183,6 +197,9 @@ def test_a_thousand_agents_at_once_get_in(tmp_path: Path) -> None:
         ({"public_url": "https://bricks.internal"}, Listening(EVERYWHERE, 443, "bricks.internal")),
         ({"public_url": "https://b.internal:1", "host": "10.0.0.7"}, Listening("10.0.0.7", 1, "b.internal")),
         ({"public_url": "https://192.0.2.1:8443", "agent_port": 9443}, Listening(EVERYWHERE, 9443, "192.0.2.1")),
+        ({"public_url": "https://[::1]:8443"}, Listening("::1", 8443, "::1")),
+        ({"public_url": "https://[2001:db8::1]:8443"}, Listening(EVERYWHERE, 8443, "2001:db8::1")),
+        ({"public_url": "https://b.internal", "host": "::"}, Listening(EVERYWHERE, 443, "b.internal")),
         ({"public_url": "https://b.internal", "agent_port": 0}, None),
         ({"public_url": "https://b.internal", "agent_ca": Path("ca.pem")}, None),
         ({"public_url": "http://b.internal"}, None),

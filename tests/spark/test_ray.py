@@ -2,72 +2,45 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from databricks.sdk.service.compute import State
 
-from brickyard.config import Settings
-from brickyard.providers.local.instances import is_locked
-from tests.spark.live import Live
+from tests.spark.engines import SUM, EngineLive
+from tests.support.driver import DRIVER, pynvml
 from tests.support.patience import until
-from tests.support.rays import HEAD, SECOND, THIRD, RayCluster, free_port, ray_cluster, ray_python
-from tests.support.runtimes import SPARK_4, cache_dir
+from tests.support.rays import FOURTH, GIB, HEAD, SECOND, THIRD, RayCluster, ray_cluster, ray_python
+from tests.support.runtimes import SPARK_4
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-QUERY = "spark.range(0, 3_000_000, numPartitions=12).selectExpr('id % 7 as k').groupBy('k').count().agg({'count': 'sum'})"
-SUM = f"print({QUERY}.first()[0])"
+GPU = {"node_type_id": "gpu", "num_cores": 1, "memory_mb": 2048, "num_gpus": 1}
 
 
-class RayLive(Live):
-    """A workspace on Ray."""
+class RayLive(EngineLive):
+    """A workspace on Ray. Every machine has a driver's library; only the one that says so to Ray has GPUs."""
 
-    def __init__(self, data: Path, ray: RayCluster) -> None:
-        super().__init__(data)
+    def __init__(self, place: Path, ray: RayCluster) -> None:
         self.ray = ray
-        self.machine = data.parent / "machine"
+        python = place / "python"
+        python.write_text(f'#!/bin/sh\nPYTHONPATH={DRIVER} exec {sys.executable} "$@"\n')
+        python.chmod(0o755)
         section = {
-            "address": ray.address, "node_address": HEAD, "python": str(ray_python()),
-            "machine_dir": str(self.machine), "machine_cache_dir": str(cache_dir()),
+            "address": ray.address, "node_address": HEAD, "python": str(ray_python()), "agent_python": str(python),
+            "node_types": [GPU],
         }  # fmt: skip
-        self.settings = Settings(
-            data_dir=data, cache_dir=cache_dir(), port=0, provider="ray", public_url=f"https://127.0.0.1:{free_port('127.0.0.1')}",
-            sections={"ray": section},
-        )  # fmt: skip
-
-    def hosts(self, cluster_id: str) -> list[str]:
-        """The addresses of a cluster's nodes, the driver's first."""
-        cluster = self.get(cluster_id)
-        assert cluster.driver is not None
-        return [str(each.private_ip) for each in [cluster.driver, *(cluster.executors or [])]]
-
-    def instances(self) -> set[str]:
-        """Those whose agent lives on one of Ray's machines."""
-        return {path.parent.name for path in self.machine.glob("instances/*/*/agent.lock") if is_locked(path.parent)}
-
-    def told(self) -> set[str]:
-        """Those that the clusters have."""
-        clusters = [self.get(str(each.cluster_id)) for each in self.w.clusters.list()]
-        nodes = [node for each in clusters for node in [each.driver, *(each.executors or [])] if node is not None]
-        return {str(node.instance_id) for node in nodes}
+        super().__init__(place / "workspace", "ray", section)
 
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayLive]:
     with ray_cluster() as ray:
-        made = RayLive(tmp_path_factory.mktemp("ray") / "workspace", ray)
-        made.start()
-        try:
+        made = RayLive(tmp_path_factory.mktemp("ray"), ray)
+        with made.running():
             yield made
-        finally:
-            try:
-                for each in made.w.clusters.list():
-                    made.w.clusters.permanent_delete(str(each.cluster_id))
-                until(lambda: not made.instances(), "no agent is left")
-            finally:
-                made.close()
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +52,24 @@ def test_a_query_runs_across_three_machines(live: RayLive, cluster: str) -> None
     live.wait(cluster, State.RUNNING, workers=2)
     assert sorted(live.hosts(cluster)) == [HEAD, SECOND, THIRD]
     assert live.run(cluster, SUM).strip() == "3000000"
+
+
+def test_a_machine_that_is_drained_hands_over_what_it_has(live: RayLive, cluster: str) -> None:
+    driver, *workers = live.hosts(cluster)
+    drained = next(host for host in workers if host != HEAD)
+    live.ray.drain(drained)
+
+    def replaced() -> bool:
+        return live.get(cluster).state is State.RUNNING and drained not in live.hosts(cluster) and len(live.hosts(cluster)) == 3
+
+    until(replaced, "another machine takes its place")
+    assert live.hosts(cluster)[0] == driver
+    assert live.run(cluster, SUM).strip() == "3000000"
+    events = live.events(cluster)
+    assert [events.count(kind) for kind in ("DECOMMISSION_STARTED", "DECOMMISSION_ENDED", "NODES_LOST")] == [1, 1, 0]
+    until(lambda: live.instances() == live.told(), "its agent has ended")
+    live.ray.kill(drained)
+    live.ray.start_node(drained)
 
 
 def test_a_machine_that_fails_is_replaced(live: RayLive, cluster: str) -> None:
@@ -98,6 +89,16 @@ def test_a_machine_that_fails_is_replaced(live: RayLive, cluster: str) -> None:
     assert len(live.instances() - before) == 1
     live.ray.kill(failed)
     live.ray.start_node(failed)
+
+
+def test_each_worker_has_the_gpu_that_ray_gave_it(live: RayLive) -> None:
+    live.ray.start_node(FOURTH, num_cpus="4", memory=str(12 * GIB), num_gpus=str(len(pynvml.ALL)))
+    try:
+        until(lambda: live.gpus_of("ray.2c-6g-1xgpu") == 1 and live.gpus_of("ray.4c-12g-2xgpu") == 2, "its sizes are on offer")
+        assert live.check_gpus("gpu", driver="ray.1c-2g")[1:] == [FOURTH, FOURTH]
+    finally:
+        live.ray.kill(FOURTH)
+    until(lambda: live.gpus_of("ray.2c-6g-1xgpu") is None, "they are gone with the machine")
 
 
 def test_a_head_that_fails_leaves_nothing_behind_and_the_next_one_serves(live: RayLive, cluster: str) -> None:

@@ -8,51 +8,25 @@ from pathlib import Path
 import pytest
 from databricks.sdk.service.compute import State
 
-from brickyard.config import Settings
-from brickyard.providers.local.instances import is_locked
-from tests.spark.live import Live
+from tests.spark.engines import SUM, EngineLive
+from tests.support.driver import DRIVER
 from tests.support.patience import until
-from tests.support.ports import free_port
-from tests.support.runtimes import SPARK_4, cache_dir
+from tests.support.runtimes import SPARK_4
 from tests.support.slurm import NODES, Slurm, SlurmMissing
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-QUERY = "spark.range(0, 3_000_000, numPartitions=12).selectExpr('id % 7 as k').groupBy('k').count().agg({'count': 'sum'})"
-SUM = f"print({QUERY}.first()[0])"
 MACHINE = {"node_type_id": "machine", "num_cores": 4, "memory_mb": 2048}  # all CPUs of one
+FIRST = {"node_type_id": "first", "num_cores": 1, "memory_mb": 2048, "engine": {"partition": "short"}}  # on the first
 
 
-class SlurmLive(Live):
-    """A workspace on Slurm."""
+class SlurmLive(EngineLive):
+    """A workspace on Slurm. Every machine has a driver's library; Slurm has GPUs on the third."""
 
-    def __init__(self, data: Path, slurm: Slurm) -> None:
-        super().__init__(data)
+    def __init__(self, place: Path, slurm: Slurm) -> None:
         self.slurm = slurm
-        self.machine = data.parent / "machine"
-        section = {
-            "machine_dir": str(self.machine), "machine_cache_dir": str(cache_dir()), "address": "node", "node_types": [MACHINE],
-        }  # fmt: skip
-        self.settings = Settings(
-            data_dir=data, cache_dir=cache_dir(), port=0, provider="slurm", public_url=f"https://127.0.0.1:{free_port()}",
-            sections={"slurm": section},
-        )  # fmt: skip
-
-    def hosts(self, cluster_id: str) -> list[str]:
-        """The addresses of a cluster's nodes, the driver's first."""
-        cluster = self.get(cluster_id)
-        assert cluster.driver is not None
-        return [str(each.private_ip) for each in [cluster.driver, *(cluster.executors or [])]]
-
-    def instances(self) -> set[str]:
-        """Those whose agent lives on one of the machines."""
-        return {path.parent.name for path in self.machine.glob("instances/*/*/agent.lock") if is_locked(path.parent)}
-
-    def told(self) -> set[str]:
-        """Those that the clusters have."""
-        clusters = [self.get(str(each.cluster_id)) for each in self.w.clusters.list()]
-        nodes = [node for each in clusters for node in [each.driver, *(each.executors or [])] if node is not None]
-        return {str(node.instance_id) for node in nodes}
+        section = {"address": "node", "node_types": [MACHINE, FIRST], "prelude": f"export PYTHONPATH={DRIVER}:$PYTHONPATH"}
+        super().__init__(place / "workspace", "slurm", section)
 
     def jobs(self) -> set[str]:
         """The instances whose jobs run."""
@@ -71,19 +45,18 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmLive]:
         with Slurm.running() as slurm, pytest.MonkeyPatch.context() as patch:
             patch.setenv("SLURM_CONF", slurm.environ["SLURM_CONF"])
             patch.setenv("PATH", slurm.environ["PATH"])
-            made = SlurmLive(tmp_path_factory.mktemp("slurm") / "workspace", slurm)
-            made.start()
-            try:
+            made = SlurmLive(tmp_path_factory.mktemp("slurm"), slurm)
+            with made.running():
                 yield made
-            finally:
-                try:
-                    for each in made.w.clusters.list():
-                        made.w.clusters.permanent_delete(str(each.cluster_id))
-                    until(lambda: not made.instances() and slurm.idle() == len(NODES), "no agent and no job is left")
-                finally:
-                    made.close()
+            until(lambda: slurm.idle() == len(NODES), "no job is left")
     except SlurmMissing as missing:
         pytest.skip(str(missing))
+
+
+def test_each_worker_has_the_gpu_that_slurm_gave_it(live: SlurmLive) -> None:
+    """Its machines are whole nodes afterwards, so it comes first."""
+    assert (live.gpus_of("slurm.main.4c8g.2fake"), live.gpus_of("slurm.main.2c4g.1fake")) == (2, 1)
+    assert live.check_gpus("slurm.main.2c4g.1fake", driver="first") == ["127.0.0.2", "127.0.0.4", "127.0.0.4"]
 
 
 @pytest.fixture(scope="module")

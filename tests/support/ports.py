@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import random
 import socket
+from pathlib import Path
+
+HAS_IPV6 = Path("/proc/net/if_inet6").exists() and " lo\n" in Path("/proc/net/if_inet6").read_text()  # ::1
 
 
 def free_port() -> int:

@@ -41,6 +41,19 @@ HEALTH = {
 }
 
 
+_DRAIN = """
+import sys, time
+from ray._raylet import GcsClient
+from ray.core.generated.autoscaler_pb2 import DrainNodeReason
+client = GcsClient(address=sys.argv[1])
+known = client.get_all_node_info()
+node = next(id.hex() for id, info in known.items() if info.node_manager_address == sys.argv[2] and info.state == 0)
+reason = DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION")
+accepted, why = client.drain_node(node, reason, "a test", int(time.time() * 1000) + 600_000)
+assert accepted, why
+"""
+
+
 @functools.cache
 def ray_python() -> Path:
     """The interpreter that has Ray. Two processes that make it at once wait for each other."""
@@ -126,6 +139,11 @@ class RayCluster:
 
     def raylet(self, host: str) -> psutil.Process:
         return next(each for each in self.processes(host, "raylet/raylet"))
+
+    def drain(self, host: str) -> None:
+        """Announces that a node is taken away in ten minutes, as `ray drain-node` and Ray's autoscaler do."""
+        command = [str(ray_python()), "-c", _DRAIN, self.address, host]
+        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
 
     def kill_head(self) -> None:
         """SIGKILL for every process of Ray on the head, as when its machine fails."""

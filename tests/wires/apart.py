@@ -23,6 +23,12 @@ NAME = "apart"
 NETWORK = "127.0.77."  # its machines
 
 
+class Section(msgspec.Struct, frozen=True):
+    """[apart]."""
+
+    host: str = ""  # the one address of all machines; empty: each has its own
+
+
 class ApartProvider(Provider):
     name = NAME
     where = "elsewhere"
@@ -30,6 +36,7 @@ class ApartProvider(Provider):
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
+        self._host = setup.section(Section, NAME).host
         self._lock = threading.Lock()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -43,8 +50,9 @@ class ApartProvider(Provider):
         with self._lock:
             if request.instance_id in self._processes:
                 return
-            host = f"{NETWORK}{len(self._processes) + 1}"
-            machine = self._setup.data_dir / "machines" / host
+            number = len(self._processes) + 1
+            host = self._host or f"{NETWORK}{number}"
+            machine = self._setup.data_dir / "machines" / str(number)
             section = EngineSection(machine_dir=str(machine), machine_cache_dir=str(self._setup.settings.cache_dir))
             process = subprocess.Popen(
                 [sys.executable, "-m", "brickyard.agent", "--unit", "-"],

@@ -45,12 +45,14 @@ class Delivered(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class DeliveryRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`node` names the node among the cluster's. The record is removed once everything is delivered."""
+    """`node` names the node among the cluster's, and `elsewhere` is whether it is on another machine than its servers. The record
+    is removed once everything is delivered."""
 
     destination: LogDestination
     cluster_id: str
     node: str
     role: Role
+    elsewhere: bool = False
     logs: dict[str, Delivered] = {}
 
 

@@ -112,6 +112,7 @@ class _Agent:
         """Serves until something asks the agent to leave."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._noticed)
+        loop.add_signal_handler(signal.SIGUSR1, self._told)
         loop.add_signal_handler(signal.SIGINT, self._go, "SIGINT was received")
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._networks.prepare()
@@ -195,6 +196,11 @@ class _Agent:
             asyncio.get_running_loop().call_later(self._config.notice_s, self._go, "the time after SIGTERM is over")
         else:
             self._go("SIGTERM was received")
+
+    def _told(self) -> None:
+        """The machine is about to be taken away. Its engine, which has said so, ends the instance when that time has come."""
+        if self._node.give_notice():
+            self._log.write("SIGUSR1 was received: the machine is about to be taken away; the node hands over what it has")
 
     def _go(self, reason: str) -> None:
         if not self._leave.done():

@@ -161,7 +161,9 @@ def own_address(server_url: str) -> str:
 def _engine_address() -> str:
     """The address by which the engine knows this machine, where what started us was told to find it; "" elsewhere."""
     name = os.environ.get(ADDRESS_VARIABLE, "")
-    return str(socket.getaddrinfo(name, None, family=socket.AF_INET)[0][4][0]) if name else ""
+    found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM) if name else ()
+    # A name may have both kinds, and Spark's nodes must agree: IPv4, as long as machines have it.
+    return next((str(each[4][0]) for each in sorted(found, key=lambda each: each[0] != socket.AF_INET)), "")
 
 
 def private_address(instance_id: str) -> str:

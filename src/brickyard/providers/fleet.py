@@ -92,12 +92,18 @@ class Providers:
         }
 
     def lend_network(self) -> AbstractAsyncContextManager[Network | None] | None:
-        """See Provider.lend_network: that of the first that lends one."""
+        """See Provider.lend_network: that of the provider on this machine, for its own nodes."""
         return next((lent for provider in self if (lent := provider.lend_network()) is not None), None)
 
     def ending(self) -> tuple[Provider, ...]:
         """The providers whose instances end with the last server."""
         return tuple(provider for provider in self if provider.ends_with_server)
+
+    @property
+    def fate(self) -> str:
+        """What becomes of instances with the last server: "kept", "ended", or which providers' end ("ended at local")."""
+        ending = [provider.name for provider in self.ending()]
+        return "kept" if not ending else "ended" if len(ending) == len(self) else f"ended at {', '.join(ending)}"
 
     def close(self, *, ending: Collection[Provider]) -> None:
         """See Provider.close: the nodes of those in `ending` end. One that fails does not keep the others from it; the first

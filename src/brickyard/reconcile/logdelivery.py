@@ -131,7 +131,7 @@ class LogDelivery:
         logs = await asyncio.to_thread(self._storage.logs.directory, record.parent)
         if delivery.record.destination.kind != Kind.S3:
             return await asyncio.to_thread(passes.run, lambda: delivery, logs, final=True, limit_s=self._limit_s)
-        lent = self._lend()
+        lent = None if delivery.record.elsewhere else self._lend()  # what nodes here reach, others need not
         if lent is None:
             return "only its nodes can reach this store"
         own = await asyncio.to_thread(self._opened, delivery.record.destination.sealed)

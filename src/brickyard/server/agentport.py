@@ -20,7 +20,7 @@ from brickyard.api.agents import protocol
 from brickyard.api.edge.bounded import BoundedHttp
 from brickyard.api.edge.serving import DRAIN_S, serving
 from brickyard.config import Settings
-from brickyard.lifecycle.listening import CannotListen, bound
+from brickyard.lifecycle.listening import CannotListen, bound, bound_everywhere
 from brickyard.nodes.authority import RENEW_S, Authority
 from brickyard.providers.base import SetupError
 
@@ -32,7 +32,7 @@ _PATHS = frozenset(path for operation in protocol.OPERATIONS for path in operati
 class Listening(NamedTuple):
     """Where a server listens for agents on other machines, and the host by which they call it."""
 
-    address: str
+    address: str  # empty: all of this machine's
     port: int
     host: str
 
@@ -68,11 +68,11 @@ class AgentPort:
         self._config = serving(_only_agents(application))
         self._state = ServerState()
         try:
-            listening = bound(where.address, where.port)
+            listening = bound(where.address, where.port) if where.address else bound_everywhere(where.port)
         except CannotListen as error:
             raise SetupError(
-                f"cannot listen for agents on {where.address}:{where.port}: {error}. The port is agent_port, or that of "
-                "public_url. Name another one there; agent_port = 0 leaves it to a proxy."
+                f"cannot listen for agents on {where.address or 'all addresses'}, port {where.port}: {error}. The port is "
+                "agent_port, or that of public_url. Name another one there; agent_port = 0 leaves it to a proxy."
             ) from error
         listening.listen(BACKLOG)
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2  # each agent keeps two connections
@@ -142,10 +142,10 @@ def _address(listens: str, host: str) -> str:
     """Where to listen: at the server's own address if others reach that, at the address that agents call if it is this
     machine's, and else, as with a name or behind a NAT, at all addresses."""
     if _is_address(listens) and not ipaddress.ip_address(listens).is_loopback:
-        return listens
+        return "" if listens == "::" else listens
     if _is_address(host) and (ipaddress.ip_address(host).is_loopback or is_own(host)):
         return host
-    return "::" if _is_address(host) and ":" in host else "0.0.0.0"  # noqa: S104 - strangers need a token there
+    return ""  # strangers need a token there
 
 
 def _is_address(text: str) -> bool:

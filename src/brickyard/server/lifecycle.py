@@ -240,6 +240,10 @@ class Application:
         await self.parts.services.runtimes.close()
         await self.parts.services.audit.close()
 
+    def fate_of_nodes(self, *, keep_nodes: bool) -> str:
+        """What becomes of nodes when the last server closes, for the log."""
+        return "kept" if keep_nodes else self._given.providers.fate
+
     async def close(self, *, keep_nodes: bool, why: str = "it was told to") -> list[str]:
         """Shuts down for good: ends the loops, then the local nodes unless they are to be kept for the next start or for another
         server. Nodes end whatever else fails. Returns the instances that could not be ended.

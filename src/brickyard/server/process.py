@@ -104,7 +104,7 @@ class _Server:
             # If the owner is gone, no later server will adopt the nodes.
             keep = (self._workspace.asked_to_keep_nodes() or self._settings.keep_nodes) and not self._orphaned
             why = self._why or "the web server has ended"
-            log.info("stopping", why=why, nodes="kept" if keep else "ended")
+            log.info("stopping", why=why, nodes=application.fate_of_nodes(keep_nodes=keep))
             left = await application.close(keep_nodes=keep, why=why)
             application.parts.nodes.agents.release()
             server.should_exit = True

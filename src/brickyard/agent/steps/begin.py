@@ -74,7 +74,9 @@ def record(node: NodeState, wanted: Assignment) -> None:
         node.delivery_env = credentials(Kind.S3, cluster=wanted.spark_env_vars, machine=os.environ)
     if wanted.logs is not None:
         name = f"{node.config.instance_id}-{wanted.generation}"
-        begun = DeliveryRecord(destination=wanted.logs, cluster_id=wanted.cluster_id, node=name, role=wanted.role)
+        begun = DeliveryRecord(
+            destination=wanted.logs, cluster_id=wanted.cluster_id, node=name, role=wanted.role, elsewhere=node.config.encrypted
+        )
         files.write_atomic(delivery, msgspec.json.encode(begun))
 
 

@@ -71,4 +71,9 @@ class Channel:
 def hosts(message: Mapping[str, Any]) -> tuple[str, str]:
     """Returns the addresses for the cluster's other nodes and for everything else."""
     host = str(message.get("host") or "127.0.0.1")
-    return host, str(message.get("private_host") or host)
+    return bracketed(host), str(message.get("private_host") or host)
+
+
+def bracketed(host: str) -> str:
+    """The address as URLs and Spark have it."""
+    return f"[{host}]" if ":" in host else host

@@ -43,6 +43,7 @@ class Known:
         self.handle = handle
         self.asked = asked  # empty if another process launched it
         self.started = False
+        self.node = ""  # where, once it has started
         self.ending = False
         self.ending_since = 0.0
         self.dead: str | None = None  # why, once it has ended
@@ -154,13 +155,27 @@ class Cluster:
         return found
 
     def do_nodes(self) -> list[dict[str, Any]]:
-        """Ray's machines: what each has, and what is free there now."""
+        """Ray's machines: what each has, and what is free there now. One that is being drained takes nothing any more."""
         free = ray._private.state.available_resources_per_node()  # Ray has no public call for it
+        leaving = self._draining()
         return [
             {"id": node["NodeID"], "host": node["NodeManagerAddress"], "total": node["Resources"], "free": free[node["NodeID"]]}
             for node in ray.nodes()
-            if node["Alive"] and node["NodeID"] in free
+            if node["Alive"] and node["NodeID"] in free and node["NodeID"] not in leaving
         ]
+
+    def tell_who_leaves(self) -> None:
+        """Tells the instances on machines that are being drained. To be repeated: some may not be able to hear it yet."""
+        if leaving := self._draining():
+            with self._lock:
+                told = [each for each in self._known.values() if each.node in leaving and each.dead is None and not each.ending]
+            for each in told:
+                each.handle.leave.remote()
+
+    @staticmethod
+    def _draining() -> set[str]:
+        """Machines that Ray's autoscaler, or `ray drain-node`, is about to take away."""
+        return set(ray._private.state.state.get_draining_nodes())  # as above
 
     # -- instances -----------------------------------------------------------------------------------------------------------
 
@@ -206,6 +221,7 @@ class Cluster:
         if future.exception() is None:
             with self._lock:
                 known.started = True
+                known.node = str(future.result().get("node", ""))
                 known.ending = known.ending or bool(future.result()["ending"])
 
     def _has_ended(self, name: str, known: Known, future: Any) -> None:

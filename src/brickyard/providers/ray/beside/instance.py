@@ -15,6 +15,7 @@ from typing import Any
 
 LINGER_S = 20.0  # an actor whose agent has ended keeps its name for so long, so that a server hears why; then its room is free
 TEXT = 4096  # bytes kept of what the agent writes to stderr before it dies
+NOTICE = signal.SIGUSR1  # see `agent/run.py`
 
 
 class Instance:
@@ -34,7 +35,9 @@ class Instance:
 
     async def started(self) -> dict[str, Any]:
         """Answers as soon as the actor is on a machine."""
-        return {"ending": self._ending, "pid": self._child.pid if self._child is not None else 0}
+        import ray  # noqa: PLC0415 - only the machine's Ray will do
+
+        return {"ending": self._ending, "node": ray.get_runtime_context().get_node_id()}
 
     async def ended(self) -> dict[str, Any]:
         """Answers when the agent has ended: with its exit code, and the last that it said."""
@@ -48,6 +51,13 @@ class Instance:
     async def end(self, _reason: str) -> None:
         """Begins to end the agent, which ends its node and removes its files."""
         self._begin_to_end()
+
+    async def leave(self) -> None:
+        """Tells the agent that its machine is about to be taken away. May be repeated: an agent hears it once it has a node."""
+        with self._changing:
+            child = self._child
+            if child is not None and self._result is None and not self._ending and _hears(child.pid):
+                child.send_signal(NOTICE)
 
     def _begin_to_end(self) -> None:
         with self._changing:
@@ -100,3 +110,13 @@ class Instance:
         assert child.stderr is not None  # noqa: S101 - it is a pipe
         for line in child.stderr:
             self._said = (self._said + line)[-TEXT:]
+
+
+def _hears(pid: int) -> bool:
+    """Whether an agent listens to the notice yet: before, the signal would end it."""
+    try:
+        with open(f"/proc/{pid}/status") as file:  # noqa: PTH123 - few imports in an actor
+            caught = next(line for line in file if line.startswith("SigCgt:")).split()[1]
+    except (OSError, StopIteration):
+        return False
+    return bool(int(caught, 16) >> (NOTICE - 1) & 1)

@@ -3,7 +3,7 @@
 The first line is the configuration (`Cluster`'s arguments). Then each line is a call:
 {"id": 1, "call": "observe", "with": {}}. An answer has the same id, and either "answer" or "error" with "kind" (invalid or
 transient). Lines without an id are news: "ready", "failed" (why Ray cannot be used), and "nodes" whenever Ray's machines have
-changed.
+changed. Beside that, it tells instances whose machine is being drained.
 """
 
 from __future__ import annotations
@@ -119,6 +119,7 @@ def _tell_nodes(cluster: Any, server: Server) -> None:
     last = None
     while True:
         try:
+            cluster.tell_who_leaves()
             nodes = cluster.do_nodes()
         except Exception:  # as above; the next look may succeed
             nodes = last

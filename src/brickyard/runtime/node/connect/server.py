@@ -11,6 +11,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 
 from ..jvm.scala import Scala
+from ..protocol import bracketed
 
 OWN_USER = "context"  # the user that Spark sees for our contexts' sessions
 NEVER = -1  # no time limit, for Spark's session manager
@@ -120,8 +121,7 @@ def in_background(work: Callable[[], Any]) -> None:
 def server_url(host: str, port: int, token: str) -> str:
     """Returns the URL of a driver's Connect server. With `token=` PySpark would require TLS, which Spark's server does not
     speak."""
-    bracketed = f"[{host}]" if ":" in host else host
-    return f"sc://{bracketed}:{port}/;authorization=Bearer%20{token}"
+    return f"sc://{bracketed(host)}:{port}/;authorization=Bearer%20{token}"
 
 
 def session_url(host: str, port: int, token: str, session_id: str) -> str:
