@@ -14,8 +14,26 @@ import pytest
 import brickyard
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.gpus import Gpu
-from brickyard.agent.unit import ADDRESS_VARIABLE, CONFIG_EXIT, Unit, UnitError, assigned, own_address, place, read
+from brickyard.agent.unit import (
+    ADDRESS_VARIABLE,
+    CONFIG_EXIT,
+    TOKENS_VARIABLE,
+    Unit,
+    UnitError,
+    apart,
+    assigned,
+    own_address,
+    place,
+    read,
+)
+from tests.support.patience import until
 
+UNPRIVILEGED = """
+import os, sys
+from brickyard.agent import linux
+linux.drop_capabilities()
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
 GPUS = tuple(Gpu(number=number, uuid=f"GPU-{number}") for number in range(4))
 
 
@@ -71,6 +89,41 @@ def test_a_document_from_stdin_is_not_left_there(tmp_path: Path) -> None:
     with file.open() as given:
         done = subprocess.run([sys.executable, "-c", code], stdin=given, capture_output=True, text=True, check=True)
     assert done.stdout == "/dev/null\n"
+
+
+def test_tokens_may_come_apart_from_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    document_without, tokens = apart(msgspec.json.encode(document(tmp_path)))
+    file = tmp_path / "unit.json"
+    file.write_bytes(document_without)
+    assert (read(file).config.agent_token, read(file).config.server_token) == ("", "")
+    monkeypatch.setenv(TOKENS_VARIABLE, tokens.decode())
+    assert (read(file).config.agent_token, read(file).config.server_token) == ("a", "s")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no /proc")
+def test_its_user_cannot_read_its_memory_and_environment() -> None:
+    """What runs users' code without isolation is the agent's user, and has no privileges, like the agent."""
+    plain = [sys.executable, "-c", UNPRIVILEGED]
+    look = [*plain, "-c", "import sys; print(open(f'/proc/{sys.argv[1]}/environ').read(), open(f'/proc/{sys.argv[1]}/mem'))"]
+
+    def visible(pid: int) -> bool:
+        done = subprocess.run([*look, str(pid)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0 or "PermissionError" in done.stderr, done.stderr
+        return "TOKENS" in done.stdout
+
+    env = {**os.environ, TOKENS_VARIABLE: "{}"}
+    other = [*plain, "-c", "import sys; sys.stdin.read()"]
+    agent = [*plain, "-m", "brickyard.agent", "--unit", "-"]
+    with (
+        subprocess.Popen(other, env=env, stdin=subprocess.PIPE) as process,
+        subprocess.Popen(agent, env=env, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as hidden,
+    ):
+        until(lambda: visible(process.pid), "another program of the user is open to it")
+        until(lambda: not visible(hidden.pid), "the agent is not")
+        assert hidden.poll() is None
+        for each in (process, hidden):
+            assert each.stdin is not None
+            each.stdin.close()
 
 
 def test_what_killed_agents_left_is_removed_and_what_lives_stays(tmp_path: Path) -> None:

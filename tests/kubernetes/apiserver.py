@@ -75,6 +75,7 @@ class ApiServer:
         self.calls: list[tuple[str, str]] = []  # verb and resource of every request
         self.faults: list[Fault] = []
         self.namespaces = {"lab"}
+        self.terminating: set[str] = set()  # namespaces that are being deleted
         self.bookmark_s = 0.5
         self.refuse: Callable[[Document], str] = lambda _pod: ""  # admission: why a pod is forbidden
         self.watches = 0
@@ -266,6 +267,9 @@ class ApiServer:
             raise ApiError(415, "UnsupportedMediaType", f"{content} is not supported")
         self._check(made)
         if live is None:
+            if key.namespace in self.terminating:
+                why = f"unable to create new content in namespace {key.namespace} because it is being terminated"
+                raise ApiError(403, "Forbidden", f'{key.plural} "{key.name}" is forbidden: {why}')
             if key.plural == "pods" and (why := self.refuse(made)):
                 raise ApiError(403, "Forbidden", f'pods "{key.name}" is forbidden: {why}')
             return self.objects.add(key, made)

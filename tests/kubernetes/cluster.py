@@ -96,6 +96,16 @@ class Cluster:
         """Somebody deletes a pod by hand."""
         self.on_loop(lambda: self.api.objects.delete(Key("pods", NAMESPACE, name), None))
 
+    def delete_namespace(self) -> None:
+        """Begins to: everything in it is deleted, and nothing can be made there."""
+
+        def delete() -> None:
+            self.api.terminating.add(NAMESPACE)
+            for key in [each for each in self.api.objects.all if each.namespace == NAMESPACE]:
+                self.api.objects.delete(key, None)
+
+        self.on_loop(delete)
+
     @staticmethod
     async def _quiet() -> None:
         """Ends what is left of requests."""

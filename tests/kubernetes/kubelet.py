@@ -192,8 +192,8 @@ class Kubelets:
                 found = self._objects.all.get(Key("secrets", pod["metadata"]["namespace"], name))
                 if found is None:
                     return False
-                for file, data in found["data"].items():
-                    (directory / file).write_bytes(base64.b64decode(data))
+                for item in volume["secret"]["items"]:
+                    (directory / item["path"]).write_bytes(base64.b64decode(found["data"][item["key"]]))
         return True
 
     def _give_gpus(self, pod: Document) -> list[str]:
@@ -213,8 +213,7 @@ class Kubelets:
         if gpus:  # elsewhere, a container has no driver
             environ |= {"PYTHONPATH": f"{DRIVER}:{SOURCE}", "NVIDIA_VISIBLE_DEVICES": ",".join(gpus)}
         for variable in container.get("env", ()):
-            source = variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
-            environ[variable["name"]] = address if source == "status.podIP" else variable.get("value", "")
+            environ[variable["name"]] = self._value(variable, pod, address)
         place.mkdir(parents=True, exist_ok=True)  # a pod without volumes has none yet
         with (place / "log").open("wb") as log:
             process = await asyncio.create_subprocess_exec(
@@ -224,6 +223,15 @@ class Kubelets:
         self.processes[pod["metadata"]["uid"]] = process
         self.started.setdefault(pod["metadata"]["name"], []).append(process)
         return process
+
+    def _value(self, variable: Document, pod: Document, address: str) -> str:
+        match variable.get("valueFrom"):
+            case {"fieldRef": {"fieldPath": "status.podIP"}}:
+                return address
+            case {"secretKeyRef": {"name": name, "key": key}}:  # `_mounted` has waited for it
+                found = self._objects.all[Key("secrets", pod["metadata"]["namespace"], name)]
+                return base64.b64decode(found["data"][key]).decode()
+        return str(variable["value"])
 
     async def _end_when_asked(self, key: Key, process: asyncio.subprocess.Process) -> None:
         machine = self._objects.all[key]["spec"]["nodeName"]

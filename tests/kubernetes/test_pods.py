@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from brickyard.agent.config import AgentConfig
+from brickyard.agent.unit import Unit
 from brickyard.config import load
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import LaunchRequest, Setup, SetupError
@@ -75,7 +78,9 @@ def test_a_pod_is_unprivileged_and_gets_what_its_node_type_says() -> None:
     assert {each["name"] for each in spec["volumes"]} == set(mounts)
     (spread,) = spec["topologySpreadConstraints"]
     assert spread["labelSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
-    assert "secret" not in json.dumps([spec["containers"], pod["metadata"]]), "tokens are in the Secret alone"
+    assert "secret-" not in json.dumps(pod), "tokens are in the Secret alone"
+    (unit,) = (each["secret"] for each in spec["volumes"] if "secret" in each)
+    assert [each["key"] for each in unit["items"]] == ["unit.json"], "and in no file of the container"
 
 
 def test_a_node_type_adds_what_the_settings_say() -> None:
@@ -145,8 +150,16 @@ def test_without_any_cluster_the_setting_is_named(tmp_path: Path, monkeypatch: p
 
 def test_the_secret_goes_with_its_pod_and_the_policy_lets_in_the_group_and_the_servers() -> None:
     pod = Pod(metadata=Meta(name="brickyard-i-1", uid="u-1"))
-    secret = pods.secret(pod, b"{}", workspace_id="1234")
+    config = AgentConfig(
+        instance_id="i-1", agent_token="secret-a", server_token="secret-s", server_url="https://server", instance_dir="",
+        cache_dir="", logs_dir="", node_code_dir="",
+    )  # fmt: skip
+    unit = Unit(version="1", workspace_id="1234", machine_dir="/m", storage_dir="/s", config=config)
+    secret = pods.secret(pod, msgspec.json.encode(unit), workspace_id="1234")
     assert mistakes(secret) == []
+    document, tokens = (base64.b64decode(secret["data"][key]) for key in ("unit.json", "tokens"))
+    assert b"secret-" not in document and msgspec.json.decode(document, type=Unit).config.server_url == "https://server"
+    assert msgspec.json.decode(tokens) == {"agent_token": "secret-a", "server_token": "secret-s"}
     assert secret["metadata"]["ownerReferences"] == [{"apiVersion": "v1", "kind": "Pod", "name": "brickyard-i-1", "uid": "u-1"}]
     group = pods.group_of(request())
     policy = pods.policy(group, section=section(server_networks=["10.1.0.0/16"]), workspace_id="1234")

@@ -123,6 +123,30 @@ def test_the_policy_of_a_cluster_goes_with_its_last_node(cluster: Cluster, opene
     assert cluster.names("networkpolicies") == {f"brickyard-{WORKSPACE}-other"}
 
 
+def test_the_namespace_is_deleted_and_made_again(cluster: Cluster, opened: Open) -> None:
+    provider = opened()
+    provider.launch(request("i-1"))
+    until(lambda: cluster.running("brickyard-i-1") == 1)
+    cluster.delete_namespace()
+    with pytest.raises(InvalidError, match=r"is being terminated\. Make the namespace again"):
+        provider.launch(request("i-2"))
+    until(lambda: provider.observe() == {}, "its pods have ended, each with its agent")
+    assert cluster.running("brickyard-i-1") == 0
+    assert cluster.names("secrets") == cluster.names("networkpolicies") == set()
+    provider.terminate("i-1", reason="its cluster has lost it")
+
+    def gone_and_back(namespaces: set[str]) -> None:
+        cluster.api.namespaces, cluster.api.terminating = namespaces, set()
+
+    cluster.on_loop(lambda: gone_and_back(set()))
+    with pytest.raises(InvalidError, match='namespaces "lab" not found'):
+        provider.launch(request("i-3"))
+    assert provider.observe() == {}
+    cluster.on_loop(lambda: gone_and_back({"lab"}))
+    provider.launch(request("i-3"))
+    until(lambda: cluster.running("brickyard-i-3") == 1)
+
+
 def test_what_admission_forbids_is_told(cluster: Cluster, opened: Open) -> None:
     cluster.api.refuse = lambda _pod: 'violates PodSecurity "restricted:latest"'
     with pytest.raises(InvalidError, match="violates PodSecurity"):

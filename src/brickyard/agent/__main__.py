@@ -35,6 +35,7 @@ def main(arguments: list[str]) -> int:
         case ["--unit", file] | ["--unit", file, "--with-parent"]:
             from brickyard.agent import firstprocess, unit  # noqa: PLC0415 - as above
 
+            unit.hide()
             return firstprocess.guarded(lambda: unit.run(Path(file), with_parent=len(arguments) == 3))
     sys.stderr.write(USAGE)
     return 2

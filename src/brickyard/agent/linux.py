@@ -42,6 +42,12 @@ def prctl(option: int, value: int) -> int:
     return int(libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)))
 
 
+def hide_memory() -> None:
+    """Keeps other processes of the same user from this process's memory, environment and open files, also after a fork. It lasts
+    until the process runs another program."""
+    check(prctl(PR_SET_DUMPABLE, 0), "cannot hide this process's memory")
+
+
 def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
     result = libc.mount(source.encode(), target.encode(), kind.encode() or None, ctypes.c_ulong(flags), data.encode() or None)
     check(result, f"cannot mount {kind or source} at {target}")
@@ -125,4 +131,4 @@ def drop_capabilities(keep: tuple[int, ...] = ()) -> None:
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
     check(libc.capset(header, (ctypes.c_uint32 * 6)(kept, kept)), "cannot drop capabilities")
     check(prctl(PR_SET_NO_NEW_PRIVS, 1), "cannot give up new privileges")
-    check(prctl(PR_SET_DUMPABLE, 0), "cannot hide the launcher's memory")
+    hide_memory()

@@ -27,6 +27,7 @@ from brickyard.agent.config import AgentConfig
 from brickyard.agent.gpus import Gpu, opened
 
 ADDRESS_VARIABLE = "BRICKYARD_NODE_ADDRESS"
+TOKENS_VARIABLE = "BRICKYARD_UNIT_TOKENS"  # JSON of Tokens, where the document has none
 LEFT_S = 60.0  # a lock file that nobody has taken for so long belongs to an agent that was killed
 CONFIG_EXIT = 78  # EX_CONFIG: this machine cannot run an agent until somebody changes it
 _CODE = Path(brickyard.__file__).parent
@@ -46,6 +47,21 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     config: AgentConfig
 
 
+class Tokens(msgspec.Struct, frozen=True):
+    """What is secret in a document, where that can be read on the machine."""
+
+    agent_token: str
+    server_token: str
+
+
+def apart(document: bytes) -> tuple[bytes, bytes]:
+    """The document without its tokens, and these."""
+    unit = msgspec.json.decode(document, type=Unit)
+    tokens = Tokens(unit.config.agent_token, unit.config.server_token)
+    config = msgspec.structs.replace(unit.config, agent_token="", server_token="")
+    return msgspec.json.encode(msgspec.structs.replace(unit, config=config)), msgspec.json.encode(tokens)
+
+
 class UnitError(Exception):
     """This machine cannot run the agent. The message says why and what to do there."""
 
@@ -60,7 +76,11 @@ def read(path: Path) -> Unit:
                 f"Brickyard {brickyard.__version__} is installed on {socket.gethostname()} for {sys.executable}, and the server "
                 f"has {version}. Install brickyard=={version} there."
             )
-        return msgspec.json.decode(data, type=Unit)
+        unit = msgspec.json.decode(data, type=Unit)
+        if given := os.environ.get(TOKENS_VARIABLE):
+            tokens = msgspec.json.decode(given, type=Tokens)
+            unit = msgspec.structs.replace(unit, config=msgspec.structs.replace(unit.config, **msgspec.structs.asdict(tokens)))
+        return unit
     except OSError as error:
         raise UnitError(f"cannot read {path}: {error.strerror}") from error
     except msgspec.MsgspecError as error:
@@ -107,6 +127,13 @@ def place(unit: Unit) -> AgentConfig:
     except OSError as error:
         raise UnitError(f"cannot use {error.filename or machine} on {socket.gethostname()}: {error.strerror}") from error
     return config
+
+
+def hide() -> None:
+    """From now on, other processes of our user cannot read the tokens here: where nothing keeps users' code apart from the agent,
+    this does. To be called before any of that code can run."""
+    if sys.platform == "linux":
+        linux.hide_memory()
 
 
 def run(path: Path, *, with_parent: bool = False) -> int:

@@ -175,7 +175,9 @@ def as_provider_error(error: RefusedError | UnreachableError, doing: str) -> Pro
     if error.code == 403 and "exceeded quota" in str(error):
         return QuotaError(f"{text}. Raise the ResourceQuota of the namespace.")
     if error.code == 403:
-        return InvalidError(f"{text}. The rights are in deploy/kubernetes (docs/kubernetes.md).")
+        going = "is being terminated" in str(error)
+        remedy = "Make the namespace again once it is gone" if going else "The rights are in deploy/kubernetes"
+        return InvalidError(f"{text}. {remedy} (docs/kubernetes.md).")
     if error.code in (400, 404, 405, 413, 415, 422):
         return InvalidError(text)
     return TransientError(text)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from brickyard.agent.unit import ADDRESS_VARIABLE, TOKENS_VARIABLE, apart
 from brickyard.providers.base import LaunchRequest
 from brickyard.providers.kubernetes.objects import Pod
 from brickyard.providers.kubernetes.section import (
@@ -25,6 +26,7 @@ from brickyard.providers.kubernetes.section import (
 
 PREFIX = "brickyard-"  # of a pod's name; the rest is the instance's id
 CONTAINER = "agent"
+UNIT_FILE, TOKENS = "unit.json", "tokens"  # keys of an instance's secret
 WORKSPACE, INSTANCE, GROUP = OURS + "workspace", OURS + "instance", OURS + "group"
 OF_MACHINES = "k8s."  # begins the names of node types that come from machines, not from the settings
 PRODUCT = GPU + ".product"  # the label of a machine that names its GPUs
@@ -113,9 +115,10 @@ def _container(request: LaunchRequest, section: KubernetesSection, storage_dir: 
     return {
         "name": CONTAINER,
         "image": section.image,
-        "command": [section.python, "-m", "brickyard.agent", "--unit", f"{UNIT_DIR}/unit.json"],
+        "command": [section.python, "-m", "brickyard.agent", "--unit", f"{UNIT_DIR}/{UNIT_FILE}"],
         "env": [
-            {"name": "BRICKYARD_NODE_ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            {"name": ADDRESS_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            {"name": TOKENS_VARIABLE, "valueFrom": {"secretKeyRef": {"name": PREFIX + request.instance_id, "key": TOKENS}}},
             {"name": "HOME", "value": "/tmp"},  # noqa: S108 - of the container; the image knows no such user
         ],
         "resources": {"limits": dict(limits), "requests": dict(limits)},
@@ -128,8 +131,8 @@ def _container(request: LaunchRequest, section: KubernetesSection, storage_dir: 
 def _volumes(request: LaunchRequest, section: KubernetesSection) -> list[Document]:
     disk = {"sizeLimit": f"{round(section.disk_gb * 1024)}Mi"} if section.disk_gb else {}
     volumes: list[Document] = [
-        # Any user of the container may read it, and there is only ours. Without `fsGroup`, which would also change the storage.
-        {"name": UNIT, "secret": {"secretName": PREFIX + request.instance_id, "defaultMode": 0o444}},
+        # Whoever is in the container may read it, so the tokens are not in it.
+        {"name": UNIT, "secret": {"secretName": PREFIX + request.instance_id, "items": [{"key": UNIT_FILE, "path": UNIT_FILE}]}},
         {"name": MACHINE, "emptyDir": disk},
         {"name": MEMORY, "emptyDir": {"medium": "Memory", "sizeLimit": f"{max(64, request.node_type.memory_mb // 4)}Mi"}},
     ]
@@ -181,7 +184,8 @@ def owner(of: Pod) -> Document:
 
 
 def secret(of: Pod, unit: bytes, *, workspace_id: str) -> Document:
-    """The unit, which holds the instance's tokens. It goes with the pod."""
+    """The unit, and apart from it the instance's tokens. It goes with the pod."""
+    document, tokens = apart(unit)
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -191,7 +195,7 @@ def secret(of: Pod, unit: bytes, *, workspace_id: str) -> Document:
             "labels": {**NAME, WORKSPACE: workspace_id},
             "ownerReferences": [owner(of)],
         },
-        "data": {"unit.json": base64.b64encode(unit).decode()},
+        "data": {UNIT_FILE: base64.b64encode(document).decode(), TOKENS: base64.b64encode(tokens).decode()},
     }
 
 
