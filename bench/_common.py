@@ -33,6 +33,11 @@ def table(title: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> 
         print("| " + " | ".join(f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in row) + " |")
 
 
+def judged(value: float, fine: bool) -> str:
+    """A cell with a value that has a limit: whether it keeps that."""
+    return f"{value:.2f} {'✓' if fine else '✗'}"
+
+
 def cpu_s(pid: int) -> float:
     """CPU seconds of a process, user and system."""
     times = psutil.Process(pid).cpu_times()

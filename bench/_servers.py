@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import subprocess
@@ -22,6 +23,7 @@ from brickyard.lifecycle.packageindex import uv_environment
 
 TOKEN = "dapi" + "1" * 32
 MINILAKE = "minilake"
+OWN_PROCESS: Mapping[str, float] = {"own_process": True}  # simulated nodes live in a process of their own
 NO_SAMPLES = {"sample_s": 0.0}  # simulated nodes tell nothing of what they use
 SILENT = {**NO_SAMPLES, "register_s": 3_600.0}  # nodes are launched, and never call
 _ECHO = """
@@ -80,7 +82,7 @@ def brickyard(knobs: Mapping[str, float] = MappingProxyType({}), /, **settings: 
         port = _free_port()
         if knobs:
             settings["simulated_knobs"] = str(Path(data, "knobs.toml"))
-            Path(data, "knobs.toml").write_text("".join(f"{name} = {value}\n" for name, value in knobs.items()))
+            Path(data, "knobs.toml").write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in knobs.items()))
         environment = {
             "BRICKYARD_DATA_DIR": data,
             "BRICKYARD_CACHE_DIR": os.environ.get("BRICKYARD_CACHE_DIR") or str(default_cache_dir()),

@@ -127,7 +127,7 @@ class _Agent:
         node = asyncio.create_task(self._node.run())
         watch = Watch(config=self._config, node=self._node, log=self._log)
         self._sampler = sampler = Sampler(
-            node=self._node, usage=lambda: watch.usage, on_sample=link.wake, gpus=gpus.opened(self._config.gpu_file)
+            node=self._node, usage=lambda: watch.usage, on_sample=link.sampled, gpus=gpus.opened(self._config.gpu_file)
         )
         works = (
             link.report(),

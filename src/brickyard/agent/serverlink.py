@@ -21,12 +21,12 @@ from brickyard.agent.http import Client, HttpError
 from brickyard.agent.log import LogFile
 from brickyard.agent.servers import Servers
 from brickyard.agent.tls import client_context
-from brickyard.domain.node import AskSecrets, Assignment, AssignmentReply, SecretsReply, StatusReply, StatusReport
+from brickyard.domain.node import REPORT_S, AskSecrets, Assignment, AssignmentReply, SecretsReply, StatusReply, StatusReport
 
-HEARTBEAT_S = 5.0
 COALESCE_S = 0.02
 BURST = 40  # reports that may follow each other at once; if a node floods us, its reports are sent on slowly
 POLL_S = 20.0
+LONG_POLL_S = 50.0  # if the server wants few reports. Proxies cut off connections on which nothing happens for a minute
 TIMEOUT_S = 12.0  # a server reports after 10 s that its database hangs
 QUICK_S = 3.0  # for an answer, if other servers can be asked and have answered recently
 BACKOFF_S = (0.1, 2.0)
@@ -71,10 +71,26 @@ class ServerLink:
         self._servers = Servers(config)
         self._trust = client_context(config.server_ca) if config.encrypted else None
         self._poll: asyncio.Timeout | None = None  # for the long poll in progress
+        self._report_s = REPORT_S  # how long a report that says nothing new may wait
 
     def wake(self) -> None:
         """Tells the report loop that the status has changed."""
         self._changed.set()
+
+    def sampled(self) -> None:
+        """Tells the report loop that there is a new sample."""
+        if self._report_s <= REPORT_S:
+            self.wake()
+
+    def _report_within(self, seconds: float) -> None:
+        """The server has said how often it wants reports. If that is more often than before, it waits for one."""
+        sooner, self._report_s = seconds < self._report_s, self._pause_s(seconds)
+        if sooner:
+            self.wake()
+
+    def _pause_s(self, seconds: float) -> float:
+        """So that the server is not taken for gone because of one report."""
+        return min(seconds, max(REPORT_S, self._config.orphan_grace_s / 4))
 
     async def report(self) -> None:
         """Sends the status immediately when it changes, and otherwise as a heartbeat."""
@@ -95,6 +111,7 @@ class ServerLink:
                 self._on_leave("the server does not know this instance")
                 return
             self._on_reported(report)
+            self._report_s = self._pause_s(reply.report_s)
             if reply.move_to is not None:
                 self._servers.send_to(reply.move_to)
                 self.wake()
@@ -103,7 +120,7 @@ class ServerLink:
     async def _next_report(self) -> None:
         began = time.monotonic()
         try:
-            async with asyncio.timeout(HEARTBEAT_S):
+            async with asyncio.timeout(self._report_s):
                 await self._changed.wait()
         except TimeoutError:
             pass
@@ -116,10 +133,11 @@ class ServerLink:
         client = Client(self._trust)
         have = failures = 0
         while True:
-            query = urlencode({"instance_id": self._config.instance_id, "have": have, "wait": int(POLL_S)})
+            wait_s = POLL_S if self._report_s <= REPORT_S else LONG_POLL_S
+            query = urlencode({"instance_id": self._config.instance_id, "have": have, "wait": int(wait_s)})
             began = time.monotonic()
             try:
-                reply = await self._polled(client, f"/agent/v1/assignment?{query}")
+                reply = await self._polled(client, f"/agent/v1/assignment?{query}", wait_s + TIMEOUT_S)
             except _Unreachable as error:
                 self._lost(error)
                 failures += 1
@@ -133,16 +151,17 @@ class ServerLink:
                 return
             version = reply.assignment.version if reply.assignment is not None else 0
             self._on_assignment(reply.assignment)
+            self._report_within(reply.report_s)
             if version == have and time.monotonic() - began < 0.2:
                 await asyncio.sleep(0.2)  # avoids a busy loop with a server that does not hold the poll
             have = version
 
-    async def _polled(self, client: Client, path: str) -> AssignmentReply | None:
+    async def _polled(self, client: Client, path: str, timeout_s: float) -> AssignmentReply | None:
         """Returns the answer to a long poll, or None if reports have moved to another server, which must then be polled
         instead."""
         try:
             async with asyncio.timeout(None) as self._poll:
-                return await self._ask(client, "GET", path, AssignmentReply, timeout_s=POLL_S + TIMEOUT_S)
+                return await self._ask(client, "GET", path, AssignmentReply, timeout_s=timeout_s)
         except TimeoutError:
             return None
         finally:
@@ -228,6 +247,7 @@ class ServerLink:
         moved = self._servers.answered(url, moving=reporting)
         if not self._reachable:
             self._log.write(f"the server is back at {url}")
+            self.wake()  # it may have been started anew, and know nothing of what was reported before
         elif moved:
             self._log.write(f"turning to the server at {url}")
         self._reachable = True

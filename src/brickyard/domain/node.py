@@ -197,15 +197,20 @@ class StatusReport(msgspec.Struct, frozen=True, kw_only=True):
     samples: NodeSamples | None = None  # those that no server has confirmed
 
 
+REPORT_S = 5.0  # between two reports of an agent if nothing changes and its server says nothing else
+
+
 class StatusReply(msgspec.Struct, frozen=True, kw_only=True):
     """Server to agent. `known` is false if the server has no such instance and never will; the agent then stops its node and
     exits. `servers` lists all servers of the workspace, so that the agent can switch to another one. `move_to` is the one that it
-    should call from now on, if it can reach it: this server has more agents than its share."""
+    should call from now on, if it can reach it: this server has more agents than its share. `report_s`: how long the agent may
+    wait with its next report if nothing changes but its samples."""
 
     server_token: str
     known: bool
     servers: tuple[ServerAddress, ...] = ()
     move_to: ServerAddress | None = None
+    report_s: float = REPORT_S
 
 
 class AskSecrets(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -233,9 +238,11 @@ class SecretsReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class AssignmentReply(msgspec.Struct, frozen=True, kw_only=True):
-    """Server to agent. No assignment means the instance is idle: the agent ends everything. `servers`: as in StatusReply."""
+    """Server to agent. No assignment means the instance is idle: the agent ends everything. `servers` and `report_s`: as in
+    StatusReply. An agent that is to report more often than before does so at once."""
 
     server_token: str
     known: bool
     assignment: Assignment | None = None
     servers: tuple[ServerAddress, ...] = ()
+    report_s: float = REPORT_S

@@ -24,6 +24,7 @@ WRITE_S = 1.0
 BEHIND_S = 10.0  # a server that could not write for this long might as well not have heard anything
 PAUSE_S = 10.0  # the longest pause between two checks; the monitor checks at least every 5 s
 PRUNE_S = 60.0
+JUDGE_S = 2.0  # between two judgements, if silence may last for many times as long
 
 
 class Hearing:
@@ -38,6 +39,7 @@ class Hearing:
         self._unwritten_since: float | None = None
         self._writing_since: float | None = None
         self._silence = Silence(after_s=silence_s, pause_s=PAUSE_S)
+        self._judge_s = min(JUDGE_S, silence_s / 20)
         self._shared = False
         self._verdict: frozenset[str] = frozenset()
         self._judged = float("-inf")
@@ -67,6 +69,8 @@ class Hearing:
         registered, shared = set(registered), not self._store.alone
         if shared and self._shared and self._monotonic() - self._judged < WRITE_S:
             return self._verdict & registered
+        if not (shared or self._shared or self._verdict) and self._monotonic() - self._judged < self._judge_s:
+            return self._verdict  # nobody was silent a moment ago
         if shared != self._shared:  # marks come from another source now: start over
             self._shared = shared
             self._silence.forget()

@@ -1,9 +1,9 @@
 """The samples that agents send: the newest of each node, and those that are to be written.
 
-A server writes what it has received every five seconds, as often as agents sample, and twice as often where several servers
-share the database. An agent repeats a report that was not
-answered, to another server if need be, so a sample may arrive twice; its time tells. What a killed server had received and not
-written is lost.
+A server writes what it has received every half minute, as often as agents report; those of clusters that somebody looks at every
+five seconds (`attention.py`), and all of them every 2.5 where several servers share the database. An agent repeats a report that
+was not answered, to another server if need be, so a sample may arrive twice; its time tells. What a killed server had received
+and not written is lost.
 """
 
 from __future__ import annotations
@@ -12,19 +12,24 @@ import asyncio
 import contextlib
 import math
 from collections import deque
+from collections.abc import Collection
 from typing import NamedTuple
 
 import structlog
 
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import DatabaseTrouble, RequestLimitExceeded
+from brickyard.domain.node import REPORT_S
 from brickyard.domain.samples import METRICS, SAMPLE_S, NodeAbout, NodeSamples, Point, Sample, columns, pack
+from brickyard.nodes.attention import SELDOM_S, Attention
 from brickyard.store.samples import SampleRow
 from brickyard.store.store import Store
 
 log = structlog.get_logger(__name__)
 
-WRITE_S = SAMPLE_S  # more often would only make more rows of fewer nodes each
+WRITE_S = SAMPLE_S  # between two looks at what is to be written
+HELD_S = SELDOM_S  # for how long samples wait for others of their cluster: a row costs the same, however many it has
+MOST_HELD = 30_000  # samples; with more, none wait
 SHARED_WRITE_S = 2.5  # where other servers read what is written: with the time between two samples it must stay below FRESH_MS
 FRESH_MS = 10_000  # an older sample says nothing about now; nodes send one every five seconds
 LATE_MS, EARLY_MS = 3_600_000, 60_000  # how far an agent's clock, or a report, may be behind or ahead
@@ -49,9 +54,11 @@ class _Waiting(NamedTuple):
 class Samples:
     """One per server; used on the event loop."""
 
-    def __init__(self, *, store: Store, clock: Clock) -> None:
+    def __init__(self, *, store: Store, clock: Clock, attention: Attention | None = None) -> None:
         self._store = store
         self._clock = clock
+        self._attention = attention or Attention()
+        self._written_ms = 0  # when all that waited was written
         self._newest: dict[str, tuple[str, Fresh]] = {}  # by instance id, with the cluster
         self._waiting: deque[_Waiting] = deque(maxlen=MAX_WAITING)
 
@@ -85,12 +92,24 @@ class Samples:
         """Between two writes."""
         return WRITE_S if self._store.alone else SHARED_WRITE_S
 
-    async def write(self) -> None:
-        """Writes what has been received. Raises DatabaseTrouble or RequestLimitExceeded, and will then write it the next time."""
-        batch = list(self._waiting)
+    async def write_due(self) -> None:
+        """Writes what should not wait any longer. Raises as `write` does."""
+        now = self._clock.now_ms()
+        if not self._store.alone or now - self._written_ms >= HELD_S * 1000 or len(self._waiting) > MOST_HELD:
+            self._written_ms = now
+            await self.write()
+        elif often := {each.cluster_id for each in self._waiting if self._attention.pause_s(each.cluster_id) <= REPORT_S}:
+            await self.write(often)
+
+    async def write(self, clusters: Collection[str] | None = None) -> None:
+        """Writes what has been received, of all clusters or these. Raises DatabaseTrouble or RequestLimitExceeded, and will then
+        write it the next time."""
+        batch = [each for each in self._waiting if clusters is None or each.cluster_id in clusters]
         if not batch:
             return
+        left = [each for each in self._waiting if clusters is not None and each.cluster_id not in clusters]
         self._waiting.clear()  # before anything is awaited: more arrives meanwhile
+        self._waiting.extend(left)
         try:
             rows = await asyncio.to_thread(_rows, batch)
             await self._store.write(lambda tx: tx.samples.insert(rows), background=True)
@@ -106,7 +125,7 @@ class Samples:
             while True:
                 await asyncio.sleep(self.pause_s)
                 try:
-                    await self.write()
+                    await self.write_due()
                 except (DatabaseTrouble, RequestLimitExceeded):
                     await self._store.usable()
         finally:

@@ -16,8 +16,18 @@ from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import Instance
 from brickyard.domain.errors import DatabaseAway
 from brickyard.domain.instances import InstanceState
-from brickyard.domain.node import Assignment, AssignmentReply, NodeStatus, Phase, ServerAddress, StatusReply, StatusReport
+from brickyard.domain.node import (
+    REPORT_S,
+    Assignment,
+    AssignmentReply,
+    NodeStatus,
+    Phase,
+    ServerAddress,
+    StatusReply,
+    StatusReport,
+)
 from brickyard.domain.scripts import MAX_GLOBAL_SCRIPTS, MAX_SCRIPTS, ScriptsReport
+from brickyard.nodes.attention import Attention
 from brickyard.nodes.balance import Balance
 from brickyard.nodes.hearing import Hearing
 from brickyard.nodes.loads import Loads
@@ -28,7 +38,8 @@ from brickyard.store.changeset import Changes
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
-MAX_WAIT_S = 30.0
+MAX_WAIT_S = 60.0
+TOLD_S = 1.0  # for so long, whoever looks at a cluster waits for reports that were asked for
 LOOK_S, LOOK_UNTOLD_S = 10.0, 1.0  # between checks for other servers' changes: with and without a working change feed
 ANSWER_S = 60.0  # how long the answer "nothing has changed" may be repeated without a read
 _TEXT_LIMIT = 8_000
@@ -53,6 +64,7 @@ class AgentService:
         deliver: Callable[[Tx, Assignment], Assignment] = lambda _, assignment: assignment,
         samples: Samples | None = None,
         balance: Balance | None = None,
+        attention: Attention | None = None,
         on_forget: Callable[[str], None] = lambda _: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -66,6 +78,7 @@ class AgentService:
         self._deliver = deliver
         self._samples = samples or Samples(store=store, clock=clock)
         self._balance = balance or Balance()
+        self._attention = attention or Attention()
         self._on_forget = on_forget
         self._monotonic = monotonic
         self._hearing = Hearing(store=store, loads=loads, silence_s=silence_s, monotonic=monotonic)
@@ -73,6 +86,8 @@ class AgentService:
         self._bells = Bells()  # of instances whose agents wait for an assignment
         self._answers: dict[str, tuple[AssignmentReply, float]] = {}  # the last one, and until when it may be repeated
         self._turns: dict[str, asyncio.Lock] = {}
+        self._asked: list[_Asked] = []
+        self._paces: dict[str, float] = {}  # how often agents were last told to report
         self._leaving = False
         self._writing: set[str] = set()  # instances whose report is being written; without those that ended meanwhile
         store.on_commit(self._committed)
@@ -121,12 +136,46 @@ class AgentService:
                 self._wake(owner_id)
         if samples is not None and owner_id:
             self._samples.take(instance_id, owner_id, samples)
+        for asked in self._asked:
+            asked.reported(instance_id)
+        pause_s = self._paces[instance_id] = self._attention.pause_s(owner_id or "")
         return StatusReply(
             server_token=self.proof(instance_id),
             known=owner_id is not None,
             servers=self._servers(),
             move_to=self._balance.called(instance_id),
+            report_s=pause_s,
         )
+
+    async def look(self, cluster_id: str) -> None:
+        """Somebody looks at what the cluster's nodes use: their agents report at once, and often from now on. Waits a moment for
+        those reports."""
+        if not self._attention.look(cluster_id) or not (asked := self._quicken(cluster_id)).left:
+            return
+        self._asked.append(asked)
+        try:
+            async with asyncio.timeout(TOLD_S):
+                await asked.done.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._asked.remove(asked)
+
+    def need(self, cluster_id: str, needed: bool) -> None:
+        """Whether the cluster's size or end depends on what its nodes do: then their agents report often."""
+        if self._attention.need(cluster_id, needed):
+            self._quicken(cluster_id)
+
+    def _quicken(self, cluster_id: str) -> _Asked:
+        """Answers the long polls of the cluster's nodes, with how often they are to report."""
+        asked = _Asked({key for key, (_, owner_id) in self._known.items() if owner_id == cluster_id})
+        self._bells.ring(asked.left)
+        return asked
+
+    def _pause_s(self, instance_id: str) -> float:
+        """How long the agent may wait with a report that says nothing new."""
+        _, owner_id = self._known.get(instance_id, (None, None))
+        return self._attention.pause_s(owner_id or "")
 
     async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply:
         """Returns the instance's assignment as soon as its version is not `have`, or the current one after `wait_s`."""
@@ -136,8 +185,11 @@ class AgentService:
                 changed.clear()
                 self._hearing.hear(instance_id)
                 reply = self._answered(instance_id) or await self._read(instance_id, changed)
-                if not reply.known or _version(reply) != have or not await self._change(instance_id, changed, deadline):
-                    return reply
+                pause_s = self._pause_s(instance_id)
+                new = not reply.known or _version(reply) != have or pause_s < self._paces.get(instance_id, REPORT_S)
+                if new or not await self._change(instance_id, changed, deadline):
+                    self._paces[instance_id] = pause_s
+                    return reply if reply.report_s == pause_s else msgspec.structs.replace(reply, report_s=pause_s)
 
     def _answered(self, instance_id: str) -> AssignmentReply | None:
         """The last answer, while nobody has reported a change: an agent that waits in vain costs one read a minute, or a few with
@@ -224,9 +276,23 @@ class AgentService:
         self._balance.forget(instance_id)
         self._answers.pop(instance_id, None)
         self._known.pop(instance_id, None)
+        self._paces.pop(instance_id, None)
         self._loads.forget(instance_id)
         self._samples.forget(instance_id)
         self._turns.pop(instance_id, None)
+
+
+class _Asked:
+    """Instances whose agents were asked to report now. `done` is set once all have."""
+
+    def __init__(self, instance_ids: set[str]) -> None:
+        self.left = instance_ids
+        self.done = asyncio.Event()
+
+    def reported(self, instance_id: str) -> None:
+        self.left.discard(instance_id)
+        if not self.left:
+            self.done.set()
 
 
 class Recorded(NamedTuple):

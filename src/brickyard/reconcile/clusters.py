@@ -35,8 +35,8 @@ GRACE_MS = 60_000  # after its start, a server ends no cluster because its machi
 
 
 class ClusterLoop(KeyedLoop[str]):
-    """Passes over clusters. Calls `wake_pool` for pools that must look at their instances now, and `on_gone` when a cluster
-    is removed."""
+    """Passes over clusters. Calls `wake_pool` for pools that must look at their instances now, `on_gone` when a cluster is
+    removed, and `need` with whether a cluster's size or end depends on what its nodes do."""
 
     def __init__(
         self,
@@ -47,6 +47,7 @@ class ClusterLoop(KeyedLoop[str]):
         measures: ClusterMeasures,
         wake_pool: Callable[[str], None],
         on_gone: Callable[[], None],
+        need: Callable[[str, bool], None],
     ) -> None:
         super().__init__(name="clusters", store=given.store, clock=given.clock, at_once=AT_ONCE)
         self._given = given
@@ -55,6 +56,7 @@ class ClusterLoop(KeyedLoop[str]):
         self._measures = measures
         self._wake_pool = wake_pool
         self._on_gone = on_gone
+        self._need = need
         self._began_ms = given.clock.now_ms()
 
     def rows(self, tx: Tx) -> ClusterRows:
@@ -81,6 +83,7 @@ class ClusterLoop(KeyedLoop[str]):
 
         left = await self._store.write(one_pass, background=True)
         self._measures.note(left.came, left.ended)
+        self._need(key, left.needs_reports)
         if self._loads.follow(key, left.follows_load):
             self.wake(key)  # for an earlier load report, which may not change again
         if left.gone:
@@ -95,6 +98,7 @@ class FollowUp(msgspec.Struct, frozen=True, kw_only=True):
 
     calls: ProviderCalls = ProviderCalls()
     follows_load: bool = False  # the cluster's size should follow its load
+    needs_reports: bool = False  # its size or its end depends on what its nodes do
     pools: tuple[str, ...] = ()  # pools that must look at their instances now
     came: Came | None = None  # set if the cluster has come up
     ended: tuple[str, str] | None = None  # set if the cluster has ended: the reason's code and type
@@ -160,6 +164,7 @@ def pass_over_cluster(
         tx.start_times.add(kind_of(decided.cluster), now - begun_ms(decided.cluster))
     changed = [row for row in after if row != old.get(row.instance_id)]
     pools = _wake_pools(tx, changed, old, decided)
+    follows_load = decided.cluster.up and decided.cluster.spec.autoscale is not None
     return FollowUp(
         calls=ProviderCalls(
             launch=launch,
@@ -169,7 +174,8 @@ def pass_over_cluster(
                 if row.state is InstanceState.TERMINATING and _state(old, row) is not InstanceState.TERMINATING
             ),
         ),
-        follows_load=decided.cluster.up and decided.cluster.spec.autoscale is not None,
+        follows_load=follows_load,
+        needs_reports=follows_load or (decided.cluster.up and decided.cluster.workbench.limits.counts_use),
         pools=pools,
         came=came(cluster, decided.cluster, after),
         ended=ended(cluster, decided.cluster),

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ from brickyard.domain.instances import InstanceState
 from brickyard.plan.providermessages import Messages, brief
 from brickyard.providers.base import Observed, Provider, ProviderError
 from brickyard.providers.fleet import Providers
+from brickyard.store.changeset import Changes
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -55,6 +56,14 @@ class _Answer(NamedTuple):
     before: States
 
 
+class _Quiet(NamedTuple):
+    """A comparison that found nothing to do: what was on record, who of that is registered, and what the providers listed."""
+
+    records: Records
+    registered: Sequence[str]
+    listings: Mapping[str, Mapping[str, Observed]]
+
+
 class InstanceMonitor:
     """`run` until cancelled. `judge` returns which registered instances have been silent for too long. With several servers, only
     the one for which `held` is true checks. `grace_s`: after this time without a server, an agent ends itself."""
@@ -77,6 +86,8 @@ class InstanceMonitor:
         self._told: set[str] = set()  # instances already logged as having an unconfigured provider
         self._left: dict[str, float] = {}  # those of them that are terminating: since when, as far as this server knows
         self._before: Records | None = None  # what the last comparison read
+        self._stale = True  # whether an instance may have changed since
+        self._quiet: _Quiet | None = None  # the last comparison, if it found nothing to do
         self._turn = asyncio.Lock()
         self._questions: dict[str, _Question] = {}
         self._messages = Messages()
@@ -90,6 +101,8 @@ class InstanceMonitor:
         self._calls = ThreadPoolExecutor(4, thread_name_prefix="monitor")
         # Apart from those, so that a provider that does not answer keeps no instance from being ended.
         self._asks = ThreadPoolExecutor(len(providers), thread_name_prefix="observe")
+        store.on_commit(self._committed)
+        store.on_gap(self._missed)
 
     async def run(self) -> None:
         """Checks every half second until cancelled; with thousands of instances less often, to take little time."""
@@ -126,12 +139,14 @@ class InstanceMonitor:
         if known is None:
             known = await self._store.read(self._records, background=True)
         answers = await self._ask(known)
-        records = await self._store.read(self._records, background=True)
-        self._before = records
-        registered = [
-            key for states in records.values() for key, (_, state) in states.items() if state is InstanceState.REGISTERED
-        ]
+        records = await self._now()
+        quiet = self._quiet if self._quiet is not None and self._quiet.records is records else None
+        registered = quiet.registered if quiet is not None else _registered(records)
         silent = await self._judge(registered)
+        listings = {name: answer.listed for name, answer in answers.items()}
+        if quiet is not None and known is records and not silent and listings == quiet.listings:
+            return  # nothing has changed since a comparison that found nothing
+        self._quiet = None
         left = {name: states for name, states in records.items() if self._providers.of(name) is None}
         self._tell(left)
         listed: dict[str, Observed] = {}
@@ -149,7 +164,8 @@ class InstanceMonitor:
             ending += self._unwanted(answer, records.get(answer.provider.name, {}), left)
         if held and not self._held():
             return
-        said = self._messages.look(_waiting(records, listed, suspects), now_s=self._monotonic())
+        waiting = _waiting(records, listed, suspects)
+        said = self._messages.look(waiting, now_s=self._monotonic())
         if suspects or said:
             try:
                 woken = await self._store.write(lambda tx: _write(tx, suspects, listed, said), background=True)
@@ -160,6 +176,26 @@ class InstanceMonitor:
                 self._wake(owner_id)
         # Concurrently: one that is slow to end delays no other.
         await asyncio.gather(*(self._terminate(*each) for each in ending))
+        if known is records and not (suspects or waiting or said or ending or left or silent):
+            self._quiet = _Quiet(records, registered, listings)
+
+    async def _now(self) -> Records:
+        """What is on record now. Large workspaces seldom change as a whole, and reading thousands of rows takes a while."""
+        if self._before is None or self._stale or not self._store.alone:
+            self._stale = False  # before the read: what changes meanwhile is read the next time
+            try:
+                self._before = await self._store.read(self._records, background=True)
+            except BaseException:
+                self._stale = True
+                raise
+        return self._before
+
+    def _committed(self, changes: Changes) -> None:
+        if changes.clusters or changes.pools or changes.instances or changes.ended:
+            self._stale = True
+
+    def _missed(self) -> None:
+        self._stale = True
 
     def _records(self, tx: Tx) -> Records:
         """What is on record. Rows that name no provider are the default's."""
@@ -263,6 +299,10 @@ def suspicious(states: States, listed: Mapping[str, Observed], *, before: States
         elif state is InstanceState.TERMINATING and seen is None:
             suspects[instance_id] = ""
     return suspects
+
+
+def _registered(records: Records) -> list[str]:
+    return [key for states in records.values() for key, (_, state) in states.items() if state is InstanceState.REGISTERED]
 
 
 def _waiting(records: Records, listed: Mapping[str, Observed], suspects: Collection[str]) -> dict[str, str]:

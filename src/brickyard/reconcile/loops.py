@@ -48,6 +48,7 @@ class OwnerLoops:
         loads: Loads,
         measures: ClusterMeasures | None = None,
         on_gone: Callable[[], None] = lambda: None,
+        need: Callable[[str, bool], None] = lambda _cluster_id, _needed: None,
         number: Callable[[], int] = lambda: 0,
         living: Callable[[], frozenset[int]] = frozenset,
         node_types: Callable[[], Sequence[NodeType]] | None = None,
@@ -84,6 +85,7 @@ class OwnerLoops:
             measures=measures,
             wake_pool=self._pools.wake,
             on_gone=on_gone,
+            need=need,
         )
 
     def wake(self, owner_id: str) -> None:

@@ -215,7 +215,8 @@ def _services(
     withdrawal = Withdrawal(store=store, authorizer=authorizer, nodes=nodes.calls, users=nodes.agents.users)
     nodes.agents.on_users = withdrawal.wake
     sessions = SessionService(store=store, clock=clock, ids=ids, tokens=tokens, key=given.workspace_key)
-    cluster_metrics = ClusterMetrics(store=store, clock=clock, authorizer=authorizer, heard=nodes.samples.fresh)
+    heard, look = nodes.samples.fresh, nodes.agents.look
+    cluster_metrics = ClusterMetrics(store=store, clock=clock, authorizer=authorizer, heard=heard, look=look)
     gpu_clusters = GpuClusterService(
         store=store,
         clock=clock,

@@ -11,6 +11,7 @@ from brickyard.agent.pressure import disk_floor
 from brickyard.config import Settings
 from brickyard.domain.nodeops import AgentClient
 from brickyard.domain.prices import Prices
+from brickyard.nodes.attention import Attention, seldom_s
 from brickyard.nodes.balance import Balance
 from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.client import HttpAgentClient
@@ -80,7 +81,12 @@ def build_nodes(given: Resources, *, wake: Callable[[str], None], values: Secret
     tunnels = Tunnels(directory=given.settings.data_dir / "tunnels", tokens=tokens)
     calls = NodeCalls(client=http, by_provider=clients, tokens=tokens, tunnels=tunnels)
     loads = Loads(alone=lambda: given.store.alone)
-    samples = Samples(store=given.store, clock=given.clock)
+    settings = given.settings
+    attention = Attention(
+        alone=lambda: given.store.alone,
+        seldom_s=seldom_s(silence_s=settings.agent_silence_s, orphan_grace_s=settings.orphan_grace_s),
+    )
+    samples = Samples(store=given.store, clock=given.clock, attention=attention)
     balance = Balance(servers=given.member.servers, number=lambda: given.member.number)
     given.member.count_agents(balance.agents)
     files = TaskFiles(
@@ -105,6 +111,7 @@ def build_nodes(given: Resources, *, wake: Callable[[str], None], values: Secret
             deliver=values.deliver,
             samples=samples,
             balance=balance,
+            attention=attention,
             on_forget=tunnels.forget,
         ),
         samples=samples,
@@ -141,6 +148,7 @@ def build_loops(given: Resources, nodes: Nodes, *, sealer: Sealer) -> Loops:
         living=given.living,
         node_types=given.node_types,
         on_gone=retention.cluster_gone,
+        need=nodes.agents.need,
     )
     snapshots = SnapshotWork(
         store=store,

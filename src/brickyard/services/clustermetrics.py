@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
@@ -16,7 +16,7 @@ from brickyard.domain.samples import METRICS, Columns, NodeAbout, unpack
 from brickyard.nodes.samples import FRESH_MS, Fresh
 from brickyard.plan.gpu.metrics import STEPS, USED, NodePast, used
 from brickyard.plan.gpu.metrics import NodeNow as Newest
-from brickyard.plan.samples import HOUR, KEPT_MS, MIN_STEP_MS, resample, step_for
+from brickyard.plan.samples import HOUR, KEPT_MS, MIN_STEP_MS, MINUTE, resample, step_for
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller
@@ -82,23 +82,36 @@ class AskRange(msgspec.Struct, frozen=True, kw_only=True):
     instance_id: str = ""
 
 
+async def _as_it_is(_cluster_id: str) -> None:
+    """Where no agents can be asked."""
+
+
 class ClusterMetrics:
-    """`heard`: the newest samples that this server has received of a cluster. Methods raise ApiError."""
+    """`heard`: the newest samples that this server has received of a cluster. `look`: asks its agents for newer ones, and to
+    send them often for a while. Methods raise ApiError."""
 
     def __init__(
-        self, *, store: Store, clock: Clock, authorizer: Authorizer, heard: Callable[[str], Mapping[str, Fresh]]
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        authorizer: Authorizer,
+        heard: Callable[[str], Mapping[str, Fresh]],
+        look: Callable[[str], Awaitable[None]] = _as_it_is,
     ) -> None:
         self._store = store
         self._clock = clock
         self._authorizer = authorizer
         self._heard = heard
+        self._look = look
 
     async def snapshot(self, caller: Caller, cluster_id: str) -> MetricsSnapshot:
         """What the nodes use now. Other servers write what they receive every few seconds."""
+        await self._store.read(lambda tx: self._find(tx, caller, cluster_id))
+        await self._look(cluster_id)
         oldest = self._clock.now_ms() - FRESH_MS
 
         def work(tx: Tx) -> list[SampleRow]:
-            self._find(tx, caller, cluster_id)
             return tx.samples.between(cluster_id, oldest, self._clock.now_ms() + HOUR)
 
         newest = self._newest(cluster_id, await self._store.read(work))
@@ -125,6 +138,7 @@ class ClusterMetrics:
 
     async def used(self, cluster_id: str, window: MetricsWindow) -> GpuClusterMetrics:
         """What the nodes use now, and over a window of time. Whoever calls this has checked the permission."""
+        await self._look(cluster_id)
         now = self._clock.now_ms()
         start, oldest = now - window.ms, now - FRESH_MS
         rows = await self._store.read(lambda tx: tx.samples.between(cluster_id, start, now + HOUR))
@@ -148,6 +162,8 @@ class ClusterMetrics:
             return tx.samples.between(request.cluster_id, start, end)
 
         rows = await self._store.read(work)
+        if end > self._clock.now_ms() - MINUTE:
+            await self._look(request.cluster_id)  # whoever draws this asks again soon
         return await asyncio.to_thread(_answer, request, rows, start, end, metrics)
 
     def _find(self, tx: Tx, caller: Caller, cluster_id: str) -> Cluster:

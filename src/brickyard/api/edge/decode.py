@@ -23,7 +23,9 @@ import msgspec
 
 from brickyard.domain.errors import ApiError, InvalidParameterValue, MalformedRequest
 
-_SUSPECT = re.compile(rb"\\u0000|%00|[0-9]{19}|nan|inf", re.IGNORECASE)  # rare, so the slow check runs only then
+_PLAIN = bytes.maketrans(b"123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"000000000abcdefghijklmnopqrstuvwxyz")
+_DIGITS = b"0" * 19
+_LONG = re.compile(rb"(?:^|[^.0-9])[0-9]{19}")  # an integer that may be too large; a fraction may have any number of digits
 _INT64 = 2**63
 _SHOWN = 120  # characters of the client's value that a message repeats
 _MAX_FIELDS = 1000
@@ -64,7 +66,7 @@ class RequestDecoder:
                 request = self._json(raw) if not extra and not self._document else self._slow(raw, extra)
             except msgspec.ValidationError:
                 request = self._slow(raw, extra)
-            if _SUSPECT.search(raw):
+            if _suspect(raw):
                 _check(request, "")
         except msgspec.ValidationError as error:
             raise explain(error, self._type) from error
@@ -119,7 +121,7 @@ class RequestDecoder:
                 self._put(values, key, value)
             values.update(extra)
             request = msgspec.convert(values, self._type, strict=False)
-            if extra or _SUSPECT.search(raw):
+            if extra or _suspect(raw):
                 _check(request, "")
         except msgspec.ValidationError as error:
             raise explain(error, self._type) from error
@@ -198,6 +200,15 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_nulls(item) for item in value]
     return value
+
+
+def _suspect(raw: bytes) -> bool:
+    """Whether it may hold something that `_check` refuses: rare, so the slow check runs only then. Without a pattern, which takes
+    a hundred microseconds for a report with samples."""
+    plain = raw.translate(_PLAIN)
+    if b"\\u0000" in raw or b"%00" in raw or b"nan" in plain or b"inf" in plain:
+        return True
+    return _DIGITS in plain and _LONG.search(raw) is not None
 
 
 def _check(value: Any, path: str) -> None:

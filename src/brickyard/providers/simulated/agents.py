@@ -11,6 +11,7 @@ import msgspec
 
 from brickyard.domain.libraries import NO_R, Library, LibraryInstallStatus, LibraryReport
 from brickyard.domain.node import (
+    REPORT_S,
     Assignment,
     Failure,
     Load,
@@ -20,7 +21,7 @@ from brickyard.domain.node import (
     StatusReport,
     WorkerLoad,
 )
-from brickyard.domain.samples import SAMPLE_S, NodeSamples
+from brickyard.domain.samples import NodeSamples
 from brickyard.domain.scripts import ScriptResult, ScriptsReport, ScriptStatus
 from brickyard.providers.base import AgentApi, LaunchRequest
 from brickyard.providers.simulated.samples import simulated_samples
@@ -29,8 +30,9 @@ from brickyard.providers.simulated.servers import ServerChanged
 if TYPE_CHECKING:
     from brickyard.providers.simulated.world import World
 
-POLL_S = 30.0
+POLL_S = 50.0  # agents are heard of more often, by their reports
 BUSY_LOOK_S = 0.05
+MOST_SAMPLES = 20  # in one report
 
 
 class SimulatedAgent:
@@ -48,12 +50,15 @@ class SimulatedAgent:
         self._warm = False  # whether the runtime of the current generation was prepared before
         self._speaking = asyncio.Lock()
         self._installing = asyncio.Lock()
+        self._report_s = REPORT_S  # how long the server lets us wait with samples
+        self._sampled_s = 0.0  # until when samples have been sent (time.time())
+        self._timer: asyncio.TimerHandle | None = None  # of the next report with samples
         self.alive = True
         self.called = False  # home
 
     def start(self) -> None:
         self._background(self._live())
-        self._background(self._sample())
+        self.retime()
 
     def stop(self) -> None:
         """Begins to end; the instance is gone after `stop_s`."""
@@ -63,6 +68,8 @@ class SimulatedAgent:
 
     def cancel(self) -> None:
         self.alive = False
+        if self._timer is not None:
+            self._timer.cancel()
         for task in list(self._doing):
             task.cancel()
 
@@ -123,6 +130,9 @@ class SimulatedAgent:
             if not reply.known:
                 self.stop()
                 return
+            sooner, self._report_s = reply.report_s < self._report_s, reply.report_s
+            if sooner:
+                self._tick()
             if reply.assignment is not None and reply.assignment.version != have:
                 have = reply.assignment.version
                 await self._follow(reply.assignment)
@@ -285,19 +295,33 @@ class SimulatedAgent:
                     samples=samples,
                 )
             )
+        self._report_s = reply.report_s
         if not reply.known:
             self.stop()
 
-    async def _sample(self) -> None:
-        """Sends samples of a working node with made-up numbers, which say so."""
-        while self.alive:
-            if not (pause_s := self._world.knobs.sample_s):
-                await asyncio.sleep(SAMPLE_S)
-                continue
-            await asyncio.sleep(pause_s)
-            wanted = self._assignment
-            if self.alive and wanted is not None and wanted.role is not Role.WARM and self._status.phase is Phase.READY:
-                await self._report(samples=simulated_samples(self._instance_id, wanted, self._load(), now_s=time.time()))
+    def retime(self) -> None:
+        """The time between samples may have changed."""
+        if self._timer is not None:
+            self._timer.cancel()
+        every_s = self._world.knobs.sample_s
+        self._timer = None
+        if every_s and self.alive:
+            pause_s = every_s * self._report_s / REPORT_S
+            self._timer = asyncio.get_running_loop().call_later(pause_s, self._tick)
+
+    def _tick(self) -> None:
+        """Sends the samples of a working node since the last time, with made-up numbers, which say so."""
+        self.retime()
+        every_s, wanted, now = self._world.knobs.sample_s, self._assignment, time.time()
+        if not every_s or wanted is None or wanted.role is Role.WARM or self._status.phase is not Phase.READY:
+            self._sampled_s = now
+            return
+        count = min(max(1, round((now - self._sampled_s) / every_s)), MOST_SAMPLES)
+        self._sampled_s, load = now, self._load()
+        times = (now - every_s * back for back in reversed(range(count)))
+        every = [simulated_samples(self._instance_id, wanted, load, now_s=at) for at in times]
+        samples = tuple(sample for each in every for sample in each.samples)
+        self._background(self._report(samples=msgspec.structs.replace(every[0], samples=samples)))
 
     async def _end(self) -> None:
         await self._world.pause(self._world.knobs.stop_s)

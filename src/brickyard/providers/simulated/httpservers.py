@@ -18,7 +18,7 @@ from brickyard.domain.node import AssignmentReply, ServerAddress, StatusReply, S
 from brickyard.providers.base import LaunchRequest
 from brickyard.providers.simulated.servers import ServerChanged
 
-POLL_S = 10.0  # the only way to notice a server that hangs
+POLL_S = 10.0  # where there are other servers: the only way to notice one that hangs
 ANSWER_S = 5.0  # how long a server may take to answer, beyond the time it was asked to wait
 CONNECT_S = 3.0
 REPORTS = 64  # at a time to one server: each takes a connection, and a server allows one peer only so many
@@ -109,9 +109,10 @@ class HttpServers:
 
     async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply:
         server, began = self._url, time.monotonic()
-        query = urlencode({"instance_id": instance_id, "have": have, "wait": int(min(wait_s, POLL_S))})
+        wait_s = wait_s if self._line.other_than(server) == server else min(wait_s, POLL_S)
+        query = urlencode({"instance_id": instance_id, "have": have, "wait": int(wait_s)})
         url = f"{server}/agent/v1/assignment?{query}"
-        reply = await self._line.ask("GET", url, self._request, AssignmentReply, wait_s=POLL_S)
+        reply = await self._line.ask("GET", url, self._request, AssignmentReply, wait_s=wait_s)
         if reply is None:
             await self._leave(server)
             raise ServerChanged

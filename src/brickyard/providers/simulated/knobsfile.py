@@ -48,6 +48,7 @@ class Knobs(msgspec.Struct, kw_only=True):
     logs: bool = False  # nodes write logs, which are read, delivered and kept as a real node's
     own_ports: bool = False  # ports of drivers lead to programs on this machine's loopback; otherwise nothing listens
     sample_s: float = SAMPLE_S  # between two samples of what a node uses, which are made up; 0: none
+    own_process: bool = False  # the world is a process of its own, as where there are several servers. Read at the start
     seed: int = 0
 
 

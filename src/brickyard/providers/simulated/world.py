@@ -57,7 +57,14 @@ class World:
 
     def turn(self, knobs: Knobs) -> None:
         """Applies these knobs from now on."""
+        retimes = knobs.sample_s != self.knobs.sample_s
         self.knobs = knobs
+        if retimes and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._retime)
+
+    def _retime(self) -> None:
+        for agent in list(self._agents.values()):
+            agent.retime()
 
     # -- the provider contract -----------------------------------------------------------------------------------------
 

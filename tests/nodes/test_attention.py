@@ -1,0 +1,151 @@
+"""How often agents report while nothing changes: seldom, unless somebody looks, or the cluster depends on it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from brickyard.domain.clock import SystemClock
+from brickyard.domain.node import REPORT_S, NodeStatus, Phase, Role, StatusReport
+from brickyard.domain.samples import NodeAbout, NodeSamples, Sample
+from brickyard.nodes.attention import LOOKED_S, SELDOM_S, Attention, seldom_s
+from brickyard.nodes.loads import Loads
+from brickyard.nodes.samples import HELD_S, Samples
+from brickyard.nodes.sessions import AgentService
+from brickyard.nodes.tokens import InstanceTokens
+from brickyard.store.store import Store
+from brickyard.testing.builders import cluster, instance
+from brickyard.testing.clock import ManualClock
+from tests.support.patience import PATIENCE_S
+
+CLUSTER = cluster()
+ID = CLUSTER.cluster_id
+DRIVER = instance(CLUSTER, role=Role.DRIVER)
+
+
+class Time:
+    """Monotonic time."""
+
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_agents_report_often_while_somebody_looks_or_the_cluster_depends_on_it() -> None:
+    time, alone = Time(), [True]
+    attention = Attention(alone=lambda: alone[0], seldom_s=SELDOM_S, monotonic=time)
+    assert attention.pause_s(ID) == SELDOM_S
+    assert attention.look(ID)
+    assert not attention.look(ID), "they report often already"
+    assert (attention.pause_s(ID), attention.pause_s("another")) == (REPORT_S, SELDOM_S)
+    time.now += LOOKED_S + 1
+    assert attention.pause_s(ID) == SELDOM_S
+    assert attention.need(ID, True)
+    assert not attention.need(ID, True)
+    assert attention.pause_s(ID) == REPORT_S
+    assert not attention.need(ID, False)
+    assert attention.pause_s(ID) == SELDOM_S
+    alone[0] = False
+    assert attention.pause_s("another") == REPORT_S, "servers share the database"
+
+
+def test_no_single_lost_report_makes_an_agent_or_a_server_seem_gone() -> None:
+    assert seldom_s(silence_s=60, orphan_grace_s=600) == SELDOM_S
+    assert seldom_s(silence_s=20, orphan_grace_s=600) == 10
+    assert seldom_s(silence_s=60, orphan_grace_s=40) == 10
+    assert seldom_s(silence_s=1, orphan_grace_s=1) == REPORT_S
+
+
+def service(store: Store, attention: Attention, samples: Samples) -> AgentService:
+    return AgentService(
+        store=store,
+        clock=SystemClock(),
+        tokens=InstanceTokens(key=b"k" * 32),
+        wake=lambda _: None,
+        silence_s=60,
+        loads=Loads(),
+        samples=samples,
+        attention=attention,
+    )
+
+
+def report(samples: NodeSamples | None = None) -> StatusReport:
+    status = NodeStatus(phase=Phase.READY)
+    return StatusReport(instance_id=DRIVER.instance_id, boot_id="b", endpoint="e", pid=1, status=status, samples=samples)
+
+
+def test_who_looks_at_a_cluster_sees_what_its_nodes_use_now(store: Store) -> None:
+    """The agent's poll is answered, and the look waits for the report that follows."""
+    store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
+    store.write_sync(lambda tx: tx.instances.insert(DRIVER))
+
+    async def scenario() -> None:
+        attention, clock = Attention(seldom_s=SELDOM_S), SystemClock()
+        samples = Samples(store=store, clock=clock, attention=attention)
+        agents = service(store, attention, samples)
+        assert (await agents.report(report())).report_s == SELDOM_S
+        assert DRIVER.assignment is not None
+        poll = asyncio.create_task(agents.assignment(DRIVER.instance_id, DRIVER.assignment.version, 50))
+        await asyncio.sleep(0)
+        look = asyncio.create_task(agents.look(ID))
+        reply = await asyncio.wait_for(poll, PATIENCE_S)
+        assert reply.report_s == REPORT_S
+        assert not look.done()
+        now = NodeSamples(cluster_id=ID, about=NodeAbout(), samples=(Sample(clock.now_ms(), {"cpu_cores": 2.0}),))
+        assert (await agents.report(report(now))).report_s == REPORT_S
+        await asyncio.wait_for(look, PATIENCE_S)
+        assert samples.fresh(ID)[DRIVER.instance_id].sample.values == {"cpu_cores": 2.0}
+        await asyncio.wait_for(agents.look(ID), PATIENCE_S)  # waits for nothing: its agents report often
+
+    asyncio.run(scenario())
+
+
+def test_an_agent_that_does_not_poll_just_now_hears_so_at_its_next_poll(store: Store) -> None:
+    store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
+    store.write_sync(lambda tx: tx.instances.insert(DRIVER))
+
+    async def scenario() -> None:
+        attention = Attention(seldom_s=SELDOM_S)
+        agents = service(store, attention, Samples(store=store, clock=SystemClock()))
+        await agents.report(report())
+        agents.need(ID, True)
+        assert DRIVER.assignment is not None
+        reply = await asyncio.wait_for(agents.assignment(DRIVER.instance_id, DRIVER.assignment.version, 50), PATIENCE_S)
+        assert reply.report_s == REPORT_S
+
+    asyncio.run(scenario())
+
+
+def test_samples_wait_for_others_of_their_cluster_unless_somebody_looks(store: Store) -> None:
+    clock = ManualClock()
+    store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
+
+    def rows() -> int:
+        return len(store.read_sync(lambda tx: tx.samples.between(ID, 0, clock.now_ms() + 60_000)))
+
+    async def scenario() -> None:
+        attention = Attention(seldom_s=SELDOM_S)
+        samples = Samples(store=store, clock=clock, attention=attention)
+
+        def take() -> None:
+            clock.advance(seconds=5)
+            sample = Sample(clock.now_ms(), {"cpu_cores": 1.0})
+            samples.take(DRIVER.instance_id, ID, NodeSamples(cluster_id=ID, about=NodeAbout(), samples=(sample,)))
+
+        await samples.write_due()
+        for _ in range(int(HELD_S / 5)):
+            assert rows() == 0 or not store.alone
+            take()
+            await samples.write_due()
+        if store.alone:
+            assert rows() == 1, "one row of all of them"
+            take()
+            await samples.write_due()
+            assert rows() == 1
+        attention.look(ID)
+        take()
+        await samples.write_due()
+        assert rows() == 2 or not store.alone
+        assert not samples._waiting
+
+    asyncio.run(scenario())
