@@ -5,6 +5,10 @@ as the server's, and the 2,000 of this workspace would take a tenth of a core. `
 
 minilake's `create` starts nothing. Ours starts nodes, which here live in the server's process, so `create` is measured a second
 time with nodes that are launched and then stay silent.
+
+`list` is every cluster in one answer, as minilake gives it; `page` is the first 20 of them, as clients ask for today.
+
+Exits with 1 if a limit is missed: CPU of `get` against the echo, CPU of a page, rate of `create` against minilake.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import argparse
 import asyncio
 import json
 import statistics
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -23,7 +28,9 @@ from bench._common import Load, later_s, load, table
 from bench._servers import NO_SAMPLES, SILENT, TOKEN, Served, brickyard, echo, minilake
 
 CLUSTERS = 1_000
-CALLS = ("get", "list", "create")
+PAGE = 20
+CALLS = ("get", "list", "page", "create")
+GET_ECHOS, PAGE_MS, CREATE_RATE = 1.5, 2.0, 2.0
 BODY = json.dumps({"cluster_name": "b", "spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge", "num_workers": 1})
 
 
@@ -60,7 +67,10 @@ def measure(served: Served, lists: str) -> dict[str, Load]:
     listed = asyncio.run(
         load(served.pid, "GET", f"{served.url}/api/{lists}/clusters/list", token=TOKEN, requests=20, rounds=3, width=2)
     )
-    return {"get": get, "list": listed, "create": create}
+    page = asyncio.run(
+        load(served.pid, "GET", f"{served.url}{base}/list?page_size={PAGE}", token=TOKEN, requests=400, rounds=3, width=2)
+    )
+    return {"get": get, "list": listed, "page": page, "create": create}
 
 
 def at_rest() -> AbstractContextManager[Served]:
@@ -68,7 +78,8 @@ def at_rest() -> AbstractContextManager[Served]:
     return brickyard(NO_SAMPLES)
 
 
-def main() -> None:
+def main() -> int:
+    """Prints the table. Returns 1 if a limit is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="how often everything is measured, on fresh servers")
     floors: list[Load] = []
@@ -85,20 +96,40 @@ def main() -> None:
         with brickyard(SILENT) as served:
             silent.append(creates(served))
     floor = median(floors)
-    rows = [["ASGI echo", "any", floor.rate, floor.cpu_us, "", ""]]
+    rows: list[list[object]] = [["ASGI echo", "any", floor.rate, floor.cpu_us, "", "", ""]]
+    kept = True
     for name in CALLS:
-        peer = median(peers[name])
-        measured = [("minilake (in memory)", peer), ("Brickyard (durable)", median(ours[name]))]
+        peer, own = median(peers[name]), median(ours[name])
+        measured = [("Brickyard (durable)", own)]
+        if name != "page":  # it has none
+            measured.insert(0, ("minilake (in memory)", peer))
         if name == "create":
             measured.append(("Brickyard (durable), silent nodes", median(silent)))
         for who, each in measured:
-            against, cost = f"{each.rate / peer.rate:.2f}", f"{each.cpu_us / floor.cpu_us:.2f}"
-            rows.append([who, name, each.rate, each.cpu_us, against, cost])
+            against, cost = f"{each.rate / peer.rate:.2f}" if name != "page" else "", f"{each.cpu_us / floor.cpu_us:.2f}"
+            limit = ""
+            if each is own and name in ("get", "page", "create"):
+                fine, limit = judgement(name, own, peer, floor)
+                kept = kept and fine
+                limit = f"{limit} {'✓' if fine else '✗'}"
+            rows.append([who, name, each.rate, each.cpu_us, against, cost, limit])
     table(
-        f"API, {CLUSTERS} clusters, medians of {len(floors)} rounds",
-        ["server", "call", "requests/s", "CPU us/request", "rate / minilake", "CPU / echo"],
+        f"API, {CLUSTERS} clusters, pages of {PAGE}, medians of {len(floors)} rounds",
+        ["server", "call", "requests/s", "CPU us/request", "rate / minilake", "CPU / echo", "limit"],
         rows,
     )
+    return 0 if kept else 1
+
+
+def judgement(name: str, own: Load, peer: Load, floor: Load) -> tuple[bool, str]:
+    """Whether a call keeps its limit, and the limit."""
+    match name:
+        case "get":
+            return own.cpu_us <= GET_ECHOS * floor.cpu_us, f"at most {GET_ECHOS:g} echos' CPU"
+        case "page":
+            return own.cpu_us <= PAGE_MS * 1000, f"at most {PAGE_MS * 1000:g} us"
+        case _:
+            return own.rate >= CREATE_RATE * peer.rate, f"at least {CREATE_RATE:g}x minilake's rate"
 
 
 def median(loads: list[Load]) -> Load:
@@ -107,4 +138,4 @@ def median(loads: list[Load]) -> Load:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
