@@ -53,6 +53,19 @@ def test_the_namespace(python: Context) -> None:
     assert python.text("import os; os.environ['HOME'] == os.path.dirname(os.getcwd()) + '/home'") == "True"
 
 
+def test_values_of_numpy_are_converted_and_pandas_is_only_loaded_by_who_needs_it(host: Host) -> None:
+    fresh = host.new()
+    assert (
+        fresh.text("import sys; spark.range(3).selectExpr('id + 1 AS n').collect()[2].n, 'pandas' in sys.modules") == "(3, False)"
+    )
+    values = "import numpy\nfrom pyspark.sql import functions as f\n"
+    values += "spark.range(1).select(f.lit(2) == numpy.int64(2)).first()[0], sc._jvm.java.lang.Math.abs(numpy.int64(-1))"
+    assert fresh.text(values) == "(True, 1)"
+    assert fresh.text("spark.range(1).select(f.lit(numpy.array([1, 2]))).first()[0]") == "[1, 2]"
+    assert fresh.text("int(spark.range(2).toPandas()['id'].sum())") == "1"
+    fresh.host.destroy(fresh.name)
+
+
 @pytest.mark.any_runtime
 def test_modules_of_users_may_have_any_name(python: Context) -> None:
     """They find their own ones, and none of ours."""

@@ -68,4 +68,4 @@ def test_a_kernel_imports_ours_only_while_it_starts() -> None:
         for node in ast.walk(outer)
         if isinstance(node, ast.ImportFrom) and node.level
     }
-    assert late == {("main", "join_spark")}
+    assert late == {("main", "kind_of_spark")}

@@ -157,6 +157,13 @@ class StartingDriver:
 
     def __init__(self, catalog: Callable[[], list[str]]) -> None:
         self._catalog = catalog
+        self.answers = threading.Event()  # for the job that needs no executor
+
+    def first_answer(self) -> None:
+        assert self.answers.wait(PATIENCE_S)
+
+    def warm_up(self) -> None:
+        """There is nothing to plan."""
 
     def send_jars(self, _paths: list[str]) -> None:
         """There are none."""
@@ -172,8 +179,10 @@ class StartingDriver:
         return self._catalog()
 
 
-def starting(roles: ModuleType, directory: Path, driver: StartingDriver) -> tuple[Any, Channel]:
-    """A driver's role that has been started."""
+def starting(
+    roles: ModuleType, directory: Path, driver: StartingDriver, *, warm: bool = False, kernels: Callable[[], None] = lambda: None
+) -> tuple[Any, Channel]:
+    """A driver's role that has been started, in a JVM that was `warm` or not. `kernels` is called when kernels may start."""
 
     class Starting(roles.DriverRole):  # type: ignore[misc, name-defined] # the module is loaded at run time
         def _start_master(self) -> str:
@@ -185,13 +194,15 @@ def starting(roles: ModuleType, directory: Path, driver: StartingDriver) -> tupl
 
     channel = Channel()
     assignment = {"cluster_id": "c", "role": "single", "spark_conf": {}}
+    jvm = Jvm(directory, "")
+    jvm.options = jvm.options._replace(frugal=warm)
     common = {
-        "jvm": Jvm(directory, ""),
+        "jvm": jvm,
         "assignment": assignment,
         "place": place(roles),
         "report": Report(channel),
     }
-    role = Starting(on_ready=lambda: None, commands=lambda: (False, 0), **common)
+    role = Starting(on_ready=kernels, commands=lambda: (False, 0), **common)
     role.start()
     return role, channel
 
@@ -213,11 +224,25 @@ def test_the_first_session_is_made_when_the_driver_is_ready(roles: ModuleType, t
     role._stopping.set()
 
 
-def test_a_catalog_that_cannot_be_had_is_a_failed_start(roles: ModuleType, tmp_path: Path) -> None:
+def test_in_a_warm_jvm_sessions_and_the_first_kernel_wait_for_no_answer(roles: ModuleType, tmp_path: Path) -> None:
+    driver, kernels = StartingDriver(list), threading.Event()
+    role, channel = starting(roles, tmp_path, driver, warm=True, kernels=kernels.set)
+    assert kernels.wait(PATIENCE_S)
+    assert role.open_within(PATIENCE_S)
+    assert "ready" not in [fields.get("phase") for fields in channel.told], "Spark has not answered yet"
+    driver.answers.set()
+    until(lambda: "ready" in [fields.get("phase") for fields in channel.told])
+    role._stopping.set()
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_catalog_that_cannot_be_had_is_a_failed_start(roles: ModuleType, tmp_path: Path, warm: bool) -> None:
     def catalog() -> list[str]:
         raise Py4JJavaError("java.nio.file.AccessDeniedException: /cluster/catalog")
 
-    role, channel = starting(roles, tmp_path, StartingDriver(catalog))
+    driver = StartingDriver(catalog)
+    driver.answers.set()
+    role, channel = starting(roles, tmp_path, driver, warm=warm)
     failure = channel.failure()
     assert failure["code"] == "SPARK_STARTUP_FAILURE"
     assert "/cluster/catalog" in failure["message"]

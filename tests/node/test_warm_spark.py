@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,10 @@ def share_mib(node: Node) -> float:
     return sum(int(text.split("\nPss:")[1].split()[0]) for text in pages) / 1024
 
 
+def practised(node: Node) -> bool:
+    return "first commands were practised" in node.lines
+
+
 class Warm:
     """A driver and a worker that were warm, and became a cluster."""
 
@@ -50,9 +55,13 @@ class Warm:
             warm(node)
         self.jvms = [node.jvm().pid for node in self.nodes]
         self.idle_status = [dict(node.status) for node in self.nodes]
+        for node in self.nodes:
+            until(partial(practised, node), "first commands are practised")
+            assert node.lines == ["first commands were practised"], "nothing of it has failed"
         # The collector gives the heap back bit by bit.
         until(lambda: self._settle() <= LIMIT_MIB, f"a warm node has {self.idle_mib:.0f} MiB")
-        self.left = [path.name for path in (self.driver.directory / "work").rglob("*") if path.is_file()]
+        places = [self.driver.directory / name for name in ("work", "tmp/practice", "logs/eventlog")]
+        self.left = [path.name for place in places for path in place.rglob("*") if path.is_file()]
 
     def _settle(self) -> float:
         self.idle_mib = max(share_mib(node) for node in self.nodes)
@@ -105,7 +114,7 @@ def test_nothing_of_the_round_is_known_to_the_cluster(cluster: Warm) -> None:
     assert "first answer" not in cluster.driver.log()
     logs = {path.name for path in (cluster.driver.directory / "logs").iterdir()}
     assert {"stdout", "stderr", "log4j-active.log"} <= logs
-    assert "warm.log" not in logs
+    assert "local[" not in cluster.driver.log(), "the log of what was practised is gone"
     application = cluster.driver.run("sc.applicationId").strip("'")
     events = [path.name for path in (cluster.driver.directory / "logs" / "eventlog").iterdir()]
     assert [name.startswith(application) for name in events] == [True], events
@@ -136,6 +145,21 @@ def test_a_worker_keeps_no_python_that_waits_for_a_driver(cluster: Warm) -> None
 
     until(lambda: not kernels(cluster.worker), "the worker's kernel ends")
     assert kernels(cluster.driver)
+
+
+def test_a_cluster_that_comes_at_once_cuts_the_practice_off(new_node: Callable[[], Node]) -> None:
+    node = new_node()
+    warm(node)
+    before = node.jvm().pid
+    assert "result" in node.become("single")
+    assert [line for line in node.lines if "practised" in line] == ["first commands were practised, until a cluster came"]
+    node.wait_phase("ready")
+    assert node.jvm().pid == before
+    assert node.run("spark.range(10).selectExpr('id % 2 AS k').groupBy('k').count().count()") == "2"
+    application = node.run("sc.applicationId").strip("'")
+    events = [path.name for path in (node.directory / "logs" / "eventlog").iterdir()]
+    assert [name.startswith(application) for name in events] == [True], events
+    assert not (node.directory / "tmp" / "practice").exists()
 
 
 @pytest.mark.any_runtime

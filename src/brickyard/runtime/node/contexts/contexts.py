@@ -45,7 +45,7 @@ class Contexts:
     `access` gives kernels access to the driver's JVM; `env` is the complete environment for user code; `cancel_group` cancels
     the Spark jobs of a job group (a command's id) and may block; `spark_open` waits at most the given seconds until the driver
     accepts sessions and returns whether it does; `starter` starts the processes; `ask` has the server answer a context's question
-    (`host/questions.py`).
+    (`host/questions.py`); `log` takes lines for the node's log.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class Contexts:
         spark_open: Callable[[float], bool] = lambda _: True,
         starter: Starter | None = None,
         ask: Callable[[str, str, str], dict[str, Any]] = _nobody,
+        log: Callable[[str], None] = lambda _: None,
         limit: int = 145,
     ) -> None:
         own = {
@@ -84,6 +85,7 @@ class Contexts:
         self._cancel_group = cancel_group
         self._spark_open = spark_open
         self._ask = ask
+        self._log = log
         self._limit = limit
         self._lock = threading.Lock()
         self._starting = threading.BoundedSemaphore(STARTS_AT_ONCE)
@@ -223,9 +225,13 @@ class Contexts:
         return any(context.busy() or context.held() for context in contexts)
 
     def preload(self) -> None:
-        """Starts a process that waits for the driver, so that the first kernel is ready sooner. Raises OSError,
-        SparkAccessError."""
-        kernel: Kernel = self._starter.submit(self._factory.start, hold=True).result()
+        """Starts a process that waits for the driver, so that the first kernel is ready sooner. Never raises: without it kernels
+        start later, one by one, and report what is wrong."""
+        try:
+            kernel: Kernel = self._starter.submit(self._factory.start, hold=True).result()
+        except (OSError, RuntimeError, SparkAccessError) as error:
+            self._log(f"no Python process could be made ready: {error}")
+            return
         with self._lock:
             if self._closed:
                 left: Kernel | None = kernel
@@ -334,6 +340,7 @@ class Contexts:
     def _make_spare(self, spare: Future[Kernel | None]) -> None:
         try:
             kernel = self._start_kernel(lambda: not self._closed)
+            self._log("a Python process is ready for the next context")
         except Exception:  # after any error: a waiting context starts its own kernel and reports what is wrong then
             kernel = None
         spare.set_result(kernel)

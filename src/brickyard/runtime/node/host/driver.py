@@ -34,6 +34,7 @@ LAG_S = 12.0  # what executors hold becomes known late: at the next heartbeat (1
 CALM_S = 10.0  # for this long after the start, only waiting tasks justify the cost of the first sample
 SETTLED_S = 10.0  # without a change in the workers for this long, ask less often
 MAX_SESSIONS = 200
+OPENED_LOOK_S = 0.5
 OPEN_S = 60.0  # for the catalog, which has been read by then, however large it is
 
 _STOPPED = (
@@ -58,8 +59,8 @@ class DriverRole(Role):
         monotonic: Callable[[], float] = time.monotonic,
         **common: Any,
     ) -> None:
-        """`on_ready` is called once, after READY is reported; `commands` -> (one runs now, epoch ms of the last activity);
-        `jars`: paths of the cluster's jars."""
+        """`on_ready` is called once, when kernels may start, which then wait until sessions may be made; `commands` -> (one runs
+        now, epoch ms of the last activity); `jars`: paths of the cluster's jars."""
         super().__init__(**common)
         self._monotonic = monotonic
         self._jars = list(jars)
@@ -201,29 +202,49 @@ class DriverRole(Role):
         master_url = self._start_master()
         self._report.tell(phase="starting", message="starting the Spark driver")
         driver = self._start_driver(master_url)
+        self._report.log("the SparkContext is made")
         with self._jars_lock:
             self._driver = driver
             driver.send_jars(self._jars)
         self._report.tell(message="running a first job")
-        if self._warm:
+        if self._warm:  # it has loaded all that this takes, so neither the first answer nor the first kernel waits for the other
+            self._run(lambda: self._open_spark(driver))
             driver.first_answer()
         else:
             driver.first_job()
         self._meter.touch(now_ms())
         self._report.tell(phase="ready", message="", last_activity_ms=now_ms(), busy=False)
-        self._on_ready()
-        self._keep_catalog(driver)
+        self._report.log("Spark has answered")
+        if self.isolates_users:
+            self._on_ready()  # only now: a kernel gets its session from the driver, which gives none before it is ready
+        if not self._warm:
+            self._open_spark(driver)
         self._proven = not self._warm
         self._run(self._watch_activity)
         self._feel_pulse(driver.pulse, lambda: self.numbers.update(driver.jvm_numbers()))
         if self._master is not None:
             self._run(self._watch_leaving)
+        if not self._opened():
+            return
         with contextlib.suppress(Py4JError, OSError):  # it only saves time, so its failure must not end a cluster
             driver.warm_up()
         if not self._proven:
             driver.first_job()
             self._proven = True
             warm.work(driver.scala)
+
+    def _open_spark(self, driver: Driver) -> None:
+        """Has a kernel get ready, and makes the first session, for which it waits."""
+        if not self.isolates_users:
+            self._on_ready()
+        self._keep_catalog(driver)
+
+    def _opened(self) -> bool:
+        """Waits until sessions may be made. Returns False if that has failed, or the driver ends."""
+        while not self._open.wait(OPENED_LOOK_S):
+            if self.stopping or self._report.failed or not self._jvm.alive:
+                return False
+        return True
 
     def _start_master(self) -> str:
         """Starts Spark's master if there are workers; returns the driver's master URL."""
@@ -262,8 +283,9 @@ class DriverRole(Role):
         return driver
 
     def _keep_catalog(self, driver: Driver) -> None:
-        """Makes the first session, with the workspace's catalog, and opens Spark to others. Not before READY: it would take two
-        seconds of CPU time from the starting executor, and it is done by the time the first kernel has started."""
+        """Makes the first session, with the workspace's catalog, and opens Spark to others. In a JVM that was not warm, it comes
+        after READY: it would take two seconds of CPU time from the starting executor, and it is done by the time the first kernel
+        has started."""
         if self._keeps_writes:
             for note in driver.finish_writes(self._place.older_writes_dir):
                 self._report.log(f"A write that was cut off cannot be finished or undone: {note}")
@@ -274,6 +296,7 @@ class DriverRole(Role):
             for note in driver.share_catalog(way.channel, older, cluster_id, apart=self.isolates_users):
                 self._report.log(f"A table of this cluster cannot be moved to the workspace's metastore: {note}")
         self._open.set()
+        self._report.log("sessions may be made")
 
     def _serve_metastore(self) -> None:
         assert self._metastore is not None  # noqa: S101 - `_keep_catalog` has set it

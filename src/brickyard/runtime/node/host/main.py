@@ -23,6 +23,8 @@ from .report import Report
 _AUTHENTICATION = ("spark.authenticate", "spark.connect.authenticate")
 
 if TYPE_CHECKING:  # Python 3.8 cannot evaluate these
+    from ..spark.practice import Practice
+
     Message = Mapping[str, Any]
     Result = dict[str, Any]
 
@@ -46,6 +48,7 @@ class NodeHost:
         self._cluster_dir = self._cluster_workspace = ""
         self._metastore = False  # whether the agent answers for the workspace's metastore
         self._user_env: dict[str, str] = {}
+        self._practice: Practice | None = None  # what a warm JVM does meanwhile
         self._warm = False  # the JVM has already run Spark once, without a cluster
         self._scripted = False  # an init script has run, or does
         self._python_seen: dict[str, Any] | None = None  # what kernels that wait have seen, if scripts ran since
@@ -108,28 +111,22 @@ class NodeHost:
             return {"pid": self._jvm.pid if self._jvm else 0}
 
     def _warm_up(self, cores: int) -> None:
-        """Runs Spark once, and prepares a kernel that waits for a driver."""
+        """Runs Spark once, and prepares a kernel that waits for a driver. Then practises first commands until a cluster comes."""
         from ..spark.warm import rounds
 
         jvm = self._jvm
         assert jvm is not None  # noqa: S101 - `_prepare` has started it
         self._channel.status(message="running Spark once")
-        contexts = self._make_contexts()
-        preload = threading.Thread(target=self._preload, args=(contexts,), daemon=True)
+        preload = threading.Thread(target=self._make_contexts().preload, daemon=True)
         preload.start()
         try:
-            rounds(jvm, self._manifest, cores=cores)
+            self._practice = rounds(jvm, self._manifest, cores=cores, log=self._channel.log)
         except Exception as error:
             raise OpError("SPARK_STARTUP_FAILURE", f"Spark did not run in the warm JVM: {error}") from error
         preload.join()
         jvm.on_end(lambda code: self._report.fail(failures.jvm_death(code, "", role="driver", ready=True)))
         self._warm = True
-
-    def _preload(self, contexts: Any) -> None:
-        try:
-            contexts.preload()
-        except Exception as error:  # kernels then start later, one by one, and report what is wrong
-            self._channel.log(f"no Python process could be made ready: {error}")
+        threading.Thread(target=self._practice.run, name="practice", daemon=True).start()
 
     def _script_run(self, message: Message) -> Result:
         """Runs an init script, maybe while a JVM starts. `become` gives up the JVM and waiting kernels if scripts have changed
@@ -162,6 +159,8 @@ class NodeHost:
             if self._python_seen is not None and self._python_files(self._node_dir) != self._python_seen:
                 self._drop_contexts()
             place = self._place(message)
+            if self._practice is not None:
+                self._practice.cut()
             self._fit_jvm(assignment, place)
             self._user_env = dict(launch.user_env(assignment.get("spark_env_vars") or {}))
             self._role = self._make_role(assignment, place, list(message.get("jars") or ()))
@@ -202,9 +201,9 @@ class NodeHost:
         if worker or assignment.get("user_isolation"):  # a waiting kernel would give its user access to the JVM
             self._drop_contexts()
         try:
-            prepared.log_to(launch.LOG)
-        except Exception as error:
-            raise OpError("INTERNAL_ERROR", f"the warm JVM cannot log to another file: {error}") from error
+            prepared.forget_log()
+        except OSError as error:
+            raise OpError("INTERNAL_ERROR", f"the log of the warm JVM cannot be emptied: {error}") from error
 
     def _reject(self, prepared: Jvm, wanted: JvmOptions, assignment: Message, reason: str) -> JvmOptions:
         """Ends an unsuitable JVM; returns the options for a suitable one. `reason`: why it is unsuitable whatever its options."""
@@ -336,7 +335,7 @@ class NodeHost:
                 self._contexts = Contexts(
                     python=python, node_dir=str(self._node_dir), access=self._access(jvm), env=env,
                     cancel_group=self._cancel_group, spark_open=self._spark_open, starter=self._starter(),
-                    ask=self._questions.ask,
+                    ask=self._questions.ask, log=self._channel.log,
                 )  # fmt: skip
             return self._contexts
 

@@ -276,14 +276,14 @@ def properties_text(settings: Mapping[str, str]) -> str:
     """Formats settings as a Java properties file."""
 
     def escape(text: str, special: str) -> str:
-        lines = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+        lines = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t").replace("\f", "\\f")
         return "".join("\\" + character if character in special else character for character in lines)
 
     return "".join(f"{escape(key, ':= #!')}={escape(value, ' ')}\n" for key, value in settings.items())
 
 
-# What a JVM logs, among the node's logs; the first is Databricks' name. A full file gets the next number, which it keeps.
-LOG, WARM_LOG = "log4j-active.log", "warm.log"
+# What a JVM logs, among the node's logs; Databricks' name. A full file gets the next number, which it keeps.
+LOG = "log4j-active.log"
 KEPT_LOGS = 3  # full files
 
 

@@ -37,7 +37,7 @@ class Jvm:
         self.secret = ""
         self.gateway: Any = None
         self.exit_code: int | None = None
-        self.log_file = node_dir / "logs" / (launch.WARM_LOG if options.frugal else launch.LOG)
+        self.log_file = node_dir / "logs" / launch.LOG
         self.stdout_file = node_dir / "logs" / "stdout"
         self.stderr_file = node_dir / "logs" / "stderr"
         self._spawner = spawner
@@ -81,15 +81,10 @@ class Jvm:
         except OSError as error:
             raise JvmError(f"Java cannot be started from {argv[0]}: {error.strerror}.") from error
 
-    def log_to(self, name: str) -> None:
-        """Continues the log in another file, and removes the one written so far. Raises Py4JError."""
-        before, self.log_file = self.log_file, self.node_dir / "logs" / name
-        settings = self.node_dir / "conf" / "log4j2.properties"
-        settings.write_text(launch.log4j_text(self.log_file))
-        jvm = self.gateway.jvm
-        jvm.org.apache.logging.log4j.core.config.Configurator.reconfigure(jvm.java.io.File(str(settings)).toURI())
-        with contextlib.suppress(FileNotFoundError):
-            before.unlink()
+    def forget_log(self) -> None:
+        """Empties the log: what was written so far is no cluster's. The JVM appends, and so goes on at the file's beginning.
+        Raises OSError."""
+        os.truncate(self.log_file, 0)
 
     def connect(self) -> None:
         """Waits until the gateway answers. Raises JvmError if the JVM ends instead."""

@@ -6,6 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from py4j.java_gateway import JavaClass
+
+from .launch import properties_text
+
 
 class Scala:
     """The few Scala features that Py4J does not support itself."""
@@ -14,14 +18,15 @@ class Scala:
         self.gateway = gateway
         self.jvm = gateway.jvm
         self._any = self.object("scala.reflect", "ClassTag").Any()
-        self.none = self.jvm.scala.Option.empty()
+        self.none = self.java("scala.Option").empty()
+
+    def java(self, name: str) -> Any:
+        """Returns a class by its full name. Through `jvm`, every part of the name would be a question to the JVM."""
+        return JavaClass(name, self.gateway._gateway_client)
 
     def object(self, package: str, name: str) -> Any:
         """Returns the object `package.name` (name: Outer$Inner for nested ones)."""
-        holder = self.jvm
-        for part in package.split("."):
-            holder = getattr(holder, part)
-        return getattr(getattr(holder, f"{name}$"), "MODULE$")
+        return getattr(self.java(f"{package}.{name}$"), "MODULE$")
 
     def ask(self, endpoint: Any, message: Any) -> Any:
         """Asks an RPC endpoint one question. Raises Py4JError."""
@@ -46,15 +51,16 @@ class Scala:
         return compiler.getClassLoader()
 
     def spark_conf(self, values: Mapping[str, str]) -> Any:
-        """Returns a new SparkConf."""
-        conf = self.jvm.org.apache.spark.SparkConf()
-        for key, value in values.items():
-            conf.set(key, value)
+        """Returns a new SparkConf, made with a few calls for any number of values."""
+        read = self.java("java.util.Properties")()
+        read.load(self.java("java.io.StringReader")(properties_text(values)))
+        conf = self.java("org.apache.spark.SparkConf")()
+        conf.setAll(self.java("org.apache.spark.api.python.PythonUtils").toScalaMap(read))
         return conf
 
     def rpc_env(self, system: str, host: str, conf: Any) -> tuple[Any, Any]:
         """Returns an RPC environment on a free port of `host`, and its security manager."""
         companion = self.object("org.apache.spark", "SecurityManager")
         secret_file = getattr(companion, "$lessinit$greater$default$3")()
-        security = self.jvm.org.apache.spark.SecurityManager(conf, self.none, secret_file)
+        security = self.java("org.apache.spark.SecurityManager")(conf, self.none, secret_file)
         return self.object("org.apache.spark.rpc", "RpcEnv").create(system, host, 0, conf, security, False), security

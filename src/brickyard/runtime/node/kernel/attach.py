@@ -19,6 +19,7 @@ def attach() -> Any:
 
     refuse_stop(SparkContext, SparkSession)  # first: a SparkContext that fails while it is being made stops the one it joins
     bound_accumulators()
+    leave_numpy_out()
     gateway = launch_gateway()
     jvm = gateway.jvm
     running = jvm.org.apache.spark.SparkContext.getOrCreate()
@@ -29,6 +30,22 @@ def attach() -> Any:
     # SparkContext's: no jar or file that came after Spark's start.
     session.conf.set("spark.sql.artifact.isolation.enabled", "false")
     return session
+
+
+def leave_numpy_out() -> None:
+    """Has Py4J recognise values of NumPy without an import. PySpark 4 imports its test tools for that, and with them pandas: half
+    a second, and 50 MiB, at the first call that takes a list. What is not imported has no values."""
+    from pyspark.sql import types
+
+    def array(_self: Any, value: Any) -> bool:
+        kind = getattr(sys.modules.get("numpy"), "ndarray", ())
+        return isinstance(value, kind) and value.ndim == 1
+
+    def scalar(_self: Any, value: Any) -> bool:
+        return isinstance(value, getattr(sys.modules.get("numpy"), "generic", ()))
+
+    types.NumpyArrayConverter.can_convert = array
+    types.NumpyScalarConverter.can_convert = scalar
 
 
 def refuse_stop(*classes: Any) -> None:

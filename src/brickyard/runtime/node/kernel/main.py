@@ -15,10 +15,11 @@ import signal
 import socket
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from ipykernel.kernelapp import IPKernelApp
 from IPython.display import HTML
@@ -244,19 +245,32 @@ def before_each(app: Any, kernel_spark: Any, budget: OutputBudget) -> Callable[[
     return begin
 
 
-def join_spark() -> Any:
-    """Returns the kernel's access to Spark, depending on the environment: Spark Connect, or the driver's JVM."""
+def kind_of_spark() -> Callable[[], Any]:
+    """Returns what makes the kernel's access to Spark, depending on the environment: Spark Connect, or the driver's JVM. The
+    import is slow."""
     if "SPARK_REMOTE" in os.environ:
         from .connect import KernelConnect
 
-        return KernelConnect()
+        return KernelConnect
     from .spark import KernelSpark
 
-    return KernelSpark()
+    return KernelSpark
+
+
+def join_spark(kind: Callable[[], Any], log: TextIO) -> Any:
+    """Returns the kernel's access to Spark. Nobody hears yet what this process prints: until there is a kernel, it belongs into
+    the log, and so does what is wrong."""
+    with log, contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
+        try:
+            return kind()
+        except Exception:
+            traceback.print_exc()
+            log.flush()
+            os._exit(1)  # threads of the application wait for commands
 
 
 def await_driver() -> socket.socket:
-    """Waits until the parent says that there is a driver. The slow part that needs no driver, the imports, is done before.
+    """Waits until the parent says that there is a driver. The slow part that needs no driver is done before.
     Returns the socket over which it said so, for questions to it."""
     parent = socket.socket(fileno=os.dup(0))  # no child inherits it
     if parent.recv(3) != b"go\n":
@@ -280,9 +294,11 @@ def main() -> None:
     directory, parent, work_dir = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     die_with_parent(parent)
     hear_the_end()
-    line = Line(await_driver() if "hold" in sys.argv[4:] else None)
-    kernel_spark = join_spark()
+    kind = kind_of_spark()
+    log = os.fdopen(os.dup(2), "w", buffering=1)  # the application takes over the standard streams
     app = make_app(directory)
+    line = Line(await_driver() if "hold" in sys.argv[4:] else None)
+    kernel_spark = join_spark(kind, log)
     budget = OutputBudget()
     budget.guard(sys.stdout)
     budget.guard(sys.stderr)

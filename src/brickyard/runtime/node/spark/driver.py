@@ -43,7 +43,7 @@ class Driver:
     def __init__(self, scala: Scala, *, conf: Mapping[str, str], connect_token: str = "") -> None:
         """`connect_token`: for clusters that isolate users; other clusters have it in their conf."""
         self._scala = scala
-        self._context = scala.jvm.org.apache.spark.api.java.JavaSparkContext(scala.spark_conf(conf))
+        self._context = scala.java("org.apache.spark.api.java.JavaSparkContext")(scala.spark_conf(conf))
         self._sc = self._context.sc()
         self._jobs = self._sc.dagScheduler()
         self.connect = self._make_connect(conf, connect_token)
@@ -75,23 +75,22 @@ class Driver:
     def warm_up(self) -> None:
         """Makes the session from which clients' sessions derive and has it plan a query, which saves the first user several
         seconds."""
-        session = self._scala.jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
+        session = self._scala.java("org.apache.spark.sql.SparkSession").builder().getOrCreate()
         session.sql("SELECT count(*), max(id) FROM VALUES (1), (2) AS t(id) WHERE id > 1").queryExecution().executedPlan()
 
     def share_catalog(self, channel: Any, older: str, cluster_id: str, *, apart: bool) -> list[str]:
         """Puts the workspace's catalog in the place of Spark's own, and moves into it what drivers of older versions kept in
         `older`; returns what could not be moved. `apart`: functions that are made of classes are refused. Every session must
         share the state of the one made here, so none may exist before. Raises Py4JError."""
-        jvm = self._scala.jvm
-        session = jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
+        session = self._scala.java("org.apache.spark.sql.SparkSession").builder().getOrCreate()
         conf = self._sc.hadoopConfiguration()
-        catalog = jvm.brickyard.SharedCatalog.keep(session.sharedState().externalCatalog(), channel, conf, apart)
+        catalog = self._scala.java("brickyard.SharedCatalog").keep(session.sharedState().externalCatalog(), channel, conf, apart)
         return [str(each) for each in catalog.moveIn(older, cluster_id)]
 
     def finish_writes(self, older: str) -> list[str]:
         """Finishes or undoes the writes that the cluster's previous driver left unfinished, in `older` if it was of an older
         version. Returns those that failed. Raises Py4JError."""
-        records, conf = self._scala.jvm.brickyard.CommitRecords, self._sc.hadoopConfiguration()
+        records, conf = self._scala.java("brickyard.CommitRecords"), self._sc.hadoopConfiguration()
         return [str(each) for notes in (records.takeOver(conf), records.recover(conf, older)) for each in notes]
 
     def send_jars(self, paths: Sequence[str]) -> None:
@@ -101,7 +100,7 @@ class Driver:
 
     def bound_ports(self) -> None:
         """Limits what is read from peers before they have shown the secret (java/BoundedPorts.java). Raises Py4JError."""
-        self._scala.jvm.brickyard.BoundedPorts.serveResults(self._sc.conf())
+        self._scala.java("brickyard.BoundedPorts").serveResults(self._sc.conf())
 
     def activity(self) -> Activity:
         connected, connect_ms = self.connect.activity()
@@ -186,6 +185,10 @@ class Driver:
         """Cancels what a command runs: its jobs, or the operations of its session if it has one."""
         self._sc.cancelJobGroup(group)
         self.connect.interrupt(group)
+
+    def cancel_all(self) -> None:
+        """Cancels every job. Raises Py4JError."""
+        self._sc.cancelAllJobs()
 
     def stop(self) -> None:
         self.connect.stop()

@@ -23,10 +23,9 @@ class Master:
 
     def __init__(self, scala: Scala, *, conf: Mapping[str, str], host: str) -> None:
         self._scala = scala
-        spark = scala.jvm.org.apache.spark
         java_conf = scala.spark_conf(conf)
         env, security = scala.rpc_env(MASTER_SYSTEM, host, java_conf)
-        master = spark.deploy.master.Master(env, env.address(), 0, security, java_conf)
+        master = scala.java("org.apache.spark.deploy.master.Master")(env, env.address(), 0, security, java_conf)
         self._endpoint = env.setupEndpoint("Master", master)
         self._state = scala.object("org.apache.spark.deploy", "DeployMessages$RequestMasterState")
         self.url = env.address().toSparkURL()
@@ -90,10 +89,9 @@ class Worker:
 
     def join(self, master_url: str) -> None:
         """Begins to register with the master."""
-        spark = self._scala.jvm.org.apache.spark
-        masters = self._scala.gateway.new_array(spark.rpc.RpcAddress, 1)
+        masters = self._scala.gateway.new_array(self._scala.java("org.apache.spark.rpc.RpcAddress"), 1)
         masters[0] = self._scala.object("org.apache.spark.rpc", "RpcAddress").fromSparkURL(master_url)
-        worker = spark.deploy.worker.Worker(
+        worker = self._scala.java("org.apache.spark.deploy.worker.Worker")(
             self._env, 0, self._cores, self._memory_mb, masters, "Worker", self._work_dir, self._conf, self._security,
             self._resources, None,
         )  # fmt: skip

@@ -1,0 +1,168 @@
+"""What a warm JVM does while it waits for a cluster: the work of usual first commands, without any user's data.
+
+Classes are loaded, methods compiled, and code is generated as it will be for users. A cluster that comes does not wait for the
+rest: it is cut off, at the latest after the statement that runs. Nothing of it remains, cut off or not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+
+from ..jvm.errors import error_text
+from ..jvm.scala import Scala
+from .driver import Driver
+
+FETCH_S = 10.0  # for rows that come back, of which there are few
+# What the workspace's catalog and files need. It does not come from the archives, which are made without it.
+OURS = (
+    "BoundedPorts", "CarefulFiles", "CatalogChannel", "CatalogCodec", "CatalogFace", "CatalogPaper", "CatalogRows",
+    "CommitRecords", "KeptCommit", "NodeFiles", "Overwrites", "SharedCatalog",
+)  # fmt: skip
+# A scan, an aggregation over a shuffle, a sort; a join.
+AGGREGATION = "SELECT id % 7 AS k, count(*) AS n, sum(id) AS s FROM range(0, 1000, 1, 2) WHERE id > 3 GROUP BY id % 7 ORDER BY k"
+JOIN = (
+    "SELECT a.id % 5 AS k, avg(b.id) AS m, max(a.id) AS x FROM range(0, 1000, 1, 2) a JOIN range(0, 100, 1, 2) b ON a.id = b.id "
+    "GROUP BY 1 ORDER BY 2 DESC LIMIT 3"
+)
+ROWS = "id,name\n1,one\n2,two\n"
+
+
+class Practice:
+    """One practice. `run` is for one thread, `cut` for any other."""
+
+    def __init__(
+        self, scala: Scala, conf: Mapping[str, str], *, node_dir: Path, connects: bool, log: Callable[[str], None]
+    ) -> None:
+        """`conf`: of a driver with local threads. `connects`: whether it has Spark Connect. `log` takes lines for people."""
+        # With local[...], Spark makes its own secret, keeps it for as long as the JVM lives, and prefers it to any secret in a
+        # conf: workers would be rejected.
+        self._conf = {**conf, "spark.authenticate": "false"}
+        self._scala = scala
+        self._node_dir = node_dir
+        self._files = node_dir / "tmp" / "practice"
+        self._connects = connects
+        self._log = log
+        self._cut = threading.Event()
+        self._over = threading.Event()
+        self._driver: Driver | None = None
+
+    def run(self) -> None:
+        """Practises until nothing is left or it is cut off. What fails only costs the next user time."""
+        try:
+            if not self._cut.is_set():
+                self._try(self._practise)
+            self._try(self._forget)
+        finally:
+            self._log("first commands were practised" + (", until a cluster came" if self._cut.is_set() else ""))
+            self._over.set()
+
+    def _try(self, work: Callable[[], Any]) -> None:
+        """Does something, which may fail: a version of Spark may lack it, or the JVM may be ending."""
+        try:
+            work()
+        except (Py4JError, OSError) as error:
+            if not self._cut.is_set():
+                self._log(f"what was to be practised failed: {error_text(error).splitlines()[0]}")
+
+    def cut(self) -> None:
+        """Ends it. Returns when nothing of it is left."""
+        self._cut.set()
+        driver = self._driver
+        if driver is not None and not self._over.is_set():
+            with contextlib.suppress(Py4JError, OSError):
+                driver.cancel_all()
+        self._over.wait()
+
+    def _practise(self) -> None:
+        self._driver = driver = Driver(self._scala, conf=self._conf)
+        try:
+            for piece in self._pieces(driver):
+                if self._cut.is_set():
+                    return
+                self._try(piece)
+        finally:
+            self._driver = None
+            driver.stop()
+            shutil.rmtree(str(self._files), ignore_errors=True)
+            forget_events(self._node_dir)
+
+    def _pieces(self, driver: Driver) -> Iterator[Callable[[], Any]]:
+        yield self._load_ours
+        yield driver.warm_up
+        yield driver.first_job
+        session = self._scala.java("org.apache.spark.sql.SparkSession").builder().getOrCreate().newSession()
+        yield lambda: self._show(session.sql(AGGREGATION))
+        yield lambda: self._fetch(session.sql(AGGREGATION).collectToPython())
+        yield lambda: self._show(session.sql(JOIN))
+        yield lambda: self._read_rows(session)
+        if self._connects:
+            yield driver.connect.open
+        yield lambda: self._fetch(session.sql(AGGREGATION).collectToPython())
+        yield driver.stages
+        yield driver.executors
+
+    def _load_ours(self) -> None:
+        loader = self._scala.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        for name in OURS:
+            self._scala.java("java.lang.Class").forName(f"brickyard.{name}", True, loader)
+
+    def _show(self, frame: Any) -> None:
+        frame.showString(20, 20, False)
+        self._scala.java("org.apache.spark.sql.api.python.PythonSQLUtils").explainString(frame.queryExecution(), "simple")
+
+    def _fetch(self, where: Any) -> None:
+        """Takes rows as PySpark does: from a port, with a secret."""
+        if not str(where[0]).isdigit():
+            return  # a socket of another kind, for which nothing needs to be practised: its rows come in the same form
+        secret = str(where[1]).encode()
+        with socket.create_connection(("127.0.0.1", int(where[0])), timeout=FETCH_S) as rows:
+            rows.sendall(struct.pack(">i", len(secret)) + secret)
+            while rows.recv(1 << 16):
+                pass
+
+    def _read_rows(self, session: Any) -> None:
+        """Reads a file as a first command often does."""
+        self._files.mkdir(parents=True, exist_ok=True)
+        rows = self._files / "rows.csv"
+        rows.write_text(ROWS)
+        read = session.read().option("header", "true").option("inferSchema", "true").csv(f"file:{rows}")
+        read.filter("id > 1").showString(20, 20, False)
+
+    def _forget(self) -> None:
+        """Returns memory that this took: what it left is garbage, and the heap may shrink while nothing happens."""
+        jvm = self._scala.jvm
+        self._scala.java("org.apache.hadoop.fs.FileSystem").closeAll()  # they keep the conf; the next user has another
+        sessions = self._scala.java("org.apache.spark.sql.SparkSession")
+        sessions.clearActiveSession()
+        sessions.clearDefaultSession()
+        for _ in range(0 if self._cut.is_set() else 2):  # buffers outside the heap are freed with their owners
+            jvm.System.gc()
+            jvm.System.runFinalization()
+        if not self._cut.is_set():
+            with contextlib.suppress(Py4JError):  # older Javas cannot do this
+                manage(self._scala, "DiagnosticCommand", "systemTrimNativeHeap")
+
+
+def forget_events(node_dir: Path) -> None:
+    """Removes what Spark has written of its own runs: it would appear as runs of the next cluster. Raises OSError."""
+    for events in (node_dir / "logs" / "eventlog").iterdir():
+        events.unlink()
+
+
+def manage(scala: Scala, bean: str, operation: str, *arguments: str) -> None:
+    """Calls an operation of one of the JVM's management beans. Raises Py4JError."""
+    jvm, gateway = scala.jvm, scala.gateway
+    given, types = gateway.new_array(jvm.Object, len(arguments)), gateway.new_array(jvm.String, len(arguments))
+    for index, argument in enumerate(arguments):
+        given[index], types[index] = argument, "java.lang.String"
+    beans = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
+    beans.invoke(jvm.javax.management.ObjectName(f"com.sun.management:type={bean}"), operation, given, types)

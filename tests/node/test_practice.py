@@ -1,0 +1,117 @@
+"""What a warm JVM practises: nothing of it is left, and a cluster that comes waits only for the statement that runs."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from tests.node.test_roles import Py4JError, Py4JJavaError, Py4JNetworkError
+from tests.support.patience import PATIENCE_S, until
+
+
+@pytest.fixture
+def practice(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module, with a stand-in for py4j, which is in runtimes only."""
+    errors, classes = ModuleType("py4j.protocol"), ModuleType("py4j.java_gateway")
+    classes.JavaClass = object  # type: ignore[attr-defined] # it is made up
+    for error in (Py4JError, Py4JJavaError, Py4JNetworkError):
+        setattr(errors, error.__name__, error)
+    for name, module in (("py4j", ModuleType("py4j")), ("py4j.protocol", errors), ("py4j.java_gateway", classes)):
+        monkeypatch.setitem(sys.modules, name, module)
+    return importlib.import_module("brickyard.runtime.node.spark.practice")
+
+
+class Driver:
+    """A driver whose statements end when the test says so, or when its jobs are cancelled."""
+
+    made: list[Driver]
+
+    def __init__(self, _scala: Any, *, conf: dict[str, str]) -> None:
+        self.conf = conf
+        self.began, self.cancelled, self.stopped = threading.Event(), threading.Event(), False
+        type(self).made.append(self)
+
+    def statement(self) -> None:
+        self.began.set()
+        assert self.cancelled.wait(PATIENCE_S)
+        raise Py4JJavaError("Job 1 was cancelled")
+
+    def cancel_all(self) -> None:
+        self.cancelled.set()
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+class Made:
+    """A practice of these pieces, and what it said."""
+
+    def __init__(
+        self, module: Any, node_dir: Path, pieces: Callable[[Driver], list[Callable[[], Any]]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        Driver.made = []
+        monkeypatch.setattr(module, "Driver", Driver)
+
+        class Short(module.Practice):  # type: ignore[misc] # the module is loaded at run time
+            def _pieces(self, driver: Driver) -> Iterator[Callable[[], Any]]:
+                yield from pieces(driver)
+
+        self.events = node_dir / "logs" / "eventlog"
+        self.events.mkdir(parents=True)
+        (self.events / "local-1.zstd").write_bytes(b"a run of nobody")
+        self.said: list[str] = []
+        conf = {"spark.authenticate": "true", "spark.a": "b"}
+        self.practice = Short(MagicMock(), conf, node_dir=node_dir, connects=False, log=self.said.append)
+
+
+def test_it_goes_on_after_what_fails_and_leaves_nothing(
+    practice: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = []
+
+    def fails() -> None:
+        raise Py4JError("this version has no such method\nat line 1")
+
+    made = Made(practice, tmp_path, lambda _: [fails, lambda: done.append(1)], monkeypatch)
+    made.practice.run()
+    assert done == [1]
+    assert made.said == [
+        "what was to be practised failed: this version has no such method", "first commands were practised",
+    ]  # fmt: skip
+    (driver,) = Driver.made
+    assert driver.stopped
+    assert driver.conf == {"spark.authenticate": "false", "spark.a": "b"}, "a secret of the JVM's would outlive it"
+    assert list(made.events.iterdir()) == []
+    made.practice.cut()  # a cluster comes later
+
+
+def test_a_cluster_that_comes_cuts_it_off(practice: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    later = []
+    made = Made(practice, tmp_path, lambda driver: [driver.statement, lambda: later.append(1)], monkeypatch)
+    runs = threading.Thread(target=made.practice.run)
+    runs.start()
+    until(lambda: Driver.made and Driver.made[0].began.is_set())
+    made.practice.cut()
+    assert Driver.made[0].stopped, "before the cluster has the JVM"
+    assert later == []
+    assert list(made.events.iterdir()) == []
+    assert made.said == ["first commands were practised, until a cluster came"]
+    runs.join()
+
+
+def test_a_cluster_may_come_before_it_begins(practice: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Made(practice, tmp_path, lambda _: [], monkeypatch)
+    cutter = threading.Thread(target=made.practice.cut)
+    cutter.start()
+    until(made.practice._cut.is_set)
+    made.practice.run()
+    cutter.join()
+    assert Driver.made == []
