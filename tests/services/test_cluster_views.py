@@ -32,6 +32,15 @@ def test_a_running_cluster_shows_its_nodes() -> None:
     assert (seen.state_message, seen.termination_reason, seen.terminated_time) == ("", None, None)
 
 
+def test_a_running_cluster_tells_when_something_last_ran_on_it() -> None:
+    running = up(cluster(num_workers=1))
+    driver, worker = nodes(running, 1)
+    assert view(running, [driver, worker]).last_activity_time is None, "nothing is told before its driver has"
+    used = msgspec.structs.replace(driver, status=msgspec.structs.replace(driver.status, last_activity_ms=NOW - 5))
+    assert view(running, [used, worker]).last_activity_time == NOW - 5
+    assert view(cluster(), [used, worker]).last_activity_time is None, "a cluster that does not run has no driver"
+
+
 def test_a_single_node_is_its_driver_alone() -> None:
     running = up(cluster(single=True))
     seen = view(running, [instance(running, role=Role.SINGLE)])

@@ -55,6 +55,7 @@ class ClusterDetails(ClusterSpec, frozen=True, kw_only=True):
     driver: SparkNode | None = None
     executors: list[SparkNode] | None = None
     jdbc_port: int | None = None
+    last_activity_time: int | None = None
     last_restarted_time: int | None = None
     last_state_loss_time: int | None = None
     spark_context_id: int | None = None

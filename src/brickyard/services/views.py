@@ -88,10 +88,12 @@ def _progress(cluster: Cluster, instances: Sequence[Instance], state: State) -> 
 def _serving(cluster: Cluster, instances: Sequence[Instance], sizes: Mapping[str, NodeType]) -> dict[str, Any]:
     """The working nodes, including those that work while others join or leave."""
     nodes = [node for node in instances if node.live and node.ready and node.generation == cluster.incarnation]
+    driver = next((node for node in nodes if node.role is not Role.WORKER), None)
     shapes = [_size(node, sizes) for node in nodes]
     return {
-        "driver": next((_node(node) for node in nodes if node.role is not Role.WORKER), None),
+        "driver": _node(driver) if driver is not None else None,
         "executors": [_node(node) for node in nodes if node.role is Role.WORKER] or None,
+        "last_activity_time": (driver.current_status.last_activity_ms or None) if driver is not None else None,
         "spark_context_id": cluster.spark_context_id,
         "jdbc_port": JDBC_PORT,
         "cluster_cores": sum((cores for cores, _ in shapes), 0.0),

@@ -1,17 +1,11 @@
+import type { RowData } from "@tanstack/react-table";
 import { type ReactNode, useState } from "react";
 import { Icon } from "./icons";
-import { inOrder, sorted } from "./order";
+import { contentOf, type DataColumn, type ListColumn, useListing } from "./listing";
+import { inOrder } from "./order";
 import { useRowKeys } from "./rowkeys";
 
-export interface DataColumn<T> {
-  id: string;
-  label: string;
-  value: (row: T) => string | number; // what it is sorted by, and shown as unless there is a cell
-  cell?: (row: T) => ReactNode;
-  figures?: boolean;
-}
-
-interface Props<T> {
+interface Props<T extends RowData> {
   label: string;
   rows: T[];
   idOf: (row: T) => string;
@@ -22,51 +16,79 @@ interface Props<T> {
 }
 
 /** A list of some hundreds of rows, sorted by its heads; on a phone each row is a card. */
-export function DataTable<T>({ label, rows, idOf, columns, sort, onSort, actions }: Props<T>) {
+export function DataTable<T extends RowData>({ label, actions, ...listing }: Props<T>) {
   const [over, setOver] = useState<string[] | null>(null);
-  const by = columns.find((each) => each.id === sort?.replace(/^-/, ""));
-  const down = sort?.startsWith("-") ?? false;
-  const shown = inOrder(sorted(rows, columns, sort), idOf, over);
-  useRowKeys(shown.length);
-  const turn = (id: string) => onSort(by?.id !== id ? id : down ? undefined : `-${id}`);
+  const table = useListing(listing);
+  const rows = inOrder(table.getRowModel().rows, over);
+  useRowKeys(rows.length);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard
     <section className="scroller" aria-label={label} tabIndex={0}>
       <table className="clusters comfortable listing">
         <thead>
           <tr>
-            {columns.map((each) => (
-              <th
-                key={each.id}
-                scope="col"
-                className={each.figures ? "figures" : undefined}
-                aria-sort={by?.id === each.id ? (down ? "descending" : "ascending") : undefined}
-              >
-                <button type="button" onClick={() => turn(each.id)}>
-                  {each.label}
-                  {by?.id === each.id && <Icon name={down ? "down" : "up"} size={12} />}
-                </button>
-              </th>
-            ))}
-            <th scope="col" className="actions">
-              <span className="unseen">Actions</span>
-            </th>
+            <Heads columns={table.getVisibleLeafColumns()} classOf={figures} />
           </tr>
         </thead>
         {/* Rows do not change places under the pointer: a new order waits until it has left. */}
-        <tbody onPointerEnter={() => setOver(shown.map(idOf))} onPointerLeave={() => setOver(null)}>
-          {shown.map((row, index) => (
-            <tr key={idOf(row)} data-index={index}>
-              {columns.map((each) => (
-                <td key={each.id} className={each.figures ? "figures" : undefined} data-label={each.label}>
-                  {each.cell ? each.cell(row) : each.value(row)}
+        <tbody onPointerEnter={() => setOver(rows.map((row) => row.id))} onPointerLeave={() => setOver(null)}>
+          {rows.map((row, index) => (
+            <tr key={row.id} data-index={index}>
+              {row.getVisibleCells().map((cell) => (
+                <td
+                  key={cell.column.id}
+                  className={figures(cell.column)}
+                  data-label={String(cell.column.columnDef.header)}
+                >
+                  {contentOf(cell)}
                 </td>
               ))}
-              <td className="actions">{actions(row)}</td>
+              <td className="actions">{actions(row.original)}</td>
             </tr>
           ))}
         </tbody>
       </table>
     </section>
+  );
+}
+
+const figures = <T extends RowData>(column: ListColumn<T>) => (column.columnDef.meta?.figures ? "figures" : undefined);
+
+const WAYS = { asc: "ascending", desc: "descending" } as const;
+
+interface HeadsProps<T extends RowData> {
+  columns: ListColumn<T>[];
+  classOf: (column: ListColumn<T>) => string | undefined;
+}
+
+/** The heads of a list, which sort it, and that of its actions. */
+export function Heads<T extends RowData>({ columns, classOf }: HeadsProps<T>) {
+  return (
+    <>
+      {columns.map((column) => {
+        const label = String(column.columnDef.header);
+        const sorted = column.getIsSorted();
+        return (
+          <th
+            key={column.id}
+            scope="col"
+            className={classOf(column)}
+            aria-sort={sorted === false ? undefined : WAYS[sorted]}
+          >
+            {column.getCanSort() ? (
+              <button type="button" onClick={() => column.toggleSorting()}>
+                {label}
+                {sorted && <Icon name={sorted === "asc" ? "up" : "down"} size={12} />}
+              </button>
+            ) : (
+              label
+            )}
+          </th>
+        );
+      })}
+      <th className="actions" scope="col">
+        <span className="unseen">Actions</span>
+      </th>
+    </>
   );
 }

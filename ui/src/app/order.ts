@@ -1,7 +1,7 @@
 /** What rows are sorted by. */
 interface Sortable<T> {
   id: string;
-  value: (row: T) => string | number;
+  accessorFn: (row: T) => string | number;
 }
 
 // Made once: with a language's rules it takes long to make, and less than comparing by them anew each time.
@@ -12,7 +12,7 @@ export function sorted<T>(rows: T[], columns: Sortable<T>[], sort: string | unde
   const by = columns.find((each) => each.id === sort?.replace(/^-/, ""));
   if (by === undefined) return rows;
   const way = sort?.startsWith("-") ? -1 : 1;
-  const keyed = rows.map((row) => ({ row, key: by.value(row) }));
+  const keyed = rows.map((row) => ({ row, key: by.accessorFn(row) }));
   keyed.sort((one, other) => way * compare(one.key, other.key));
   return keyed.map((each) => each.row);
 }
@@ -24,9 +24,9 @@ function compare(one: string | number, other: string | number): number {
 }
 
 /** The rows in the order that they had under the pointer; new ones come last. */
-export function inOrder<T>(rows: T[], idOf: (row: T) => string, before: string[] | null): T[] {
+export function inOrder<T extends { id: string }>(rows: T[], before: string[] | null): T[] {
   if (before === null) return rows;
   const place = new Map(before.map((id, at) => [id, at]));
-  const at = (row: T) => place.get(idOf(row)) ?? before.length;
+  const at = (row: T) => place.get(row.id) ?? before.length;
   return [...rows].sort((one, other) => at(one) - at(other));
 }

@@ -8,7 +8,7 @@ import { policiesQuery, poolsQuery } from "../api/offers";
 import { clustersQuery } from "../api/queries";
 import { nameOf } from "../compute/facts";
 import { useValue } from "../lib/value";
-import { palette } from "./keys";
+import { palette, wanted } from "./keys";
 
 const MOST = 8;
 
@@ -23,14 +23,14 @@ export function Palette({ made }: { made: boolean }) {
 }
 
 function Places({ close }: { close: () => void }) {
-  const [text, setText] = useState("");
+  const text = useValue(wanted);
   const [at, setAt] = useState(0);
   const navigate = useNavigate();
   const { data = [] } = useQuery(clustersQuery);
   const pools = useQuery(poolsQuery).data ?? [];
   const policies = useQuery(policiesQuery).data ?? [];
   const me = useQuery(meQuery).data;
-  const wanted = text.toLowerCase();
+  const lower = text.toLowerCase();
   const places = [
     { id: "all", name: "Compute: all-purpose clusters", go: () => navigate({ to: "/compute", search: {} }) },
     { id: "jobs", name: "Compute: job clusters", go: () => navigate({ to: "/compute", search: { tab: "job" } }) },
@@ -59,7 +59,7 @@ function Places({ close }: { close: () => void }) {
     })),
   ];
   const found = places
-    .filter((each) => each.name.toLowerCase().includes(wanted) || each.id.toLowerCase().includes(wanted))
+    .filter((each) => each.name.toLowerCase().includes(lower) || each.id.toLowerCase().includes(lower))
     .slice(0, MOST);
   const chosen = Math.min(at, found.length - 1);
   const go = (index: number) => {
@@ -74,7 +74,7 @@ function Places({ close }: { close: () => void }) {
         placeholder="Name of a cluster, pool, policy or page"
         value={text}
         onChange={(event) => {
-          setText(event.currentTarget.value);
+          wanted.set(event.currentTarget.value);
           setAt(0);
         }}
         onKeyDown={(event) => {

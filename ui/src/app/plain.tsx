@@ -1,6 +1,6 @@
 /** What every page and every row has many of, as plain elements: a component of the library takes ten times as long to draw. */
 import { useRouter } from "@tanstack/react-router";
-import type { ComponentProps, MouseEvent, ReactNode } from "react";
+import type { ChangeEvent, ComponentProps, MouseEvent, ReactNode } from "react";
 
 /** A button that is an icon. `tip`: says what it does beside it, when the pointer rests there. */
 export function IconButton({ tip, className = "", ...rest }: ComponentProps<"button"> & { tip?: string }) {
@@ -15,7 +15,7 @@ interface TickProps {
   label: string;
   checked: boolean;
   some?: boolean; // of several, but not all
-  onChange: () => void;
+  onChange: (event: ChangeEvent) => void;
 }
 
 export function Tick({ label, checked, some = false, onChange }: TickProps) {

@@ -1,28 +1,19 @@
 import { ActionIcon, Button, Group, Loader, Menu, Title, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
 import type { Cluster } from "../api/client";
 import { pinnedQuery, pricesQuery, runtimesQuery, sparkVersionsOf } from "../api/queries";
 import { FactList } from "../app/factlist";
 import { Icon } from "../app/icons";
 import { useWatch } from "../app/watch";
-import { ACTIONS, type ActionName, useActions } from "../compute/actions";
-import { accessOf, driverType, failed, hourly, isJob, money, nameOf, running, since, target } from "../compute/facts";
+import { ACTIONS, type ActionName, fitting, useActions } from "../compute/actions";
+import { accessOf, driverType, failed, hourly, money, nameOf, running, since, target } from "../compute/facts";
+import { MenuItems } from "../compute/menuitems";
 import { StateWord } from "../compute/state";
 import { exactly, lasting, useNow } from "../lib/time";
 import type { Level, May } from "./rights";
 import type { Tab } from "./search";
 
-const TAKES: Record<ActionName, Level> = {
-  start: "CAN_RESTART",
-  stop: "CAN_RESTART",
-  restart: "CAN_RESTART",
-  pin: "CAN_MANAGE",
-  unpin: "CAN_MANAGE",
-  delete: "CAN_MANAGE",
-};
 const IN_SIGHT: ActionName[] = ["start", "stop", "restart"];
-const IN_MENU: ActionName[] = ["pin", "unpin", "delete"];
 
 interface Props {
   cluster: Cluster;
@@ -75,17 +66,16 @@ function Since({ cluster }: { cluster: Cluster }) {
 function Actions({ cluster, pinned, may, open }: Omit<Props, "gone"> & { pinned: boolean }) {
   const { busy, act } = useActions();
   const waits = busy.has(cluster.cluster_id);
-  const fits = (names: ActionName[]) => names.filter((name) => ACTIONS[name].fits(cluster, pinned));
   const why = (level: Level) => (may(level) ? undefined : `This takes ${level} on the cluster`);
   return (
     <Group gap={6}>
       {waits && <Loader size="xs" role="img" aria-label="Waiting for the server" />}
-      {fits(IN_SIGHT).map((name) => (
-        <Tooltip key={name} label={why(TAKES[name])} disabled={may(TAKES[name])}>
+      {IN_SIGHT.filter((name) => ACTIONS[name].fits(cluster, pinned)).map((name) => (
+        <Tooltip key={name} label={why(ACTIONS[name].takes)} disabled={may(ACTIONS[name].takes)}>
           <Button
             variant={name === "start" ? "filled" : "default"}
             leftSection={<Icon name={ACTIONS[name].icon} size={14} filled={name !== "restart"} />}
-            disabled={waits || !may(TAKES[name])}
+            disabled={waits || !may(ACTIONS[name].takes)}
             onClick={() => void act(name, [cluster])}
           >
             {ACTIONS[name].label}
@@ -100,35 +90,17 @@ function Actions({ cluster, pinned, may, open }: Omit<Props, "gone"> & { pinned:
           </ActionIcon>
         </Menu.Target>
         <Menu.Dropdown>
-          {may("CAN_MANAGE") && !isJob(cluster) && (
-            <Menu.Item
-              renderRoot={(props) => (
-                <Link {...props} to="/compute/clusters/$id/edit" params={{ id: cluster.cluster_id }} />
-              )}
-              leftSection={<Icon name="pencil" size={14} />}
-            >
-              Edit
-            </Menu.Item>
-          )}
-          <Menu.Item
-            renderRoot={(props) => <Link {...props} to="/compute/create" search={{ clone: cluster.cluster_id }} />}
-            leftSection={<Icon name="plus" size={14} />}
+          <MenuItems
+            cluster={cluster}
+            names={fitting(cluster, pinned).filter((name) => !IN_SIGHT.includes(name))}
+            act={(name) => void act(name, [cluster])}
+            may={may}
+            waits={waits}
           >
-            Clone
-          </Menu.Item>
-          {fits(IN_MENU).map((name) => (
-            <Menu.Item
-              key={name}
-              leftSection={<Icon name={ACTIONS[name].icon} size={14} />}
-              disabled={waits || !may(TAKES[name])}
-              onClick={() => void act(name, [cluster])}
-            >
-              {ACTIONS[name].label}
+            <Menu.Item leftSection={<Icon name="people" size={14} />} onClick={() => open("permissions")}>
+              Permissions
             </Menu.Item>
-          ))}
-          <Menu.Item leftSection={<Icon name="people" size={14} />} onClick={() => open("permissions")}>
-            Permissions
-          </Menu.Item>
+          </MenuItems>
         </Menu.Dropdown>
       </Menu>
     </Group>

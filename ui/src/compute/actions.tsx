@@ -6,6 +6,7 @@ import { refresh } from "../api/queries";
 import { confirm } from "../app/confirm";
 import type { IconName } from "../app/icons";
 import { toast } from "../app/toasts";
+import type { Level } from "../cluster/rights";
 import { nameOf } from "./facts";
 
 export type ActionName = "start" | "stop" | "restart" | "pin" | "unpin" | "delete";
@@ -15,6 +16,7 @@ interface Action {
   icon: IconName;
   done: string; // what is said when the server has taken it
   consequence?: string; // of what cannot be undone
+  takes: Level; // on the cluster
   call: (id: string) => Promise<unknown>;
   fits: (cluster: Cluster, pinned: boolean) => boolean;
 }
@@ -27,6 +29,7 @@ export const ACTIONS: Record<ActionName, Action> = {
     label: "Start",
     icon: "play",
     done: "is starting",
+    takes: "CAN_RESTART",
     call: (id) => body(api.POST("/api/2.1/clusters/start", given(id))),
     fits: (cluster) => cluster.state === "TERMINATED",
   },
@@ -35,6 +38,7 @@ export const ACTIONS: Record<ActionName, Action> = {
     icon: "stop",
     done: "is stopping",
     consequence: "Its nodes end, and with them everything that runs there. Its configuration stays.",
+    takes: "CAN_RESTART",
     call: (id) => body(api.POST("/api/2.1/clusters/delete", given(id))),
     fits: ends,
   },
@@ -43,6 +47,7 @@ export const ACTIONS: Record<ActionName, Action> = {
     icon: "restart",
     done: "is restarting",
     consequence: "Everything that runs there now ends, and what notebooks hold in memory is lost.",
+    takes: "CAN_RESTART",
     call: (id) => body(api.POST("/api/2.1/clusters/restart", { body: { cluster_id: id, restart_user: null } })),
     fits: (cluster) => cluster.state === "RUNNING",
   },
@@ -50,6 +55,7 @@ export const ACTIONS: Record<ActionName, Action> = {
     label: "Pin",
     icon: "pin",
     done: "is pinned",
+    takes: "CAN_MANAGE",
     call: (id) => body(api.POST("/api/2.1/clusters/pin", given(id))),
     fits: (_, pinned) => !pinned,
   },
@@ -57,6 +63,7 @@ export const ACTIONS: Record<ActionName, Action> = {
     label: "Unpin",
     icon: "pin",
     done: "is no longer pinned",
+    takes: "CAN_MANAGE",
     call: (id) => body(api.POST("/api/2.1/clusters/unpin", given(id))),
     fits: (_, pinned) => pinned,
   },
@@ -65,6 +72,7 @@ export const ACTIONS: Record<ActionName, Action> = {
     icon: "trash",
     done: "is deleted",
     consequence: "The cluster ends if it runs, and its configuration and logs are gone for good.",
+    takes: "CAN_MANAGE",
     call: async (id) => {
       await body(api.POST("/api/2.1/clusters/permanent-delete", given(id)));
       markGone(id, "The cluster was deleted.");

@@ -8,6 +8,7 @@ import { policiesQuery, poolsQuery } from "../api/offers";
 import { clustersQuery, pinnedQuery, pricesQuery, runtimesQuery } from "../api/queries";
 import { session } from "../api/session";
 import { Icon } from "../app/icons";
+import type { Selected } from "../app/listing";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
 import { useValue } from "../lib/value";
@@ -15,7 +16,7 @@ import { ACTIONS, type ActionName, useActions } from "./actions";
 import { active, failed, hourly, isJob, money } from "./facts";
 import { Filters, shows } from "./filters";
 import type { ListSearch } from "./search";
-import { ClusterTable, type Selected } from "./table";
+import { ClusterTable } from "./table";
 
 /** The clusters of one of the two tabs, all-purpose and job. */
 export function Clusters() {

@@ -5,7 +5,7 @@ import { IconButton } from "../app/plain";
 import type { ChoiceProps } from "./table";
 
 /** Which columns the list has. It is opened as it is made. */
-export default function ColumnMenu({ columns, hidden, setHidden }: ChoiceProps) {
+export default function ColumnMenu({ columns }: ChoiceProps) {
   const { opened, setOpened, button } = useFirstMenu();
   return (
     <Popover opened={opened} onChange={setOpened} position="bottom-end" shadow="md" withinPortal trapFocus returnFocus>
@@ -16,16 +16,14 @@ export default function ColumnMenu({ columns, hidden, setHidden }: ChoiceProps) 
       </Popover.Target>
       <Popover.Dropdown aria-label="Columns">
         <Stack gap={8}>
-          {columns
-            .filter((each) => !each.always)
-            .map(({ id, label }) => (
-              <Checkbox
-                key={id}
-                label={label}
-                checked={hidden[id] !== false}
-                onChange={() => setHidden({ ...hidden, [id]: hidden[id] === false })}
-              />
-            ))}
+          {columns.map((column) => (
+            <Checkbox
+              key={column.id}
+              label={String(column.columnDef.header)}
+              checked={column.getIsVisible()}
+              onChange={column.getToggleVisibilityHandler()}
+            />
+          ))}
         </Stack>
       </Popover.Dropdown>
     </Popover>

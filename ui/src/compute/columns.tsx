@@ -1,6 +1,6 @@
 import type { Cluster } from "../api/client";
-import type { DataColumn } from "../app/datatable";
 import { Icon } from "../app/icons";
+import { type DataColumn, FIGURES } from "../app/listing";
 import { Go } from "../app/plain";
 import { ago, exactly } from "../lib/time";
 import { accessOf, driverType, hourly, money, nameOf, running, since, tagsOf, target } from "./facts";
@@ -13,20 +13,17 @@ export interface Known {
   nameFor: (id: string | null | undefined) => string; // of a policy or a pool
 }
 
-/** `always`: it cannot be hidden. `unsorted`: an order by it would say nothing. */
-export type ListColumn = DataColumn<Cluster> & { always?: true; unsorted?: true };
-
 /** The columns in their order. Figures are sorted as such. */
-export function columns(known: Known, now: number): ListColumn[] {
+export function columns(known: Known, now: number): DataColumn<Cluster>[] {
   const { pinned, prices, runtimes, nameFor } = known;
   const spend = (cluster: Cluster) => hourly(cluster, prices?.perHour);
   return [
     {
       id: "name",
-      label: "Name",
-      always: true,
-      value: nameOf,
-      cell: (each) => (
+      header: "Name",
+      enableHiding: false,
+      accessorFn: nameOf,
+      cell: ({ row: { original: each } }) => (
         <span className="name-id">
           <Go to={`/compute/clusters/${each.cluster_id}`}>{nameOf(each)}</Go>
           {pinned.has(each.cluster_id) && (
@@ -40,53 +37,60 @@ export function columns(known: Known, now: number): ListColumn[] {
     },
     {
       id: "state",
-      label: "State",
-      value: (each) => each.state ?? "",
-      cell: (each) => (
+      header: "State",
+      accessorFn: (each) => each.state ?? "",
+      cell: ({ row: { original: each } }) => (
         <span className="since">
           <StateWord cluster={each} /> <Since then={since(each)} now={now} />
         </span>
       ),
     },
-    { id: "driver", label: "Driver", value: driverType },
+    { id: "driver", header: "Driver", accessorFn: driverType },
     {
       id: "workers",
-      label: "Workers",
-      figures: true,
-      value: running,
-      cell: (each) => `${running(each)} / ${target(each)}`,
+      header: "Workers",
+      meta: FIGURES,
+      accessorFn: running,
+      cell: ({ row: { original: each } }) => `${running(each)} / ${target(each)}`,
     },
     {
       id: "runtime",
-      label: "Runtime",
-      value: (each) => runtimes?.get(each.spark_version ?? "") ?? each.spark_version ?? "",
-      cell: (each) => (runtimes?.get(each.spark_version ?? "") ?? each.spark_version ?? "").split(" (")[0],
+      header: "Runtime",
+      accessorFn: (each) => runtimes?.get(each.spark_version ?? "") ?? each.spark_version ?? "",
+      cell: ({ row: { original: each } }) =>
+        (runtimes?.get(each.spark_version ?? "") ?? each.spark_version ?? "").split(" (")[0],
     },
-    { id: "access", label: "Access mode", value: accessOf },
+    { id: "access", header: "Access mode", accessorFn: accessOf },
     {
       id: "policy",
-      label: "Policy",
-      value: (each) => nameFor(each.policy_id),
-      cell: (each) => <Named id={each.policy_id} of="policies" nameFor={nameFor} />,
+      header: "Policy",
+      accessorFn: (each) => nameFor(each.policy_id),
+      cell: ({ row: { original: each } }) => <Named id={each.policy_id} of="policies" nameFor={nameFor} />,
     },
     {
       id: "pool",
-      label: "Pool",
-      value: (each) => nameFor(each.instance_pool_id),
-      cell: (each) => <Named id={each.instance_pool_id} of="pools" nameFor={nameFor} />,
+      header: "Pool",
+      accessorFn: (each) => nameFor(each.instance_pool_id),
+      cell: ({ row: { original: each } }) => <Named id={each.instance_pool_id} of="pools" nameFor={nameFor} />,
     },
-    { id: "creator", label: "Creator", value: (each) => each.creator_user_name ?? "" },
+    { id: "creator", header: "Creator", accessorFn: (each) => each.creator_user_name ?? "" },
     {
       id: "spend",
-      label: "Spend per hour",
-      figures: true,
-      value: (each) => spend(each) ?? 0,
-      cell: (each) => {
+      header: "Spend per hour",
+      meta: FIGURES,
+      accessorFn: (each) => spend(each) ?? 0,
+      cell: ({ row: { original: each } }) => {
         const amount = spend(each);
         return amount === undefined ? "" : money(amount, prices?.currency ?? "USD");
       },
     },
-    { id: "tags", label: "Tags", unsorted: true, value: (each) => tagsOf(each).join(", ") },
+    {
+      id: "activity",
+      header: "Last activity",
+      accessorFn: (each) => each.last_activity_time ?? 0,
+      cell: ({ row: { original: each } }) => <Since then={each.last_activity_time ?? undefined} now={now} />,
+    },
+    { id: "tags", header: "Tags", enableSorting: false, accessorFn: (each) => tagsOf(each).join(", ") },
   ];
 }
 

@@ -1,10 +1,11 @@
-import { lazy, memo, Suspense, useState } from "react";
+import type { Row } from "@tanstack/react-table";
+import { type ChangeEvent, lazy, memo, Suspense, useState } from "react";
 import type { Cluster } from "../api/client";
 import { Icon } from "../app/icons";
 import { later } from "../app/later";
+import { contentOf, type Features, type ListColumn } from "../app/listing";
 import { IconButton, Tick } from "../app/plain";
 import { ACTIONS, type ActionName, fitting } from "./actions";
-import type { ListColumn } from "./columns";
 import { nameOf } from "./facts";
 
 const RowMenu = lazy(later(() => import("./rowmenu")));
@@ -12,35 +13,42 @@ const RowMenu = lazy(later(() => import("./rowmenu")));
 export type Act = (name: ActionName, cluster: Cluster) => void;
 
 interface Props {
-  cluster: Cluster;
+  row: Row<Features, Cluster>;
   index: number;
-  columns: ListColumn[]; // those that are shown
+  columns: ListColumn<Cluster>[]; // those that are shown
   selected: boolean;
   pinned: boolean;
   busy: boolean;
-  select: (id: string) => void;
+  select: (id: string, event: ChangeEvent) => void;
   act: Act;
   measure: ((row: HTMLElement | null) => void) | undefined; // where rows differ in height
 }
 
-/** A row of the list. It is drawn again only if one of its properties has changed: most of scrolling is drawing. */
+const DRAWN = ["index", "columns", "selected", "pinned", "busy", "measure"] as const;
+
+/** Whether a row looks as it did. The table makes all rows anew whenever one cluster has changed. */
+const alike = (was: Props, is: Props) =>
+  was.row.original === is.row.original && DRAWN.every((name) => was[name] === is[name]);
+
+/** A row of the list. It is drawn again only if it would look different: most of scrolling is drawing. */
 export const ClusterRow = memo(function ClusterRow(props: Props) {
-  const { cluster, index, columns, selected, pinned, busy, select, act, measure } = props;
+  const { row, index, selected, pinned, busy, select, act, measure } = props;
+  const cluster = row.original;
   return (
     <tr data-index={index} aria-rowindex={index + 2} data-selected={selected || undefined} ref={measure}>
       <td className="check">
-        <Tick label={`Select ${nameOf(cluster)}`} checked={selected} onChange={() => select(cluster.cluster_id)} />
+        <Tick label={`Select ${nameOf(cluster)}`} checked={selected} onChange={(event) => select(row.id, event)} />
       </td>
-      {columns.map((column) => {
-        const value = column.value(cluster);
+      {row.getVisibleCells().map((cell) => {
+        const value = cell.getValue();
         return (
           <td
-            key={column.id}
-            className={classOf(column)}
+            key={cell.column.id}
+            className={classOf(cell.column)}
             title={typeof value === "string" && value !== "" ? value : undefined}
-            data-label={column.label}
+            data-label={String(cell.column.columnDef.header)}
           >
-            {column.cell ? column.cell(cluster) : value}
+            {contentOf(cell)}
           </td>
         );
       })}
@@ -49,9 +57,9 @@ export const ClusterRow = memo(function ClusterRow(props: Props) {
       </td>
     </tr>
   );
-});
+}, alike);
 
-export const classOf = (column: ListColumn) => (column.figures ? `${column.id} figures` : column.id);
+export const classOf = ({ id, columnDef }: ListColumn<Cluster>) => (columnDef.meta?.figures ? `${id} figures` : id);
 
 interface ActionProps {
   cluster: Cluster;

@@ -1,16 +1,19 @@
 import { useCallbackRef, useMediaQuery } from "@mantine/hooks";
+import type { OnChangeFn, Table } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { lazy, Suspense, useMemo, useRef, useState } from "react";
+import { type ChangeEvent, lazy, Suspense, useMemo, useRef, useState } from "react";
 import type { Cluster } from "../api/client";
 import { hasPrices } from "../api/queries";
+import { Heads } from "../app/datatable";
 import { Icon } from "../app/icons";
 import { later } from "../app/later";
-import { inOrder, sorted } from "../app/order";
+import { type Features, type Hidden, type ListColumn, type Selected, useListing } from "../app/listing";
+import { inOrder } from "../app/order";
 import { IconButton, Tick } from "../app/plain";
 import { useRowKeys } from "../app/rowkeys";
 import { useKept } from "../lib/kept";
 import { useNow } from "../lib/time";
-import { columns as allColumns, type Known, type ListColumn } from "./columns";
+import { columns as allColumns, type Known } from "./columns";
 import { type Act, ClusterRow, classOf } from "./row";
 
 const ColumnMenu = lazy(later(() => import("./columnmenu")));
@@ -19,8 +22,6 @@ const MINUTE = 60_000;
 const CARD = 190; // pixels, about: cards are measured
 const HEIGHTS = { comfortable: 44, compact: 28 };
 type Density = keyof typeof HEIGHTS;
-export type Hidden = Record<string, boolean>; // by column; false: it is hidden
-export type Selected = Record<string, boolean>;
 
 interface Props {
   clusters: Cluster[];
@@ -28,7 +29,7 @@ interface Props {
   sort: string | undefined; // a column's id, with a minus for descending
   onSort: (sort: string | undefined) => void;
   selected: Selected;
-  onSelected: (selected: Selected) => void;
+  onSelected: OnChangeFn<Selected>;
   busy: ReadonlySet<string>;
   act: Act;
 }
@@ -45,16 +46,26 @@ export function ClusterTable({ clusters, known, sort, onSort, selected, onSelect
     () => allColumns(known, now).filter((each) => each.id !== "spend" || hasPrices()),
     [known, now],
   );
-  const visible = useMemo(() => columns.filter((each) => each.always || hidden[each.id] !== false), [columns, hidden]);
-  const ordered = useMemo(() => sorted(clusters, columns, sort), [clusters, columns, sort]);
-  const rows = useMemo(() => inOrder(ordered, idOf, over), [ordered, over]);
+  const table = useListing({
+    rows: clusters,
+    idOf,
+    columns,
+    sort,
+    onSort,
+    hidden,
+    onHidden: setHidden,
+    selected,
+    onSelected,
+  });
+  const rows = inOrder(table.getRowModel().rows, over);
+  const visible = table.getVisibleLeafColumns();
   const scroller = useRef<HTMLElement>(null);
   const virtual = useVirtualizer<HTMLElement, Element>({
     count: rows.length,
     getScrollElement: () => scroller.current,
     initialRect: { width: innerWidth, height: innerHeight }, // so that the first look has rows
     estimateSize: () => (cards ? CARD : HEIGHTS[density]),
-    getItemKey: (index) => rows[index]?.cluster_id ?? index,
+    getItemKey: (index) => rows[index]?.id ?? index,
     overscan: 6,
   });
   useRowKeys(rows.length, (index) => virtual.scrollToIndex(index));
@@ -64,8 +75,7 @@ export function ClusterTable({ clusters, known, sort, onSort, selected, onSelect
   const width = visible.length + 2;
   // The same functions always: rows are drawn again only for what changes them.
   const actOn = useCallbackRef(act);
-  const select = useCallbackRef((id: string) => onSelected({ ...selected, [id]: !selected[id] }));
-  const turn = (id: string) => onSort(sort === id ? `-${id}` : sort === `-${id}` ? undefined : id);
+  const select = useCallbackRef((id: string, event: ChangeEvent) => table.getRow(id).getToggleSelectedHandler()(event));
   return (
     <>
       <div className="tools ends above">
@@ -81,34 +91,34 @@ export function ClusterTable({ clusters, known, sort, onSort, selected, onSelect
           >
             <Icon name="rows" />
           </IconButton>
-          <ColumnChoice columns={columns} hidden={hidden} setHidden={setHidden} />
+          <ColumnChoice columns={table.getAllLeafColumns().filter((each) => each.getCanHide())} />
         </div>
       </div>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard */}
       <section className="scroller" ref={scroller} aria-label="List of clusters" tabIndex={0}>
         <table className={`clusters ${density}`} aria-rowcount={rows.length + 1}>
-          <Head
-            columns={visible}
-            sort={sort}
-            turn={turn}
-            clusters={clusters}
-            selected={selected}
-            onSelected={onSelected}
-          />
+          <thead>
+            <tr>
+              <th className="check" scope="col">
+                <SelectAll table={table} />
+              </th>
+              <Heads columns={visible} classOf={classOf} />
+            </tr>
+          </thead>
           {/* Rows do not change places under the pointer: a new order waits until it has left. */}
-          <tbody onPointerEnter={() => setOver(rows.map(idOf))} onPointerLeave={() => setOver(null)}>
+          <tbody onPointerEnter={() => setOver(rows.map((row) => row.id))} onPointerLeave={() => setOver(null)}>
             {before > 0 && <Space height={before} width={width} />}
             {items.map((item) => {
-              const cluster = rows[item.index];
-              return cluster === undefined ? null : (
+              const row = rows[item.index];
+              return row === undefined ? null : (
                 <ClusterRow
-                  key={cluster.cluster_id}
-                  cluster={cluster}
+                  key={row.id}
+                  row={row}
                   index={item.index}
                   columns={visible}
-                  selected={selected[cluster.cluster_id] ?? false}
-                  pinned={known.pinned.has(cluster.cluster_id)}
-                  busy={busy.has(cluster.cluster_id)}
+                  selected={row.getIsSelected()}
+                  pinned={known.pinned.has(row.id)}
+                  busy={busy.has(row.id)}
                   select={select}
                   act={actOn}
                   measure={cards ? virtual.measureElement : undefined}
@@ -132,56 +142,20 @@ function Space({ height, width }: { height: number; width: number }) {
   );
 }
 
-interface HeadProps {
-  columns: ListColumn[];
-  sort: string | undefined;
-  turn: (id: string) => void;
-  clusters: Cluster[];
-  selected: Selected;
-  onSelected: (selected: Selected) => void;
-}
-
-function Head({ columns, sort, turn, clusters, selected, onSelected }: HeadProps) {
-  const chosen = Object.keys(selected).length === 0 ? 0 : clusters.filter((each) => selected[each.cluster_id]).length;
-  const all = chosen === clusters.length;
+function SelectAll({ table }: { table: Table<Features, Cluster> }) {
+  const all = table.getIsAllRowsSelected();
   return (
-    <thead>
-      <tr>
-        <th className="check" scope="col">
-          <Tick
-            label="Select all clusters shown"
-            checked={all}
-            some={chosen > 0 && !all}
-            onChange={() => onSelected(all ? {} : Object.fromEntries(clusters.map((each) => [each.cluster_id, true])))}
-          />
-        </th>
-        {columns.map((each) => {
-          const way = sort === each.id ? "ascending" : sort === `-${each.id}` ? "descending" : undefined;
-          return (
-            <th key={each.id} scope="col" className={classOf(each)} aria-sort={way}>
-              {each.unsorted ? (
-                each.label
-              ) : (
-                <button type="button" onClick={() => turn(each.id)}>
-                  {each.label}
-                  {way && <Icon name={way === "ascending" ? "up" : "down"} size={12} />}
-                </button>
-              )}
-            </th>
-          );
-        })}
-        <th className="actions" scope="col">
-          <span className="unseen">Actions</span>
-        </th>
-      </tr>
-    </thead>
+    <Tick
+      label="Select all clusters shown"
+      checked={all}
+      some={table.getIsSomeRowsSelected() && !all}
+      onChange={() => table.toggleAllRowsSelected(!all, { deselectAll: true })}
+    />
   );
 }
 
 export interface ChoiceProps {
-  columns: ListColumn[];
-  hidden: Hidden;
-  setHidden: (hidden: Hidden) => void;
+  columns: ListColumn<Cluster>[];
 }
 
 function ColumnChoice(props: ChoiceProps) {

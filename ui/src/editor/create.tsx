@@ -14,7 +14,7 @@ import { changeLibraries, createCluster, type Library, ownLibrariesQuery, valida
 import "./editor.css";
 import { type Grant, give, named } from "./grants";
 import { filled } from "./libraries";
-import { changes, type Spec, same } from "./spec";
+import { changes, type Spec, same, specOf } from "./spec";
 import { useEditorState, useOffers } from "./state";
 import { Workspace } from "./workspace";
 
@@ -39,7 +39,7 @@ export function CreatePage() {
   if (user === undefined || needed.some((each) => each.data === undefined)) return <Waiting />;
   const copy = source.data;
   if (clone !== undefined && copy !== undefined) {
-    const spec = { ...(copy.spec ?? {}), cluster_name: `${nameOf(copy)} (copy)` } as Spec;
+    const spec: Spec = { ...specOf(copy), cluster_name: `${nameOf(copy)} (copy)` };
     return <Create key={clone} initial={spec} prefilled={{}} clone={clone} cloned={libraries.data ?? []} />;
   }
   const usual = beginning(offers, user);

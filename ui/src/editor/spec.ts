@@ -1,3 +1,4 @@
+import type { Cluster } from "../api/client";
 import type { components } from "../api/schema";
 
 type Loose<T> = T extends (infer Item)[] ? Loose<Item>[] : T extends object ? { [Key in keyof T]?: Loose<T[Key]> } : T;
@@ -9,6 +10,56 @@ export type Path = readonly (string | number)[];
 /** Maps, whose keys users choose: each key is a field of its own. */
 const MAPS = new Set(["spark_conf", "spark_env_vars", "custom_tags"]);
 const SIZE = ["num_workers", "autoscale", "is_single_node"]; // one decision, in three fields
+
+/** Every field of a specification: what a cluster is shown with beyond them is told, and not asked for. */
+const FIELDS: Record<keyof components["schemas"]["ClusterSpec"], true> = {
+  apply_policy_default_values: true,
+  autoscale: true,
+  autotermination_minutes: true,
+  aws_attributes: true,
+  azure_attributes: true,
+  cluster_log_conf: true,
+  cluster_name: true,
+  custom_tags: true,
+  data_security_mode: true,
+  dependency_mode: true,
+  docker_image: true,
+  driver_instance_pool_id: true,
+  driver_node_type_flexibility: true,
+  driver_node_type_id: true,
+  enable_elastic_disk: true,
+  enable_local_disk_encryption: true,
+  gcp_attributes: true,
+  init_scripts: true,
+  instance_pool_id: true,
+  is_single_node: true,
+  kind: true,
+  node_type_id: true,
+  num_workers: true,
+  policy_id: true,
+  remote_disk_throughput: true,
+  runtime_engine: true,
+  single_user_name: true,
+  spark_conf: true,
+  spark_env_vars: true,
+  spark_version: true,
+  ssh_public_keys: true,
+  total_initial_remote_disk_size: true,
+  use_ml_runtime: true,
+  worker_node_type_flexibility: true,
+  workload_type: true,
+};
+
+/** What was asked for. A workspace that does not tell it (`spec`) shows the values in effect: those make a cluster like it. */
+export function specOf(cluster: Cluster): Spec {
+  if (cluster.spec != null) return cluster.spec as Spec;
+  const shown = Object.entries(cluster).filter(([name, value]) => Object.hasOwn(FIELDS, name) && !empty(value));
+  const spec = Object.fromEntries(shown) as Spec;
+  if (spec.autoscale !== undefined) delete spec.num_workers;
+  if (spec.instance_pool_id !== undefined) delete spec.node_type_id; // a pool decides the node types
+  if ((spec.driver_instance_pool_id ?? spec.instance_pool_id) !== undefined) delete spec.driver_node_type_id;
+  return spec;
+}
 
 export interface Leaf {
   path: string[]; // of the size: ["size"]

@@ -1,7 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
 import { words } from "../api/client";
 import { hasPoolDetails, poolDetailsQuery } from "../api/offers";
 import { clustersQuery } from "../api/queries";
+import { Icon } from "../app/icons";
 import { isJob, money } from "../compute/facts";
 import { lasting } from "../lib/time";
 import { checks, startsQuery } from "./calls";
@@ -55,8 +57,18 @@ export function Summary() {
   ];
   if (gpus && gpus.most > 0) facts.push(["GPUs", ranged(gpus, figure)]);
   if (checks()) facts.push(["Price per hour", price ? ranged(price, (value) => money(value, price.currency)) : "–"]);
+  const [open, setOpen] = useState(false);
   return (
-    <aside className="summary" aria-label="Summary">
+    <aside className={open ? "summary open" : "summary"} aria-label="Summary">
+      <button type="button" className="fold" aria-expanded={open} onClick={() => setOpen(!open)}>
+        <span>
+          {facts
+            .slice(0, 3)
+            .map(([name, value]) => (name === "Memory" ? value : `${value} ${name.toLowerCase()}`))
+            .join(", ")}
+        </span>
+        <Icon name={open ? "down" : "up"} size={14} />
+      </button>
       <dl aria-busy={editor.checking}>
         {facts.map(([name, value]) => (
           <div key={name}>

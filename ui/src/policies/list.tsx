@@ -5,8 +5,9 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useAdmin } from "../access/rights";
 import { familiesQuery, type Policy, policiesQuery } from "../api/offers";
 import { clustersQuery } from "../api/queries";
-import { type DataColumn, DataTable } from "../app/datatable";
+import { DataTable } from "../app/datatable";
 import { Icon } from "../app/icons";
+import { type DataColumn, FIGURES } from "../app/listing";
 import { Search } from "../app/searchfield";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
@@ -74,9 +75,9 @@ export default function Policies() {
 const columns = (uses: Map<string, number>, familyName: (id: string) => string): DataColumn<Policy>[] => [
   {
     id: "name",
-    label: "Name",
-    value: (each) => each.name,
-    cell: (each) => (
+    header: "Name",
+    accessorFn: (each) => each.name,
+    cell: ({ row: { original: each } }) => (
       <span className="name-id">
         <Link to="/compute/policies/$id" params={{ id: each.policy_id }}>
           {each.name}
@@ -90,24 +91,24 @@ const columns = (uses: Map<string, number>, familyName: (id: string) => string):
       </span>
     ),
   },
-  { id: "description", label: "Description", value: (each) => each.description ?? "" },
+  { id: "description", header: "Description", accessorFn: (each) => each.description ?? "" },
   {
     id: "family",
-    label: "Family",
-    value: (each) => (each.policy_family_id ? familyName(each.policy_family_id) : ""),
-    cell: (each) =>
+    header: "Family",
+    accessorFn: (each) => (each.policy_family_id ? familyName(each.policy_family_id) : ""),
+    cell: ({ row: { original: each } }) =>
       each.policy_family_id ? familyName(each.policy_family_id) : <span className="soft">own definition</span>,
   },
-  { id: "clusters", label: "Clusters", figures: true, value: (each) => uses.get(each.policy_id) ?? 0 },
+  { id: "clusters", header: "Clusters", meta: FIGURES, accessorFn: (each) => uses.get(each.policy_id) ?? 0 },
   {
     id: "most",
-    label: "Max per user",
-    figures: true,
-    value: (each) => each.max_clusters_per_user ?? Number.POSITIVE_INFINITY,
-    cell: (each) => each.max_clusters_per_user ?? "no limit",
+    header: "Max per user",
+    meta: FIGURES,
+    accessorFn: (each) => each.max_clusters_per_user ?? Number.POSITIVE_INFINITY,
+    cell: ({ row: { original: each } }) => each.max_clusters_per_user ?? "no limit",
   },
-  { id: "libraries", label: "Libraries", figures: true, value: (each) => each.libraries?.length ?? 0 },
-  { id: "creator", label: "Creator", value: (each) => each.creator_user_name ?? "" },
+  { id: "libraries", header: "Libraries", meta: FIGURES, accessorFn: (each) => each.libraries?.length ?? 0 },
+  { id: "creator", header: "Creator", accessorFn: (each) => each.creator_user_name ?? "" },
 ];
 
 function RowActions({ policy, admin, remove }: { policy: Policy; admin: boolean; remove: () => void }) {

@@ -5,8 +5,9 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { connection, POLL_MS } from "../api/live";
 import { type Pool, type PoolDetails, poolDetailsQuery, poolsQuery } from "../api/offers";
 import { runtimesQuery, sparkVersionsOf } from "../api/queries";
-import { type DataColumn, DataTable } from "../app/datatable";
+import { DataTable } from "../app/datatable";
 import { Icon } from "../app/icons";
+import { type DataColumn, FIGURES } from "../app/listing";
 import { Search } from "../app/searchfield";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
@@ -95,9 +96,9 @@ function columns(
   return [
     {
       id: "name",
-      label: "Name",
-      value: (each) => each.instance_pool_name,
-      cell: (each) => (
+      header: "Name",
+      accessorFn: (each) => each.instance_pool_name,
+      cell: ({ row: { original: each } }) => (
         <span className="name-id">
           <Link to="/compute/pools/$id" params={{ id: each.instance_pool_id }}>
             {each.instance_pool_name}
@@ -111,39 +112,40 @@ function columns(
         </span>
       ),
     },
-    { id: "type", label: "Node type", value: (each) => each.node_type_id },
+    { id: "type", header: "Node type", accessorFn: (each) => each.node_type_id },
     {
       id: "runtime",
-      label: "Preloaded",
-      value: (each) => runtimeName(runtimeOf(each)).split(" (")[0] ?? "",
-      cell: (each) => runtimeName(runtimeOf(each)).split(" (")[0] || <span className="soft">none</span>,
+      header: "Preloaded",
+      accessorFn: (each) => runtimeName(runtimeOf(each)).split(" (")[0] ?? "",
+      cell: ({ row: { original: each } }) =>
+        runtimeName(runtimeOf(each)).split(" (")[0] || <span className="soft">none</span>,
     },
     {
       id: "idle",
-      label: "Idle",
-      figures: true,
-      value: idleOf,
-      cell: (each) => idleText(each, detailsOf(each)),
+      header: "Idle",
+      meta: FIGURES,
+      accessorFn: idleOf,
+      cell: ({ row: { original: each } }) => idleText(each, detailsOf(each)),
     },
-    { id: "used", label: "Used", figures: true, value: usedOf },
-    { id: "pending", label: "Pending", figures: true, value: pendingOf },
-    { id: "min", label: "Min idle", figures: true, value: (each) => each.min_idle_instances ?? 0 },
+    { id: "used", header: "Used", meta: FIGURES, accessorFn: usedOf },
+    { id: "pending", header: "Pending", meta: FIGURES, accessorFn: pendingOf },
+    { id: "min", header: "Min idle", meta: FIGURES, accessorFn: (each) => each.min_idle_instances ?? 0 },
     {
       id: "max",
-      label: "Max",
-      figures: true,
-      value: (each) => each.max_capacity ?? Number.POSITIVE_INFINITY,
-      cell: (each) => each.max_capacity ?? "no limit",
+      header: "Max",
+      meta: FIGURES,
+      accessorFn: (each) => each.max_capacity ?? Number.POSITIVE_INFINITY,
+      cell: ({ row: { original: each } }) => each.max_capacity ?? "no limit",
     },
     {
       id: "timeout",
-      label: "Idle time-out",
-      figures: true,
-      value: (each) => each.idle_instance_autotermination_minutes ?? 0,
-      cell: (each) => minutes(each.idle_instance_autotermination_minutes),
+      header: "Idle time-out",
+      meta: FIGURES,
+      accessorFn: (each) => each.idle_instance_autotermination_minutes ?? 0,
+      cell: ({ row: { original: each } }) => minutes(each.idle_instance_autotermination_minutes),
     },
-    { id: "tags", label: "Tags", value: (each) => poolTags(each).join(", ") },
-    { id: "creator", label: "Creator", value: (each) => detailsOf(each)?.creator_user_name ?? "" },
+    { id: "tags", header: "Tags", accessorFn: (each) => poolTags(each).join(", ") },
+    { id: "creator", header: "Creator", accessorFn: (each) => detailsOf(each)?.creator_user_name ?? "" },
   ];
 }
 

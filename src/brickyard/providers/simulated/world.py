@@ -10,6 +10,7 @@ import asyncio
 import random
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -153,7 +154,9 @@ class World:
 
     def set_activity(self, instance_id: str, *, busy: bool, last_activity_ms: int) -> None:
         """Sets what the driver reports about its work."""
-        self._agents[instance_id].set_activity(busy=busy, last_activity_ms=last_activity_ms)
+        agent = self._agents[instance_id]
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(partial(agent.set_activity, busy=busy, last_activity_ms=last_activity_ms))
 
     def set_tasks(self, cluster_id: str, tasks: int, *, slots: int = 4) -> None:
         """Gives a running cluster that many tasks; each worker runs `slots` at once. They run until the number is lowered."""

@@ -1,0 +1,253 @@
+"""Pictures of the web page: `./dev python -m tests.ui.screens FOLDER [WORD...]`.
+
+`docs` as FOLDER draws the pictures of the documentation. Any other folder gets the pages at all widths, in both schemes: to be
+looked at by eye after a change. With words, only the pages whose name has one of them. It takes Chromium and the page as
+`./dev build-ui` makes it; the workspace is simulated, and the browser's clock stands still.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from databricks.sdk import WorkspaceClient
+from databricks.sdk.service.compute import AutoScale, DataSecurityMode, Library, PythonPyPiLibrary
+from databricks.sdk.service.iam import ComplexValue
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from brickyard.cli.token import create
+from brickyard.providers.nodetypes import cloud_types
+from brickyard.providers.simulated import SimulatedProvider
+from brickyard.providers.simulated.knobsfile import Knobs
+from brickyard.storage.directory import Storage
+from tests.support.patience import until
+from tests.support.server import TOKEN, Server
+from tests.ui.conftest import CHROMIUM, WAIT_MS
+
+WIDTHS = (1440, 1024, 390)
+HEIGHT = 900
+LATER = timedelta(minutes=12)  # the browser's clock, so that what has just been made looks lived in
+COMMON: dict[str, Any] = {"spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge", "autotermination_minutes": 90}
+RULES = {
+    "node_type_id": {"type": "allowlist", "values": ["i3.xlarge", "i3.2xlarge"], "defaultValue": "i3.xlarge"},
+    "num_workers": {"type": "range", "maxValue": 4},
+    "autotermination_minutes": {"type": "fixed", "value": 30},
+    "custom_tags.team": {"type": "regex", "pattern": "[a-z]+"},
+    "init_scripts": {"type": "forbidden"},
+}
+
+
+class Scene(NamedTuple):
+    """A page to be drawn. `act`: what is done on it before."""
+
+    name: str
+    path: str
+    act: Callable[[Page], None] = lambda page: None
+
+
+def filled(server: Server, machines: SimulatedProvider) -> dict[str, str]:
+    """A workspace as a team of three has it: the ids of what is shown, by name."""
+    w = server.client()
+    data = w.groups.create(display_name="data")
+    for name, shown in (("ada", "Ada Lovelace"), ("grace", "Grace Hopper")):
+        w.users.create(
+            user_name=f"{name}@example.com",
+            display_name=shown,
+            groups=[ComplexValue(value=data.id)],
+            entitlements=[ComplexValue(value="workspace-access"), ComplexValue(value="allow-cluster-create")],
+        )
+    w.service_principals.create(display_name="nightly scheduler")
+    ada = server.client(create(w, "ada@example.com", comment="laptop", days=90))
+    ids = {"pool": str(pool_of(w)), "policy": str(policy_of(w))}
+    made = {
+        "etl-nightly": w.clusters.create(cluster_name="etl-nightly", num_workers=2, custom_tags={"team": "data"}, **COMMON),
+        "ml-training": ada.clusters.create(
+            cluster_name="ml-training",
+            num_workers=3,
+            data_security_mode=DataSecurityMode.SINGLE_USER,
+            **COMMON,
+        ),
+        "adhoc": ada.clusters.create(cluster_name="adhoc", autoscale=AutoScale(min_workers=1, max_workers=8), **COMMON),
+        "reporting": w.clusters.create(
+            cluster_name="reporting", spark_version=COMMON["spark_version"], instance_pool_id=ids["pool"], num_workers=2
+        ),
+        "under-policy": ada.clusters.create(
+            cluster_name="dashboards",
+            num_workers=1,
+            data_security_mode=DataSecurityMode.USER_ISOLATION,
+            spark_version="17.3.x-scala2.13",
+            node_type_id="r5.large",
+        ),
+    }
+    ids |= {name: str(wait.result().cluster_id) for name, wait in made.items()}
+    w.libraries.install(ids["etl-nightly"], [Library(pypi=PythonPyPiLibrary(package="polars==1.9.0"))])
+    w.clusters.pin(ids["etl-nightly"])
+    w.clusters.delete(ids["adhoc"]).result()
+    machines.knobs.full_types = frozenset({"r5.2xlarge"})
+    failed = w.clusters.create(cluster_name="big-join", num_workers=2, **{**COMMON, "node_type_id": "r5.2xlarge"})
+    ids["failed"] = str(failed.cluster_id)
+    until(lambda: w.clusters.get(ids["failed"]).state.value == "TERMINATED", "a start fails")  # type: ignore[union-attr] # a cluster has a state
+    machines.knobs.full_types = frozenset()
+    machines.knobs.register_s, machines.knobs.waits_for = 3600, "waiting for a machine"
+    ids["pending"] = str(
+        w.clusters.create(cluster_name="features", num_workers=2, **{**COMMON, "node_type_id": "r5.large"}).cluster_id
+    )
+    driver = str(getattr(w.clusters.get(ids["etl-nightly"]).driver, "instance_id", ""))
+    lines = "".join(
+        f"26/11/23 09:4{number % 10}:0{number % 6} INFO DAGScheduler: Job {number} finished\n" for number in range(40)
+    )
+    machines.logs.write(
+        driver, "log4j-active.log", (lines + "26/11/23 09:50:07 \x1b[33mWARN\x1b[0m TaskSetManager: Lost task\n").encode()
+    )
+    return ids
+
+
+def pool_of(w: WorkspaceClient) -> str | None:
+    made = w.instance_pools.create(
+        instance_pool_name="warm-i3",
+        node_type_id="i3.xlarge",
+        min_idle_instances=3,
+        max_capacity=9,
+        preloaded_spark_versions=[COMMON["spark_version"]],
+        custom_tags={"team": "data"},
+    )
+
+    def idle() -> bool:
+        stats = w.instance_pools.get(str(made.instance_pool_id)).stats
+        return stats is not None and (stats.idle_count or 0) >= 3
+
+    until(idle, "the pool is full")
+    return made.instance_pool_id
+
+
+def policy_of(w: WorkspaceClient) -> str | None:
+    return w.cluster_policies.create(name="Small", description="For daily work", definition=json.dumps(RULES)).policy_id
+
+
+def tried(page: Page) -> None:
+    expect(page.get_by_role("region", name="Try it")).to_be_visible()
+    page.wait_for_load_state("networkidle")
+
+
+def opened(page: Page) -> None:
+    """Every section of the form, open."""
+    for head in page.locator(".part-head[aria-expanded=false]").all():
+        head.click()
+    page.locator("main").evaluate("element => element.scrollTo(0, element.scrollHeight)")
+
+
+def scenes(ids: dict[str, str]) -> list[Scene]:
+    etl = f"/compute/clusters/{ids['etl-nightly']}"
+    tabs = ("notebooks", "libraries", "events", "spark-ui", "logs", "metrics", "apps", "permissions")
+    admin = ("groups", "service-principals", "tokens", "audit", "runtimes", "machine")
+    return [
+        Scene("list", "/compute"),
+        Scene("list-selected", "/compute", lambda page: page.get_by_label("Select etl-nightly").check()),
+        Scene("list-job", "/compute?tab=job"),
+        Scene("list-pools", "/compute?tab=pools"),
+        Scene("list-policies", "/compute?tab=policies"),
+        Scene("list-sql", "/compute?tab=sql"),
+        Scene("create", "/compute/create"),
+        Scene("create-end", "/compute/create", opened),
+        Scene("create-policy", f"/compute/create?policy={ids['policy']}"),
+        Scene("edit", f"{etl}/edit"),
+        Scene("configuration", etl),
+        *(Scene(f"tab-{tab}", f"{etl}?tab={tab}") for tab in tabs),
+        Scene("failed", f"/compute/clusters/{ids['failed']}"),
+        Scene("pending", f"/compute/clusters/{ids['pending']}"),
+        Scene("pool", f"/compute/pools/{ids['pool']}"),
+        Scene("pool-create", "/compute/pools/create"),
+        Scene("policy", f"/compute/policies/{ids['policy']}"),
+        Scene("policy-edit", f"/compute/policies/{ids['policy']}/edit", tried),
+        Scene("admin-users", "/admin"),
+        *(Scene(f"admin-{tab}", f"/admin?tab={tab}") for tab in admin),
+        Scene("settings", "/settings"),
+        Scene("palette", "/compute", lambda page: page.keyboard.press("Control+k")),
+        Scene("keys", "/compute", lambda page: page.keyboard.press("?")),
+        Scene("sign-in", "/login"),
+    ]
+
+
+# What the documentation shows: by the file's name, the page and its height.
+DOCS = {
+    "ui-compute": ("list", 560),
+    "ui-editor": ("create", 960),
+    "ui-pool": ("pool", 620),
+    "ui-policy": ("policy-edit", 900),
+    "ui-admin": ("admin-users", 480),
+    "ui-cluster": ("tab-metrics", 900),
+}
+
+
+@contextlib.contextmanager
+def workspace(place: Path) -> Iterator[tuple[Server, dict[str, str]]]:
+    knobs = Knobs(logs=True, sample_s=1.0)
+    machines = SimulatedProvider(node_types=cloud_types(), spot_market=True, knobs=knobs, storage=Storage(place))
+    with Server.running(place, provider="simulated", instances=machines) as server:
+        yield server, filled(server, machines)
+
+
+def drawn(chromium: Browser, server: Server, scene: Scene, *, width: int, height: int, scheme: Any, file: Path) -> list[str]:
+    """Draws a page. Returns what it wrote to the console, and whether it scrolls sideways."""
+    context = chromium.new_context(
+        viewport={"width": width, "height": height},
+        color_scheme=scheme,
+        reduced_motion="reduce",
+        timezone_id="UTC",
+        locale="en-US",
+    )
+    context.set_default_timeout(WAIT_MS)
+    said: list[str] = []
+    try:
+        if scene.path != "/login":
+            form: dict[str, str | float | bool] = {"token": TOKEN, "next": "/"}
+            context.request.post(f"{server.url}/login", form=form, headers={"Origin": server.url}, max_redirects=0)
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.clock.set_fixed_time(datetime.now(UTC) + LATER)
+        page.goto(server.url + scene.path)
+        expect(page.get_by_role("heading").first).to_be_visible()
+        expect(page.locator("[aria-busy=true]:not(dl)")).to_have_count(0)
+        scene.act(page)
+        page.wait_for_timeout(400)  # what is drawn late: charts, and colours on their way
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            said.append("it scrolls sideways")
+        page.screenshot(path=file)
+    finally:
+        context.close()
+    return said
+
+
+def main(folder: Path, words: list[str]) -> int:
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="brickyard-screens-") as place, workspace(Path(place)) as (server, ids):
+        known = {each.name: each for each in scenes(ids)}
+        if folder.name == "docs":
+            wanted = [(known[name], 1440, height, "light", file) for file, (name, height) in DOCS.items()]
+        else:
+            chosen = [each for each in known.values() if not words or any(word in each.name for word in words)]
+            looks = [(width, "light") for width in WIDTHS] + [(1440, "dark"), (390, "dark")]
+            wanted = [
+                (each, width, HEIGHT, scheme, f"{each.name}-{width}-{scheme}") for each in chosen for width, scheme in looks
+            ]
+        with sync_playwright() as playwright:
+            chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+            expect.set_options(timeout=WAIT_MS)
+            for scene, width, height, scheme, file in wanted:
+                said = drawn(chromium, server, scene, width=width, height=height, scheme=scheme, file=folder / f"{file}.png")
+                print(file, *said, sep="\n  ", flush=True)
+            chromium.close()
+    return 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
