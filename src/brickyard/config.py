@@ -98,6 +98,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     )
     task_files_dir: Path | None = None  # files below this directory may run as tasks (file:/...); None: no local files may
     node_prices: Path | None = None  # a TOML file with prices of node types; None: the catalogue's list prices
+    background_training: bool = True  # runtimes are trained when the machine has nothing else to do
     default_runtime: str = ""  # empty: the newest Spark 4 LTS of the catalogue
     keep_nodes: bool = False
     ends_with: int | None = None  # a process id: when it ends, the server stops and ends its nodes; None: no such process

@@ -68,6 +68,7 @@ def test_quickstart_from_a_clone_and_again_after_a_kill(tmp_path: Path) -> None:
         assert "warm: the same instances, prepared again" in first.stdout
         assert "2 of 2 nodes from the instance pool started warm." in first.stdout
         (made,) = (home / ".cache" / "brickyard" / "runtimes").glob("*/runtime.json")
+        assert dev("runtime", "train").returncode == 0, "what the server does in the background otherwise"
         manifest = json.loads(made.read_bytes())
         assert manifest["node_archive"], "the archives of a new runtime were not made: its starts are slow"
         for name, main in (("node", b"SparkContext"), ("executor", b"CoarseGrainedExecutorBackend")):

@@ -80,10 +80,10 @@ def test_a_directory_without_its_manifest_is_not_a_runtime(tmp_path: Path) -> No
 
 def test_two_installers_take_turns(tmp_path: Path) -> None:
     program = (
-        "import sys, pathlib\nfrom brickyard.runtime import installer\n"
+        "import sys, pathlib\nfrom brickyard.runtime.lock import locked\n"
         "from brickyard.runtime.progress import Report\n"
         "tell = lambda report: print(report.text, report.note)\n"
-        f"with installer._locked('e', pathlib.Path({str(tmp_path)!r}), tell) as board:\n"
+        f"with locked('e', pathlib.Path({str(tmp_path)!r}), tell) as board:\n"
         "    print('in', flush=True)\n    board.write(Report(subject='Spark 4', step=2, note='a remark'))\n"
         "    print('told', flush=True)\n    sys.stdin.readline()\n"
     )
@@ -94,7 +94,7 @@ def test_two_installers_take_turns(tmp_path: Path) -> None:
     second = subprocess.Popen([sys.executable, "-u", "-c", program], **pipes)
     assert second.stdout is not None
     assert second.stdout.readline() == (
-        "Installing Spark 4, step 2 of 7: downloading packages Another process installs it already: this is how far it is\n"
+        "Installing Spark 4, step 2 of 5: getting Spark Another process installs it already: this is how far it is\n"
     ), "who waits shows how far the other one is"
     first.kill()  # the kernel frees the lock of a killed one
     first.wait()

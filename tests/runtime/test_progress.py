@@ -17,8 +17,9 @@ from rich.text import Text
 
 from brickyard.cli.mainjob import _INSTALLING
 from brickyard.cli.progress import installing
-from brickyard.runtime import catalogue, installer
-from brickyard.runtime.progress import ARCHIVES, BUILD, DOWNLOAD, RUN, STEPS, UNPACK, Board, Meter, Report
+from brickyard.runtime import catalogue
+from brickyard.runtime.lock import locked
+from brickyard.runtime.progress import CLASSES, DOWNLOAD, ENVIRONMENT, JAVA, PACKAGES, STEPS, TRAINING, Board, Meter, Report
 
 LONGEST = Report(subject="Spark 4.0.5", step=2, done_mb=9_999, total_mb=9_999, share=0.5, left_s=59 * 60 + 59)
 WHAT_HAPPENS = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 5_000), st.floats(0, 600)), max_size=40)
@@ -30,7 +31,7 @@ def test_it_only_goes_forward_and_never_claims_to_be_done(happens: list[tuple[ob
     for step, mb, seconds in happens:
         now += seconds
         meter.begin(step, now=now)  # type: ignore[arg-type] # one of STEPS
-        meter.wrote(mb)
+        meter.moved(mb)
         report = meter.report(now=now)
         # A pace that is found out after a step may set back how far the step without a measure is thought to be.
         assert 0 <= report.share < 1
@@ -43,10 +44,10 @@ def test_it_only_goes_forward_and_never_claims_to_be_done(happens: list[tuple[ob
 def test_the_time_left_follows_the_pace_of_what_was_done() -> None:
     def left(times: int) -> int:
         meter = Meter("Spark 4.0.5", now=0.0)
-        meter.begin(DOWNLOAD, now=2.0 * times)
-        meter.begin(BUILD, now=22.0 * times)
-        meter.begin(UNPACK, now=82.0 * times)
-        found = meter.report(now=82.0 * times).left_s
+        done = (ENVIRONMENT, DOWNLOAD, PACKAGES)
+        for before, step in zip(done, (DOWNLOAD, PACKAGES, JAVA), strict=True):
+            meter.begin(step, now=times * sum(each.typical_s for each in STEPS[: STEPS.index(before) + 1]))
+        found = meter.report(now=times * sum(each.typical_s for each in done)).left_s
         assert found is not None
         return found
 
@@ -55,11 +56,11 @@ def test_the_time_left_follows_the_pace_of_what_was_done() -> None:
 
 
 def test_a_step_that_was_not_needed_says_nothing_of_the_pace() -> None:
-    """Packages from a warm cache: nothing is built."""
+    """A Java that is there already: nothing is fetched."""
     meter = Meter("Spark 4.0.5", now=0.0)
-    meter.begin(DOWNLOAD, now=2.0)
-    meter.begin(UNPACK, now=22.0)
-    assert meter.report(now=22.0).left_s == sum(step.typical_s for step in STEPS[3:])
+    meter.begin(DOWNLOAD, now=1.0)
+    meter.begin(CLASSES, now=21.0)
+    assert meter.report(now=21.0).left_s == CLASSES.typical_s
 
 
 @pytest.mark.parametrize("number", range(1, len(STEPS) + 1))
@@ -82,9 +83,9 @@ def test_without_a_terminal_there_is_a_line_a_step() -> None:
     steps = [Report(subject="Spark 4.0.5", step=step, left_s=left) for step in (1, 2, 3) for left in range(50)]
     said = [*steps, Report(subject="Spark 4.0.5", step=3, note="Going on without Spark Connect: the network is down")]
     assert shown(said, terminal=False).splitlines() == [
-        "Installing Spark 4.0.5, step 1 of 7: making a Python",
-        "Installing Spark 4.0.5, step 2 of 7: downloading packages",
-        "Installing Spark 4.0.5, step 3 of 7: building the package",
+        "Installing Spark 4.0.5, step 1 of 5: making a Python",
+        "Installing Spark 4.0.5, step 2 of 5: getting Spark",
+        "Installing Spark 4.0.5, step 3 of 5: installing packages",
         "Going on without Spark Connect: the network is down",
     ]
 
@@ -93,7 +94,7 @@ def test_on_a_terminal_one_line_lives_and_does_not_wrap() -> None:
     text = shown([LONGEST] * 3, terminal=True)
     lines = [Text.from_ansi(line).plain.rstrip() for line in re.split(r"[\r\n]", text)]
     (bar,) = {line for line in lines if line.startswith("step 2")}
-    assert bar.startswith("step 2 of 7: downloading packages ")
+    assert bar.startswith("step 2 of 5: getting Spark ")
     assert bar.endswith("9999 of 9999 MB 59 min 59 s left")
     assert max(map(len, lines)) <= 80
     assert lines.count("Installing Spark 4.0.5") == 1
@@ -103,15 +104,15 @@ def test_a_waiting_node_says_how_far_the_installation_is(tmp_path: Path) -> None
     """`python -m brickyard.runtime` is what agents run: its lines become the state_message of the cluster."""
     runtime = catalogue.default()
     command = [sys.executable, "-m", "brickyard.runtime", "install", runtime.key, "--cache-dir", str(tmp_path), "--json"]
-    with installer._locked(runtime.environment, tmp_path, lambda report: None) as board:
-        board.write(Report(subject="Spark 4.0.5", step=6, left_s=75))
+    with locked(runtime.environment, tmp_path, lambda report: None) as board:
+        board.write(Report(subject="Spark 4.0.5", step=5, left_s=75))
         waiting = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert waiting.stdout is not None
         first = json.loads(waiting.stdout.readline())["message"]
         waiting.kill()
         waiting.communicate()
-    assert first == "Installing Spark 4.0.5, step 6 of 7: running Spark once (1 min 15 s left)"
-    assert _INSTALLING.sub(r"\1", f"PENDING: {first}") == "PENDING: Installing Spark 4.0.5, step 6 of 7: running Spark once"
+    assert first == "Installing Spark 4.0.5, step 5 of 5: compiling classes (1 min 15 s left)"
+    assert _INSTALLING.sub(r"\1", f"PENDING: {first}") == "PENDING: Installing Spark 4.0.5, step 5 of 5: compiling classes"
 
 
 def test_what_cannot_be_read_is_no_progress(tmp_path: Path) -> None:
@@ -121,4 +122,9 @@ def test_what_cannot_be_read_is_no_progress(tmp_path: Path) -> None:
     (tmp_path / "locks" / "e.progress").write_text('{"subject": ')
     assert board.read() is None
     Board("e", tmp_path / "nowhere").write(LONGEST)
-    assert STEPS.index(RUN) < STEPS.index(ARCHIVES)
+
+
+def test_a_training_says_what_it_is_for() -> None:
+    meter = Meter("Spark 4.0.5", now=0.0, steps=TRAINING)
+    meter.begin(TRAINING[1], now=90.0)
+    assert meter.report(now=90.0).head == "Preparing fast starts of Spark 4.0.5, step 2 of 2: making the archives"

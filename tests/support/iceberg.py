@@ -15,7 +15,7 @@ import pytest
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.lifecycle import mavenrepo
 from brickyard.lifecycle.packageindex import uv_environment
-from brickyard.runtime import catalogue, installer, maven
+from brickyard.runtime import catalogue, installation, maven
 from brickyard.runtime.installed import runtime_home
 from brickyard.runtime.python import uv_binary
 from tests.support.maven import serve
@@ -43,7 +43,7 @@ def cache_with_iceberg(directory: Path) -> Path:
     manifest = msgspec.structs.replace(manifest, **moved | {"classes": "", "node_archive": "", "executor_archive": ""})
     with serve(directory / "maven") as repository, pytest.MonkeyPatch.context() as patch:
         patch.setenv(mavenrepo.VARIABLE, repository.url)
-        missing = installer.add_jar(artifact, Path(manifest.spark_home, "jars"), look=lambda: None, note=lambda _: None)
+        missing = installation.add_jar(artifact, Path(manifest.spark_home, "jars"), look=lambda: None, note=lambda _: None)
     assert missing == ""
     (home / "runtime.json").write_bytes(msgspec.json.encode(msgspec.structs.replace(manifest, has_iceberg=True)))
     return directory / "cache"

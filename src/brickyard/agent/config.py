@@ -65,6 +65,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     init_script_timeout_s: float = 600.0  # for each init script
     min_free_disk: int = 1 << 30  # bytes: when less is free on the disk, the node that uses the most is ended
     node_disk: int = 0  # bytes that the node's files may use; 0: unlimited
+    train_runtimes: bool = False  # what installs a runtime trains it, too: nothing else on this machine does
     environments: dict[str, str] = {}  # runtime key -> environment: finds installed runtimes without starting the installer
 
     @property

@@ -213,6 +213,8 @@ class Node:
         self._acknowledge()
         task = asyncio.create_task(self._work(step), name=step)
         self._running = (step, task)
+        self._state.working = True
+        self._state.show_starting()
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError:
@@ -221,6 +223,8 @@ class Node:
             raise
         finally:
             self._running = None
+            self._state.working = False
+            self._state.show_starting()
         if task.cancelled():
             self._state.say(f"gave up: {step.value}")
         elif (error := task.exception()) is not None:

@@ -29,10 +29,12 @@ from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.domain.samples import NodeAbout
 from brickyard.domain.scripts import ScriptResult, ScriptsReport, ScriptStatus
 from brickyard.lifecycle.runtimeuse import RuntimeUse
+from brickyard.lifecycle.starting import Starting
 
 UNHURRIED_S = 0.3  # for so long a change that nothing waits for may wait for one that matters: one report tells of both
 FOR_PEOPLE = ("message", "isolation", "limits", "network")  # fields of the status that decide nothing
 STARVED_S = 30.0  # a node that fails this soon after a process was ended for lack of memory fails because of that
+_ON_THE_WAY = (Phase.PREPARING, Phase.STARTING)
 
 
 class NodeState:
@@ -63,6 +65,8 @@ class NodeState:
         self.limits = cgroups.Limits(memory_mb=0, cores=0)
         self.manifest: RuntimeManifest | None = None
         self.use = RuntimeUse(Path(config.cache_dir))
+        self.starting = Starting(Path(config.cache_dir))
+        self.working = False  # a step runs
         self.cluster_id = ""
         self.role: Role | None = None  # in that cluster
         self.cold_reason = ""  # for the generation that begins next
@@ -147,11 +151,16 @@ class NodeState:
     def replace_status(self, status: NodeStatus) -> None:
         """A report costs a server a transaction, so what is only for people waits for other changes to come along."""
         before, self.status = self.status, status
+        self.show_starting()
         told = {name: getattr(before, name) for name in FOR_PEOPLE}
         if msgspec.structs.replace(status, **told) != before:
             self._tell()
         elif status != before:
             self._tell_soon()
+
+    def show_starting(self) -> None:
+        """Tells background work on this machine whether the node needs it now."""
+        self.starting.show(self.working or self.status.phase in _ON_THE_WAY)
 
     def update_unhurried(self, **changes: Any) -> None:
         """Changes what nothing waits for, whatever it is."""

@@ -81,6 +81,11 @@ def serving(function: F) -> F:
         click.option(
             "--internet/--no-internet", default=None, help="Whether clusters with their own networks can reach other networks."
         ),
+        click.option(
+            "--background-training/--no-background-training",
+            default=None,
+            help="Whether installed runtimes are trained while the machine has nothing else to do.",
+        ),
         click.option("--port-addresses", help="Addresses besides loopback for tcp port mappings, comma-separated."),
         click.option("--network", help="auto, isolated or shared: whether every cluster has its own network."),
         click.option("--database-url", help="postgresql://...; by default SQLite in the data directory."),

@@ -14,11 +14,12 @@ from brickyard.domain.runtimes import Runtime
 from brickyard.lifecycle.runtimeuse import RuntimeInUse
 from brickyard.runtime import catalogue, installer
 from brickyard.runtime.installed import installed
+from brickyard.runtime.training import NothingToTrain, TrainingFailed, is_trained, last_failure, train
 
 
 @click.group("runtime")
 def command() -> None:
-    """Install, list and remove Spark runtimes."""
+    """Install, train, list and remove Spark runtimes."""
 
 
 @command.command("list")
@@ -26,21 +27,35 @@ def command() -> None:
 def list_runtimes(config_file: Path | None, **options: Any) -> None:
     """Show the available runtimes."""
     cache = settings(config_file, **options).cache_dir
-    without = []
+    without, slower = [], []
     for runtime in catalogue.rows():
         manifest = installed(runtime.environment, cache)
         click.echo(f"{runtime.key:16}  {'installed' if manifest else '':9}  {runtime.name}")  # a terminal's 80 columns
         if manifest is not None and not manifest.has_connect:
             without.append(runtime.key)
+        if manifest is not None and not is_trained(manifest):
+            slower.append(runtime)
     if without:
         click.echo(f"Installed without Spark Connect: {', '.join(without)}.")
+    if slower:
+        click.echo(f"Not trained yet, so starts are slower: {', '.join(each.key for each in slower)}.")
+        for environment in {each.environment: each for each in slower}:
+            if (failure := last_failure(environment, cache)) is not None:
+                click.echo(f"  the last training in {environment} failed: {failure.message}")
+        click.echo("A server trains them when the machine has nothing else to do; `brickyard runtime train KEY` does so now.")
 
 
 @command.command("install")
 @click.argument("key", default="")
+@click.option(
+    "--training/--no-training",
+    default=True,
+    show_default=True,
+    help="Also run Spark once, so that later starts are faster. A server does it later, in the background.",
+)
 @place
-def install(key: str, config_file: Path | None, **options: Any) -> None:
-    """Install the runtime KEY (by default the newest LTS on Spark 4)."""
+def install(key: str, training: bool, config_file: Path | None, **options: Any) -> None:
+    """Install the runtime KEY (by default the newest LTS on Spark 4), and train it."""
     chosen = settings(config_file, **options)
     runtime = _find(key or chosen.default_runtime)
     try:
@@ -57,6 +72,31 @@ def install(key: str, config_file: Path | None, **options: Any) -> None:
         click.echo(f"It has no Spark Connect server: {manifest.connect_missing or 'it was not searched for'}. {again}")
     if runtime.iceberg and not manifest.has_iceberg:
         click.echo(f"It has no Iceberg tables: {manifest.iceberg_missing or 'Iceberg was not searched for'}. {again}")
+    if training and not is_trained(manifest):
+        _train(runtime, chosen.cache_dir)
+
+
+@command.command("train")
+@click.argument("key", default="")
+@place
+def train_runtime(key: str, config_file: Path | None, **options: Any) -> None:
+    """Run the Spark of the installed runtime KEY once, so that later starts are faster."""
+    chosen = settings(config_file, **options)
+    _train(_find(key or chosen.default_runtime), chosen.cache_dir)
+
+
+def _train(runtime: Runtime, cache_dir: Path) -> None:
+    try:
+        with installing() as progress:
+            train(runtime.environment, f"Spark {runtime.spark_version}", cache_dir=cache_dir, progress=progress)
+    except NothingToTrain as error:
+        raise CliError(f"{runtime.key} is not installed. Install it with `brickyard runtime install {runtime.key}`.") from error
+    except TrainingFailed as error:
+        raise CliError(
+            f"{runtime.key} is installed, but its starts stay slower, since its training failed: {error}\n"
+            f"To try again: brickyard runtime train {runtime.key}."
+        ) from error
+    click.echo(f"{runtime.key} is trained: starts are fast from now on.")
 
 
 @command.command("remove")

@@ -22,7 +22,7 @@ def uv_environment(environ: Mapping[str, str], *, files: Iterable[Path] | None =
     """
     pip = pip_options(environ, files=files)
     found: dict[str, str] = {}
-    if not any(environ.get(name) for name in _UV_INDEX) and not any(path.is_file() for path in _uv_files(environ)):
+    if not any(environ.get(name) for name in _UV_INDEX) and not any(path.is_file() for path in uv_files(environ)):
         if "index-url" in pip:
             found["UV_DEFAULT_INDEX"] = pip["index-url"]
         if "extra-index-url" in pip:
@@ -52,7 +52,8 @@ def _config_home(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or Path.home()) / ".config")
 
 
-def _uv_files(environ: Mapping[str, str]) -> tuple[Path, ...]:
+def uv_files(environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """uv's own configuration files."""
     return (_config_home(environ) / "uv" / "uv.toml", Path("/etc/uv/uv.toml"))
 
 

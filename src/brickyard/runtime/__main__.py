@@ -1,18 +1,24 @@
-"""`python -m brickyard.runtime`: what agents run to have a runtime on their machine."""
+"""`python -m brickyard.runtime`: what agents run to have a runtime on their machine, and servers to install and train one."""
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
+import os
+import signal
 import sys
 import time
 from pathlib import Path
 
 import msgspec
 
+from brickyard.domain.runtimes import Runtime
 from brickyard.runtime import catalogue, installer
+from brickyard.runtime.background import Background, lowest_priority
 from brickyard.runtime.installed import installed
 from brickyard.runtime.progress import Report
+from brickyard.runtime.training import NothingToTrain, TrainingFailed, train
 
 TELL_EVERY_S = 2.0  # every line becomes a message from the node to the server
 
@@ -20,10 +26,14 @@ TELL_EVERY_S = 2.0  # every line becomes a message from the node to the server
 def main() -> int:
     """Returns exit code 0, or 1 after printing the reason as the last line."""
     parser = argparse.ArgumentParser(prog="python -m brickyard.runtime", description=__doc__)
-    parser.add_argument("action", choices=["install", "list", "remove"])
+    parser.add_argument("action", choices=["install", "train", "list", "remove"])
     parser.add_argument("key", nargs="?", help="runtime key, for example 17.3.x-scala2.13")
     parser.add_argument("--cache-dir", type=Path, required=True)
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--training", action="store_true", help="with install: train it at once, too")
+    parser.add_argument(
+        "--background", type=int, default=0, metavar="PID", help="with train: while nothing else happens, and PID lives"
+    )
     options = parser.parse_args()
     if options.action == "list":
         for each in catalogue.rows():
@@ -36,12 +46,55 @@ def main() -> int:
     if options.action == "remove":
         installer.remove(runtime.environment, cache_dir=options.cache_dir)
         return 0
+    if options.action == "train":
+        return _train(runtime, options)
+    tell = _Teller(options.json)
     try:
-        manifest = installer.install(runtime, cache_dir=options.cache_dir, progress=_Teller(options.json))
+        manifest = installer.install(runtime, cache_dir=options.cache_dir, progress=tell)
     except installer.InstallError as error:
         return _fail(options.json, str(error), "SPARK_IMAGE_DOWNLOAD_FAILURE")
+    if options.training:
+        try:
+            trained = train(runtime.environment, _subject(runtime), cache_dir=options.cache_dir, progress=tell)
+            manifest = msgspec.structs.replace(trained, classes=manifest.classes)
+        except (TrainingFailed, NothingToTrain) as error:
+            text = f"Going on without class-data archives, so starts are slower: {error}"
+            _say(options.json, {"message": text}, text)
     _say(options.json, {"manifest": msgspec.to_builtins(manifest)}, f"{runtime.key} is installed in {manifest.home}")
     return 0
+
+
+def _train(runtime: Runtime, options: argparse.Namespace) -> int:
+    background = None
+    if options.background:
+        lowest_priority()
+        _end_with(options.background)
+        background = Background(options.cache_dir)
+    try:
+        train(
+            runtime.environment,
+            _subject(runtime),
+            cache_dir=options.cache_dir,
+            progress=_Teller(options.json),
+            background=background,
+        )
+    except NothingToTrain:
+        return _fail(options.json, f"{runtime.key} is not installed.", "INVALID_ARGUMENT")
+    except TrainingFailed as error:
+        return _fail(options.json, str(error), "INTERNAL_ERROR")
+    return 0
+
+
+def _end_with(parent: int) -> None:
+    """Has this process ended when its parent does."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, int(signal.SIGTERM), 0, 0, 0)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:
+        sys.exit(1)
+
+
+def _subject(runtime: Runtime) -> str:
+    return f"Spark {runtime.spark_version}"
 
 
 class _Teller:

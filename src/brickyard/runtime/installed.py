@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -21,3 +22,15 @@ def installed(environment: str, cache_dir: Path) -> RuntimeManifest | None:
         return msgspec.json.decode(data, type=RuntimeManifest)
     except (OSError, msgspec.MsgspecError):
         return None
+
+
+def write_manifest(manifest: RuntimeManifest) -> None:
+    """Writes runtime.json, whole or not at all, whatever happens: from then on, nodes use what it names. Raises OSError."""
+    path = Path(manifest.home, "runtime.json")
+    draft = path.with_suffix(".tmp")
+    with draft.open("wb") as file:
+        # Our classes are not in it: which ones suit depends on the version of Brickyard.
+        file.write(msgspec.json.encode(msgspec.structs.replace(manifest, classes="")))
+        file.flush()
+        os.fsync(file.fileno())
+    draft.rename(path)

@@ -1,5 +1,5 @@
-"""Tracks an installation's progress: steps, bytes, remaining time. Pure, except for the file that shares it with other
-processes."""
+"""Tracks the progress of an installation or a training: steps, bytes, remaining time. Pure, except for the file that shares it
+with other processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNMEASURED = 0.95  # the most that an unmeasurable step counts as before it is o
 
 
 class Step(NamedTuple):
-    """One part of an installation. `typical_s` is its share of the whole; `mb` is what it writes, if that can be measured."""
+    """One part of an installation. `typical_s` is its share of the whole; `mb` is what it reads, if that can be measured."""
 
     what: str
     typical_s: float
@@ -26,22 +26,25 @@ class Step(NamedTuple):
 
 
 # Measured on two cores. A line with a step must fit into 80 columns after a cluster's state: at most 21 characters each.
-ENVIRONMENT = Step("making a Python", 2)
-DOWNLOAD = Step("downloading packages", 20, 880)
-BUILD = Step("building the package", 60, 1_320)
-UNPACK = Step("installing packages", 25)
-JAVA = Step("finding Java", 2)
+# Spark, the packages and Java are fetched side by side; the step is the one that is waited for.
+ENVIRONMENT = Step("making a Python", 1)
+DOWNLOAD = Step("getting Spark", 20, 440)
+PACKAGES = Step("installing packages", 4)
+JAVA = Step("getting Java", 1)
+CLASSES = Step("compiling classes", 8)
+STEPS = (ENVIRONMENT, DOWNLOAD, PACKAGES, JAVA, CLASSES)
+
 RUN = Step("running Spark once", 90)
-ARCHIVES = Step("preparing fast starts", 25)
-STEPS = (ENVIRONMENT, DOWNLOAD, BUILD, UNPACK, JAVA, RUN, ARCHIVES)
-ALL_S = sum(step.typical_s for step in STEPS)
+ARCHIVES = Step("making the archives", 25)
+TRAINING = (RUN, ARCHIVES)
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """The progress of an installation. `note` is a remark for users that should be shown once and stay."""
+    """The progress of an installation, or of a training. `note` is a remark for users that should be shown once and stay."""
 
     subject: str  # for example "Spark 4.0.5"
-    step: int = 1  # of STEPS, from 1
+    training: bool = False
+    step: int = 1  # of STEPS, or of TRAINING, from 1
     done_mb: int = 0
     total_mb: int = 0  # 0: unknown
     share: float = 0.0  # of the whole installation
@@ -51,11 +54,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def head(self) -> str:
         """The step in words, without the parts that change constantly."""
-        return f"Installing {self.subject}, step {self.step} of {len(STEPS)}: {STEPS[self.step - 1].what}"
+        what, steps = ("Preparing fast starts of", TRAINING) if self.training else ("Installing", STEPS)
+        return f"{what} {self.subject}, step {self.step} of {len(steps)}: {steps[self.step - 1].what}"
 
     @property
     def amount(self) -> str:
-        """Written bytes out of the total, or "" if they are not measured."""
+        """Bytes out of the total, or "" if they are not measured."""
         return f"{self.done_mb} of {self.total_mb} MB" if self.total_mb else ""
 
     @property
@@ -78,8 +82,9 @@ Progress = Callable[[Report], None]
 class Meter:
     """Turns an installation's events into reports. Times are seconds of any clock that does not go back."""
 
-    def __init__(self, subject: str, *, now: float) -> None:
+    def __init__(self, subject: str, *, now: float, steps: tuple[Step, ...] = STEPS) -> None:
         self._subject = subject
+        self._steps = steps
         self._started = now
         self._begun = now
         self._step = 0
@@ -88,17 +93,17 @@ class Meter:
 
     def begin(self, step: Step, *, now: float) -> None:
         """Begins the next step; does nothing for a step that has begun or is over."""
-        if (number := STEPS.index(step)) > self._step:
-            self._worked_s += STEPS[self._step].typical_s
+        if (number := self._steps.index(step)) > self._step:
+            self._worked_s += self._steps[self._step].typical_s
             self._step, self._begun, self._mb = number, now, 0
 
-    def wrote(self, mb: int) -> None:
-        """Records the megabytes written in this step. They never decrease, although processes take their counts with them when
-        they end."""
+    def moved(self, mb: int) -> None:
+        """Records the megabytes read in this step. They never decrease."""
         self._mb = max(self._mb, mb)
 
     def report(self, *, now: float, note: str = "") -> Report:
-        step, before_s = STEPS[self._step], sum(each.typical_s for each in STEPS[: self._step])
+        step, before_s = self._steps[self._step], sum(each.typical_s for each in self._steps[: self._step])
+        all_s = sum(each.typical_s for each in self._steps)
         worked_s = self._worked_s
         pace = min(max((self._begun - self._started) / worked_s, FASTEST), SLOWEST) if worked_s >= ENOUGH_S else 1.0
         if step.mb:
@@ -108,24 +113,25 @@ class Meter:
         done_s = before_s + within * step.typical_s
         return Report(
             subject=self._subject,
+            training=self._steps is TRAINING,
             step=self._step + 1,
             done_mb=self._mb if step.mb else 0,
             total_mb=max(step.mb, self._mb) if step.mb else 0,
-            share=done_s / ALL_S,
-            left_s=round((ALL_S - done_s) * pace) if worked_s >= ENOUGH_S else None,
+            share=done_s / all_s,
+            left_s=round((all_s - done_s) * pace) if worked_s >= ENOUGH_S else None,
             note=note,
         )
 
 
 class Board:
-    """The file beside an environment's lock through which its installer shows its progress to waiting processes."""
+    """The file beside an environment's lock through which its installer, or trainer, shows its progress to other processes."""
 
-    def __init__(self, environment: str, cache_dir: Path) -> None:
-        self._path = cache_dir / "locks" / f"{environment}.progress"
+    def __init__(self, environment: str, cache_dir: Path, *, training: bool = False) -> None:
+        self._path = cache_dir / "locks" / f"{environment}.{'training' if training else 'progress'}"
 
     def write(self, report: Report) -> None:
         """Never fails: an installation does not depend on it."""
-        draft = self._path.with_suffix(f".{os.getpid()}.tmp")
+        draft = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
         with contextlib.suppress(OSError):
             draft.write_bytes(msgspec.json.encode(report))
             draft.replace(self._path)

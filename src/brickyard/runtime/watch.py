@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 LOOK_EVERY_S = 0.5
+ENDS_S = 3.0  # after SIGTERM
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -29,10 +30,13 @@ def run_watched(
     watch: Callable[[int, Sequence[str]], None],
     environment: Mapping[str, str] | None = None,
     limit_s: float,
+    look_every_s: float = LOOK_EVERY_S,
 ) -> None:
-    """Runs `command` to its end. Passes its process id and new lines to `watch` twice a second. Raises CommandFailed.
+    """Runs `command` to its end. Passes its process id and new lines to `watch` twice a second, or as often as `look_every_s`
+    says. Raises CommandFailed, and what `watch` raises.
 
-    The command has its own process group, which is killed with it. On Linux the command also ends when this process is killed.
+    The command has its own process group, which is told to end (SIGTERM) and then killed when this gives up. On Linux the command
+    also ends when this process is killed.
     """
     process = subprocess.Popen(
         list(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -46,7 +50,7 @@ def run_watched(
             selector.register(process.stdout, selectors.EVENT_READ)
             while True:
                 new: list[str] = []
-                if selector.select(LOOK_EVERY_S):
+                if selector.select(look_every_s):
                     chunk = os.read(process.stdout.fileno(), 65_536)
                     if not chunk:
                         break
@@ -61,8 +65,12 @@ def run_watched(
             raise CommandFailed(f"{os.path.basename(command[0])} failed with exit code {process.returncode}:\n{tail}")  # noqa: PTH119 - a command's name, not a path
     finally:
         if process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            for number in (signal.SIGTERM, signal.SIGKILL):  # a launcher ends at the first, with all that it has started
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, number)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(ENDS_S)
+                    break
             process.wait()
 
 

@@ -58,6 +58,7 @@ from brickyard.services.sessions import SessionService
 from brickyard.services.spend import SpendService
 from brickyard.services.tokenmanagement import TokenManagement
 from brickyard.services.tokens import TokenService
+from brickyard.services.trainings import Trainings
 from brickyard.services.uilinks import UiLinks
 from brickyard.services.withdrawal import Withdrawal
 from brickyard.storage.sealer import Sealer
@@ -95,6 +96,7 @@ class Services:
     cluster_metrics: ClusterMetrics
     machine: MachineService
     runtimes: RuntimeService
+    trainings: Trainings
     spend: SpendService
     commands: CommandService
     withdrawal: Withdrawal
@@ -283,6 +285,7 @@ def _services(
             troubles=lambda: loops.monitor.troubles,
         ),
         runtimes=RuntimeService(store=store, authorizer=authorizer, cache_dir=settings.cache_dir),
+        trainings=Trainings(cache_dir=settings.cache_dir),
         spend=SpendService(
             store=store, clock=clock, authorizer=authorizer, node_types=given.node_types, currency=given.prices.currency
         ),

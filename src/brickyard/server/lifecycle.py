@@ -179,8 +179,15 @@ class Application:
             "schedules": self.parts.schedules.run,
             "last use of tokens": self.parts.services.tokens.use.run,
             "event loop": self._loop_lag.watch,
+            **self._training(),
             **self._given.providers.background(),
         }
+
+    def _training(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Background training, where nodes use the runtimes of this machine."""
+        if not (self.runs_nodes_here and self._given.settings.background_training):
+            return {}
+        return {"training": self.parts.services.trainings.run}
 
     def _open_agent_port(self) -> None:
         """Binds the port for agents on other machines, if this server has one. Raises SetupError."""

@@ -18,6 +18,7 @@ from brickyard.lifecycle.runtimeuse import RuntimeInUse
 from brickyard.runtime import catalogue, installer
 from brickyard.runtime.installed import installed
 from brickyard.runtime.progress import Board, Report
+from brickyard.runtime.training import is_trained, last_failure
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE
 from brickyard.services.caller import Caller
@@ -34,7 +35,7 @@ class RuntimeKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuntimeProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far an installation is. `share` is between 0 and 1; `left_s` in seconds, if it can be told."""
+    """How far an installation or a training is. `share` is between 0 and 1; `left_s` in seconds, if it can be told."""
 
     message: str
     share: float
@@ -43,7 +44,8 @@ class RuntimeProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 class RuntimeStanding(msgspec.Struct, frozen=True, kw_only=True):
     """A runtime on the machine of the server that answers. Keys with the same `environment` are installed and removed together.
-    `failure`: why its last installation by this server failed."""
+    `failure`: why its last installation by this server failed. `trained`: its JVMs start as fast as they can; until then starts
+    are slower. `training`: how far that is, if it is being done; `training_failure`: why it failed last."""
 
     key: str
     name: str
@@ -54,6 +56,9 @@ class RuntimeStanding(msgspec.Struct, frozen=True, kw_only=True):
     has_connect: bool = False
     installing: RuntimeProgress | None = None
     failure: str = ""
+    trained: bool = False
+    training: RuntimeProgress | None = None
+    training_failure: str = ""
 
 
 class RuntimeStandings(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +133,7 @@ class RuntimeService:
 
     def _standing(self, runtime: Runtime) -> RuntimeStanding:
         manifest = installed(runtime.environment, self._cache_dir)
+        failed = last_failure(runtime.environment, self._cache_dir) if manifest else None
         return RuntimeStanding(
             key=runtime.key,
             name=runtime.name,
@@ -138,17 +144,26 @@ class RuntimeService:
             has_connect=manifest.has_connect if manifest else False,
             installing=self._progress(runtime.environment),
             failure=self._failures.get(runtime.environment, ""),
+            trained=manifest is not None and is_trained(manifest),
+            training=self._reported(runtime.environment, training=True),
+            training_failure=failed.message if failed else "",
         )
 
     def _progress(self, environment: str) -> RuntimeProgress | None:
         """The progress of the process that installs it: this server, another one, or a node's agent."""
-        board = Board(environment, self._cache_dir)
-        report: Report | None = board.read()
-        if report is not None and (time.time() - board.written_s() < STALE_S):
-            return RuntimeProgress(message=report.head, share=report.share, left_s=report.left_s)
+        if (reported := self._reported(environment)) is not None:
+            return reported
         if environment in self._installing:
             return RuntimeProgress(message="Beginning", share=0.0)
         return None
+
+    def _reported(self, environment: str, *, training: bool = False) -> RuntimeProgress | None:
+        """What a process that installs or trains it has written."""
+        board = Board(environment, self._cache_dir, training=training)
+        report: Report | None = board.read()
+        if report is None or time.time() - board.written_s() >= STALE_S:
+            return None
+        return RuntimeProgress(message=report.head, share=report.share, left_s=report.left_s)
 
     async def _require(self, caller: Caller, to: str) -> None:
         await self._store.read(lambda tx: self._authorizer.require(tx, caller, Permission.ADMIN, WORKSPACE, to=to))

@@ -99,6 +99,12 @@ export default function Runtimes() {
   );
 }
 
+function untrained(runtime: Standing): string {
+  if (runtime.training) return `Starts are slower until it is trained: ${runtime.training.message}`;
+  if (runtime.training_failure) return `Starts are slower, since its training failed: ${runtime.training_failure}`;
+  return "Starts are slower until it is trained, which happens when the machine has nothing else to do";
+}
+
 function State({ runtime, now }: { runtime: Standing; now: number }) {
   const doing = runtime.installing;
   if (doing)
@@ -131,6 +137,7 @@ function State({ runtime, now }: { runtime: Standing; now: number }) {
         {runtime.installed_ms ? ago(runtime.installed_ms, now) : ""}
         {!runtime.has_connect && " without Spark Connect"}
       </span>
+      {!runtime.trained && <span className="under said">{untrained(runtime)}</span>}
     </span>
   );
 }

@@ -71,6 +71,7 @@ async def ensure(config: AgentConfig, runtime: str, *, progress: Callable[[str],
     if manifest := await asyncio.to_thread(installed, config, runtime):
         return manifest
     command = [config.python, "-m", "brickyard.runtime", "install", runtime, "--cache-dir", config.cache_dir, "--json"]
+    command += ["--training"] if config.train_runtimes else []
     pipe = asyncio.subprocess.PIPE
     try:
         # Under the launcher, so that the installer and the package installers it starts end when we do.

@@ -34,7 +34,9 @@ def unit(request: LaunchRequest, setup: Setup, section: EngineSection, *, host: 
         workspaces_dir=storage.workspaces,
         metastore_dir=storage.metastore,
     )
-    config = agent_config(request, machine, setup.settings, environments=environments_of(setup.runtimes), notice_s=notice_s)
+    known = environments_of(setup.runtimes)
+    # Such a machine may be gone as soon as its nodes are, so nothing waits there for an idle hour.
+    config = agent_config(request, machine, setup.settings, environments=known, notice_s=notice_s, train_runtimes=True)
     return msgspec.json.encode(
         Unit(
             version=brickyard.__version__,

@@ -1,0 +1,79 @@
+"""The locks of a runtime: one installer at a time, one trainer at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from brickyard.agent import locks
+from brickyard.runtime import progress as steps
+from brickyard.runtime.progress import Board, Progress
+
+TRAINER_ENDS_S = 10.0
+
+
+@contextlib.contextmanager
+def locked(environment: str, cache_dir: Path, progress: Progress) -> Iterator[Board]:
+    """Admits one installer at a time; the kernel frees the lock of a killed one. While waiting, shows the other one's
+    progress."""
+    board = Board(environment, cache_dir)
+    with _file(environment, cache_dir, "lock").open("w") as lock:
+        note = "Another process installs it already: this is how far it is"
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if report := board.read():
+                    progress(msgspec.structs.replace(report, note=note))
+                    note = ""
+                time.sleep(steps.PUBLISH_EVERY_S)
+        board.clear()  # removes what a killed installer left
+        try:
+            yield board
+        finally:
+            board.clear()
+
+
+@contextlib.contextmanager
+def sole_trainer(environment: str, cache_dir: Path) -> Iterator[bool]:
+    """Admits one trainer at a time. Yields whether it is this one."""
+    with _file(environment, cache_dir, "trainer").open("a+") as file:
+        if not locks.take(file.fileno()):
+            yield False
+            return
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield True
+
+
+def being_trained(environment: str, cache_dir: Path) -> bool:
+    """Whether a trainer runs."""
+    try:
+        return locks.is_taken(_file(environment, cache_dir, "trainer"))
+    except OSError:
+        return False
+
+
+def end_training(environment: str, cache_dir: Path) -> None:
+    """Ends a trainer, if one runs: what it has made so far is thrown away. Raises OSError."""
+    file = _file(environment, cache_dir, "trainer")
+    deadline = time.monotonic() + TRAINER_ENDS_S
+    while being_trained(environment, cache_dir) and time.monotonic() < deadline:
+        with contextlib.suppress(ValueError, ProcessLookupError):
+            os.kill(int(file.read_text()), signal.SIGTERM)
+        time.sleep(0.05)
+
+
+def _file(environment: str, cache_dir: Path, kind: str) -> Path:
+    place = cache_dir / "locks"
+    place.mkdir(parents=True, exist_ok=True)
+    return place / f"{environment}.{kind}"
