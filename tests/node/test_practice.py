@@ -59,6 +59,9 @@ class Made:
     ) -> None:
         Driver.made = []
         monkeypatch.setattr(module, "Driver", Driver)
+        monkeypatch.setattr(module, "LOOK_S", 0.001)
+        self.busy = threading.Event()
+        monkeypatch.setattr(module, "used_share", lambda _before, _after: 1.0 if self.busy.is_set() else 0.5)
 
         class Short(module.Practice):  # type: ignore[misc] # the module is loaded at run time
             def _pieces(self, driver: Driver) -> Iterator[Callable[[], Any]]:
@@ -115,3 +118,48 @@ def test_a_cluster_may_come_before_it_begins(practice: ModuleType, tmp_path: Pat
     made.practice.run()
     cutter.join()
     assert Driver.made == []
+
+
+def test_it_gives_way_while_others_need_the_processors(
+    practice: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(practice, "GIVE_WAY_S", PATIENCE_S)
+    done = threading.Event()
+    made = Made(practice, tmp_path, lambda _: [done.set], monkeypatch)
+    made.busy.set()
+    looks: list[int] = []
+
+    def look() -> list[int]:
+        looks.append(1)
+        return []
+
+    monkeypatch.setattr(practice, "processors", look)
+    runs = threading.Thread(target=made.practice.run)
+    runs.start()
+    until(lambda: len(looks) > 3)
+    assert not done.is_set()
+    made.busy.clear()
+    runs.join()
+    assert done.is_set()
+
+
+def test_it_does_not_give_way_for_ever(practice: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(practice, "GIVE_WAY_S", 0.01)
+    done = threading.Event()
+    made = Made(practice, tmp_path, lambda _: [done.set], monkeypatch)
+    made.busy.set()
+    made.practice.run()
+    assert done.is_set()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "share"),
+    [
+        ([10, 0, 10, 100, 0, 0, 0, 0], [30, 5, 15, 160, 10, 0, 0, 0], 0.3),
+        ([10, 0, 10, 100, 0, 0, 0, 0], [20, 0, 10, 100, 0, 0, 0, 10], 1.0),
+        ([10, 0, 10, 100, 0, 0, 0, 0], [10, 0, 10, 100, 0, 0, 0, 0], 0.0),
+        ([], [], 0.0),
+    ],
+)
+def test_what_is_used_of_the_processors(practice: ModuleType, before: list[int], after: list[int], share: float) -> None:
+    assert practice.used_share(before, after) == pytest.approx(share)

@@ -1,7 +1,8 @@
 """What a warm JVM does while it waits for a cluster: the work of usual first commands, without any user's data.
 
 Classes are loaded, methods compiled, and code is generated as it will be for users. A cluster that comes does not wait for the
-rest: it is cut off, at the latest after the statement that runs. Nothing of it remains, cut off or not.
+rest: it is cut off, at the latest after the statement that runs. Nothing of it remains, cut off or not. Nobody waits for it, so
+it gives way while the machine's processors are busy.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import shutil
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from ..jvm.errors import error_text
 from ..jvm.scala import Scala
 from .driver import Driver
 
+# Between two statements: how long to look at the processors, above which share of all of them others need them, and how long to
+# give way in all.
+LOOK_S, BUSY_SHARE, GIVE_WAY_S = 0.2, 0.85, 30.0
 FETCH_S = 10.0  # for rows that come back, of which there are few
 # What the workspace's catalog and files need. It does not come from the archives, which are made without it.
 OURS = (
@@ -54,6 +58,7 @@ class Practice:
         self._cut = threading.Event()
         self._over = threading.Event()
         self._driver: Driver | None = None
+        self._gives_way_s = GIVE_WAY_S
 
     def run(self) -> None:
         """Practises until nothing is left or it is cut off. What fails only costs the next user time."""
@@ -86,6 +91,7 @@ class Practice:
         self._driver = driver = Driver(self._scala, conf=self._conf)
         try:
             for piece in self._pieces(driver):
+                self._give_way()
                 if self._cut.is_set():
                     return
                 self._try(piece)
@@ -94,6 +100,16 @@ class Practice:
             driver.stop()
             shutil.rmtree(str(self._files), ignore_errors=True)
             forget_events(self._node_dir)
+
+    def _give_way(self) -> None:
+        """Waits while others need the processors."""
+        before = processors()
+        while self._gives_way_s > 0 and not self._cut.wait(LOOK_S):
+            self._gives_way_s -= LOOK_S
+            after = processors()
+            if used_share(before, after) < BUSY_SHARE:
+                return
+            before = after
 
     def _pieces(self, driver: Driver) -> Iterator[Callable[[], Any]]:
         yield self._load_ours
@@ -150,6 +166,23 @@ class Practice:
         if not self._cut.is_set():
             with contextlib.suppress(Py4JError):  # older Javas cannot do this
                 manage(self._scala, "DiagnosticCommand", "systemTrimNativeHeap")
+
+
+def processors() -> list[int]:
+    """Returns what the machine's processors have done so far, in ticks by kind; empty if that is not known."""
+    try:
+        with open("/proc/stat") as lines:  # noqa: PTH123 - one line of a file of the kernel's
+            return [int(word) for word in lines.readline().split()[1:9]]
+    except (OSError, ValueError):
+        return []
+
+
+def used_share(before: Sequence[int], after: Sequence[int]) -> float:
+    """Returns which share of all processors was used between two readings (user, nice, system, idle, iowait, irq, softirq,
+    steal); 0 if that is not known."""
+    spent = [new - old for old, new in zip(before, after)]  # noqa: B905 - Python 3.8
+    total = sum(spent)
+    return 1 - sum(spent[3:5]) / total if len(spent) > 4 and total > 0 else 0.0
 
 
 def forget_events(node_dir: Path) -> None:
