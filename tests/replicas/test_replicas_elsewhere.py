@@ -101,10 +101,10 @@ def test_a_proxy_with_a_certificate_of_its_own(tmp_path: Path, postgres: Postgre
             pool = str(made.instance_pool_id)
             until(lambda: idle(0, pool), "its agent has called")
             replicas.all[0].kill()
-            name = cluster.pods()[0]["metadata"]["name"]
+            (name,) = cluster.names("pods")
             cluster.delete(name)  # as a drain does
             until(
-                lambda: idle(1, pool) and cluster.pods()[0]["metadata"]["name"] != name, "the next agent calls the other server"
+                lambda: len(cluster.names("pods") - {name}) == 1 and idle(1, pool), "the next agent has called the other server"
             )
             user(replicas, 1).w.instance_pools.delete(pool)
             until(lambda: not cluster.pods(), "its pods end")

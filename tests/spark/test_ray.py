@@ -71,7 +71,7 @@ def test_a_machine_that_is_drained_hands_over_what_it_has(live: RayLive, cluster
     live.ray.kill(drained)
     live.ray.start_node(drained)
     live.w.clusters.delete(cluster)
-    until(lambda: not live.instances(), "its nodes end")
+    live.wait(cluster, State.TERMINATED)
     live.w.clusters.start(cluster)
     live.wait(cluster, State.RUNNING, workers=2)
     assert sorted(live.hosts(cluster)) == [HEAD, SECOND, THIRD], "as before, for the next tests"

@@ -19,7 +19,7 @@ from brickyard.lifecycle import providernames
 from tests.gpu.conftest import Api
 from tests.spark.live import Live, command_line
 from tests.support.patience import PATIENCE_S, until
-from tests.support.ports import free_port
+from tests.support.ports import HAS_IPV6, free_port
 from tests.support.runtimes import SPARK_3, SPARK_4, manifest_of
 from tests.wires.apart import NAME, NETWORK
 from tests.wires.sniffer import Heard, listening
@@ -55,9 +55,8 @@ class Apart(Live):
     def __init__(self, data: Path, *, settings: dict[str, Any]) -> None:
         super().__init__(data)
         self.connect, self.agents = free_port(), free_port()
-        self.settings = msgspec.structs.replace(
-            self.settings, provider=NAME, public_url=f"https://127.0.0.1:{self.agents}", connect_port=self.connect, **settings
-        )
+        given = {"provider": NAME, "public_url": f"https://127.0.0.1:{self.agents}", "connect_port": self.connect, **settings}
+        self.settings = msgspec.structs.replace(self.settings, **given)
 
     def crosses(self, source: str, source_port: int, target: str, target_port: int) -> bool:
         """Whether a packet would pass between two machines. Clients of the server are on its own."""
@@ -79,14 +78,20 @@ class Apart(Live):
 
 @pytest.fixture(scope="module")
 def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apart]:
-    place = tmp_path_factory.mktemp("apart")
+    with served(tmp_path_factory.mktemp("apart")) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def served(place: Path, **settings: Any) -> Iterator[Apart]:
+    """A workspace, whose provider is installed for its server alone."""
     about = place / "site" / "apart-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: apart\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text(f"[{providernames.GROUP}]\n{NAME} = tests.wires.apart:open_provider\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", f"{ROOT / 'src'}:{ROOT}:{place / 'site'}")
-        made = Apart(place / "workspace", settings={})
+        made = Apart(place / "workspace", settings=settings)
         made.start()
         try:
             yield made
@@ -171,6 +176,26 @@ def test_a_mapped_port_is_reached_and_not_readable(apart: Apart, cluster: Cluste
         assert got == sent
         until(lambda: heard.size(apart.crosses) > 2 * len(sent), "what listens has looked at all packets")
         assert not heard.holds(MARKER.encode())
+
+
+@pytest.mark.skipif(not HAS_IPV6, reason="this machine has no ::1")
+def test_machines_that_have_ipv6_alone(tmp_path: Path) -> None:
+    """All of them are ::1 here: agents call the server there, servers call agents, and Spark's nodes each other."""
+    public = f"https://[::1]:{free_port()}"
+    with served(tmp_path, public_url=public, sections={NAME: {"host": "::1"}}) as apart:
+        cluster_id = apart.create("ipv6", SPARK_4, node_type=f"{NAME}.small", num_workers=1)
+        cluster = apart.wait(cluster_id, State.RUNNING, workers=1)
+        assert [str(each.private_ip) for each in (cluster.driver, *(cluster.executors or [])) if each] == ["::1", "::1"]
+        assert apart.run(cluster_id, "print(spark.range(1000, numPartitions=4).repartition(3).count())") == "1000"
+        assert "spark.network.crypto.cipher" in apart.spark_ui(cluster_id, "environment/")
+        hosts = {
+            each.laddr.ip
+            for agent in apart.agents_of_all()
+            for process in [agent, *agent.children(recursive=True)]
+            for each in process.net_connections("inet")
+            if each.status == psutil.CONN_LISTEN and not each.laddr.ip.removeprefix("::ffff:").startswith("127.")
+        }
+        assert hosts == {"::1"}, "the rest is private"
 
 
 def test_nothing_else_listens_for_other_machines(apart: Apart, cluster: ClusterDetails) -> None:
