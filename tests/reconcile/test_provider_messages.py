@@ -103,6 +103,26 @@ def test_a_worker_that_ends_later_is_replaced_and_the_event_says_why(store: Stor
     asyncio.run(scenario())
 
 
+def test_a_cluster_that_runs_shows_what_the_provider_says_of_a_node_as_long_as_that_holds(store: Store) -> None:
+    async def scenario() -> None:
+        telling = Telling()
+        async with World(store, telling).running() as world:
+            await world.create("c", num_workers=1)
+            await world.wait("c", State.RUNNING)
+            telling.says = "the time limit of Slurm job 7 ends this node at 12:00"
+            await shows(world, "c", "The time limit of Slurm job 7 ends this node at 12:00")
+            await look_again(world, telling)
+            commits = counting(world)
+            await look_again(world, telling)
+            assert commits() == 0
+            telling.says = ""
+            async with asyncio.timeout(PATIENCE_S):
+                while (await world.wait("c", State.RUNNING)).state_message:
+                    await asyncio.sleep(0.05)
+
+    asyncio.run(scenario())
+
+
 def test_one_that_vanishes_while_it_waits_is_lost_with_what_was_said_last(store: Store) -> None:
     async def scenario() -> None:
         telling = Telling(come=False)

@@ -13,7 +13,8 @@ ASK = Ask(
 
 OLD_JOB = {
     "job_id": 5, "name": NAME, "job_state": "FAILED", "state_reason": "NonZeroExitCode", "partition": "main", "nodes": "node1",
-    "exit_code": 19968, "restart_cnt": 0, "end_time": 1795455010, "time_limit": 20, "user_id": 0, "nice": None,
+    "exit_code": 19968, "restart_cnt": 0, "start_time": 1795453810, "end_time": 1795455010, "time_limit": 20, "user_id": 0,
+    "nice": None,
 }  # fmt: skip
 NEW_JOB = OLD_JOB | {
     "job_state": ["FAILED"], "end_time": {"set": True, "infinite": False, "number": 1795455010},

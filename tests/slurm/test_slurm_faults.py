@@ -256,7 +256,8 @@ def test_a_time_limit_is_told_and_ends_the_node_cleanly(place: Place) -> None:
     with log.open() as told:  # the agent removes it
         psutil.wait_procs([agent])
         assert "leaving: SIGTERM was received" in told.read()
-    assert "ended: its agent ended" in place.ended("i-1")
+    assert "its time limit" in place.ended("i-1")
+    assert place.says("i-1", "ended: its time limit ended it (1:00)")
 
 
 def test_what_a_job_waits_for_is_told(place: Place) -> None:

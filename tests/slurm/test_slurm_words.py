@@ -47,20 +47,21 @@ def test_what_is_no_time_limit(text: str) -> None:
 
 def test_the_output_of_squeue() -> None:
     text = (
-        f"12|RUNNING|0|0|1795455010|20:00|main|node3|{NAME}|None|\n"
-        "13|RUNNING|0|0|NONE|UNLIMITED|main|node1|somebodys|None|\n"
-        f"14|FAILED|0|19968|1795455010|UNLIMITED|main|node1|{NAME}|NonZeroExitCode|\n"
-        f"15|PENDING|1|0|N/A|20:00|main||{NAME}|launch failed requeued held|\n"
+        f"12|RUNNING|0|0|1795453810|1795455010|20:00|main|node3|{NAME}|None|\n"
+        "13|RUNNING|0|0|1795453810|NONE|UNLIMITED|main|node1|somebodys|None|\n"
+        f"14|FAILED|0|19968|1795453810|1795455010|UNLIMITED|main|node1|{NAME}|NonZeroExitCode|\n"
+        f"15|PENDING|1|0|N/A|N/A|20:00|main||{NAME}|launch failed requeued held|\n"
     )
     running, failed, waiting = parse_jobs(text)
     assert (running.job_id, running.state, running.ends_s, running.nodes) == (12, "RUNNING", 1795455010, "node3")
+    assert (running.started_s, running.limit_minutes) == (1795453810, 20)
     assert (failed.exit_code, failed.signal, failed.ends_s) == (78, 0, 0)
     assert (waiting.restarts, waiting.reason, waiting.nodes) == (1, "launch failed requeued held", "")
 
 
 def test_half_an_answer_is_none() -> None:
     with pytest.raises(TransientError, match="cannot be read"):
-        parse_jobs(f"12|RUNNING|0|0|1795455010|20:00|main|node3|{NAME}|None|\n13|RUNN")
+        parse_jobs(f"12|RUNNING|0|0|1795453810|1795455010|20:00|main|node3|{NAME}|None|\n13|RUNN")
 
 
 def test_the_output_of_sinfo() -> None:
@@ -179,6 +180,12 @@ def job(state: str, reason: str = "None", **more: Any) -> Job:
         (job("COMPLETING", nodes="n1"), False, "Slurm job 7 on n1 is ending"),
         (job("TIMEOUT", "TimeLimit", nodes="n1", limit="20:00"), False,
          "Slurm job 7 on n1 ended: its time limit ended it (20:00)"),
+        (job("COMPLETED", nodes="n1", limit="20:00", limit_minutes=20, started_s=10, ends_s=1150), False,
+         "Slurm job 7 on n1 ended: its time limit ended it (20:00)"),
+        (job("COMPLETED", nodes="n1", limit="20:00", limit_minutes=20, started_s=10, ends_s=1000), False,
+         "Slurm job 7 on n1 ended: its agent ended"),
+        (job("COMPLETING", nodes="n1", limit="20:00", limit_minutes=20, started_s=10, ends_s=1150), False,
+         "Slurm job 7 on n1 is ending, since its time limit has come (20:00)"),
         (job("PREEMPTED"), False, "Slurm job 7 ended: a job of higher priority took its machine (preemption)"),
         (job("OUT_OF_MEMORY"), False, "Slurm job 7 ended: it used more memory than its node type has"),
         (job("NODE_FAIL"), False, "Slurm job 7 ended: its machine failed, or Slurm lost touch with it"),

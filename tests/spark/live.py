@@ -83,7 +83,7 @@ class User:
         link = self.w.api_client.do("GET", "/api/2.1/clusters/spark-ui-link", query={"cluster_id": cluster_id})
         assert isinstance(link, dict)
         answer = requests.get(str(link["url"]).rstrip("/") + f"/{page}", timeout=PATIENCE_S)
-        answer.raise_for_status()
+        assert answer.ok, answer.text
         return answer.text
 
     def context(self, cluster_id: str) -> str:

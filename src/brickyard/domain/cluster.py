@@ -180,6 +180,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     progress: StartProgress = StartProgress()  # of the last start
     launch_started_ms: int = 0  # when this incarnation was requested
     waits: Waits = Waits()
+    warning: str = ""  # what its provider says of a node that runs, while that is the state message
     grow_after_ms: int = 0  # add no workers before this time: the last attempt met a shortage
     grow_failures: int = 0
     silence_told: bool = False  # the event that the driver does not respond has been written
@@ -267,7 +268,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     scripts_told: int = 0  # the generation of its assignment for which the end of its init scripts has been written
     cold: str = ""  # why it was not warm when a cluster took it
     provider: str = ""  # the provider that launches and ends it; empty in rows from before this column existed
-    provider_message: str = ""  # what the provider says of it until its agent calls: what it waits for
+    provider_message: str = ""  # what the provider says of it: what it waits for, and once its agent has called, warnings
 
     @property
     def owner_id(self) -> str:

@@ -328,7 +328,7 @@ def record_report(tx: Tx, report: StatusReport, *, now: int) -> Recorded:
         moves=report.moves,
         pid=report.pid,
         status=status,
-        provider_message="",
+        provider_message=instance.provider_message if instance.state is InstanceState.REGISTERED else "",
     )
     tx.instances.update(after)
     settled = instance.registered_ms and not status.warm_error and not instance.status.warm_error

@@ -19,13 +19,12 @@ class Messages:
     def __init__(self) -> None:
         self._written: dict[str, tuple[str, float]] | None = None  # the text, and when
 
-    def look(self, waiting: Mapping[str, str], *, now_s: float) -> dict[str, str]:
-        """The messages that have changed, of all instances that exist and whose agents have not called. At the first look nothing
-        is known of what was written before: they are all returned."""
+    def look(self, telling: Mapping[str, str], *, now_s: float) -> dict[str, str]:
+        """The messages that have changed. At the first look, when nothing is known of what was written before, these are all."""
         before = self._written
         self._written = written = {}
         changed: dict[str, str] = {}
-        for instance_id, message in waiting.items():
+        for instance_id, message in telling.items():
             text = brief(message)
             last, at_s = (before or {}).get(instance_id, ("", float("-inf")))
             if before is None or (text != last and now_s - at_s >= EVERY_S):
@@ -34,6 +33,10 @@ class Messages:
             else:
                 written[instance_id] = (last, at_s)
         return changed
+
+    def has_said(self, instance_id: str) -> bool:
+        """Whether something was written of that instance."""
+        return bool((self._written or {}).get(instance_id, ("", 0.0))[0])
 
     def forget(self) -> None:
         """Another server may write from now on."""
@@ -54,6 +57,13 @@ def sentence(message: str) -> str:
 def waiting(nodes: Iterable[Instance]) -> list[Instance]:
     """The nodes that wait for something that their provider tells: the driver first, then in a fixed order."""
     found = (node for node in nodes if coming(node) and node.provider_message)
+    return sorted(found, key=lambda node: (node.role is Role.WORKER, node.instance_id))
+
+
+def warned(nodes: Iterable[Instance]) -> list[Instance]:
+    """The nodes that run, and of which their provider says something all the same, such as that their time is almost over: in the
+    same order."""
+    found = (node for node in nodes if node.state is InstanceState.REGISTERED and node.provider_message)
     return sorted(found, key=lambda node: (node.role is Role.WORKER, node.instance_id))
 
 

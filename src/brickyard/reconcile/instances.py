@@ -40,6 +40,7 @@ PATIENCE_S = 5.0  # for a provider's answer; then the check goes on without it, 
 States = Mapping[str, tuple[str, InstanceState]]  # instance id -> its owner, and its recorded state
 Records = Mapping[str, States]  # by the name of the provider
 _NEW = ("", InstanceState.REQUESTED)
+_TOLD = (InstanceState.REQUESTED, InstanceState.LAUNCHED, InstanceState.REGISTERED)  # of which providers say something
 SILENT = "its agent has stopped answering"
 
 
@@ -164,8 +165,8 @@ class InstanceMonitor:
             ending += self._unwanted(answer, records.get(answer.provider.name, {}), left)
         if held and not self._held():
             return
-        waiting = _waiting(records, listed, suspects)
-        said = self._messages.look(waiting, now_s=self._monotonic())
+        telling = _telling(records, listed, suspects, has_said=self._messages.has_said)
+        said = self._messages.look(telling, now_s=self._monotonic())
         if suspects or said:
             try:
                 woken = await self._store.write(lambda tx: _write(tx, suspects, listed, said), background=True)
@@ -176,7 +177,7 @@ class InstanceMonitor:
                 self._wake(owner_id)
         # Concurrently: one that is slow to end delays no other.
         await asyncio.gather(*(self._terminate(*each) for each in ending))
-        if known is records and not (suspects or waiting or said or ending or left or silent):
+        if known is records and not (suspects or telling or said or ending or left or silent):
             self._quiet = _Quiet(records, registered, listings)
 
     async def _now(self) -> Records:
@@ -305,13 +306,17 @@ def _registered(records: Records) -> list[str]:
     return [key for states in records.values() for key, (_, state) in states.items() if state is InstanceState.REGISTERED]
 
 
-def _waiting(records: Records, listed: Mapping[str, Observed], suspects: Collection[str]) -> dict[str, str]:
-    """What providers say of the instances that they have, and whose agents have not called."""
+def _telling(
+    records: Records, listed: Mapping[str, Observed], suspects: Collection[str], *, has_said: Callable[[str], bool]
+) -> dict[str, str]:
+    """What providers say of the instances that they have: of those whose agents have not called, and of others if there is, or
+    was, something to say."""
     return {
         instance_id: listed[instance_id].message
         for states in records.values()
         for instance_id, (_, state) in states.items()
-        if state in (InstanceState.REQUESTED, InstanceState.LAUNCHED) and instance_id in listed and instance_id not in suspects
+        if state in _TOLD and instance_id in listed and instance_id not in suspects
+        if state is not InstanceState.REGISTERED or listed[instance_id].message or has_said(instance_id)
     }
 
 
@@ -332,7 +337,7 @@ def note_messages(tx: Tx, said: Mapping[str, str]) -> set[str]:
     """Records what providers say of instances, once their rows are locked. Returns the clusters and pools that must look."""
 
     def noted(instance: Instance) -> Instance:
-        if instance.state not in (InstanceState.REQUESTED, InstanceState.LAUNCHED):
+        if instance.state not in _TOLD:
             return instance
         return msgspec.structs.replace(instance, provider_message=said[instance.instance_id])
 

@@ -68,8 +68,9 @@ class RunningCluster(NamedTuple):
 
     @property
     def host(self) -> str:
-        """The address that the driver's ports are bound to."""
-        return self.driver.status.host or "127.0.0.1"
+        """The address that the driver's ports are bound to, as URLs have it."""
+        host = self.driver.status.host or "127.0.0.1"
+        return f"[{host}]" if ":" in host else host
 
 
 class AttachService:

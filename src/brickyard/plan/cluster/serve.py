@@ -16,7 +16,7 @@ from brickyard.plan.cluster.size import SizePhases
 from brickyard.plan.gpu import limits
 from brickyard.plan.launching import remarks
 from brickyard.plan.poolroom import warmth
-from brickyard.plan.providermessages import MOST_EVENTS, coming, sentence, waiting
+from brickyard.plan.providermessages import MOST_EVENTS, coming, sentence, waiting, warned
 from brickyard.plan.reasons import simple_reason
 from brickyard.plan.starts import STARTING, begun_ms
 
@@ -150,6 +150,8 @@ class ServePhases(SizePhases):
         if self.cluster.up:
             if said and not self.cluster.sized:
                 self._change(state_message=f"{len(waits)} of {self._wanted()} workers wait: {waits[0].provider_message}")
+            else:
+                self._warn()
             return
         message = STARTING
         if driver is not None and driver.state is InstanceState.REGISTERED:
@@ -161,6 +163,15 @@ class ServePhases(SizePhases):
         elif driver is not None and driver.provider_message:
             message = sentence(driver.provider_message)
         self._change(state_message=message)
+
+    def _warn(self) -> None:
+        """Shows what the provider says of a node that runs, unless there is something else to show."""
+        said = warned(self._current())
+        text, shown = sentence(said[0].provider_message) if said else "", self.cluster.state_message
+        if text != self.cluster.warning and shown in ("", self.cluster.warning):
+            self._change(warning=text, state_message=text)
+        elif self.cluster.warning and shown != self.cluster.warning:
+            self._change(warning="")
 
     def _tell_waits(self, said: str, waits: Sequence[Instance]) -> None:
         """Tells in an event what nodes wait for, when that changes; a few times only."""

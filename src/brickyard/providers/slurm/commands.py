@@ -17,7 +17,9 @@ from brickyard.providers.slurm.refusals import is_over, refusal, said
 from brickyard.providers.slurm.section import SlurmSection
 
 PROGRAMS = ("sbatch", "squeue", "scancel", "sinfo")
-_FIELDS = ("JobID", "State", "restartcnt", "exit_code", "EndTime", "TimeLimit", "Partition", "NodeList", "Name", "Reason")
+_FIELDS = (
+    "JobID", "State", "restartcnt", "exit_code", "StartTime", "EndTime", "TimeLimit", "Partition", "NodeList", "Name", "Reason",
+)  # fmt: skip
 _FORMAT = ",".join(f"{field}:|" for field in _FIELDS)  # "|" follows each, and nothing is cut off
 _CONFIGURED = ("SLURM_CONF", "SLURM_JWT")  # the other variables change what the commands do and print
 WARNING_S = 60  # before its time limit ends a job, its agent is told to leave
@@ -134,16 +136,17 @@ def parse_jobs(text: str) -> list[Job]:
     found = []
     for line in text.splitlines():
         fields = [field.strip() for field in line.split("|")]
-        if not line.strip() or (len(fields) > 8 and not fields[8].startswith(PREFIX)):
+        if not line.strip() or (len(fields) > 9 and not fields[9].startswith(PREFIX)):
             continue
         try:
-            number, state, restarts, status, ends, limit, partition, nodes, name, *reason = fields
+            number, state, restarts, status, starts, ends, limit, partition, nodes, name, *reason = fields
             code, signal = _status(status)
             found.append(
                 Job(
                     job_id=int(number), name=name, state=state.rstrip("+"), reason="|".join(reason).rstrip("|"),
                     partition=partition, nodes=nodes, exit_code=code, signal=signal, restarts=int(restarts or 0), limit=limit,
                     ends_s=int(ends) if ends.isdigit() and limit.upper() != "UNLIMITED" else 0,
+                    started_s=int(starts) if starts.isdigit() else 0, limit_minutes=minutes(limit) or 0,
                 )
             )  # fmt: skip
         except ValueError as error:

@@ -41,8 +41,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     exit_code: int = 0
     signal: int = 0
     restarts: int = 0  # how often it was requeued
-    ends_s: int = 0  # when its time limit ends it, if it runs; 0: never
+    started_s: int = 0
+    ends_s: int = 0  # when its time limit ends it, if it runs, or when it ended; 0: never
     limit: str = ""  # its time limit, in words
+    limit_minutes: int = 0  # the same; 0 or less: none
 
     @property
     def ended(self) -> bool:

@@ -58,6 +58,7 @@ class _Job(msgspec.Struct, gc=False):
     nodes: str | None = ""
     exit_code: Any = 0
     restart_cnt: int | None = 0
+    start_time: Any = 0
     end_time: Any = 0
     time_limit: Any = None
     user_id: int | None = None
@@ -294,8 +295,10 @@ def to_job(each: _Job) -> Job:
         exit_code=code,
         signal=signal,
         restarts=max(each.restart_cnt or 0, int(requeued)),
+        started_s=_number(each.start_time),
         ends_s=ends_s,
         limit=f"{limit} minutes" if limit else "",
+        limit_minutes=limit if limit != _INFINITE else 0,
     )
 
 

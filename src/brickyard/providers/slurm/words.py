@@ -10,6 +10,7 @@ from brickyard.providers.base import Observed
 from brickyard.providers.slurm.jobs import WAITING, Job
 
 SOON_S = 3600  # before its time limit ends a job, people are told
+EARLY_S = 130  # before it, a job's agent has ended: it is told a minute before, and Slurm may be a minute early
 
 _WAITS = {
     "None": "to be looked at",
@@ -89,7 +90,8 @@ def observed(instance_id: str, job: Job, *, now_s: float, last_line: str = "") -
         return Observed(instance_id=instance_id, alive=True, message=f"{_called(job)} waits {waiting(job)}")
     message = ""
     if job.state == "COMPLETING":
-        return Observed(instance_id=instance_id, alive=False, message=f"{_called(job)} is ending")
+        why = f", since its time limit has come ({job.limit})" if _at_limit(job) else ""
+        return Observed(instance_id=instance_id, alive=False, message=f"{_called(job)} is ending{why}")
     if job.state in ("SUSPENDED", "STOPPED"):
         message = f"{_called(job)} is suspended: nothing of it runs until Slurm resumes it"
     elif job.ends_s and job.ends_s - now_s <= SOON_S:
@@ -122,7 +124,7 @@ def waiting(job: Job) -> str:
 
 def ending(job: Job, last_line: str = "") -> str:
     """How the job ended."""
-    state = job.state
+    state = "TIMEOUT" if job.state == "COMPLETED" and _at_limit(job) else job.state
     if said := _ENDS.get(state):
         return f"{_called(job)} ended: {said}" + (f" ({job.limit})" if state == "TIMEOUT" and job.limit else "")
     if job.reason in _NEVER:
@@ -131,6 +133,11 @@ def ending(job: Job, last_line: str = "") -> str:
         return f"its machine cannot run an agent: {last_line}"
     how = f"by signal {job.signal}" if job.signal else f"with code {job.exit_code}"
     return f"{_called(job)} failed {how}" + (f": {last_line}" if last_line else f" ({job.reason})" if job.reason else "")
+
+
+def _at_limit(job: Job) -> bool:
+    """Whether a job that has ended had no more time."""
+    return bool(job.limit_minutes > 0 and job.started_s and job.ends_s >= job.started_s + 60 * job.limit_minutes - EARLY_S)
 
 
 def _called(job: Job) -> str:
