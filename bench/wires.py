@@ -109,15 +109,10 @@ def start(rounds: int) -> list[Row]:
 def tunnel(rounds: int) -> list[Row]:
     rows: list[Row] = []
     with _world() as here, _tunnel(here) as (straight, through):
-        for what, measured, shown in (
-            ("one connection, MiB/s", _bandwidth, lambda a, b: f"{b / a:.2f}x"),
-            ("a small message and its answer, ms", _round_trip, lambda a, b: f"+{b - a:.2f} ms"),
-            ("a new connection, ms", _new_connection, lambda a, b: f"+{b - a:.2f} ms"),
-        ):
+        for what, measured in _MEASURED.items():
             found = [(measured(straight), measured(through)) for _ in range(rounds)]
             plain, safe = [each for each, _ in found], [each for _, each in found]
-            difference = shown(statistics.median(plain), statistics.median(safe))
-            rows.append((what, spread(plain), spread(safe), difference))
+            rows.append((what, spread(plain), spread(safe), _difference(what, statistics.median(plain), statistics.median(safe))))
         before = [cpu_s(each) for each in through.processes]
         _bandwidth(through)
         used = [cpu_s(pid) - earlier for pid, earlier in zip(through.processes, before, strict=True)]
@@ -218,6 +213,17 @@ def _new_connection(way: Way) -> float:
             made.recv(1)
         took.append(time.monotonic() - began)
     return statistics.median(took) * 1000
+
+
+_MEASURED: dict[str, Callable[[Way], float]] = {
+    "one connection, MiB/s": _bandwidth,
+    "a small message and its answer, ms": _round_trip,
+    "a new connection, ms": _new_connection,
+}
+
+
+def _difference(what: str, plain: float, safe: float) -> str:
+    return f"+{safe - plain:.2f} ms" if what.endswith("ms") else f"{safe / plain:.2f}x"
 
 
 def _shuffles(url: str, node_type: str, rounds: int) -> list[float]:
