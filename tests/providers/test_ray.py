@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -16,28 +16,13 @@ from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import CapacityError, InvalidError, Observed, Provider, TransientError
 from brickyard.testing.contract import Bench, ProviderContract
 from tests.support.patience import until
-from tests.support.rays import FOURTH, HEAD, SECOND, THIRD, RayCluster, ray_cluster
+from tests.support.rays import FOURTH, HEAD, SECOND, THIRD, RayCluster
 from tests.support.rayworld import TOKEN, World
 
 pytestmark = pytest.mark.spark  # it starts much, and waits: not beside the fast tests
 
 HUGE = NodeType(node_type_id="huge", num_cores=512, memory_mb=4_000_000, category="test")
 TINY = {"node_type_id": "tiny", "num_cores": 0.5, "memory_mb": 256}
-
-
-@pytest.fixture(scope="module")
-def ray() -> Iterator[RayCluster]:
-    with ray_cluster() as made:
-        yield made
-
-
-@pytest.fixture
-def world(tmp_path: Path, ray: RayCluster) -> Iterator[World]:
-    made = World(tmp_path, ray)
-    yield made
-    if made.providers:
-        made.end(*made.providers[-1].observe())
-    made.close()
 
 
 class TestRay(ProviderContract):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -14,20 +13,6 @@ from tests.support.rays import HEAD, THIRD, RayCluster, ray_cluster
 from tests.support.rayworld import World
 
 pytestmark = pytest.mark.spark  # it starts much, and waits: not beside the fast tests
-
-
-@pytest.fixture(scope="module")
-def ray() -> Iterator[RayCluster]:
-    with ray_cluster() as made:
-        yield made
-
-
-@pytest.fixture
-def world(tmp_path: Path, ray: RayCluster) -> Iterator[World]:
-    made = World(tmp_path, ray)
-    yield made
-    made.end(*made.providers[-1].observe())
-    made.close()
 
 
 def spread(world: World) -> str:

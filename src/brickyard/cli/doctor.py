@@ -186,7 +186,7 @@ def _gpu() -> Finding:
             f"/dev has {', '.join(devices)}, but NVML finds no GPU, so GPU node types are not offered. Try nvidia-smi: if it "
             "fails too, install the driver that suits the kernel; in a container, pass the driver's libraries in.",
         )
-    return Finding("GPU", "ok", "none; GPU node types are not offered")
+    return Finding("GPU", "ok", "none on this machine; GPU node types of it are not offered")
 
 
 def _isolation(chosen: Settings, allowed: Allowed) -> Finding:
