@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from brickyard.domain.access import Principal
@@ -30,6 +33,31 @@ from brickyard.store.starttimes import StartTimeRows
 from brickyard.store.tables import meta
 from brickyard.store.tokens import TokenRows
 
+_ROWS: Mapping[str, Callable[[Connection, bool, Changes], Any]] = {
+    "clusters": lambda connection, locking, changed: ClusterRows(connection, locking=locking, changed=changed),
+    "instances": lambda connection, locking, changed: InstanceRows(connection, locking=locking, changed=changed),
+    "pools": lambda connection, locking, changed: PoolRows(connection, locking=locking, changed=changed),
+    "policies": lambda connection, _locking, changed: PolicyRows(connection, changed=changed),
+    "grants": lambda connection, _locking, changed: GrantRows(connection, changed=changed),
+    "audit": lambda connection, _locking, _changed: AuditRows(connection),
+    "listing": lambda connection, _locking, _changed: ListingRows(connection),
+    "events": lambda connection, _locking, _changed: EventRows(connection),
+    "runs": lambda connection, locking, changed: RunRows(connection, locking=locking, changed=changed),
+    "scripts": lambda connection, _locking, _changed: ScriptRows(connection),
+    "tokens": lambda connection, _locking, changed: TokenRows(connection, changed=changed),
+    "users": lambda connection, _locking, changed: UserRows(connection, changed=changed),
+    "groups": lambda connection, _locking, changed: GroupRows(connection, changed=changed),
+    "heard": lambda connection, _locking, _changed: HeardRows(connection),
+    "servers": lambda connection, _locking, _changed: ServerRows(connection),
+    "samples": lambda connection, _locking, _changed: SampleRows(connection),
+    "charges": lambda connection, _locking, _changed: ChargeRows(connection),
+    "start_times": lambda connection, _locking, _changed: StartTimeRows(connection),
+    "ports": lambda connection, _locking, changed: PortRows(connection, changed=changed),
+    "schedules": lambda connection, locking, _changed: ScheduleRows(connection, locking=locking),
+    "snapshots": lambda connection, _locking, changed: SnapshotRows(connection, changed=changed),
+    "secrets": lambda connection, _locking, changed: SecretRows(connection, changed=changed),
+}
+
 
 class ChangedHands(Exception):
     """The row to be locked has a new owner: the unit must start over. Only the writer handles this."""
@@ -38,33 +66,44 @@ class ChangedHands(Exception):
 class Tx:
     """The argument of a unit of work. Not for use after the unit has returned."""
 
+    clusters: ClusterRows
+    instances: InstanceRows
+    pools: PoolRows
+    policies: PolicyRows
+    grants: GrantRows
+    audit: AuditRows
+    listing: ListingRows
+    events: EventRows
+    runs: RunRows
+    scripts: ScriptRows
+    tokens: TokenRows
+    users: UserRows
+    groups: GroupRows
+    heard: HeardRows
+    servers: ServerRows
+    samples: SampleRows
+    charges: ChargeRows
+    start_times: StartTimeRows
+    ports: PortRows
+    schedules: ScheduleRows
+    snapshots: SnapshotRows
+    secrets: SecretRows
+
     def __init__(self, connection: Connection, *, locking: bool) -> None:
         self._connection = connection
         self._locking = locking
         self._changed = Changes()
         self.identified: tuple[Principal, str] | None = None  # see `identify`
-        self.clusters = ClusterRows(connection, locking=locking, changed=self._changed)
-        self.instances = InstanceRows(connection, locking=locking, changed=self._changed)
-        self.pools = PoolRows(connection, locking=locking, changed=self._changed)
-        self.policies = PolicyRows(connection, changed=self._changed)
-        self.grants = GrantRows(connection, changed=self._changed)
-        self.audit = AuditRows(connection)
-        self.listing = ListingRows(connection)
-        self.events = EventRows(connection)
-        self.runs = RunRows(connection, locking=locking, changed=self._changed)
-        self.scripts = ScriptRows(connection)
-        self.tokens = TokenRows(connection, changed=self._changed)
-        self.users = UserRows(connection, changed=self._changed)
-        self.groups = GroupRows(connection, changed=self._changed)
-        self.heard = HeardRows(connection)
-        self.servers = ServerRows(connection)
-        self.samples = SampleRows(connection)
-        self.charges = ChargeRows(connection)
-        self.start_times = StartTimeRows(connection)
-        self.ports = PortRows(connection, changed=self._changed)
-        self.schedules = ScheduleRows(connection, locking=locking)
-        self.snapshots = SnapshotRows(connection, changed=self._changed)
-        self.secrets = SecretRows(connection, changed=self._changed)
+
+    if not TYPE_CHECKING:  # so that what does not exist is found
+
+        def __getattr__(self, name):
+            """The rows of a table, made when they are first used: a unit uses a few of them."""
+            if (make := _ROWS.get(name)) is None:
+                raise AttributeError(name)
+            rows = make(self._connection, self._locking, self._changed)
+            setattr(self, name, rows)
+            return rows
 
     def get_meta(self, key: str) -> str | None:
         """A fact about the workspace itself, such as its id."""
