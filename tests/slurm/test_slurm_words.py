@@ -107,6 +107,15 @@ def test_sizes_are_distinct_and_machines_counted() -> None:
     assert list(offered(small, large, partitions="q")) == []
 
 
+@pytest.mark.parametrize(
+    ("minutes", "told"),
+    [(-1, "p"), (30, "p, for at most 30 min"), (2880, "p, for at most 48 h"), (90, "p, for at most 1 h 30 min")],
+)
+def test_a_node_type_names_the_time_limit_of_its_partition(minutes: int, told: str) -> None:
+    (offer,) = offered(Kind(partition="p", cpus=4, memory_mb=8192, limit_minutes=minutes)).values()
+    assert offer.node_type.description.endswith(f"partition {told}")
+
+
 def test_memory_that_slurm_was_not_told_is_not_asked_for() -> None:
     (offer,) = offered(Kind(partition="p", cpus=4, memory_mb=1)).values()
     assert (offer.memory_mb, offer.node_type.memory_mb) == (None, 8192)

@@ -138,8 +138,16 @@ def _type(kind: Kind, of: Kind | None = None) -> NodeType:
         num_gpus=count,
         gpu_model=model,
         category="GPU Accelerated" if count else "General Purpose",
-        description=f"{size}: {place}{features}",
+        description=f"{size}: {place}{features}{_for(kind.limit_minutes)}",
     )
+
+
+def _for(limit_minutes: int) -> str:
+    """How long a partition's jobs may take."""
+    if limit_minutes <= 0:
+        return ""
+    hours, minutes = divmod(limit_minutes, 60)
+    return f", for at most {f'{minutes} min' if not hours else f'{hours} h' + (f' {minutes} min' if minutes else '')}"
 
 
 def _machines(count: int) -> str:
