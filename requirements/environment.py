@@ -1,4 +1,5 @@
-"""Makes the project's environment: `.venv`, with exactly the packages of requirements/dev.txt, hashes checked.
+"""Makes the project's environment: `.venv`, with exactly the packages of requirements/dev.txt, hashes checked. With the argument
+`main`, those of requirements/main.txt are enough: what Brickyard needs to run.
 
 Run by `./dev` with any Python 3.11 or newer; standard library only. Safe to run twice at once: the second waits.
 uv does the work: the one on PATH, else the locked one from the package index.
@@ -19,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "stamp"
-LOCK_FILE = ROOT / "requirements" / "dev.txt"
+LOCK_FILES = {name: ROOT / "requirements" / f"{name}.txt" for name in ("dev", "main")}
 
 sys.path.insert(0, str(ROOT / "src"))
 from brickyard.lifecycle.packageindex import uv_environment  # noqa: E402 - the package is not installed yet
@@ -35,12 +36,14 @@ class SetupError(Exception):
     """One line: what went wrong and what to do."""
 
 
-def main() -> int:
-    folder = os.open(LOCK_FILE.parent, os.O_RDONLY)  # a lock on the folder itself leaves no file behind
+def main(packages: str = "dev") -> int:
+    folder = os.open(LOCK_FILES[packages].parent, os.O_RDONLY)  # a lock on the folder itself leaves no file behind
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
-        if not up_to_date():
-            make()
+        if (VENV / "bin" / "ruff").exists():
+            packages = "dev"  # who has developed here goes on
+        if not any(up_to_date(enough) for enough in {"dev", packages}):
+            make(packages)
     except SetupError as error:
         print(f"dev: {error}", file=sys.stderr)
         return 1
@@ -54,16 +57,16 @@ def main() -> int:
     return 0
 
 
-def wanted() -> str:
+def wanted(packages: str) -> str:
     """What the stamp holds when the environment is right: where it was made, and for which packages."""
-    return f"{ROOT}\n{LOCK_FILE.read_text()}"
+    return f"{ROOT}\n{LOCK_FILES[packages].read_text()}"
 
 
-def up_to_date() -> bool:
-    return STAMP.is_file() and PYTHON.exists() and STAMP.read_text() == wanted()
+def up_to_date(packages: str) -> bool:
+    return STAMP.is_file() and PYTHON.exists() and STAMP.read_text() == wanted(packages)
 
 
-def make() -> None:
+def make(packages: str) -> None:
     """Everything, in order; the stamp comes last, so that a kill in the middle is repaired by the next run."""
     say("Making the project's environment in .venv (once; about a minute) ...")
     made_here = STAMP.is_file() and STAMP.read_text().partition("\n")[0] == str(ROOT)
@@ -77,10 +80,10 @@ def make() -> None:
         uv = bootstrap()
     elif not PYTHON.exists():
         run([uv, "venv", "--quiet", "--no-project", "--python", sys.executable, str(VENV)], environ, "make a virtual environment")
-    sync = [uv, "pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "--python", str(PYTHON), str(LOCK_FILE)]
-    run(sync, environ, "install the locked packages")
+    sync = [uv, "pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "--python", str(PYTHON)]
+    run([*sync, str(LOCK_FILES[packages])], environ, "install the locked packages")
     link_project()
-    STAMP.write_text(wanted())
+    STAMP.write_text(wanted(packages))
 
 
 def bootstrap() -> str:
@@ -106,9 +109,10 @@ def bootstrap() -> str:
 
 def locked(package: str) -> str:
     """The lines of one package in the lock file, hashes and all."""
-    entry = re.search(rf"^{package}==.*?(?=^\S|\Z)", LOCK_FILE.read_text(), re.MULTILINE | re.DOTALL)
+    lock_file = LOCK_FILES["main"]
+    entry = re.search(rf"^{package}==.*?(?=^\S|\Z)", lock_file.read_text(), re.MULTILINE | re.DOTALL)
     if entry is None:
-        raise SetupError(f"{LOCK_FILE} has no {package}. Restore it with git checkout requirements.")
+        raise SetupError(f"{lock_file} has no {package}. Restore it with git checkout requirements.")
     return entry.group()
 
 
@@ -143,4 +147,4 @@ def say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

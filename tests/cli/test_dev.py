@@ -52,3 +52,26 @@ def test_a_part_that_fails_fails_the_whole_and_hides_nothing(checkout: Path, par
     assert f"failed: {PARTS[part]}" in done.stderr
     others = {other for other in PARTS if not (part == "brickyard" and other == "pytest -n 2")}
     assert all(other in calls for other in others)
+
+
+@pytest.mark.parametrize(("task", "enough"), [("status", True), ("lint", False)])
+def test_what_only_runs_brickyard_needs_no_packages_for_development(checkout: Path, task: str, enough: bool) -> None:
+    (checkout / "requirements/main.txt").write_text("less\n")
+    (checkout / "requirements/environment.py").write_text("import sys\nsys.exit(f'asked for {sys.argv[1]}')\n")
+    (checkout / ".venv/stamp").write_text(f"{checkout.resolve()}\nless\n")
+    done = subprocess.run(
+        [checkout / "dev", task], env={"PATH": "/usr/bin:/bin", "FAILS": "nobody"}, capture_output=True, text=True, check=False
+    )
+    assert ("asked for dev" in done.stderr) is not enough
+    assert (done.returncode == 0) is enough
+
+
+@pytest.mark.parametrize(("fails", "code"), [("nobody", 0), ("brickyard", 1), ("python", 0)])
+def test_quickstart_does_not_wait_for_the_web_page(checkout: Path, fails: str, code: int) -> None:
+    environment = {"PATH": "/usr/bin:/bin", "FAILS": fails}
+    done = subprocess.run(
+        [checkout / "dev", "quickstart", "--no-pool"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code
+    assert "brickyard quickstart --no-pool" in (checkout / "calls").read_text()
+    assert ("going on without the web page" in done.stderr) is (fails == "python")

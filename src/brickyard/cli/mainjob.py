@@ -32,14 +32,14 @@ GROUP BY name ORDER BY flights DESC, name
 """
 _INSTALLING = re.compile(r"(Installing Spark [^(]*?) \(.*")  # without the parts that keep changing: bytes, time left
 _PROGRAM = """
-import json, os
-folder = "file:" + os.environ["DBFS_ROOT"] + "{folder}"
-flights = spark.read.csv(folder + "/flights.csv", header=True, nullValue="NA")
-airlines = spark.read.csv(folder + "/airlines.csv", header=True)
-flights.createOrReplaceTempView("flights")
-airlines.createOrReplaceTempView("airlines")
-answer = sql('''{query}''')
-print(json.dumps({{"rows": flights.count(), "answer": [list(row) for row in answer.collect()], "spark": spark.version}}))
+import csv, json, os
+for name in ("flights", "airlines"):
+    path = os.environ["DBFS_ROOT"] + "{folder}/" + name + ".csv"
+    with open(path, newline="") as file:  # without a schema, Spark runs a job only to read the first line
+        schema = ", ".join("`" + column + "` STRING" for column in next(csv.reader(file)))
+    spark.read.csv("file:" + path, schema=schema, header=True, nullValue="NA").createOrReplaceTempView(name)
+answer = [list(row) for row in sql('''{query}''').collect()]
+print(json.dumps({{"rows": sum(row[1] for row in answer), "answer": answer, "spark": spark.version}}))
 """
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -58,6 +61,8 @@ def command(runtime_key: str, pool: bool, config_file: Path | None, **options: A
         raise CliError(str(error)) from error
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted. {quickstart.take_back()}") from None
+    finally:
+        quickstart.end_installing()
 
 
 class _Quickstart:
@@ -73,10 +78,12 @@ class _Quickstart:
         self._started_server = False
         self._started_cluster = ""  # its id
         self._warmpool: WarmPool | None = None  # while it is running
+        self._installing: subprocess.Popen[bytes] | None = None
 
     def run(self) -> None:
         """Runs all phases. Raises CliError, WorkspaceError."""
         with self._phase("server") as say:
+            self._begin_installing()
             self._have_server(say)
             from brickyard.cli import mainjob  # noqa: PLC0415 - takes seconds the first time, so only once there is output
 
@@ -116,6 +123,30 @@ class _Quickstart:
                 starts = None
         self._warmpool = None
         return starts
+
+    def _begin_installing(self) -> None:
+        """Begins to install the runtime, unless it is there or a server is, which may have another cache. The cluster's nodes
+        wait for it, show how far it is, and say what is wrong if it fails."""
+        if self._workspace.running() or self._settings.providers[0] != "local":
+            return
+        from brickyard.runtime import catalogue  # noqa: PLC0415 - reads a file
+        from brickyard.runtime.installed import installed  # noqa: PLC0415 - only here
+
+        runtime = catalogue.find(self._runtime) if self._runtime else catalogue.default()
+        if runtime is None or installed(runtime.environment, self._settings.cache_dir) is not None:
+            return
+        command = [sys.executable, "-P", "-m", "brickyard.runtime", "install", runtime.key]
+        command += ["--cache-dir", str(self._settings.cache_dir.absolute())]
+        with contextlib.suppress(OSError):  # then the nodes install it
+            self._installing = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+
+    def end_installing(self) -> None:
+        """Ends the installation that this run has begun, unless it is over. What is not complete does not count."""
+        if self._installing is not None:
+            self._installing.terminate()
+            self._installing.wait()
 
     def take_back(self) -> str:
         """Stops only what this run started, so that nothing half done remains. Returns a message about what it did."""
