@@ -19,7 +19,8 @@ async def _warm(node: NodeState) -> None:
         node.manifest = await install.runtime(node, wanted.runtime)
         node.progress(start.PROGRESS)
         host = await start.start_host(node, wanted, node.manifest)
-        asked = start.settings(node, "") | {"heap_mb": driver_heap_mb(wanted.memory_mb), "cores": wanted.cores, "warm": True}
+        size = {"heap_mb": driver_heap_mb(wanted.memory_mb), "cores": wanted.cores, "memory_mb": wanted.memory_mb}
+        asked = start.settings(node, "") | size | {"warm": True}
         await host.call("prepare", timeout_s=start.LIMIT_S, **asked)
     except BaseException:
         node.current = Current(prepared=size_of(wanted))  # whatever exists of it has to be ended

@@ -14,6 +14,7 @@ NAME = "_brickyard_node"
 PROGRAMS = {
     "host": "host.process",
     "kernel": "kernel.main",
+    "hold-executor": "waiting.holder",
     "train": "training.train",
     "train-work": "training.work",
     "compile-classes": "training.compile_classes",

@@ -23,7 +23,7 @@ from .report import Report
 _AUTHENTICATION = ("spark.authenticate", "spark.connect.authenticate")
 
 if TYPE_CHECKING:  # Python 3.8 cannot evaluate these
-    from ..spark.practice import Practice
+    from .warming import Warming
 
     Message = Mapping[str, Any]
     Result = dict[str, Any]
@@ -48,7 +48,7 @@ class NodeHost:
         self._cluster_dir = self._cluster_workspace = ""
         self._metastore = False  # whether the agent answers for the workspace's metastore
         self._user_env: dict[str, str] = {}
-        self._practice: Practice | None = None  # what a warm JVM does meanwhile
+        self._warming: Warming | None = None  # what a warm node does meanwhile
         self._warm = False  # the JVM has already run Spark once, without a cluster
         self._scripted = False  # an init script has run, or does
         self._python_seen: dict[str, Any] | None = None  # what kernels that wait have seen, if scripts ran since
@@ -107,26 +107,19 @@ class NodeHost:
                 self._report.tell(phase="preparing", message="starting Java")
             self._start_jvm(options, host=hosts(message)[1])
             if warm:
-                self._warm_up(int(message.get("cores") or 1))
+                self._warm_up(message)
             return {"pid": self._jvm.pid if self._jvm else 0}
 
-    def _warm_up(self, cores: int) -> None:
-        """Runs Spark once, and prepares a kernel that waits for a driver. Then practises first commands until a cluster comes."""
-        from ..spark.warm import rounds
+    def _warm_up(self, message: Message) -> None:
+        """Does what can be done without a cluster, and goes on with it until one comes."""
+        from .warming import Warming
 
         jvm = self._jvm
         assert jvm is not None  # noqa: S101 - `_prepare` has started it
-        self._channel.status(message="running Spark once")
-        preload = threading.Thread(target=self._make_contexts().preload, daemon=True)
-        preload.start()
-        try:
-            self._practice = rounds(jvm, self._manifest, cores=cores, log=self._channel.log)
-        except Exception as error:
-            raise OpError("SPARK_STARTUP_FAILURE", f"Spark did not run in the warm JVM: {error}") from error
-        preload.join()
+        self._warming = Warming(message, jvm, self._make_contexts(), spawner=self._spawner, channel=self._channel)
         jvm.on_end(lambda code: self._report.fail(failures.jvm_death(code, "", role="driver", ready=True)))
         self._warm = True
-        threading.Thread(target=self._practice.run, name="practice", daemon=True).start()
+        self._warming.go_on()
 
     def _script_run(self, message: Message) -> Result:
         """Runs an init script, maybe while a JVM starts. `become` gives up the JVM and waiting kernels if scripts have changed
@@ -159,8 +152,8 @@ class NodeHost:
             if self._python_seen is not None and self._python_files(self._node_dir) != self._python_seen:
                 self._drop_contexts()
             place = self._place(message)
-            if self._practice is not None:
-                self._practice.cut()
+            if self._warming is not None:
+                self._warming.cut(assignment)
             self._fit_jvm(assignment, place)
             self._user_env = dict(launch.user_env(assignment.get("spark_env_vars") or {}))
             self._role = self._make_role(assignment, place, list(message.get("jars") or ()))
@@ -212,6 +205,8 @@ class NodeHost:
             self._warm = False
             self._channel.status(cold_reason=reason, message="starting Java")
             self._drop_contexts()
+        if self._warming is not None:
+            self._warming.drop_executor()
         self._channel.log(f"the prepared JVM does not suit this cluster: {reason}; starting another")
         prepared.stop(0)
         if prepared.options.frugal and assignment["role"] == launch.WORKER:

@@ -14,7 +14,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from py4j.protocol import Py4JError
 
@@ -40,13 +40,33 @@ JOIN = (
 ROWS = "id,name\n1,one\n2,two\n"
 
 
+class Work(Protocol):
+    """Something that takes a while."""
+
+    def run(self) -> None:
+        """Raises Py4JError, OSError."""
+        ...
+
+    def cut(self) -> None:
+        """Has `run` return soon. Raises Py4JError, OSError."""
+        ...
+
+
 class Practice:
     """One practice. `run` is for one thread, `cut` for any other."""
 
     def __init__(
-        self, scala: Scala, conf: Mapping[str, str], *, node_dir: Path, connects: bool, log: Callable[[str], None]
+        self,
+        scala: Scala,
+        conf: Mapping[str, str],
+        *,
+        node_dir: Path,
+        connects: bool,
+        log: Callable[[str], None],
+        before: Work | None = None,
     ) -> None:
-        """`conf`: of a driver with local threads. `connects`: whether it has Spark Connect. `log` takes lines for people."""
+        """`conf`: of a driver with local threads. `connects`: whether it has Spark Connect. `log` takes lines for people.
+        `before`: work to do first."""
         # With local[...], Spark makes its own secret, keeps it for as long as the JVM lives, and prefers it to any secret in a
         # conf: workers would be rejected.
         self._conf = {**conf, "spark.authenticate": "false"}
@@ -54,6 +74,7 @@ class Practice:
         self._node_dir = node_dir
         self._files = node_dir / "tmp" / "practice"
         self._connects = connects
+        self._before = before
         self._log = log
         self._cut = threading.Event()
         self._over = threading.Event()
@@ -63,6 +84,8 @@ class Practice:
     def run(self) -> None:
         """Practises until nothing is left or it is cut off. What fails only costs the next user time."""
         try:
+            if self._before is not None and not self._cut.is_set():
+                self._try(self._before.run)
             if not self._cut.is_set():
                 self._try(self._practise)
             self._try(self._forget)
@@ -81,6 +104,9 @@ class Practice:
     def cut(self) -> None:
         """Ends it. Returns when nothing of it is left."""
         self._cut.set()
+        if self._before is not None:
+            with contextlib.suppress(Py4JError, OSError):
+                self._before.cut()
         driver = self._driver
         if driver is not None and not self._over.is_set():
             with contextlib.suppress(Py4JError, OSError):

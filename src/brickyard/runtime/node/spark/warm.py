@@ -19,19 +19,28 @@ from ..jvm.scala import Scala
 from . import conf as sparkconf
 from .driver import Driver
 from .practice import Practice, forget_events, manage
+from .rehearsal import Executors, Rehearsal
 from .standalone import Master, Worker
 
 CORES = 2
 MEMORY_MB = 1024
 
 
-def rounds(jvm: Jvm, manifest: Mapping[str, Any], *, cores: int, log: Callable[[str], None]) -> Practice:
+def rounds(
+    jvm: Jvm,
+    manifest: Mapping[str, Any],
+    *,
+    cores: int,
+    log: Callable[[str], None],
+    memory_mb: int = 0,
+    executors: Executors | None = None,
+) -> Practice:
     """Runs everything that a driver or a worker runs at its start, and stops it. Returns what is worth doing as long as nobody
-    needs the JVM. Raises Py4JError if Spark does not work."""
+    needs the JVM; with `executors` an executor is part of that. Raises Py4JError if Spark does not work."""
     scala = Scala(jvm.gateway)
     assignment = {
-        "cluster_id": "none", "role": "driver", "cores": cores, "memory_mb": MEMORY_MB, "secret": os.urandom(16).hex(),
-        "connect_token": os.urandom(16).hex(), "spark_conf": {}, "spark_env_vars": {},
+        "cluster_id": "none", "role": "driver", "cores": cores, "memory_mb": memory_mb or MEMORY_MB,
+        "secret": os.urandom(16).hex(), "connect_token": os.urandom(16).hex(), "spark_conf": {}, "spark_env_vars": {},
     }  # fmt: skip
     place = sparkconf.Place(host=jvm.host, node_dir=str(jvm.node_dir), ui_key="", **sparkconf.tree_dirs(os.environ))
     master = Master(scala, conf=sparkconf.master_conf(assignment, place), host=jvm.host)
@@ -44,7 +53,8 @@ def rounds(jvm: Jvm, manifest: Mapping[str, Any], *, cores: int, log: Callable[[
     forget_events(jvm.node_dir)
     conf = sparkconf.driver_conf(assignment, manifest, place, master_url=f"local[{CORES}]", executor_archive="").values
     connects = not sparkconf.without_connect(assignment, manifest)
-    return Practice(scala, conf, node_dir=jvm.node_dir, connects=connects, log=log)
+    rehearsal = Rehearsal(scala, assignment, manifest, place, executors=executors) if executors is not None else None
+    return Practice(scala, conf, node_dir=jvm.node_dir, connects=connects, log=log, before=rehearsal)
 
 
 def _drive(scala: Scala, conf: Mapping[str, str]) -> None:

@@ -1,0 +1,104 @@
+"""Has a warm node's executor run once, on a master, a worker and a driver of its own, so that its JVM waits afterwards."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..jvm.process import usable
+from ..jvm.scala import Scala
+from . import conf as sparkconf
+from .driver import Driver
+from .practice import AGGREGATION, JOIN, forget_events
+from .standalone import Master, Worker
+
+PATIENCE_S = 120.0
+# The most common work of a first command. The first time loads classes, the second has methods compiled.
+STATEMENTS = (AGGREGATION, AGGREGATION, JOIN)
+
+
+class Executors(Protocol):
+    """The node's waiting executor (waiting/executor.py)."""
+
+    def open(self) -> None:
+        """Has Spark's worker start the next executor in a JVM that waits afterwards. Raises OSError."""
+        ...
+
+    def settle(self) -> None:
+        """No executor of a rehearsal is started any more: the next one is a cluster's."""
+        ...
+
+
+class Rehearsal:
+    """One rehearsal. `run` is for one thread, `cut` for any other."""
+
+    def __init__(
+        self,
+        scala: Scala,
+        assignment: Mapping[str, Any],
+        manifest: Mapping[str, Any],
+        place: sparkconf.Place,
+        *,
+        executors: Executors,
+    ) -> None:
+        """`assignment` has the node's cores and memory: executors of clusters on such nodes are as large by default."""
+        self._scala, self._assignment, self._manifest, self._place = scala, assignment, manifest, place
+        self._executors = executors
+        self._work_dir = Path(place.node_dir, "work", "executors")
+        self._cut = threading.Event()
+        self._driver: Driver | None = None
+
+    def run(self) -> None:
+        """Raises Py4JError, OSError."""
+        place, assignment = self._place, self._assignment
+        master = Master(self._scala, conf=sparkconf.master_conf(assignment, place), host=place.host)
+        try:
+            worker = Worker(
+                self._scala, conf=sparkconf.worker_conf(assignment, place), host=place.host, cores=int(assignment["cores"]),
+                memory_mb=int(assignment["memory_mb"]), work_dir=str(self._work_dir),
+            )  # fmt: skip
+            try:
+                worker.join(master.url)
+                if worker.await_registration(PATIENCE_S, self._cut):
+                    self._executors.open()
+                    self._drive(master.url)
+            finally:
+                worker.stop()
+        finally:
+            master.stop()
+            self._executors.settle()
+            forget_events(Path(place.node_dir))
+            for left in (self._work_dir, *Path(place.node_dir, "work", "local").glob("*/executor-*")):
+                shutil.rmtree(str(left), ignore_errors=True)
+
+    def cut(self) -> None:
+        """Has it end soon: what the executor has seen until then has to do."""
+        self._cut.set()
+        driver = self._driver
+        if driver is not None:
+            driver.cancel_all()
+
+    def _drive(self, master_url: str) -> None:
+        archive = usable(self._manifest["executor_archive"])
+        conf = sparkconf.driver_conf(
+            self._assignment, self._manifest, self._place, master_url=master_url, executor_archive=archive
+        ).values
+        # An executor that can leave gracefully handles a signal for its JVM's whole life; the next one needs its own handler.
+        conf["spark.decommission.enabled"] = "false"
+        self._driver = driver = Driver(self._scala, conf=conf)
+        patience = threading.Timer(PATIENCE_S, self.cut)
+        patience.start()
+        try:
+            if not self._cut.is_set():
+                driver.first_job()
+            session = self._scala.java("org.apache.spark.sql.SparkSession").builder().getOrCreate()
+            for statement in STATEMENTS:
+                if not self._cut.is_set():
+                    session.sql(statement).collectAsList()
+        finally:
+            self._driver = None
+            patience.cancel()
+            driver.stop()

@@ -1,0 +1,183 @@
+"""An executor's JVM that waits, on real Spark: as good as one that was started for it, and gone with whatever it belongs to."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.node.node import Node
+from tests.node.test_warm_spark import share_mib
+from tests.support.patience import until
+from tests.support.runtimes import SPARK_4
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+MEMORY_MB = 1024
+WAITING, LAUNCHER = "brickyard.WaitingExecutor", "waiting/java/bin/java"
+LIMIT_MIB = 640  # a warm node's share of the machine's memory, with an executor
+
+# The executor that runs a task is the parent of its Python daemon.
+EXECUTOR = "int(open('/proc/' + str(__import__('os').getppid()) + '/stat').read().rpartition(')')[2].split()[1])"
+FROM_CHILD = "{'cwd': __import__('os').getcwd(), 'env': dict(__import__('os').environ)}"
+# What the executor's JVM was given when it began, and where relative paths lead.
+FROM_JVM = """
+import json
+def ask(*words):
+    text = ", ".join(repr(word) for word in words)
+    return spark.range(1).selectExpr(f"java_method({text}) AS found").head().found
+print(json.dumps({
+    "env": ask("java.lang.System", "getenv"),
+    "properties": ask("java.lang.System", "getProperties"),
+    "threads": ask("java.lang.Thread", "getDefaultUncaughtExceptionHandler").partition("@")[0],
+}))
+"""
+OF_ONE = ("SPARK_LOG_URL_STDERR", "SPARK_LOG_URL_STDOUT")  # name the executor
+
+
+def find(node: Node, text: str) -> list[psutil.Process]:
+    found = []
+    for each in node.processes():
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+            found += [each] if text in " ".join(each.cmdline()) else []
+    return found
+
+
+def warm(node: Node, memory_mb: int = MEMORY_MB) -> None:
+    node.result(
+        "prepare", manifest=node.manifest, node_dir=str(node.directory), heap_mb=614, java_options=[], env={}, role="",
+        warm=True, cores=1, memory_mb=memory_mb,
+    )  # fmt: skip
+    expected = "a JVM waits to be an executor" if memory_mb else "first commands were practised"
+    until(lambda: any(expected in line for line in node.lines), f"never warm: {node.lines}")
+
+
+def join(driver: Node, worker: Node, **fields: Any) -> None:
+    size = {"memory_mb": MEMORY_MB, "worker_cores": 1, "worker_memory_mb": MEMORY_MB}
+    assert "result" in worker.become("worker", memory_mb=MEMORY_MB)
+    assert "result" in driver.become("driver", **size, **fields)
+    driver.wait(lambda status: "master_url" in status)
+    worker.result("master", master_url=driver.status["master_url"])
+    for node in (driver, worker):
+        node.wait_phase("ready")
+
+
+def on_executor(driver: Node, code: str) -> str:
+    return driver.run(f"sc.parallelize([0], 1).map(lambda _: {code}).first()")
+
+
+def words(text: str) -> dict[str, str]:
+    """A map, as Java prints it."""
+    return dict(each.partition("=")[::2] for each in text.strip("{}").split(", "))
+
+
+class Met:
+    """A driver, and a worker whose executor waited."""
+
+    def __init__(self, root: Path, manifest: dict[str, Any]) -> None:
+        self.driver, self.worker = Node(root / "driver", manifest), Node(root / "worker", manifest)
+        self.waited = 0
+
+    def start(self) -> None:
+        warm(self.driver)
+        warm(self.worker)
+        self.waited = find(self.worker, WAITING)[0].pid
+        assert find(self.driver, WAITING), "any node may become a worker"
+        join(self.driver, self.worker)
+
+    def files(self, name: str) -> list[Path]:
+        """What each executor has written, in their order."""
+        return sorted((self.worker.directory / "logs" / "executor").glob(f"app-*/*/{name}"))
+
+
+@pytest.fixture(scope="module")
+def met(tmp_path_factory: pytest.TempPathFactory, manifest: dict[str, Any]) -> Iterator[Met]:
+    made = Met(tmp_path_factory.mktemp("met"), manifest)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.driver.close()
+        made.worker.close()
+
+
+def test_the_waiting_jvm_becomes_the_first_executor_and_a_new_one_is_the_same(met: Met) -> None:
+    assert on_executor(met.driver, EXECUTOR) == str(met.waited)
+    until(lambda: not find(met.driver, WAITING), "a driver has no use for it")
+    assert not (met.worker.directory / "waiting" / "socket").exists()
+    assert any("has become an executor" in line for line in met.worker.lines)
+    first = json.loads(met.driver.run(FROM_JVM)), ast.literal_eval(on_executor(met.driver, FROM_CHILD))
+    until(lambda: len(met.files("stderr")) == 1, "its output is kept")
+    (output,) = met.files("stderr")
+    text = output.read_text()
+    assert text.startswith("Spark Executor Command: ")
+    assert "Connecting to driver" in text, "it logs as any executor does"
+    assert text.count("Starting executor ID") == 1, "nothing of the rehearsal is there"
+
+    psutil.Process(met.waited).kill()
+    until(lambda: on_executor(met.driver, EXECUTOR) != str(met.waited), "Spark takes another executor")
+    assert "EXITED message Command exited with code 137" in met.worker.log()
+    assert not find(met.worker, WAITING)
+    assert not find(met.worker, LAUNCHER)
+    second = json.loads(met.driver.run(FROM_JVM)), ast.literal_eval(on_executor(met.driver, FROM_CHILD))
+    same(first[0], second[0])
+    first_env, second_env = (dict(each[1]["env"]) for each in (first, second))
+    for name in ("_SPARK_AUTH_SECRET", "SPARK_EXECUTOR_DIRS", *OF_ONE):  # the JVM passes those on that it was started with
+        first_env.pop(name, None)
+        second_env.pop(name, None)
+    changed = {key for key in first_env if first_env[key] != second_env.get(key)}
+    assert changed <= {"PYTHON_WORKER_FACTORY_SECRET", "SPARK_LOCAL_DIRS"}, "Python sees the same, but for what is random"
+    assert first[1]["cwd"].endswith("/0") and second[1]["cwd"].endswith("/1"), "each has its own working directory"
+
+
+def same(waited: dict[str, str], started: dict[str, str]) -> None:
+    """Both JVMs were given the same, but for the executors' numbers."""
+    first, second = words(waited["env"]), words(started["env"])
+    assert first.keys() == second.keys()
+    assert {key for key in first if first[key] != second[key]} <= set(OF_ONE)
+    first, second = words(waited["properties"]), words(started["properties"])
+    assert first.keys() == second.keys()
+    assert {key for key in first if first[key] != second[key]} <= {"user.dir", "sun.java.command"}
+    assert first["user.dir"].endswith("/0") and second["user.dir"].endswith("/1")
+    assert first["sun.java.command"].replace("--executor-id 0", "--executor-id 1") == second["sun.java.command"]
+    assert waited["threads"] == started["threads"]
+
+
+@pytest.mark.any_runtime
+@pytest.mark.parametrize("manifest", [SPARK_4], indirect=True)
+def test_an_executor_that_does_not_fit_starts_its_own_jvm_and_says_why(new_node: Callable[[], Node]) -> None:
+    driver, worker = new_node(), new_node()
+    warm(driver, 0)
+    warm(worker)
+    waited = find(worker, WAITING)[0].pid
+    until(lambda: share_mib(worker) <= LIMIT_MIB, "the collector gives back what the rehearsal took")
+    join(driver, worker, spark_conf={"spark.executor.memory": "512m"})
+    assert on_executor(driver, EXECUTOR) != str(waited)
+    why = "spark.executor.memory asks for a heap of 512M, and the waiting JVM has 768M"
+    assert any(why in line for line in worker.lines), worker.lines
+    until(lambda: not find(worker, WAITING), "nothing waits any more")
+    (output,) = (worker.directory / "work" / "executors").glob("app-*/0/stderr")
+    assert f"This executor starts a JVM of its own: {why}." in output.read_text()
+
+
+@pytest.mark.any_runtime
+@pytest.mark.parametrize("manifest", [SPARK_4], indirect=True)
+def test_it_leaves_gracefully_with_its_worker(new_node: Callable[[], Node]) -> None:
+    driver, worker = new_node(), new_node()
+    warm(driver, 0)
+    warm(worker)
+    join(driver, worker)
+    waited = find(worker, WAITING)[0]
+    assert on_executor(driver, EXECUTOR) == str(waited.pid)
+    (output,) = (worker.directory / "work" / "executors").glob("app-*/0/stderr")
+    output = output.rename(worker.directory / "stderr")  # Spark's worker goes on to write it, and removes its directory
+    worker.result("retire")
+    worker.wait_phase("retired")
+    assert not find(worker, WAITING)
+    assert "decommission" in output.read_text().lower()
