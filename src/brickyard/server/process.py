@@ -34,6 +34,7 @@ from brickyard.store.servers import JoinRefused
 from brickyard.store.store import StoreError
 
 _COLLECT_AFTER = (20_000, 20, 20)  # allocations that trigger a collection of the youngest generation; then of the older ones
+_SWITCH_S = 0.001  # for how long a thread that computes keeps the others waiting
 ROTATE_S = 5.0  # how often to check the size of server.log
 WORDS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM or brickyard down"}
 
@@ -49,6 +50,9 @@ def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, det
     # Garbage of requests and passes needs no cyclic collector, which by default would run every 700 objects.
     gc.freeze()
     gc.set_threshold(*_COLLECT_AFTER)
+    # The event loop answers requests beside a thread that writes. Each time it has waited for something it needs the interpreter
+    # again, and by default a busy writer gives that up only every 5 ms.
+    sys.setswitchinterval(_SWITCH_S)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_Server(chosen, workspace, listening, detached=detached).run())
