@@ -197,9 +197,14 @@ def decide_pool(of: Pool, row: Instance) -> Pool:
     return plan_pool(of, [row], used=0, others=0, now=NOW, policy=POLICY).pool
 
 
-def test_a_node_that_runs_shows_nothing_of_what_it_waited_for() -> None:
+def test_a_cluster_that_runs_shows_a_warning_as_long_as_it_holds_unless_there_is_something_else_to_show() -> None:
     of = up(cluster(num_workers=1))
-    rows = [msgspec.structs.replace(node, provider_message="old") for node in nodes(of, 1)]
-    found = decide(of, rows)
-    assert found.cluster.state_message == ""
+    rows = nodes(of, 1)
+    warned = [msgspec.structs.replace(node, provider_message=f"warning {number}") for number, node in enumerate(rows)]
+    found = decide(of, warned).cluster
+    assert found.state_message == "Warning 0", "the driver's first"
+    assert decide(found, [rows[0], warned[1]]).cluster.state_message == "Warning 1"
+    assert decide(found, rows).cluster.state_message == ""
+    other = msgspec.structs.replace(found, state_message="something else")
+    assert decide(other, warned).cluster.state_message == "something else"
     assert all(row.status.phase is Phase.READY for row in rows)
