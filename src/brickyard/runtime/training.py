@@ -21,6 +21,7 @@ from brickyard.agent.sandbox import enter
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.runtime import NODE_CODE
 from brickyard.runtime import progress as steps
+from brickyard.runtime.archives import archives_in
 from brickyard.runtime.background import Background, Interrupted
 from brickyard.runtime.installed import installed, runtime_home, write_manifest
 from brickyard.runtime.lock import end_training, locked, sole_trainer
@@ -171,8 +172,7 @@ class _Training:
 
     def _finish(self) -> RuntimeManifest:
         """Puts the archives in their place, then names them in runtime.json: nodes see both or neither."""
-        made = sorted(self._draft.glob("*.jsa"))
-        for each in made:
+        for each in archives_in(self._draft, self._manifest.java_version).values():
             _flush(each)
         with locked(self._manifest.environment, self._cache_dir, lambda _: None):
             now = installed(self._manifest.environment, self._cache_dir)
@@ -181,8 +181,8 @@ class _Training:
             place = self._home / ARCHIVES
             shutil.rmtree(place, ignore_errors=True)
             self._draft.rename(place)
-            names = {f"{each.stem}_archive": str(place / each.name) for each in made if each.stem in ("node", "executor")}
-            manifest = msgspec.structs.replace(now, **names)
+            made = archives_in(place, self._manifest.java_version)
+            manifest = msgspec.structs.replace(now, **{f"{name}_archive": str(path) for name, path in made.items()})
             write_manifest(manifest)
         for left in (FAILURE, "training.manifest.json"):
             (self._home / left).unlink(missing_ok=True)

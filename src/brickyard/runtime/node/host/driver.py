@@ -17,7 +17,7 @@ from ..jvm.process import usable
 from ..jvm.scala import Scala
 from ..protocol import OpError
 from ..spark import conf as sparkconf
-from ..spark import resources, warm
+from ..spark import resources, sizes, warm
 from ..spark.activity import Activity, ActivityMeter
 from ..spark.driver import Driver, load_event_log
 from ..spark.jars import AttachedJars
@@ -46,8 +46,8 @@ _STOPPED = (
 class DriverRole(Role):
     """Master and driver in one JVM, or a driver with local threads. READY once Spark has answered a job.
 
-    In a warm JVM, that job needs no executor, because Spark has already run there. A job on an executor follows immediately,
-    and if it fails, the start has failed, just as in a cold JVM.
+    That job needs no executor, unless the user's settings are such that executors may not start. A job on an executor follows
+    immediately, and if it fails, the start has failed.
     """
 
     def __init__(
@@ -207,11 +207,13 @@ class DriverRole(Role):
             self._driver = driver
             driver.send_jars(self._jars)
         self._report.tell(message="running a first job")
+        wary = not self._warm and (sizes.executors_differ(self._assignment) or bool(self._jars))
         if self._warm:  # it has loaded all that this takes, so neither the first answer nor the first kernel waits for the other
             self._run(lambda: self._open_spark(driver))
-            driver.first_answer()
-        else:
+        if wary:
             driver.first_job()
+        else:
+            driver.first_answer()
         self._meter.touch(now_ms())
         self._report.tell(phase="ready", message="", last_activity_ms=now_ms(), busy=False)
         self._report.log("Spark has answered")
@@ -219,7 +221,7 @@ class DriverRole(Role):
             self._on_ready()  # only now: a kernel gets its session from the driver, which gives none before it is ready
         if not self._warm:
             self._open_spark(driver)
-        self._proven = not self._warm
+        self._proven = wary
         self._run(self._watch_activity)
         self._feel_pulse(driver.pulse, lambda: self.numbers.update(driver.jvm_numbers()))
         if self._master is not None:
@@ -231,6 +233,7 @@ class DriverRole(Role):
         if not self._proven:
             driver.first_job()
             self._proven = True
+        if self._warm:
             warm.work(driver.scala)
 
     def _open_spark(self, driver: Driver) -> None:

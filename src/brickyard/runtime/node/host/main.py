@@ -161,11 +161,8 @@ class NodeHost:
         return {}
 
     def _take_settings(self, manifest: Message, node_dir: Path) -> None:
-        absent = {
-            "node_archive": "", "executor_archive": "", "has_connect": False, "connect_missing": "", "java_version": "17",
-            "classes": "",
-        }  # fmt: skip
-        self._manifest = {**absent, **manifest}
+        absent = dict.fromkeys(("node_archive", "worker_archive", "executor_archive", "connect_missing", "classes"), "")
+        self._manifest = {**absent, "has_connect": False, "java_version": "17", **manifest}
         self._node_dir = node_dir
 
     def _fit_jvm(self, assignment: Message, place: sparkconf.Place) -> None:
@@ -229,6 +226,8 @@ class NodeHost:
         try:
             jvm.spawn(submit_conf=submit_conf)
             jvm.connect()
+            if why := jvm.refused_archive:
+                self._channel.log(f"Java does not use what was prepared for a fast start: {why}")
         except JvmError as error:
             log = failures.tail([jvm.stderr_file, jvm.stdout_file, jvm.log_file])
             jvm.stop(0)

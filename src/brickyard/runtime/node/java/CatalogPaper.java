@@ -10,7 +10,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.spark.SparkConf;
-import org.apache.spark.SparkEnv;
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.catalog.CatalogDatabase;
 import org.apache.spark.sql.catalyst.catalog.CatalogFunction;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
@@ -168,7 +168,7 @@ public final class CatalogPaper {
     private void useOwnCatalog(Map fields) throws Exception {
         Map properties = (Map) ((List) fields.get("properties")).get(1);
         if (properties.remove(CATALOG_OF_VIEW) != null) {
-            String own = SparkEnv.get().conf().get(CATALOG, "");
+            String own = ((SparkContext) org.apache.spark.SparkContext$.MODULE$.getActive().get()).conf().get(CATALOG, "");
             if (!own.isEmpty()) {
                 properties.put(CATALOG_OF_VIEW, own);
             }

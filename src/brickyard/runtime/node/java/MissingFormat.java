@@ -1,6 +1,6 @@
 package brickyard;
 
-import org.apache.spark.SparkEnv;
+import org.apache.spark.SparkContext;
 
 /**
  * A format of tables that the runtime lacks. Spark looks for a class called FORMAT.DefaultSource when no jar offers the format, and
@@ -18,7 +18,9 @@ public class MissingFormat {
         if (!format.equalsIgnoreCase("iceberg")) {
             return "";
         }
-        String why = SparkEnv.get() == null ? "" : SparkEnv.get().conf().get("spark.brickyard.missing.iceberg", "");
+        // Not SparkEnv: that of Spark 4.3 names classes which its wheel lacks, so nothing compiles that calls it.
+        scala.Option active = org.apache.spark.SparkContext$.MODULE$.getActive();
+        String why = active.isEmpty() ? "" : ((SparkContext) active.get()).conf().get("spark.brickyard.missing.iceberg", "");
         return " A runtime of Spark 3.5 (16.4.x-scala2.12) has Iceberg if a Maven repository could be reached when it was installed"
             + (why.isEmpty() ? "" : "; when this one was, " + why) + ". To try again: brickyard runtime remove, and install.";
     }

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .archives import archive_flags, major
+
 WORKER = "worker"
 WORKER_HEAP_MB = 512  # a worker hands out work; its executors have their own JVMs
 DRIVER_SHARE = 0.6
@@ -61,6 +63,10 @@ PATIENT_COMPILER = (
     "-XX:Tier4CompileThreshold=300000",
     "-XX:Tier4BackEdgeThreshold=200000",
 )
+
+
+# Java collects the whole heap when its classes first take more than 21 MiB, and those of Spark take more before the first query.
+ROOM_FOR_CLASSES = "-XX:MetaspaceSize=192m"
 
 
 class LaunchError(Exception):
@@ -196,15 +202,13 @@ def environment(
     return env
 
 
-def command(
-    manifest: Mapping[str, Any], options: JvmOptions, *, node_dir: Path, archive: str, dump_to: str = "", properties: str = ""
-) -> list[str]:
-    """Returns the JVM's command line. `archive`: class-data archive to use ("": none); `dump_to`: one to write at exit;
-    `properties`: the file with SparkSubmit's settings, if the JVM starts through SparkSubmit."""
+def command(manifest: Mapping[str, Any], options: JvmOptions, *, node_dir: Path, archive: str, properties: str = "") -> list[str]:
+    """Returns the JVM's command line. `archive`: archive or cache to use ("": none); `properties`: the file with SparkSubmit's
+    settings, if the JVM starts through SparkSubmit."""
     return [
         f"{manifest['java_home']}/bin/java",
         *_heap_flags(options),
-        *_start_flags(options, archive, dump_to),
+        *_start_flags(options, archive),
         *module_flags(manifest["java_version"]),
         f"-Dlog4j2.configurationFile={node_dir}/conf/log4j2.properties",
         "-Dlog4j2.disable.jmx=true",
@@ -217,6 +221,14 @@ def command(
     ]
 
 
+def archive_of(manifest: Mapping[str, Any], options: JvmOptions) -> str:
+    """Returns the archive or cache for such a JVM, or "" if none can suit: the user names his own, or jars before Spark's."""
+    own = any(re.search("SharedArchiveFile|ArchiveClassesAtExit|-XX:AOT", option) for option in options.java_options)
+    if own or options.class_path:
+        return ""
+    return str((options.worker and manifest.get("worker_archive")) or manifest["node_archive"])
+
+
 def class_path(manifest: Mapping[str, Any], options: JvmOptions) -> str:
     """Returns the class path: always the same string for the same runtime, and without directories, because archives depend on
     both. Archives are made without our own classes, which come last: additions after an archive's class path do not affect it."""
@@ -225,26 +237,15 @@ def class_path(manifest: Mapping[str, Any], options: JvmOptions) -> str:
 
 def module_flags(java_version: str) -> list[str]:
     """Returns flags that let Spark into Java's modules without warnings on stderr."""
-    major = int(re.match(r"(?:1\.)?(\d+)|", java_version).group(1) or 17)  # type: ignore[union-attr]  # it matches anything
+    version = major(java_version)
     return [
         "-XX:+IgnoreUnrecognizedVMOptions",
         *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENS),
         "-Djdk.reflect.useDirectMethodHandle=false",
         "-Dio.netty.tryReflectionSetAccessible=true",
-        *(("--enable-native-access=ALL-UNNAMED",) if major >= 22 else ()),
-        *(("--sun-misc-unsafe-memory-access=allow",) if major >= 23 else ()),
+        *(("--enable-native-access=ALL-UNNAMED",) if version >= 22 else ()),
+        *(("--sun-misc-unsafe-memory-access=allow",) if version >= 23 else ()),
     ]
-
-
-def archive_flags(archive: str) -> list[str]:
-    """Returns flags that use a class-data archive if it suits, and are silent if it does not.
-
-    The archive is mapped at the address it was made for. Some builds of Java map it elsewhere by default, and then every JVM
-    rewrites all of it: a third of a second, and 130 MiB that no two JVMs share.
-    """
-    placed = ["-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0"]
-    quiet = ["-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off"]
-    return ["-Xshare:auto", f"-XX:SharedArchiveFile={archive}", *placed, *quiet]
 
 
 def _heap_flags(options: JvmOptions) -> list[str]:
@@ -262,14 +263,10 @@ def _heap_flags(options: JvmOptions) -> list[str]:
     return flags
 
 
-def _start_flags(options: JvmOptions, archive: str, dump_to: str) -> list[str]:
+def _start_flags(options: JvmOptions, archive: str) -> list[str]:
     flags = ["-XX:-UsePerfData", "-XX:+ExitOnOutOfMemoryError", "-Djava.security.egd=file:/dev/urandom"]
-    flags += ("-XX:TieredStopAtLevel=1",) if options.worker else PATIENT_COMPILER
-    if dump_to:
-        flags.append(f"-XX:ArchiveClassesAtExit={dump_to}")
-    elif archive:
-        flags += archive_flags(archive)
-    return flags
+    flags += ("-XX:TieredStopAtLevel=1",) if options.worker else (*PATIENT_COMPILER, ROOM_FOR_CLASSES)
+    return [*flags, *(archive_flags(archive) if archive else ())]
 
 
 def properties_text(settings: Mapping[str, str]) -> str:

@@ -14,10 +14,12 @@ from typing import IO, Any
 
 from ..processes import Spawner
 from . import launch
+from .archives import refusal
 from .launch import JvmOptions
 
 START_TIMEOUT_S = 240.0
 POLL_S = 0.01
+_SAID = 1 << 16  # bytes: what a JVM that has just started has said is short
 _PASSED_ON = ("gateway.info", "submit.properties")  # in its conf directory only until it runs
 
 
@@ -46,7 +48,7 @@ class Jvm:
         self._read: dict[str, tuple[int, int]] = {}  # what it reads once, as it was when the process was started
         self._on_end: Callable[[int], None] | None = None
 
-    def spawn(self, *, dump_to: str = "", submit_conf: Mapping[str, str] | None = None) -> None:
+    def spawn(self, *, submit_conf: Mapping[str, str] | None = None) -> None:
         """Starts the process; `connect` waits for it. `submit_conf`: the whole conf, if it starts through SparkSubmit."""
         for name in ("work/local", "tmp", "home", "logs/eventlog", "conf"):
             (self.node_dir / name).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -62,8 +64,7 @@ class Jvm:
             self.manifest,
             self.options,
             node_dir=self.node_dir,
-            archive=usable(self.manifest["node_archive"]),
-            dump_to=dump_to,
+            archive=usable(launch.archive_of(self.manifest, self.options)),
             properties=properties,
         )
         env = launch.environment(self.manifest, self.options, os.environ, host=self.host, node_dir=self.node_dir)
@@ -101,6 +102,12 @@ class Jvm:
             (self.node_dir / "conf" / _PASSED_ON[1]).unlink()  # it contains the conf's secrets, and has been read
         port, length = struct.unpack(">ii", data[:8])
         self._enter(port, data[8 : 8 + length].decode())
+
+    @property
+    def refused_archive(self) -> str:
+        """Why Java started without its archive or cache, or "" if it uses it or has none."""
+        with self.stdout_file.open("rb") as said:
+            return refusal(said.read(_SAID).decode(errors="replace"))
 
     def _enter(self, port: int, secret: str) -> None:
         """Opens the gateway. Spark's own port accepts unbounded data from strangers, so our port replaces it, except while our

@@ -12,7 +12,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..jvm.launch import PATIENT_COMPILER, SUBMIT_CONF, archive_flags, user_env
+from ..jvm.archives import archive_flags
+from ..jvm.launch import PATIENT_COMPILER, ROOM_FOR_CLASSES, SUBMIT_CONF, user_env
 from ..trees import roots
 from . import resources
 from .sizes import check_size, executor_memory_mb, worker_size
@@ -360,10 +361,10 @@ def _leave_out_plugin(values: dict[str, str]) -> list[str]:
 def _executor_java_options(asked: Mapping[str, str], archive: str) -> str:
     """Returns our options for a quick start, then the user's, which win. Keeps the user's collector or archive, if set."""
     theirs = asked.get("spark.executor.extraJavaOptions", "")
-    ours = ["-XX:-UsePerfData", *PATIENT_COMPILER]
+    ours = ["-XX:-UsePerfData", *PATIENT_COMPILER, ROOM_FOR_CLASSES]
     if "GC" not in theirs:
         ours.append("-XX:+UseParallelGC")
-    if archive and "SharedArchiveFile" not in theirs and "ArchiveClassesAtExit" not in theirs:
+    if archive and not any(option in theirs for option in ("SharedArchiveFile", "ArchiveClassesAtExit", "-XX:AOT")):
         ours += archive_flags(archive)
     return " ".join([*ours, *([theirs] if theirs else [])])
 

@@ -22,6 +22,16 @@ def worker_size(assignment: Mapping[str, Any]) -> tuple[int, int]:
     return cores, int(assignment.get("worker_memory_mb") or assignment["memory_mb"])
 
 
+_REACH_EXECUTORS = ("spark.executor", "spark.plugins", "spark.jars", "spark.memory.", "spark.extraListeners", "spark.archives")
+
+
+def executors_differ(assignment: Mapping[str, Any]) -> bool:
+    """Whether something of the user's, or a GPU, reaches executors in ways that can keep them from starting."""
+    conf = assignment.get("spark_conf") or {}
+    others = any(assignment.get(field) for field in ("spark_env_vars", "init_scripts", "gpus"))
+    return others or any(key.startswith(_REACH_EXECUTORS) for key in conf)
+
+
 def check_size(assignment: Mapping[str, Any], values: Mapping[str, str], master_url: str) -> None:
     """Raises LaunchError if an executor is larger than its worker: it would never start, and every job would wait forever."""
     if master_url.startswith("local[") or not assignment.get("worker_memory_mb"):

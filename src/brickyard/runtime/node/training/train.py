@@ -1,8 +1,8 @@
-"""Makes a runtime's class-data archives: `start.py train --manifest FILE --out DIR` writes DIR/node.jsa and DIR/executor.jsa.
+"""Makes what a runtime's JVMs start fast with: `start.py train --manifest FILE --out DIR` writes DIR/node, DIR/worker and
+DIR/executor, with the ending .jsa (class-data archives) or, from Java 25 on, .aot (caches; there is no DIR/worker.jsa).
 
-A throw-away cluster in one JVM (master, worker and driver, with one executor) runs some queries while both JVMs record which
-classes they load; then Java makes an archive from each list. It uses lists instead of an archive at a JVM's exit, because some
-Java distributions lack the base archive that the latter needs.
+A throw-away cluster (driver with master, worker, one executor) runs some queries while its JVMs record what they load
+(`recording.py`); then Java makes a file from each record. Each file appears complete or not at all.
 
 Prints {"message": ...} lines. On failure: exit code 1 and a last {"error": ...} line.
 """
@@ -30,16 +30,19 @@ from ..jvm.process import Jvm
 from ..jvm.scala import Scala
 from ..processes import Spawner, adopt_orphans, descendants, kill_descendants
 from ..spark import conf as sparkconf
-from ..spark.driver import Driver
+from ..spark.driver import Driver, load_event_log
 from ..spark.standalone import Master, Worker
 from .program import run_program, say
+from .recording import Recording, recording_of
 
 START = Path(__file__).resolve().parents[1] / "start.py"
 HOST = "127.0.0.1"
 HEAP_MB = 1024
 DUMP_TIMEOUT_S = 600
 WORK_TIMEOUT_S = 300
+END_S = 120.0  # a JVM that records for a cache writes its record when it ends
 EXECUTOR = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
+FIRST_EXECUTOR = 0  # Spark replaces one that ends; each has a record of its own
 
 
 class TrainError(Exception):
@@ -54,54 +57,62 @@ def assignment() -> dict[str, Any]:
 
 
 def train(manifest: Mapping[str, Any], out: Path, scratch: Path) -> None:
-    """Runs the cluster, then makes both archives. Raises TrainError and JvmError."""
-    lists = {"node": scratch / "node.lst", "executor": scratch / "executor.lst"}
+    """Runs the cluster, then makes the files. Raises TrainError and JvmError."""
+    recording = recording_of(manifest, scratch)
     say("running Spark once to see which classes it needs")
-    executor_class_path = run_cluster(manifest, scratch, lists["node"], lists["executor"])
-    if EXECUTOR.replace(b".", b"/") not in lists["executor"].read_bytes():
+    commands = run_cluster(manifest, scratch, recording)
+    if EXECUTOR.replace(b".", b"/") not in recording.path("executor").read_bytes():
         raise TrainError("the executor did not record which classes it loads")
     say("making the archives")
-    node_class_path = launch.class_path(manifest, JvmOptions(heap_mb=HEAP_MB))
-    wanted = {"node": node_class_path, "executor": executor_class_path}
     with ThreadPoolExecutor(2) as pool:
-        for future in [pool.submit(dump, manifest, lists[name], out / f"{name}.jsa", wanted[name]) for name in wanted]:
+        for future in [pool.submit(make, recording, name, argv, out) for name, argv in commands.items()]:
             future.result()
 
 
-def run_cluster(manifest: Mapping[str, Any], scratch: Path, node_list: Path, executor_list: Path) -> str:
-    """Runs one cluster in one JVM, from start to end. Returns the executors' class path."""
+def run_cluster(manifest: Mapping[str, Any], scratch: Path, recording: Recording) -> dict[str, list[str]]:
+    """Runs one cluster, from start to end. Returns the command lines of the JVMs that have recorded, by their names."""
     adopt_orphans()
     spawner = Spawner()
-    options = JvmOptions(heap_mb=HEAP_MB, java_options=(f"-XX:DumpLoadedClassList={node_list}",))
-    jvm = Jvm(spawner=spawner, manifest={**manifest, "node_archive": ""}, options=options, node_dir=scratch, host=HOST)
-    jvm.spawn()
+    bare = {**manifest, "node_archive": "", "worker_archive": ""}
+    jvms = {}
+    for name in recording.jvms:
+        options = JvmOptions(heap_mb=HEAP_MB, worker=name == launch.WORKER, java_options=tuple(recording.flags(name)))
+        place = scratch / "jvms" / name
+        (place / "logs").mkdir(parents=True)
+        jvms[name] = Jvm(spawner=spawner, manifest=bare, options=options, node_dir=place, host=HOST)
+        jvms[name].spawn()
     try:
-        jvm.connect()
-        class_path = live(jvm, manifest, executor_list)
+        for jvm in jvms.values():
+            jvm.connect()
+        commands = {name: command_of(jvm.pid) for name, jvm in jvms.items()}
+        commands["executor"] = live(jvms["node"], jvms.get(launch.WORKER, jvms["node"]), manifest, recording)
     except Py4JError as error:
         raise TrainError(error_text(error)) from error  # only now, because its text is in the JVM
     finally:
-        jvm.stop(20.0)
+        for jvm in jvms.values():
+            jvm.stop(END_S)
         kill_descendants(os.getpid())
-    return class_path
+    recording.path("executor", FIRST_EXECUTOR).replace(recording.path("executor"))
+    return commands
 
 
-def live(jvm: Jvm, manifest: Mapping[str, Any], executor_list: Path) -> str:
+def live(jvm: Jvm, beside: Jvm, manifest: Mapping[str, Any], recording: Recording) -> list[str]:
+    """Does all the work; the worker runs in the JVM `beside`. Returns the executor's command line."""
     wanted = assignment()
     scala, place = Scala(jvm.gateway), sparkconf.Place(host=HOST, node_dir=str(jvm.node_dir), ui_key="")
     master = Master(scala, conf=sparkconf.master_conf(wanted, place), host=HOST)
     worker = Worker(
-        scala,
+        Scala(beside.gateway),
         conf=sparkconf.worker_conf(wanted, place),
         host=HOST,
         cores=2,
         memory_mb=2048,
-        work_dir=f"{jvm.node_dir}/work/executors",
+        work_dir=f"{beside.node_dir}/work/executors",
     )  # fmt: skip
     worker.join(master.url)
     conf = sparkconf.driver_conf(wanted, manifest, place, master_url=master.url, executor_archive="").values
-    # Each process writes its own list: Spark replaces an executor that ends, and the new one must not overwrite the list.
-    conf["spark.executor.extraJavaOptions"] += f" -XX:DumpLoadedClassList={executor_list}.%p"
+    conf["spark.executor.extraJavaOptions"] += " " + " ".join(recording.flags("executor", "{{EXECUTOR_ID}}"))  # for Spark
+    load_event_log(scala)
     driver = Driver(scala, conf=conf)
     driver.first_job()
     driver.warm_up()
@@ -110,15 +121,15 @@ def live(jvm: Jvm, manifest: Mapping[str, Any], executor_list: Path) -> str:
     driver.executors()
     master.alive_workers()
     worker.registered()
-    executor, class_path = first_executor()
+    worker.executors()
+    command = first_executor()
     gateway = {"PYSPARK_GATEWAY_PORT": str(jvm.port), "PYSPARK_GATEWAY_SECRET": jvm.secret, "PYSPARK_PYTHON": sys.executable}
     use("classic", f"{jvm.node_dir}/work", {**os.environ, **gateway})
     if sparkconf.has_connect(wanted, manifest):
         train_connect(driver, wanted["connect_token"])
     end_executors()
     driver.stop()
-    Path(f"{executor_list}.pid{executor}").replace(executor_list)  # Java replaces %p with this
-    return class_path
+    return command
 
 
 def train_connect(driver: Driver, token: str) -> None:
@@ -156,40 +167,43 @@ def executors() -> dict[int, list[bytes]]:
     return found
 
 
-def first_executor() -> tuple[int, str]:
-    """Returns process id and class path of the executor."""
-    for pid, argv in executors().items():
-        return pid, os.fsdecode(argv[argv.index(b"-cp") + 1])
+def first_executor() -> list[str]:
+    """Returns the executor's command line."""
+    for argv in executors().values():
+        return [os.fsdecode(each) for each in argv]
     raise TrainError("the executor ended before the training was done")
 
 
+def command_of(pid: int) -> list[str]:
+    """Returns the command line with which Java runs, after any shim."""
+    return [os.fsdecode(each) for each in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")]
+
+
 def end_executors() -> None:
-    """Lets them end gracefully, so that their lists are complete: Spark itself kills them after ten seconds."""
-    deadline = time.monotonic() + 60
-    for pid in executors():
+    """Lets those that run now end gracefully, so that their records are complete: Spark itself kills them after ten seconds."""
+    deadline = time.monotonic() + END_S
+    ending = executors().keys()
+    for pid in ending:
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGTERM)
-    while executors() and time.monotonic() < deadline:
+    while ending & executors().keys() and time.monotonic() < deadline:
         time.sleep(0.05)
 
 
-def dump(manifest: Mapping[str, Any], class_list: Path, archive: Path, class_path: str) -> None:
-    """Makes `archive` from a list; it appears complete or not at all. Raises TrainError."""
-    draft = archive.with_suffix(".draft")
-    argv = [
-        f"{manifest['java_home']}/bin/java", "-Xshare:dump", f"-XX:SharedClassListFile={class_list}",
-        f"-XX:SharedArchiveFile={draft}", "-Xmx1g", "-Xlog:disable", *launch.module_flags(manifest["java_version"]),
-        "-cp", class_path,
-    ]  # fmt: skip
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=DUMP_TIMEOUT_S, check=False)
+def make(recording: Recording, name: str, argv: list[str], out: Path) -> None:
+    """Makes a file from a record; it appears complete or not at all. `argv`: the JVM's command line. Raises TrainError."""
+    whole = out / f"{name}{recording.suffix}"
+    draft = recording.path(name).with_suffix(recording.suffix)
+    command = recording.command(name, argv, draft)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=DUMP_TIMEOUT_S, check=False)
     if done.returncode or not draft.is_file():
         lines = (done.stdout + done.stderr).decode(errors="replace").strip().splitlines()
-        raise TrainError(f"Java could not make {archive.name}: {lines[-1] if lines else f'exit code {done.returncode}'}")
-    draft.replace(archive)
-    say(f"{archive.name}: {archive.stat().st_size >> 20} MiB")
+        raise TrainError(f"Java could not make {whole.name}: {lines[-1] if lines else f'exit code {done.returncode}'}")
+    draft.replace(whole)
+    say(f"{whole.name}: {whole.stat().st_size >> 20} MiB")
 
 
 def main() -> int:
     os.environ["PATH"] = f"{os.environ.get('PATH', '')}:{os.defpath}"  # Spark's file system runs `chmod`
-    out = "directory for node.jsa and executor.jsa"
-    return run_program(train, description="Make a runtime's class-data archives.", out=out, scratch_in_out=True)
+    about = "Make a runtime's class-data archives or caches."
+    return run_program(train, description=about, out="directory for the files", scratch_in_out=True)
