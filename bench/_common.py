@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import platform
 import statistics
@@ -42,6 +43,19 @@ def cpu_s(pid: int) -> float:
     """CPU seconds of a process, user and system."""
     times = psutil.Process(pid).cpu_times()
     return float(times.user + times.system)
+
+
+def tree_cpu_s(pids: Iterable[int]) -> float:
+    """CPU seconds of these processes and all that come from them and still run."""
+    total = 0.0
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            top = psutil.Process(pid)
+            for each in (top, *top.children(recursive=True)):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    times = each.cpu_times()
+                    total += float(times.user + times.system)
+    return total
 
 
 def rss_mib(pid: int) -> float:

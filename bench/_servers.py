@@ -99,6 +99,11 @@ def brickyard(knobs: Mapping[str, float] = MappingProxyType({}), /, **settings: 
             yield served
 
 
+def agents(served: Served) -> list[int]:
+    """The pids of its local nodes' agents."""
+    return [json.loads(each.read_text())["pid"] for each in Path(served.place).glob("instances/*/agent.pid")]
+
+
 @contextlib.contextmanager
 def echo() -> Iterator[Served]:
     """The floor: an ASGI application that does nothing, on the same server software."""

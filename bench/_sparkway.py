@@ -1,12 +1,13 @@
-"""Spark's own way of starting, for `bench.start`: as its documentation says, with plain options, from a runtime's environment.
+"""Spark's own way of starting: as its documentation says, with plain options, from a runtime's environment.
 
-`spark-class` runs a master; then a worker and a PySpark driver start side by side. No code of Brickyard takes part. Nothing is
+`spark-class` runs a master; then workers and a PySpark driver start side by side. No code of Brickyard takes part. Nothing is
 left behind: its temporary files have a directory of their own, and Spark has time to end.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import queue
 import shutil
@@ -15,7 +16,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from brickyard.domain.runtimes import RuntimeManifest
@@ -31,6 +32,23 @@ print("context", spark.sparkContext.applicationId, flush=True)
 {query}
 sys.stdin.read()
 spark.stop()
+"""
+
+
+# Runs what arrives, a line of JSON for each program, and answers with what it printed.
+_SERVING = """
+import contextlib, io, json, sys
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.master(sys.argv[1])
+for key, value in json.loads(sys.argv[2]).items():
+    builder = builder.config(key, value)
+names = {"spark": builder.getOrCreate()}
+print("context", flush=True)
+for line in sys.stdin:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(json.loads(line), names)
+    print("answer", json.dumps(printed.getvalue()), flush=True)
 """
 
 
@@ -51,6 +69,7 @@ class _Process:
             argv, env=environment, cwd=place, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, errors="replace", start_new_session=True,
         )  # fmt: skip
+        self.pid = self._process.pid
         self._lines: queue.Queue[_Line | None] = queue.Queue()
         self._said: list[str] = []
         threading.Thread(target=self._read, daemon=True).start()
@@ -72,6 +91,11 @@ class _Process:
             if part in line.text:
                 return line
 
+    def write(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
     def end(self) -> None:
         """Ends it with everything that it started. What is killed leaves files behind, so it may end by itself first."""
         for number, patience_s in ((signal.SIGTERM, END_S), (signal.SIGKILL, 1.0)):
@@ -92,12 +116,7 @@ def start(manifest: RuntimeManifest, query: str, *, cores: int, worker_mb: int, 
     answer. The worker starts once the master listens: earlier, its first attempt would fail and cost seconds.
     """
     with _place() as place, contextlib.ExitStack() as ends:
-
-        def run(*argv: str) -> _Process:
-            process = _Process(list(argv), _environment(manifest, place), place)
-            ends.callback(process.end)
-            return process
-
+        run = _runner(manifest, place, ends, [])
         spark_class = f"{manifest.spark_home}/bin/spark-class"
         script = place / "driver.py"
         script.write_text(_DRIVER.replace("{query}", query))
@@ -111,6 +130,55 @@ def start(manifest: RuntimeManifest, query: str, *, cores: int, worker_mb: int, 
         answer = driver.await_line("answer")
         # The executor is a child of the worker in the worker's session; it also ends with the driver.
         return ready - began, answer.at - began, answer.text.strip()
+
+
+class Cluster:
+    """A running cluster of Spark's own, with a driver that runs programs."""
+
+    def __init__(self, driver: _Process, pids: Sequence[int]) -> None:
+        self._driver = driver
+        self.pids = pids  # of the processes from which all others of the cluster come
+
+    def run(self, code: str) -> str:
+        """Runs Python in the driver, where `spark` is the session, and returns what it printed. Raises RuntimeError."""
+        self._driver.write(json.dumps(code))
+        printed = json.loads(self._driver.await_line("answer ").text.removeprefix("answer "))
+        return str(printed).strip()
+
+
+@contextlib.contextmanager
+def cluster(
+    manifest: RuntimeManifest, *, workers: int, cores: int, worker_mb: int, conf: Mapping[str, str], driver_mb: int
+) -> Iterator[Cluster]:
+    """A master, `workers` workers that have registered, and a driver."""
+    with _place() as place, contextlib.ExitStack() as ends:
+        pids: list[int] = []
+        run = _runner(manifest, place, ends, pids)
+        spark_class = f"{manifest.spark_home}/bin/spark-class"
+        script = place / "driver.py"
+        script.write_text(_SERVING)
+        master = run(spark_class, "org.apache.spark.deploy.master.Master", "--host", HOST, "--port", "0", "--webui-port", "0")
+        url = master.await_line("Starting Spark master at").text.split(" at ")[-1].strip()
+        for _ in range(workers):
+            _worker(run, spark_class, url, cores=cores, memory_mb=worker_mb)
+        for _ in range(workers):
+            master.await_line("Registering worker")
+        settings = {**conf, "spark.driver.memory": f"{driver_mb}m"}  # PySpark starts the JVM with it
+        driver = run(manifest.python, str(script), url, json.dumps(settings))
+        driver.await_line("context")
+        yield Cluster(driver, pids)
+
+
+def _runner(manifest: RuntimeManifest, place: Path, ends: contextlib.ExitStack, pids: list[int]) -> Callable[..., _Process]:
+    """Starts processes that end with `ends`, and adds their pids to `pids`."""
+
+    def run(*argv: str) -> _Process:
+        process = _Process(list(argv), _environment(manifest, place), place)
+        ends.callback(process.end)
+        pids.append(process.pid)
+        return process
+
+    return run
 
 
 def _worker(run: Callable[..., _Process], spark_class: str, url: str, *, cores: int, memory_mb: int) -> None:

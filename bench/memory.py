@@ -9,11 +9,10 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 
 from bench import api
 from bench._common import rss_mib, table
-from bench._servers import Served, brickyard
+from bench._servers import Served, agents, brickyard
 from bench.replicas import postgres
 from bench.start import NODE_TYPE, RUNTIMES, install
 from tests.support.ports import free_port
@@ -69,8 +68,7 @@ def _agents() -> list[Sequence[object]]:
             time.sleep(0.2)
         time.sleep(REST_S)
         # The idle instance of the pool, the driver and the worker.
-        agents = [json.loads(each.read_text())["pid"] for each in Path(served.place).glob("instances/*/agent.pid")]
-        largest = max(map(rss_mib, agents))
+        largest = max(map(rss_mib, agents(served)))
     return [_row("agent, the largest of an idle instance, a driver and a worker", largest, AGENT_MIB)]
 
 

@@ -50,3 +50,22 @@ def test_connect_and_commands_count() -> None:
 
 def test_a_clock_ahead_is_not_believed() -> None:
     assert meter().sample(idle(connect_ms=99_000_000), NO_COMMANDS, 9_000) == {"busy": False, "last_activity_ms": 9_000}
+
+
+def test_active_jobs_are_asked_for_until_several_looks_found_none() -> None:
+    look = activity.JobsLook()
+    asked = []
+    for jobs in (1, 1, 1, 1, 1, 1, 2, 2):
+        asked.append(look.due(jobs))
+        if asked[-1]:
+            look.saw(active=False)
+    assert asked == [True, True, True, True, False, False, True, True]
+
+
+def test_a_job_that_runs_for_long_is_asked_for_to_its_end() -> None:
+    look = activity.JobsLook()
+    for _ in range(20):
+        assert look.due(7)
+        look.saw(active=True)
+    look.saw(active=False)
+    assert look.due(7)

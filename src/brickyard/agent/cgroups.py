@@ -72,10 +72,11 @@ class Group(msgspec.Struct, frozen=True):
     def processes(self) -> set[int]:
         """The pids in the group."""
         found: set[int] = set()
-        for directory in map(Path, self.directories):
-            for entry in (directory / "cgroup.procs", *directory.glob("*/cgroup.procs")):
-                with contextlib.suppress(OSError):  # version 2 lists kernels' processes in the node's group only
-                    found.update(int(pid) for pid in entry.read_text().split())
+        for directory in self.directories:
+            with contextlib.suppress(OSError), os.scandir(directory) as entries:  # version 2: kernels' are in groups below
+                for each in [directory, *(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))]:
+                    with contextlib.suppress(OSError), open(f"{each}/cgroup.procs", "rb") as handle:  # noqa: PTH123 - runs every second
+                        found.update(map(int, handle.read().split()))
         return found
 
     def remove(self, *, patience_s: float = 1.0) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +33,8 @@ FASTEST_S, FAST_S, SLOW_S = 0.05, 0.3, 1.0
 LOAD_S = 0.5  # between two samples of the cluster's load
 LAG_S = 12.0  # what executors hold becomes known late: at the next heartbeat (10 s) if they have just sent another one
 CALM_S = 10.0  # for this long after the start, only waiting tasks justify the cost of the first sample
-SETTLED_S = 10.0  # without a change in the workers for this long, ask less often
+SETTLED_S = 10.0  # without a change in the workers for this long, ask less often, and mostly only how many there are
+NAMES_EVERY = 5  # looks; one worker may take another's place between two
 MAX_SESSIONS = 200
 OPENED_LOOK_S = 0.5
 OPEN_S = 60.0  # for the catalog, which has been read by then, however large it is
@@ -308,8 +310,12 @@ class DriverRole(Role):
     def _watch_workers(self, master: Master) -> None:
         changed = time.monotonic()
         last: tuple[str, ...] = ()
-        while not self.stopping and self._jvm.alive:
-            alive = self._sample(master.alive_workers, last)
+        for look in itertools.count():
+            if self.stopping or not self._jvm.alive:
+                return
+            settled = self._report.ready and time.monotonic() - changed > SETTLED_S
+            same = settled and look % NAMES_EVERY and self._sample(master.alive, -1) == len(last)
+            alive = last if same else self._sample(master.alive_workers, last)
             if alive != last:
                 last, changed = alive, time.monotonic()
                 self._report.tell(alive_workers=alive)

@@ -10,6 +10,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 
 ASK_S = 2.0
 TICK_S = 1.0
+MEASURE_EVERY = 2  # answers; samples are taken every 5 s
 
 
 class Pulse:
@@ -20,7 +21,7 @@ class Pulse:
     def __init__(
         self, question: Callable[[], object], *, stop: threading.Event, measure: Callable[[], None] = lambda: None
     ) -> None:
-        """`measure` is called after each answer, on the same thread."""
+        """`measure` is called after the first answer and every second one, on the same thread."""
         self._question = question
         self._measure = measure
         self._stop = stop
@@ -36,6 +37,7 @@ class Pulse:
         return self._ticks * TICK_S
 
     def _ask(self) -> None:
+        answers = 0
         while not self._stop.wait(ASK_S):
             try:
                 self._question()
@@ -44,8 +46,10 @@ class Pulse:
             except Py4JError:
                 pass
             self._ticks = 0
-            with contextlib.suppress(Exception):  # it is for charts only, so its failure must not look like silence
-                self._measure()
+            if answers % MEASURE_EVERY == 0:
+                with contextlib.suppress(Exception):  # it is for charts only, so its failure must not look like silence
+                    self._measure()
+            answers += 1
 
     def _count(self) -> None:
         while not self._stop.wait(TICK_S):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 ACTIVITY_EVERY_MS = 5_000
+IDLE_LOOKS = 4
 
 
 class Activity(NamedTuple):
@@ -13,6 +14,26 @@ class Activity(NamedTuple):
     busy: bool
     jobs: int
     connect_ms: int
+
+
+class JobsLook:
+    """Decides when the driver must be asked for its active jobs. Pure.
+
+    The number of all jobs so far is cheap to ask, and while it stays the same nothing begins. A new job is counted a moment
+    before it is active, so one look that finds nothing proves nothing.
+    """
+
+    def __init__(self) -> None:
+        self._jobs = -1
+        self._idle = 0  # looks in a row at this number of jobs, that found none of them active
+
+    def due(self, jobs: int) -> bool:
+        if jobs != self._jobs:
+            self._jobs, self._idle = jobs, 0
+        return self._idle < IDLE_LOOKS
+
+    def saw(self, active: bool) -> None:
+        self._idle = 0 if active else self._idle + 1
 
 
 class ActivityMeter:

@@ -19,7 +19,7 @@ from ..connect.server import ConnectServer
 from ..jvm.janino import DRIVER_JAVA
 from ..jvm.scala import Scala
 from . import conf as sparkconf
-from .activity import Activity
+from .activity import Activity, JobsLook
 from .leaving import Held
 from .load import Stage
 from .webui import open_web_ui
@@ -46,6 +46,8 @@ class Driver:
         self._context = scala.java("org.apache.spark.api.java.JavaSparkContext")(scala.spark_conf(conf))
         self._sc = self._context.sc()
         self._jobs = self._sc.dagScheduler()
+        self._tasks = self._sc.taskScheduler()
+        self._look = JobsLook()
         self.connect = self._make_connect(conf, connect_token)
         self._ui: Any = None
         self._ui_lock = threading.Lock()
@@ -104,12 +106,15 @@ class Driver:
 
     def activity(self) -> Activity:
         connected, connect_ms = self.connect.activity()
-        busy = connected or self._jobs.activeJobs().size() > 0
-        return Activity(busy=busy, jobs=int(self._jobs.numTotalJobs()), connect_ms=connect_ms)
+        jobs, active = int(self._jobs.numTotalJobs()), False
+        if self._look.due(jobs):
+            active = self._jobs.activeJobs().size() > 0
+            self._look.saw(active)
+        return Activity(busy=connected or active, jobs=jobs, connect_ms=connect_ms)
 
     def pulse(self) -> None:
         """Asks something that only a running JVM with an unblocked task scheduler can answer. It may never return."""
-        self._sc.taskScheduler().isExecutorBusy("")
+        self._tasks.isExecutorBusy("")
 
     def jvm_numbers(self) -> dict[str, float]:
         """Returns milliseconds spent on garbage collection since the start, and bytes of used heap. Raises Py4JError."""
@@ -145,7 +150,7 @@ class Driver:
 
     def leaving(self) -> dict[str, Held]:
         """Returns the leaving executors, by id, and what each still holds. Raises Py4JError."""
-        scheduler = self._sc.taskScheduler()
+        scheduler = self._tasks
         if scheduler.executorsPendingDecommission().isEmpty():
             return {}  # nearly always
         if self._outputs is None:

@@ -32,11 +32,17 @@ class Master:
         scala.ask(self._endpoint, self._state)  # answers once it has started
         close_web_ui(scala, master, "org$apache$spark$deploy$master$Master$$webUi")
         self._env = env
+        gauges = spark.deploy.master.MasterSource(master).metricRegistry().getGauges()
+        self._alive = gauges.get("aliveWorkers")
 
     def stop(self) -> None:
         """Stops it. Its port is closed when this returns."""
         self._env.shutdown()
         self._env.awaitTermination()
+
+    def alive(self) -> int:
+        """Returns how many workers the master counts as alive: one call, whatever their number."""
+        return int(self._alive.getValue())
 
     def alive_workers(self) -> tuple[str, ...]:
         """Returns host:port of every worker that the master counts as alive, sorted."""
