@@ -35,6 +35,23 @@ def test_a_prepared_node_becomes_a_single_one_and_stops_in_order(new_node: NewNo
     assert "Successfully stopped SparkContext" in node.log()
 
 
+COMPILED = "sc._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME().getCount()"
+STAGES = "[spark.range(9).selectExpr(f'id * {{n}} + 1')._jdf.queryExecution().debug().codegenToSeq() for n in range({most})]"
+
+
+def test_more_stages_stay_compiled_than_by_sparks_default(new_node: NewNode) -> None:
+    node = new_node()
+    node.become("single", cores=2, spark_conf={"spark.locality.wait": "1s"})
+    node.wait_phase("ready")
+    assert node.run("spark.conf.get('spark.sql.shuffle.partitions')") == "'200'"
+    assert node.run("sc.getConf().get('spark.locality.wait')") == "'1s'", "the user's value wins"
+    node.run(f"_ = {STAGES.format(most=120)}")
+    compiled = int(node.run(COMPILED))
+    assert compiled >= 120
+    node.run(f"_ = {STAGES.format(most=10)}")  # the oldest: Spark's default keeps a hundred
+    assert int(node.run(COMPILED)) == compiled
+
+
 @pytest.mark.any_runtime
 def test_options_that_the_prepared_jvm_lacks_start_another(new_node: NewNode) -> None:
     node = new_node()

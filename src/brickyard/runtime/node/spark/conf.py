@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ..jvm.archives import archive_flags
 from ..jvm.launch import PATIENT_COMPILER, ROOM_FOR_CLASSES, SUBMIT_CONF, user_env
 from ..trees import roots
-from . import resources
+from . import resources, tuning
 from .sizes import check_size, executor_memory_mb, worker_size
 
 JWS_FILTER = "org.apache.spark.ui.JWSFilter"
@@ -239,6 +239,7 @@ def _defaults(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
         "spark.databricks.clusterUsageTags.clusterNodeType": assignment.get("node_type_id", ""),
         "spark.databricks.clusterUsageTags.clusterAllTags": _tags_text(assignment),
     }
+    values.update(tuning.defaults(memory_mb))
     variables = user_env(assignment.get("spark_env_vars") or {})  # PATH: each node's own, with its Python environment
     values.update({f"spark.executorEnv.{key}": value for key, value in variables if key != "PATH"})
     return values
