@@ -239,7 +239,7 @@ def _defaults(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
         "spark.databricks.clusterUsageTags.clusterNodeType": assignment.get("node_type_id", ""),
         "spark.databricks.clusterUsageTags.clusterAllTags": _tags_text(assignment),
     }
-    values.update(tuning.defaults(memory_mb))
+    values.update(tuning.defaults(assignment))
     variables = user_env(assignment.get("spark_env_vars") or {})  # PATH: each node's own, with its Python environment
     values.update({f"spark.executorEnv.{key}": value for key, value in variables if key != "PATH"})
     return values

@@ -1,22 +1,56 @@
-"""Defaults that make queries faster, by the size of a node. Pure. docs/spark-defaults.md gives each its reason.
+"""Defaults that make queries faster, by the size of a node and its executor. Pure. docs/spark-defaults.md gives each its reason.
 
-They apply where the cluster's conf sets nothing, and none takes the place of a setting that users change while Spark runs.
+They apply where the cluster's conf sets nothing. None takes the place of a setting that users change while Spark runs.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..jvm.launch import DRIVER_SHARE, size_mb
+from .sizes import executor_memory_mb, worker_size
 
 # A compiled stage takes about this much memory outside the heap, with what the JVM compiles of it.
 STAGE_KB = 64
 STAGES_SHARE = 0.03  # of a node's memory may hold compiled stages
 FEWEST_STAGES, MOST_STAGES = 100, 4_000  # Spark's default is 100
 
+# Heap for each task, in MiB -> how large a shuffle partition may be that is joined as a hash table, in MiB. The table cannot
+# spill: with twice its size while it grows, and data that LZ4 has made ten times smaller, it must fit into half of the heap.
+HASHED_MB = ((2_400, 64), (1_200, 32))
+_PARTITION, _HASHED = "spark.sql.adaptive.advisoryPartitionSizeInBytes", "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold"
 
-def defaults(memory_mb: int) -> dict[str, str]:
-    """Returns settings for a cluster whose executors' nodes have that much memory."""
-    return {"spark.sql.codegen.cache.maxEntries": str(compiled_stages(memory_mb))}
+
+def defaults(assignment: Mapping[str, Any]) -> dict[str, str]:
+    """Returns settings for the cluster's driver, and with it for its executors."""
+    asked: Mapping[str, str] = assignment.get("spark_conf") or {}
+    _, memory_mb = worker_size(assignment)
+    found = {"spark.sql.codegen.cache.maxEntries": str(compiled_stages(memory_mb))}
+    hashed = hashed_mb(heap_per_task_mb(assignment))
+    if hashed and _PARTITION not in asked:  # Spark hashes only what may be as large as a partition
+        found |= {_PARTITION: f"{hashed}m", _HASHED: f"{hashed}m"}
+    return found
 
 
 def compiled_stages(memory_mb: int) -> int:
     """Returns how many compiled stages each JVM keeps. With Spark's default, a handful of queries that run in turn compile
-    everything again each time: 22 queries of TPC-H are about 300 stages."""
+    everything again each time: the 22 queries of TPC-H have more than a hundred stages."""
     return max(FEWEST_STAGES, min(MOST_STAGES, int(memory_mb * 1024 * STAGES_SHARE / STAGE_KB)))
+
+
+def hashed_mb(heap_mb: int) -> int:
+    """Returns up to which size a partition is joined by hashing, or 0 if joins are left to sorting, which spills. `heap_mb`: for
+    each task."""
+    return next((most for heap, most in HASHED_MB if heap_mb >= heap), 0)
+
+
+def heap_per_task_mb(assignment: Mapping[str, Any]) -> int:
+    """Returns the share of one task in the heap of the JVM that runs it; 0 if the conf does not say."""
+    asked: Mapping[str, str] = assignment.get("spark_conf") or {}
+    cores, memory_mb = worker_size(assignment)
+    single = assignment["role"] == "single"
+    named = asked.get("spark.driver.memory" if single else "spark.executor.memory")
+    heap = size_mb(named) if named else int(memory_mb * DRIVER_SHARE) if single else executor_memory_mb(memory_mb)
+    tasks = str(cores) if single else asked.get("spark.executor.cores", str(cores))
+    return (heap or 0) // int(tasks) if tasks.isdigit() and int(tasks) else 0
