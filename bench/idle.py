@@ -52,7 +52,7 @@ def main() -> int:
     parser.add_argument("--runtime", default=RUNTIMES[0])
     options = parser.parse_args()
     install(options.runtime)
-    with brickyard(provider="local", isolation="required") as served:
+    with brickyard(provider="local", isolation="required", connect_port="0") as served:
         api = Api(served.url)
         spec = {"cluster_name": "idle", "spark_version": options.runtime, "node_type_id": NODE_TYPE, "num_workers": 1}
         cluster_id = api.call("POST", "/api/2.1/clusters/create", spec)["cluster_id"]

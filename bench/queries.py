@@ -122,7 +122,7 @@ def _their_cluster(options: argparse.Namespace) -> Iterator[Side]:
 
 @contextlib.contextmanager
 def _our_cluster(options: argparse.Namespace, files: Path) -> Iterator[Side]:
-    with brickyard(provider="local", isolation="required") as served:
+    with brickyard(provider="local", isolation="required", connect_port="0") as served:
         _show(files, served)
         api = Api(served.url)
         spec = {
