@@ -32,8 +32,8 @@ class Master:
         scala.ask(self._endpoint, self._state)  # answers once it has started
         close_web_ui(scala, master, "org$apache$spark$deploy$master$Master$$webUi")
         self._env = env
-        gauges = spark.deploy.master.MasterSource(master).metricRegistry().getGauges()
-        self._alive = gauges.get("aliveWorkers")
+        self._master = master
+        self._alive: Any = None
 
     def stop(self) -> None:
         """Stops it. Its port is closed when this returns."""
@@ -41,7 +41,10 @@ class Master:
         self._env.awaitTermination()
 
     def alive(self) -> int:
-        """Returns how many workers the master counts as alive: one call, whatever their number."""
+        """Returns how many workers the master counts as alive: one call, whatever their number. Raises Py4JError."""
+        if self._alive is None:  # not while the cluster starts
+            source = self._scala.java("org.apache.spark.deploy.master.MasterSource")(self._master)
+            self._alive = source.metricRegistry().getGauges().get("aliveWorkers")
         return int(self._alive.getValue())
 
     def alive_workers(self) -> tuple[str, ...]:
