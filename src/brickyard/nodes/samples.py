@@ -98,7 +98,9 @@ class Samples:
         if not self._store.alone or now - self._written_ms >= HELD_S * 1000 or len(self._waiting) > MOST_HELD:
             self._written_ms = now
             await self.write()
-        elif often := {each.cluster_id for each in self._waiting if self._attention.pause_s(each.cluster_id) <= REPORT_S}:
+            return
+        clusters = {each.cluster_id for each in self._waiting}
+        if often := {each for each in clusters if self._attention.pause_s(each) <= REPORT_S}:
             await self.write(often)
 
     async def write(self, clusters: Collection[str] | None = None) -> None:

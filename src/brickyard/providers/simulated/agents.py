@@ -317,11 +317,9 @@ class SimulatedAgent:
             self._sampled_s = now
             return
         count = min(max(1, round((now - self._sampled_s) / every_s)), MOST_SAMPLES)
-        self._sampled_s, load = now, self._load()
-        times = (now - every_s * back for back in reversed(range(count)))
-        every = [simulated_samples(self._instance_id, wanted, load, now_s=at) for at in times]
-        samples = tuple(sample for each in every for sample in each.samples)
-        self._background(self._report(samples=msgspec.structs.replace(every[0], samples=samples)))
+        self._sampled_s = now
+        samples = simulated_samples(self._instance_id, wanted, self._load(), now_s=now, every_s=every_s, count=count)
+        self._background(self._report(samples=samples))
 
     async def _end(self) -> None:
         await self._world.pause(self._world.knobs.stop_s)
