@@ -137,5 +137,5 @@ def test_new_java_is_told_what_spark_may_do(version: str, flag: bool) -> None:
 
 
 def test_properties_survive_what_users_write() -> None:
-    text = launch.properties_text({"a key": " x=y\\z\nend"})
-    assert text == "a\\ key=\\ x=y\\\\z\\nend\n"
+    text = launch.properties_text({"a key": " x=y\\z\nend", "tab": "\tof\f"})
+    assert text == "a\\ key=\\ x=y\\\\z\\nend\ntab=\\tof\\f\n"

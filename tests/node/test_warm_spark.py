@@ -38,6 +38,10 @@ def practised(node: Node) -> bool:
     return "first commands were practised" in node.lines
 
 
+def kernels(node: Node) -> list[psutil.Process]:
+    return [each for each in node.processes() if "start.py kernel" in " ".join(each.cmdline())]
+
+
 class Warm:
     """A driver and a worker that were warm, and became a cluster."""
 
@@ -140,9 +144,6 @@ def test_connect_serves_again(cluster: Warm, manifest: dict[str, Any]) -> None:
 
 
 def test_a_worker_keeps_no_python_that_waits_for_a_driver(cluster: Warm) -> None:
-    def kernels(node: Node) -> list[psutil.Process]:
-        return [each for each in node.processes() if "start.py kernel" in " ".join(each.cmdline())]
-
     until(lambda: not kernels(cluster.worker), "the worker's kernel ends")
     assert kernels(cluster.driver)
 
@@ -185,3 +186,18 @@ def test_a_warm_jvm_that_dies_is_told(new_node: Callable[[], Node]) -> None:
     node.jvm().kill()
     node.wait_phase("failed")
     assert "SIGKILL" in node.status["failure"]["message"]
+
+
+@pytest.mark.any_runtime
+@pytest.mark.parametrize("manifest", [SPARK_4], indirect=True)
+def test_users_who_are_kept_apart_get_no_process_that_could_reach_the_jvm(new_node: Callable[[], Node]) -> None:
+    node = new_node()
+    warm(node)
+    waited = {each.pid for each in kernels(node)}
+    assert waited
+    assert "result" in node.become("single", user_isolation=True)
+    node.wait_phase("ready")
+    until(lambda: not waited & {each.pid for each in kernels(node)}, "what waited has ended")
+    names = "[name in __import__('os').environ for name in ('SPARK_REMOTE', 'PYSPARK_GATEWAY_PORT', 'PYSPARK_GATEWAY_SECRET')]"
+    assert node.run(names) == "[True, False, False]"
+    assert not waited & {each.pid for each in kernels(node)}

@@ -23,7 +23,7 @@ from brickyard.agent.servers import Servers
 from brickyard.agent.tls import client_context
 from brickyard.domain.node import REPORT_S, AskSecrets, Assignment, AssignmentReply, SecretsReply, StatusReply, StatusReport
 
-COALESCE_S = 0.02
+COALESCE_S = 0.005  # changes of one moment go into one report
 BURST = 40  # reports that may follow each other at once; if a node floods us, its reports are sent on slowly
 POLL_S = 20.0
 LONG_POLL_S = 50.0  # if the server wants few reports. Proxies cut off connections on which nothing happens for a minute
