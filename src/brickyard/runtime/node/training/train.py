@@ -40,7 +40,7 @@ HOST = "127.0.0.1"
 HEAP_MB = 1024
 DUMP_TIMEOUT_S = 600
 WORK_TIMEOUT_S = 300
-END_S = 120.0  # a JVM that records for a cache writes its record when it ends
+END_S = 900.0  # a JVM that records for a cache writes its record when it ends; in the background it may be stopped meanwhile
 EXECUTOR = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
 FIRST_EXECUTOR = 0  # Spark replaces one that ends; each has a record of its own
 
