@@ -248,8 +248,9 @@ def _report(took: Mapping[int, tuple[list[Took], list[Took]]], options: argparse
     cores, memory_mb = NODE_TYPES[options.node_type]
     processor = ["processor time, Spark's own, s", "Brickyard, s", "ratio"]
     table(
-        f"TPC-H at scale {options.scale:g}, {options.runtime}: a driver and {WORKERS} workers of {cores} cores and {memory_mb} "
-        f"MiB, medians of {options.rounds} rounds (in brackets: fastest and slowest)",
+        f"TPC-H at scale {options.scale:g}, {options.runtime}: a driver and {WORKERS} workers of {cores} "
+        f"core{'s' if cores > 1 else ''} and {memory_mb} MiB, medians of {options.rounds} rounds (in brackets: fastest and "
+        "slowest)",
         ["query", "Spark's own way, s", "Brickyard, s", "ratio", "at most", *processor, "for a client of Brickyard's API, s"],
         rows,
     )
