@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -29,7 +30,7 @@ ROOT = Path(__file__).parent.parent
 TOOLS = ("bash", "sh", "env", "dirname", "git", "uname", "cat", "rm", "mkdir", "sed", "tr", "nice")
 RUNNING_S, COLD_S, WARM_S = 20.0, 4.0, 2.0
 _RUNS = re.compile(r"^ +[0-9.]+ s  RUNNING")
-_PHASE = re.compile(r"^\W*(server|cluster|data|query|check)\W+([0-9.]+)\W*$")
+_PHASE = re.compile(r"^\W*(server|cluster|data|query|check)\W+([0-9]+[.][0-9]+)\W*$")
 
 
 class Round(NamedTuple):
@@ -88,13 +89,17 @@ class NewMachine:
             env=self._environment, cwd=self._home, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert process.stdout is not None
-        lines, phases = [], {}
-        for line in process.stdout:
-            lines.append(line)
-            if not ran and _RUNS.match(line):
-                ran = time.monotonic() - began
-            if found := _PHASE.match(line):
-                phases[found[1]] = float(found[2])
+        lines: list[str] = []
+        phases: dict[str, float] = {}
+        try:
+            for line in process.stdout:
+                lines.append(line)
+                if not ran and _RUNS.match(line):
+                    ran = time.monotonic() - began
+                if found := _PHASE.match(line):
+                    phases[found[1]] = float(found[2])
+        finally:
+            process.send_signal(signal.SIGTERM)  # nothing, unless this was interrupted
         if process.wait() or "query" not in phases:
             raise RuntimeError("quickstart failed:\n" + "".join(lines[-30:]))
         return ran, phases
