@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -98,8 +97,9 @@ class NewMachine:
                     ran = time.monotonic() - began
                 if found := _PHASE.match(line):
                     phases[found[1]] = float(found[2])
-        finally:
-            process.send_signal(signal.SIGTERM)  # nothing, unless this was interrupted
+        except BaseException:
+            process.terminate()
+            raise
         if process.wait() or "query" not in phases:
             raise RuntimeError("quickstart failed:\n" + "".join(lines[-30:]))
         return ran, phases
