@@ -137,12 +137,16 @@ def test_samples_wait_until_a_server_has_taken_them() -> None:
         assert measured.pending is not None
         assert len(measured.pending.samples) == 1
         measured.confirm(None)
+        assert measured.pending.earlier == 2
+        measured.again()
+        assert (measured.pending.samples[:2], measured.pending.earlier) == (sent.samples, 0)
+        assert len(measured.pending.samples) == 3
         for _ in range(sampling.KEPT + 5):
             measured._unconfirmed.append(measured.pending.samples[0])
         assert len(measured.pending.samples) == sampling.KEPT
         node.become(cluster_id="another", generation=2)
         await measured.sample()
-        assert (measured.pending.cluster_id, len(measured.pending.samples)) == ("another", 1)
+        assert (measured.pending.cluster_id, len(measured.pending.samples), measured.pending.earlier) == ("another", 1, 0)
         node.sampled = None
         await measured.sample()
         assert len(measured.pending.samples) == 1

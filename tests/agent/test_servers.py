@@ -19,6 +19,7 @@ from brickyard.agent import processes
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.servers import KEPT_FILE, Servers
 from brickyard.domain.node import Phase, ServerAddress
+from brickyard.domain.samples import NodeSamples
 from tests.agent.world import FakeServer, Instance, World, assignment
 from tests.support.patience import PATIENCE_S, Stopwatch, until
 
@@ -96,6 +97,22 @@ def test_it_turns_to_another_server_when_its_own_is_killed(here: World, by_url: 
     one.start()
     here.server.status(one.id, lambda _: True)
     assert "turning to the server at" in log(one)
+
+
+def test_it_sends_a_new_server_the_samples_that_a_killed_one_may_not_have_written(here: World) -> None:
+    one = here.instance()
+    here.server.assign(one.id, assignment())
+    one.start()
+    here.server.phase(one.id, Phase.READY)
+
+    def sent() -> list[NodeSamples]:
+        return [each.samples for each in here.server.reports if each.samples is not None]
+
+    until(lambda: any(each.earlier for each in sent()), "a report after one with samples that were taken")
+    first = sent()[0].samples[0]
+    here.server.samples_again = True
+    here.server.reports.clear()
+    until(lambda: any(each.samples[0] == first and not each.earlier for each in sent()), "all samples again")
 
 
 def test_it_turns_to_another_server_when_its_own_hangs(here: World) -> None:

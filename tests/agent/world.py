@@ -54,6 +54,7 @@ class FakeServer:
         self.assignments: dict[str, Assignment] = {}
         self.known = True
         self.move_to: ServerAddress | None = None  # where it sends agents that report
+        self.samples_again = False  # whether it wants samples again that another server may not have written
         self.database_away = False
         self.server_token = SERVER_TOKEN
         self.polls = 0
@@ -116,7 +117,10 @@ class FakeServer:
         with self._condition:
             self.reports.append(report)
             self._condition.notify_all()
-        return self._answer(StatusReply(server_token=self.server_token, known=self.known, move_to=self.move_to))
+        again = self.samples_again and report.samples is not None and report.samples.earlier > 0
+        return self._answer(
+            StatusReply(server_token=self.server_token, known=self.known, move_to=self.move_to, samples_again=again)
+        )
 
     async def _assignment(self, request: web.Request) -> web.Response:
         if request.headers.get("Authorization") != "Bearer agent-secret":

@@ -100,6 +100,26 @@ def test_who_looks_at_a_cluster_sees_what_its_nodes_use_now(store: Store) -> Non
     asyncio.run(scenario())
 
 
+def test_a_server_that_is_new_asks_for_earlier_samples_and_takes_all_at_once(store: Store) -> None:
+    store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
+    store.write_sync(lambda tx: tx.instances.insert(DRIVER))
+
+    async def scenario() -> None:
+        clock = SystemClock()
+        samples = Samples(store=store, clock=clock)
+        agents = service(store, Attention(), samples)
+        now = clock.now_ms()
+        three = tuple(Sample(now - ago, {"cpu_cores": 2.0}) for ago in (10_000, 5_000, 0))
+        sent = NodeSamples(cluster_id=ID, samples=three[2:], earlier=2)
+        for _ in range(2):  # the answer to the first one is lost
+            assert (await agents.report(report(sent))).samples_again
+            assert not samples.fresh(ID)
+        assert not (await agents.report(report(NodeSamples(cluster_id=ID, samples=three)))).samples_again
+        assert [each.sample for each in samples._waiting] == list(three)
+
+    asyncio.run(scenario())
+
+
 def test_an_agent_that_does_not_poll_just_now_hears_so_at_its_next_poll(store: Store) -> None:
     store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
     store.write_sync(lambda tx: tx.instances.insert(DRIVER))

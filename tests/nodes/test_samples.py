@@ -87,18 +87,25 @@ def test_a_report_that_is_repeated_to_another_server_counts_once(store: Store) -
     run(store, scenario)
 
 
-def test_a_killed_server_loses_only_what_it_had_not_written(store: Store) -> None:
+def test_the_next_server_asks_for_what_a_killed_one_may_not_have_written(store: Store) -> None:
     async def scenario(world: World) -> None:
         killed = world.server()
-        killed.take("i-1", ID, world.measured(1, 2))
+        killed.take("i-1", ID, written := world.measured(1, 2))
         await killed.write()
         world.clock.advance(seconds=5)
-        killed.take("i-1", ID, world.measured(3))  # confirmed, and never written
+        killed.take("i-1", ID, lost := world.measured(3))  # confirmed, and never written
         world.clock.advance(seconds=5)
+        sent = msgspec.structs.replace(world.measured(4), earlier=3)
+        assert not killed.wants_again("i-1", ID, sent), "it knows the node"
         following = world.server()
-        following.take("i-1", ID, world.measured(4))
+        assert following.wants_again("i-1", ID, sent)
+        assert not following.wants_again("i-1", "another", sent)
+        assert not following.wants_again("i-1", ID, msgspec.structs.replace(sent, earlier=0)), "the agent has no others"
+        again = (*written.samples, *lost.samples, *sent.samples)
+        following.take("i-1", ID, msgspec.structs.replace(sent, samples=again, earlier=0))
         await following.write()
-        assert await world.read(15_000) == {"i-1": [1.0, 2.0, None, 4.0]}
+        assert await world.read(15_000) == {"i-1": [1.0, 2.0, 3.0, 4.0]}
+        assert not following.wants_again("i-1", ID, sent)
 
     run(store, scenario)
 

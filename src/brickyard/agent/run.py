@@ -177,9 +177,9 @@ class _Agent:
             status=self._node.status, samples=self._sampler.pending if self._sampler is not None else None,
         )  # fmt: skip
 
-    def _reported(self, report: StatusReport) -> None:
+    def _reported(self, report: StatusReport, again: bool) -> None:
         if self._sampler is not None:
-            self._sampler.confirm(report.samples)
+            self._sampler.again() if again else self._sampler.confirm(report.samples)
 
     def _changed(self) -> None:
         if self._link is not None:

@@ -27,6 +27,9 @@ from brickyard.domain.node import Load
 from brickyard.domain.samples import SAMPLE_S, NodeAbout, NodeSamples, Sample
 
 KEPT = 120  # samples that no server has confirmed: ten minutes
+# Confirmed ones, which a server that is killed may not have written: it writes every half minute, and some are half a minute old
+# when they arrive.
+EARLIER = 16
 _TICKS = os.sysconf("SC_CLK_TCK")
 _TRIES = 4  # processes that are asked for the node's network
 
@@ -77,19 +80,27 @@ class Sampler:
         self._last: Counters | None = None
         self._spark: dict[str, float] = {}  # the counters that Spark reported last
         self._unconfirmed: deque[Sample] = deque(maxlen=KEPT)
+        self._confirmed: deque[Sample] = deque(maxlen=EARLIER)
 
     @property
     def pending(self) -> NodeSamples | None:
         """The samples that no server has confirmed."""
         if self._of is None or not self._unconfirmed:
             return None
-        return NodeSamples(cluster_id=self._of[0], about=self._about, samples=tuple(self._unconfirmed))
+        return NodeSamples(
+            cluster_id=self._of[0], about=self._about, samples=tuple(self._unconfirmed), earlier=len(self._confirmed)
+        )
 
     def confirm(self, taken: NodeSamples | None) -> None:
         """A server has taken these."""
         if taken is not None and taken.samples:
             while self._unconfirmed and self._unconfirmed[0].at_ms <= taken.samples[-1].at_ms:
-                self._unconfirmed.popleft()
+                self._confirmed.append(self._unconfirmed.popleft())
+
+    def again(self) -> None:
+        """A server wants those that were confirmed lately again."""
+        self._unconfirmed = deque([*self._confirmed, *self._unconfirmed], maxlen=KEPT)
+        self._confirmed.clear()
 
     async def run(self) -> None:
         """Samples forever."""
@@ -105,6 +116,7 @@ class Sampler:
         if self._of != (node.cluster_id, node.generation):
             if self._of is None or self._of[0] != node.cluster_id:
                 self._unconfirmed.clear()
+                self._confirmed.clear()
             self._of, self._about, self._last, self._spark = (node.cluster_id, node.generation), node.about, None, {}
         try:
             counters, gpu = await asyncio.to_thread(_look, node, self._gpus)

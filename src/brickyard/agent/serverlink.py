@@ -45,7 +45,8 @@ class Proof(msgspec.Struct):
 
 
 class ServerLink:
-    """The three loops. `on_reported` gets each report that a server has taken, `on_assignment` the assignment of every answer,
+    """The three loops. `on_reported` gets each report that a server has taken, and whether it wants the samples again with the
+    earlier ones; `on_assignment` gets the assignment of every answer,
     and `on_leave` a reason why the agent must exit."""
 
     def __init__(
@@ -56,7 +57,7 @@ class ServerLink:
         on_assignment: Callable[[Assignment | None], None],
         on_leave: Callable[[str], None],
         log: LogFile,
-        on_reported: Callable[[StatusReport], None] = lambda report: None,
+        on_reported: Callable[[StatusReport, bool], None] = lambda report, again: None,
     ) -> None:
         self._config = config
         self._report = report
@@ -110,10 +111,11 @@ class ServerLink:
             if not reply.known:
                 self._on_leave("the server does not know this instance")
                 return
-            self._on_reported(report)
+            self._on_reported(report, reply.samples_again)
             self._report_s = self._pause_s(reply.report_s)
             if reply.move_to is not None:
                 self._servers.send_to(reply.move_to)
+            if reply.move_to is not None or reply.samples_again:
                 self.wake()
             await self._next_report()
 

@@ -204,13 +204,15 @@ class StatusReply(msgspec.Struct, frozen=True, kw_only=True):
     """Server to agent. `known` is false if the server has no such instance and never will; the agent then stops its node and
     exits. `servers` lists all servers of the workspace, so that the agent can switch to another one. `move_to` is the one that it
     should call from now on, if it can reach it: this server has more agents than its share. `report_s`: how long the agent may
-    wait with its next report if nothing changes but its samples."""
+    wait with its next report if nothing changes but its samples. `samples_again`: the server has taken none of the report's
+    samples; the agent is to send them again with the earlier ones, since a server that was killed may not have written those."""
 
     server_token: str
     known: bool
     servers: tuple[ServerAddress, ...] = ()
     move_to: ServerAddress | None = None
     report_s: float = REPORT_S
+    samples_again: bool = False
 
 
 class AskSecrets(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -54,11 +54,13 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class NodeSamples(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An agent's samples of one cluster's node, oldest first."""
+    """An agent's samples of one cluster's node, oldest first. `earlier`: how many older ones the agent still has,
+    which a server has taken already."""
 
     cluster_id: str
     about: NodeAbout = NodeAbout()
     samples: tuple[Sample, ...] = ()
+    earlier: int = 0
 
 
 class Point(NamedTuple):

@@ -2,8 +2,8 @@
 
 A server writes what it has received every half minute, as often as agents report; those of clusters that somebody looks at every
 five seconds (`attention.py`), and all of them every 2.5 where several servers share the database. An agent repeats a report that
-was not answered, to another server if need be, so a sample may arrive twice; its time tells. What a killed server had received
-and not written is lost.
+was not answered, to another server if need be, and repeats to the next server what a killed one may not have written. So a
+sample may arrive twice; its time tells.
 """
 
 from __future__ import annotations
@@ -61,6 +61,12 @@ class Samples:
         self._written_ms = 0  # when all that waited was written
         self._newest: dict[str, tuple[str, Fresh]] = {}  # by instance id, with the cluster
         self._waiting: deque[_Waiting] = deque(maxlen=MAX_WAITING)
+
+    def wants_again(self, instance_id: str, cluster_id: str, given: NodeSamples) -> bool:
+        """Whether the agent must send these again, with the earlier ones that it has: this server has taken none of the node, so
+        another one took the earlier ones, and may have been killed before it wrote them."""
+        before = self._newest.get(instance_id)
+        return given.earlier > 0 and given.cluster_id == cluster_id and (before is None or before[0] != cluster_id)
 
     def take(self, instance_id: str, cluster_id: str, given: NodeSamples) -> None:
         """Records what an agent reports of its node of that cluster. Drops what belongs to another cluster, is already known, or

@@ -134,9 +134,10 @@ class AgentService:
             owner_id = last[1]
             if busier and owner_id and self._loads.follows(owner_id):
                 self._wake(owner_id)
-        if samples is not None and owner_id:
+        again = samples is not None and owner_id is not None and self._samples.wants_again(instance_id, owner_id, samples)
+        if samples is not None and owner_id and not again:
             self._samples.take(instance_id, owner_id, samples)
-        for asked in self._asked:
+        for asked in self._asked if not again else ():
             asked.reported(instance_id)
         pause_s = self._paces[instance_id] = self._attention.pause_s(owner_id or "")
         return StatusReply(
@@ -145,6 +146,7 @@ class AgentService:
             servers=self._servers(),
             move_to=self._balance.called(instance_id),
             report_s=pause_s,
+            samples_again=again,
         )
 
     async def look(self, cluster_id: str) -> None:
