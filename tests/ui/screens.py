@@ -94,11 +94,14 @@ def filled(server: Server, machines: SimulatedProvider) -> dict[str, str]:
     ids["failed"] = str(failed.cluster_id)
     until(lambda: w.clusters.get(ids["failed"]).state.value == "TERMINATED", "a start fails")  # type: ignore[union-attr] # a cluster has a state
     machines.knobs.full_types = frozenset()
+    for at, name in enumerate(("etl-nightly", "ml-training", "reporting", "under-policy")):
+        busy = int((datetime.now(UTC) - timedelta(minutes=3 * at)).timestamp() * 1000)
+        machines.set_activity(driver_of(w, ids[name]), busy=False, last_activity_ms=busy)
     machines.knobs.register_s, machines.knobs.waits_for = 3600, "waiting for a machine"
     ids["pending"] = str(
         w.clusters.create(cluster_name="features", num_workers=2, **{**COMMON, "node_type_id": "r5.large"}).cluster_id
     )
-    driver = str(getattr(w.clusters.get(ids["etl-nightly"]).driver, "instance_id", ""))
+    driver = driver_of(w, ids["etl-nightly"])
     lines = "".join(
         f"26/11/23 09:4{number % 10}:0{number % 6} INFO DAGScheduler: Job {number} finished\n" for number in range(40)
     )
@@ -106,6 +109,10 @@ def filled(server: Server, machines: SimulatedProvider) -> dict[str, str]:
         driver, "log4j-active.log", (lines + "26/11/23 09:50:07 \x1b[33mWARN\x1b[0m TaskSetManager: Lost task\n").encode()
     )
     return ids
+
+
+def driver_of(w: WorkspaceClient, cluster_id: str) -> str:
+    return str(getattr(w.clusters.get(cluster_id).driver, "instance_id", ""))
 
 
 def pool_of(w: WorkspaceClient) -> str | None:
@@ -131,14 +138,15 @@ def policy_of(w: WorkspaceClient) -> str | None:
 
 
 def tried(page: Page) -> None:
-    expect(page.get_by_role("region", name="Try it")).to_be_visible()
+    expect(page.get_by_text("Try it", exact=True).first).to_be_visible()
     page.wait_for_load_state("networkidle")
 
 
 def opened(page: Page) -> None:
     """Every section of the form, open."""
-    for head in page.locator(".part-head[aria-expanded=false]").all():
-        head.click()
+    closed = page.locator(".part-head[aria-expanded=false]")
+    while closed.count():
+        closed.first.click()
     page.locator("main").evaluate("element => element.scrollTo(0, element.scrollHeight)")
 
 
@@ -174,14 +182,27 @@ def scenes(ids: dict[str, str]) -> list[Scene]:
     ]
 
 
-# What the documentation shows: by the file's name, the page and its height.
+class Picture(NamedTuple):
+    """One of the documentation."""
+
+    scene: str
+    height: int
+    width: int = 1440
+    scheme: str = "light"
+
+
 DOCS = {
-    "ui-compute": ("list", 560),
-    "ui-editor": ("create", 960),
-    "ui-pool": ("pool", 620),
-    "ui-policy": ("policy-edit", 900),
-    "ui-admin": ("admin-users", 480),
-    "ui-cluster": ("tab-metrics", 900),
+    "ui-compute": Picture("list", 560),
+    "ui-compute-dark": Picture("list", 560, scheme="dark"),
+    "ui-compute-1024": Picture("list", 640, width=1024),
+    "ui-compute-390": Picture("list", 844, width=390),
+    "ui-create-390": Picture("create", 844, width=390),
+    "ui-editor": Picture("create", 960),
+    "ui-failed": Picture("failed", 620),
+    "ui-metrics": Picture("tab-metrics", 800),
+    "ui-pool": Picture("pool", 420),
+    "ui-policy": Picture("policy-edit", 900),
+    "ui-admin": Picture("admin-users", 420),
 }
 
 
@@ -230,7 +251,7 @@ def main(folder: Path, words: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="brickyard-screens-") as place, workspace(Path(place)) as (server, ids):
         known = {each.name: each for each in scenes(ids)}
         if folder.name == "docs":
-            wanted = [(known[name], 1440, height, "light", file) for file, (name, height) in DOCS.items()]
+            wanted = [(known[each.scene], each.width, each.height, each.scheme, file) for file, each in DOCS.items()]
         else:
             chosen = [each for each in known.values() if not words or any(word in each.name for word in words)]
             looks = [(width, "light") for width in WIDTHS] + [(1440, "dark"), (390, "dark")]

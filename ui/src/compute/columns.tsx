@@ -73,7 +73,12 @@ export function columns(known: Known, now: number): DataColumn<Cluster>[] {
       accessorFn: (each) => nameFor(each.instance_pool_id),
       cell: ({ row: { original: each } }) => <Named id={each.instance_pool_id} of="pools" nameFor={nameFor} />,
     },
-    { id: "creator", header: "Creator", accessorFn: (each) => each.creator_user_name ?? "" },
+    {
+      id: "creator",
+      header: "Creator",
+      accessorFn: (each) => each.creator_user_name ?? "",
+      cell: ({ row: { original: each } }) => <Creator name={each.creator_user_name ?? ""} />,
+    },
     {
       id: "spend",
       header: "Spend per hour",
@@ -99,6 +104,18 @@ function Since({ then, now }: { then: number | undefined; now: number }) {
   return (
     <span className="soft" title={exactly(then)}>
       {ago(then, now)}
+    </span>
+  );
+}
+
+/** An address breaks where people read it in two, if it has to. */
+function Creator({ name }: { name: string }) {
+  const at = name.indexOf("@") + 1;
+  return (
+    <span className="two">
+      {name.slice(0, at)}
+      <wbr />
+      {name.slice(at)}
     </span>
   );
 }

@@ -19,6 +19,8 @@ import { type Act, ClusterRow, classOf } from "./row";
 const ColumnMenu = lazy(later(() => import("./columnmenu")));
 
 const MINUTE = 60_000;
+/** At first: what all clusters have, as far as there is room for it. */
+const HIDDEN: Hidden = { tags: false, policy: false, pool: false, activity: innerWidth >= 1280 };
 const CARD = 190; // pixels, about: cards are measured
 const HEIGHTS = { comfortable: 44, compact: 28 };
 type Density = keyof typeof HEIGHTS;
@@ -37,7 +39,7 @@ interface Props {
 const idOf = (cluster: Cluster) => cluster.cluster_id;
 
 export function ClusterTable({ clusters, known, sort, onSort, selected, onSelected, busy, act }: Props) {
-  const [hidden, setHidden] = useKept<Hidden>("columns", { access: true, tags: false, policy: false, pool: false });
+  const [hidden, setHidden] = useKept<Hidden>("columns", HIDDEN);
   const [density, setDensity] = useKept<Density>("density", "comfortable");
   const cards = useMediaQuery("(max-width: 640px)", matchMedia("(max-width: 640px)").matches);
   const [over, setOver] = useState<string[] | null>(null);
