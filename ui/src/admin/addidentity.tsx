@@ -1,6 +1,7 @@
 import { Button, Checkbox, Group, Modal, MultiSelect, Stack, Text, TextInput } from "@mantine/core";
+import { useForm } from "@mantine/form";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import { useState } from "react";
 import { words } from "../api/client";
 import { Refused } from "../app/refused";
 import { Entitlements } from "./parts";
@@ -48,16 +49,19 @@ function Form({
   done: (made: Made) => void;
 }) {
   const groups = useQuery(groupsQuery).data ?? [];
-  const [name, setName] = useState("");
-  const [shown, setShown] = useState("");
-  const [member, setMember] = useState<string[]>([]);
-  const [entitled, setEntitled] = useState<string[]>(["workspace-access"]);
-  const [withToken, setWithToken] = useState(makesForOthers);
-  const [lifetime, setLifetime] = useState(LIFETIME);
+  const form = useForm({
+    initialValues: {
+      name: "",
+      shown: "",
+      groups: [] as string[],
+      entitlements: ["workspace-access"],
+      withToken: makesForOthers(),
+      lifetime: LIFETIME,
+    },
+  });
   const [refused, setRefused] = useState("");
   const [busy, setBusy] = useState(false);
-  const add = async (event: FormEvent) => {
-    event.preventDefault();
+  const add = async ({ name, shown, groups: member, entitlements, withToken, lifetime }: typeof form.values) => {
     if (busy) return;
     setBusy(true);
     try {
@@ -65,7 +69,7 @@ function Form({
         ...(person ? { userName: name.trim() } : {}),
         ...(shown.trim() ? { displayName: shown.trim() } : {}),
         groups: member.map((value) => ({ value })),
-        entitlements: entitled.map((value) => ({ value })),
+        entitlements: entitlements.map((value) => ({ value })),
       });
       done({ identity, ...(withToken ? await firstToken(identity, lifetime) : { token: "", refused: "" }) });
     } catch (error) {
@@ -74,7 +78,7 @@ function Form({
     setBusy(false);
   };
   return (
-    <form onSubmit={(event) => void add(event)}>
+    <form onSubmit={form.onSubmit((values) => void add(values))}>
       <Stack gap="sm">
         {person && (
           <TextInput
@@ -84,42 +88,43 @@ function Form({
             spellCheck={false}
             autoComplete="off"
             required
-            value={name}
-            onChange={(event) => setName(event.currentTarget.value)}
+            {...form.getInputProps("name")}
             data-autofocus
           />
         )}
         <TextInput
           label="Display name"
           required={!person}
-          value={shown}
-          onChange={(event) => setShown(event.currentTarget.value)}
+          {...form.getInputProps("shown")}
           data-autofocus={!person || undefined}
         />
         <MultiSelect
           size="xs"
           label="Groups"
-          placeholder={member.length === 0 ? "Choose groups" : undefined}
+          placeholder={form.values.groups.length === 0 ? "Choose groups" : undefined}
           description="They bring their permissions and entitlements along. Everyone is in users."
           data={groups
             .filter((each) => each.displayName !== "users")
             .map((each) => ({ value: each.id, label: each.displayName }))}
           searchable
-          value={member}
-          onChange={setMember}
+          {...form.getInputProps("groups")}
         />
-        <Entitlements chosen={entitled} change={setEntitled} />
+        <Entitlements
+          chosen={form.values.entitlements}
+          change={(entitlements) => form.setFieldValue("entitlements", entitlements)}
+        />
         {makesForOthers() && (
           <Checkbox
-            checked={withToken}
-            onChange={(event) => setWithToken(event.currentTarget.checked)}
+            {...form.getInputProps("withToken", { type: "checkbox" })}
             label="Create a token"
             description={
               person ? "With it they log in to this page, the SDK and the CLI." : "With it the program logs in."
             }
           />
         )}
-        {withToken && <Lifetime value={lifetime} change={setLifetime} />}
+        {form.values.withToken && (
+          <Lifetime value={form.values.lifetime} change={(lifetime) => form.setFieldValue("lifetime", lifetime)} />
+        )}
         <Refused text={refused} />
         <Group justify="flex-end" gap="xs">
           <Button variant="default" onClick={close}>

@@ -1,6 +1,7 @@
 import { Button, Group, Modal, MultiSelect, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { useForm } from "@mantine/form";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import { useState } from "react";
 import { meQuery } from "../access/rights";
 import { words } from "../api/client";
 import { confirm } from "../app/confirm";
@@ -51,11 +52,11 @@ export function EditIdentity({ kind, identity, close }: { kind: Kind; identity: 
   const queries = useQueryClient();
   const groups = useQuery(groupsQuery).data ?? [];
   const me = useQuery(meQuery).data?.name;
-  const [draft, setDraft] = useState(() => draftOf(identity));
+  const form = useForm({ initialValues: draftOf(identity) });
+  const draft = form.values;
   const [refused, setRefused] = useState("");
   const [busy, setBusy] = useState(false);
   const name = nameOf(identity);
-  const set = (changed: Partial<Draft>) => setDraft((old) => ({ ...old, ...changed }));
   const act = async (work: () => Promise<void>, said: string) => {
     setBusy(true);
     try {
@@ -68,8 +69,7 @@ export function EditIdentity({ kind, identity, close }: { kind: Kind; identity: 
     await queries.invalidateQueries({ queryKey: ["scim"] });
     setBusy(false);
   };
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
+  const submit = () => {
     if (!busy) void act(() => save(kind, identity, draft), `${name} is changed.`);
   };
   const remove = async () => {
@@ -79,22 +79,17 @@ export function EditIdentity({ kind, identity, close }: { kind: Kind; identity: 
   };
   return (
     <Modal opened onClose={close} title={name} centered>
-      <form onSubmit={submit}>
+      <form onSubmit={form.onSubmit(submit)}>
         <Stack gap="sm">
           {identity.applicationId && (
             <Text size="sm" className="mono">
               {identity.applicationId}
             </Text>
           )}
-          <TextInput
-            label="Display name"
-            value={draft.shown}
-            onChange={(event) => set({ shown: event.currentTarget.value })}
-          />
+          <TextInput label="Display name" {...form.getInputProps("shown")} />
           <Switch
             size="xs"
-            checked={draft.active}
-            onChange={(event) => set({ active: event.currentTarget.checked })}
+            {...form.getInputProps("active", { type: "checkbox" })}
             label="Active"
             description="Whoever is not active can do nothing here: their tokens are refused, and what they run on clusters ends."
             disabled={name === me}
@@ -106,10 +101,9 @@ export function EditIdentity({ kind, identity, close }: { kind: Kind; identity: 
               .filter((each) => each.displayName !== "users")
               .map((each) => ({ value: each.id, label: each.displayName }))}
             searchable
-            value={draft.member}
-            onChange={(member) => set({ member })}
+            {...form.getInputProps("member")}
           />
-          <Entitlements chosen={draft.entitled} change={(entitled) => set({ entitled })} />
+          <Entitlements chosen={draft.entitled} change={(entitled) => form.setFieldValue("entitled", entitled)} />
           <Refused text={refused} />
           <Group justify="space-between" gap="xs">
             <Button variant="subtle" color="gray" disabled={name === me || busy} onClick={() => void remove()}>

@@ -1,6 +1,7 @@
 import "../editor/editor.css";
 import "./pools.css";
 import { Alert, Button, Group, NumberInput, Select, TextInput, Title } from "@mantine/core";
+import { useForm } from "@mantine/form";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { type ReactNode, useEffect, useState } from "react";
@@ -31,15 +32,15 @@ interface Draft {
 }
 
 const NAMED = /^([a-z_]+)/; // the field with which the server's messages begin
-const FIELDS = new Set([
-  "instance_pool_name",
-  "node_type_id",
-  "preloaded_spark_versions",
-  "min_idle_instances",
-  "max_capacity",
-  "idle_instance_autotermination_minutes",
-  "custom_tags",
-]);
+const FIELDS: Record<string, keyof Draft> = {
+  instance_pool_name: "name",
+  node_type_id: "nodeType",
+  preloaded_spark_versions: "runtime",
+  min_idle_instances: "least",
+  max_capacity: "most",
+  idle_instance_autotermination_minutes: "minutes",
+  custom_tags: "tags",
+};
 
 const draftOf = (pool: Pool): Draft => ({
   name: pool.instance_pool_name,
@@ -117,10 +118,10 @@ function Form({ id, initial }: { id?: string; initial: Draft }) {
   const offers = useOffers();
   const [first] = useState(initial);
   const [base, setBase] = useState(() => wanted(initial)); // what is saved, as far as the page knows
-  const [draft, setDraft] = useState(initial);
+  const form = useForm({ initialValues: initial });
+  const draft = form.values;
   const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<{ field: string; message: string }>();
-  const set = (part: Partial<Draft>) => setDraft((now) => ({ ...now, ...part }));
+  const [problem, setProblem] = useState(""); // of no field in particular
   const dirty = !same(wanted(draft), wanted(first)) || draft.runtime !== first.runtime;
   useLeaveGuard(dirty);
   useMainKey();
@@ -147,25 +148,25 @@ function Form({ id, initial }: { id?: string; initial: Draft }) {
   };
   const act = async () => {
     setBusy(true);
-    setProblem(undefined);
+    setProblem("");
+    form.clearErrors();
     try {
       const saved = await save();
       if (saved === undefined) {
-        const message = "Somebody else has changed this pool meanwhile. Save again to replace what they saved.";
-        setProblem({ field: "", message });
+        setProblem("Somebody else has changed this pool meanwhile. Save again to replace what they saved.");
         return;
       }
       void refreshPools(queries, [saved]);
       toast(`${draft.name} is ${id === undefined ? "created" : "saved"}.`);
       await navigate({ to: "/compute/pools/$id", params: { id: saved }, search: {}, ignoreBlocker: true });
     } catch (error) {
-      const field = NAMED.exec(words(error))?.[1] ?? "";
-      setProblem({ field: FIELDS.has(field) ? field : "", message: words(error) });
+      const field = FIELDS[NAMED.exec(words(error))?.[1] ?? ""];
+      if (field === undefined) setProblem(words(error));
+      else form.setFieldError(field, words(error));
     } finally {
       setBusy(false);
     }
   };
-  const error = (field: string) => (problem?.field === field ? problem.message : undefined);
   const fixed = id !== undefined; // node type and runtime are the pool's for good
   return (
     <div className="content editor">
@@ -185,20 +186,15 @@ function Form({ id, initial }: { id?: string; initial: Draft }) {
           </Button>
         </Group>
       </div>
-      {problem?.field === "" && (
+      {problem !== "" && (
         <Alert variant="default" className="notice bad" role="alert" title="It was not saved">
-          {problem.message}
+          {problem}
         </Alert>
       )}
       <div className="editor-columns">
         <div className="parts">
           <Part title="Basics">
-            <TextInput
-              label="Name"
-              value={draft.name}
-              error={error("instance_pool_name")}
-              onChange={(event) => set({ name: event.currentTarget.value })}
-            />
+            <TextInput label="Name" {...form.getInputProps("name")} />
             <Select
               label="Node type"
               description={fixed ? "For good: create another pool for another node type." : "Of every instance."}
@@ -208,8 +204,8 @@ function Form({ id, initial }: { id?: string; initial: Draft }) {
               maxDropdownHeight={320}
               data={nodeTypeGroups(offers, [draft.nodeType])}
               value={draft.nodeType || null}
-              error={error("node_type_id")}
-              onChange={(nodeType) => set({ nodeType: nodeType ?? "" })}
+              error={form.errors.nodeType}
+              onChange={(nodeType) => form.setFieldValue("nodeType", nodeType ?? "")}
             />
             <Select
               label="Preloaded runtime"
@@ -223,8 +219,8 @@ function Form({ id, initial }: { id?: string; initial: Draft }) {
               disabled={fixed}
               data={newestFirst(offers).map(([value, label]) => ({ value, label }))}
               value={draft.runtime || null}
-              error={error("preloaded_spark_versions")}
-              onChange={(runtime) => set({ runtime: runtime ?? "" })}
+              error={form.errors.runtime}
+              onChange={(runtime) => form.setFieldValue("runtime", runtime ?? "")}
             />
           </Part>
           <Part title="Size">
@@ -232,15 +228,15 @@ function Form({ id, initial }: { id?: string; initial: Draft }) {
               <Figure
                 label="Min idle instances"
                 value={draft.least}
-                error={error("min_idle_instances")}
-                set={(least) => set({ least })}
+                error={form.errors.least}
+                set={(least) => form.setFieldValue("least", least)}
               />
               <Figure
                 label="Max capacity"
                 value={draft.most}
                 placeholder="No limit"
-                error={error("max_capacity")}
-                set={(most) => set({ most })}
+                error={form.errors.most}
+                set={(most) => form.setFieldValue("most", most)}
               />
             </div>
             <p className="help">
@@ -253,12 +249,12 @@ function Form({ id, initial }: { id?: string; initial: Draft }) {
               placeholder="60 minutes"
               description="Only those beyond the minimum. 0: at once."
               value={draft.minutes}
-              error={error("idle_instance_autotermination_minutes")}
-              set={(minutes) => set({ minutes })}
+              error={form.errors.minutes}
+              set={(minutes) => form.setFieldValue("minutes", minutes)}
             />
           </Part>
           <Part title="Tags">
-            <Pairs pairs={draft.tags} change={(tags) => set({ tags })} error={error("custom_tags")} />
+            <Pairs pairs={draft.tags} change={(tags) => form.setFieldValue("tags", tags)} error={form.errors.tags} />
           </Part>
         </div>
         <Summary draft={draft} />
@@ -284,7 +280,7 @@ function Figure({
   label: string;
   value: number | undefined;
   set: (value: number | undefined) => void;
-  error?: string;
+  error?: ReactNode;
   suffix?: string;
   placeholder?: string;
   description?: string;

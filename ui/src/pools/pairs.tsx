@@ -1,5 +1,5 @@
 import { Button, TextInput } from "@mantine/core";
-import { useRef } from "react";
+import { type ReactNode, useRef } from "react";
 import { Icon } from "../app/icons";
 import { RemoveButton } from "../editor/fields";
 
@@ -17,8 +17,14 @@ export const pairsOf = (map: Record<string, string> | null | undefined): Pair[] 
 export const mapOf = (pairs: Pair[]): Record<string, string> =>
   Object.fromEntries(pairs.filter((each) => each.key !== "").map((each) => [each.key, each.value]));
 
+interface Props {
+  pairs: Pair[];
+  change: (pairs: Pair[]) => void;
+  error?: ReactNode;
+}
+
 /** Keys and values that people choose. */
-export function Pairs({ pairs, change, error }: { pairs: Pair[]; change: (pairs: Pair[]) => void; error?: string }) {
+export function Pairs({ pairs, change, error }: Props) {
   const box = useRef<HTMLFieldSetElement>(null);
   const edit = (id: number, part: Partial<Pair>) =>
     change(pairs.map((each) => (each.id === id ? { ...each, ...part } : each)));
