@@ -224,22 +224,6 @@ def test_nodes_and_room_are_shown_with_who_has_them(session: Session, w: Workspa
     assert session.said == []
 
 
-def test_runtimes_say_what_is_still_to_be_trained(session: Session) -> None:
-    common = {"spark_version": "4.0.5", "environment": "spark-4.0", "installed": True, "has_connect": True, "installed_ms": 1}
-    told = [
-        common | {"key": "now", "name": "One", "training": {"message": "Training Spark's JVMs", "share": 0.4, "left_s": 20}},
-        common | {"key": "later", "name": "Two", "trained": False, "training_failure": "no room"},
-        common | {"key": "done", "name": "Three", "trained": True},
-    ]
-    session.page.route("**/api/2.1/runtimes", lambda route: route.fulfill(json={"runtimes": told}))
-    page = session.go("/admin?tab=runtimes")
-    expect(row(page, "One")).to_contain_text("Starts are slower until it is trained: Training Spark's JVMs")
-    expect(row(page, "Two")).to_contain_text("since its training failed: no room")
-    expect(row(page, "Three")).not_to_contain_text("slower")
-    readable(page)
-    assert session.said == []
-
-
 @pytest.mark.parametrize(
     "path",
     ["/admin", "/admin?tab=groups", "/admin?tab=service-principals", "/admin?tab=tokens", "/admin?tab=runtimes", "/settings"],

@@ -1,7 +1,6 @@
 import { Button, Checkbox, Group, Modal, MultiSelect, Stack, Text, TextInput } from "@mantine/core";
-import { useForm } from "@mantine/form";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { type FormEvent, useState } from "react";
 import { words } from "../api/client";
 import { Refused } from "../app/refused";
 import { Entitlements } from "./parts";
@@ -49,19 +48,16 @@ function Form({
   done: (made: Made) => void;
 }) {
   const groups = useQuery(groupsQuery).data ?? [];
-  const form = useForm({
-    initialValues: {
-      name: "",
-      shown: "",
-      groups: [] as string[],
-      entitlements: ["workspace-access"],
-      withToken: makesForOthers(),
-      lifetime: LIFETIME,
-    },
-  });
+  const [name, setName] = useState("");
+  const [shown, setShown] = useState("");
+  const [member, setMember] = useState<string[]>([]);
+  const [entitled, setEntitled] = useState<string[]>(["workspace-access"]);
+  const [withToken, setWithToken] = useState(makesForOthers);
+  const [lifetime, setLifetime] = useState(LIFETIME);
   const [refused, setRefused] = useState("");
   const [busy, setBusy] = useState(false);
-  const add = async ({ name, shown, groups: member, entitlements, withToken, lifetime }: typeof form.values) => {
+  const add = async (event: FormEvent) => {
+    event.preventDefault();
     if (busy) return;
     setBusy(true);
     try {
@@ -69,7 +65,7 @@ function Form({
         ...(person ? { userName: name.trim() } : {}),
         ...(shown.trim() ? { displayName: shown.trim() } : {}),
         groups: member.map((value) => ({ value })),
-        entitlements: entitlements.map((value) => ({ value })),
+        entitlements: entitled.map((value) => ({ value })),
       });
       done({ identity, ...(withToken ? await firstToken(identity, lifetime) : { token: "", refused: "" }) });
     } catch (error) {
@@ -78,7 +74,7 @@ function Form({
     setBusy(false);
   };
   return (
-    <form onSubmit={form.onSubmit((values) => void add(values))}>
+    <form onSubmit={(event) => void add(event)}>
       <Stack gap="sm">
         {person && (
           <TextInput
@@ -88,43 +84,42 @@ function Form({
             spellCheck={false}
             autoComplete="off"
             required
-            {...form.getInputProps("name")}
+            value={name}
+            onChange={(event) => setName(event.currentTarget.value)}
             data-autofocus
           />
         )}
         <TextInput
           label="Display name"
           required={!person}
-          {...form.getInputProps("shown")}
+          value={shown}
+          onChange={(event) => setShown(event.currentTarget.value)}
           data-autofocus={!person || undefined}
         />
         <MultiSelect
           size="xs"
           label="Groups"
-          placeholder={form.values.groups.length === 0 ? "Choose groups" : undefined}
+          placeholder={member.length === 0 ? "Choose groups" : undefined}
           description="They bring their permissions and entitlements along. Everyone is in users."
           data={groups
             .filter((each) => each.displayName !== "users")
             .map((each) => ({ value: each.id, label: each.displayName }))}
           searchable
-          {...form.getInputProps("groups")}
+          value={member}
+          onChange={setMember}
         />
-        <Entitlements
-          chosen={form.values.entitlements}
-          change={(entitlements) => form.setFieldValue("entitlements", entitlements)}
-        />
+        <Entitlements chosen={entitled} change={setEntitled} />
         {makesForOthers() && (
           <Checkbox
-            {...form.getInputProps("withToken", { type: "checkbox" })}
+            checked={withToken}
+            onChange={(event) => setWithToken(event.currentTarget.checked)}
             label="Create a token"
             description={
               person ? "With it they log in to this page, the SDK and the CLI." : "With it the program logs in."
             }
           />
         )}
-        {form.values.withToken && (
-          <Lifetime value={form.values.lifetime} change={(lifetime) => form.setFieldValue("lifetime", lifetime)} />
-        )}
+        {withToken && <Lifetime value={lifetime} change={setLifetime} />}
         <Refused text={refused} />
         <Group justify="flex-end" gap="xs">
           <Button variant="default" onClick={close}>

@@ -1,7 +1,6 @@
 import { Button, Group, Modal, MultiSelect, Stack, Switch, Text, TextInput } from "@mantine/core";
-import { useForm } from "@mantine/form";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { type FormEvent, useState } from "react";
 import { meQuery } from "../access/rights";
 import { words } from "../api/client";
 import { confirm } from "../app/confirm";
@@ -52,11 +51,11 @@ export function EditIdentity({ kind, identity, close }: { kind: Kind; identity: 
   const queries = useQueryClient();
   const groups = useQuery(groupsQuery).data ?? [];
   const me = useQuery(meQuery).data?.name;
-  const form = useForm({ initialValues: draftOf(identity) });
-  const draft = form.values;
+  const [draft, setDraft] = useState(() => draftOf(identity));
   const [refused, setRefused] = useState("");
   const [busy, setBusy] = useState(false);
   const name = nameOf(identity);
+  const set = (changed: Partial<Draft>) => setDraft((old) => ({ ...old, ...changed }));
   const act = async (work: () => Promise<void>, said: string) => {
     setBusy(true);
     try {
@@ -69,7 +68,8 @@ export function EditIdentity({ kind, identity, close }: { kind: Kind; identity: 
     await queries.invalidateQueries({ queryKey: ["scim"] });
     setBusy(false);
   };
-  const submit = () => {
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
     if (!busy) void act(() => save(kind, identity, draft), `${name} is changed.`);
   };
   const remove = async () => {
@@ -79,17 +79,22 @@ export function EditIdentity({ kind, identity, close }: { kind: Kind; identity: 
   };
   return (
     <Modal opened onClose={close} title={name} centered>
-      <form onSubmit={form.onSubmit(submit)}>
+      <form onSubmit={submit}>
         <Stack gap="sm">
           {identity.applicationId && (
             <Text size="sm" className="mono">
               {identity.applicationId}
             </Text>
           )}
-          <TextInput label="Display name" {...form.getInputProps("shown")} />
+          <TextInput
+            label="Display name"
+            value={draft.shown}
+            onChange={(event) => set({ shown: event.currentTarget.value })}
+          />
           <Switch
             size="xs"
-            {...form.getInputProps("active", { type: "checkbox" })}
+            checked={draft.active}
+            onChange={(event) => set({ active: event.currentTarget.checked })}
             label="Active"
             description="Whoever is not active can do nothing here: their tokens are refused, and what they run on clusters ends."
             disabled={name === me}
@@ -101,9 +106,10 @@ export function EditIdentity({ kind, identity, close }: { kind: Kind; identity: 
               .filter((each) => each.displayName !== "users")
               .map((each) => ({ value: each.id, label: each.displayName }))}
             searchable
-            {...form.getInputProps("member")}
+            value={draft.member}
+            onChange={(member) => set({ member })}
           />
-          <Entitlements chosen={draft.entitled} change={(entitled) => form.setFieldValue("entitled", entitled)} />
+          <Entitlements chosen={draft.entitled} change={(entitled) => set({ entitled })} />
           <Refused text={refused} />
           <Group justify="space-between" gap="xs">
             <Button variant="subtle" color="gray" disabled={name === me || busy} onClick={() => void remove()}>

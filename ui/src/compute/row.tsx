@@ -72,6 +72,7 @@ function RowActions({ cluster, pinned, busy, act }: ActionProps) {
   const [opened, setOpened] = useState(false); // once it was, its menu stays
   const fits = fitting(cluster, pinned);
   const first = fits.find((name) => name === "start" || name === "stop");
+  if (busy && opened) setOpened(false); // its menu would open by itself when the row is back
   if (busy) return <span className="waits" role="img" aria-label="Waiting for the server" />;
   const more = (
     <IconButton
