@@ -22,10 +22,14 @@ from databricks.sdk.service.iam import ComplexValue
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from brickyard.cli.token import create
+from brickyard.domain.node import Load, Role, WorkerLoad
+from brickyard.domain.samples import Point, columns, pack
 from brickyard.providers.nodetypes import cloud_types
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.providers.simulated.knobsfile import Knobs
+from brickyard.providers.simulated.samples import simulated_samples
 from brickyard.storage.directory import Storage
+from brickyard.store.samples import SampleRow
 from tests.support.patience import until
 from tests.support.server import TOKEN, Server
 from tests.ui.conftest import CHROMIUM, WAIT_MS
@@ -101,6 +105,7 @@ def filled(server: Server, machines: SimulatedProvider) -> dict[str, str]:
     ids["pending"] = str(
         w.clusters.create(cluster_name="features", num_workers=2, **{**COMMON, "node_type_id": "r5.large"}).cluster_id
     )
+    measured(server, ids["etl-nightly"])
     driver = driver_of(w, ids["etl-nightly"])
     lines = "".join(
         f"26/11/23 09:4{number % 10}:0{number % 6} INFO DAGScheduler: Job {number} finished\n" for number in range(40)
@@ -109,6 +114,27 @@ def filled(server: Server, machines: SimulatedProvider) -> dict[str, str]:
         driver, "log4j-active.log", (lines + "26/11/23 09:50:07 \x1b[33mWARN\x1b[0m TaskSetManager: Lost task\n").encode()
     )
     return ids
+
+
+def measured(server: Server, cluster_id: str) -> None:
+    """Samples of a cluster's nodes until the browser's time: some minutes after its start, a job runs on it."""
+    first = int(datetime.now(UTC).timestamp() * 1000)
+    times = range(first, first + int(LATER.total_seconds() * 1000), 5_000)
+    idle, busy = (Load(workers=(WorkerLoad("", 4, tasks, 0, 0),) * 2, pending=3 * tasks) for tasks in (0, 4))
+    nodes = {}
+    for node in server.store.read_sync(lambda tx: tx.instances.of_cluster(cluster_id)):
+        assert node.assignment is not None
+        points = {}
+        for at in times:
+            load = busy if 240 < (at - first) / 1000 < 480 else idle
+            made = simulated_samples(node.instance_id, node.assignment, load, now_s=at / 1000)
+            values = made.samples[0].values
+            if node.role is Role.WORKER:  # only drivers know these
+                values = {key: value for key, value in values.items() if not key.startswith(("executors", "tasks"))}
+            points[at] = Point(1.0, values)
+        nodes[node.instance_id] = columns(made.about, points)
+    row = SampleRow(cluster_id, 0, times[0], times[-1] + 1, pack(nodes))
+    server.store.write_sync(lambda tx: tx.samples.insert([row]))
 
 
 def driver_of(w: WorkspaceClient, cluster_id: str) -> str:
@@ -166,7 +192,7 @@ def scenes(ids: dict[str, str]) -> list[Scene]:
         Scene("create-policy", f"/compute/create?policy={ids['policy']}"),
         Scene("edit", f"{etl}/edit"),
         Scene("configuration", etl),
-        *(Scene(f"tab-{tab}", f"{etl}?tab={tab}") for tab in tabs),
+        *(Scene(f"tab-{tab}", f"{etl}?tab={tab}" + ("&range=15m" if tab == "metrics" else "")) for tab in tabs),
         Scene("failed", f"/compute/clusters/{ids['failed']}"),
         Scene("pending", f"/compute/clusters/{ids['pending']}"),
         Scene("pool", f"/compute/pools/{ids['pool']}"),
@@ -192,14 +218,14 @@ class Picture(NamedTuple):
 
 
 DOCS = {
-    "ui-compute": Picture("list", 560),
-    "ui-compute-dark": Picture("list", 560, scheme="dark"),
+    "ui-compute": Picture("list", 600),
+    "ui-compute-dark": Picture("list", 600, scheme="dark"),
     "ui-compute-1024": Picture("list", 640, width=1024),
     "ui-compute-390": Picture("list", 844, width=390),
     "ui-create-390": Picture("create", 844, width=390),
     "ui-editor": Picture("create", 960),
     "ui-failed": Picture("failed", 620),
-    "ui-metrics": Picture("tab-metrics", 800),
+    "ui-metrics": Picture("tab-metrics", 740),
     "ui-pool": Picture("pool", 420),
     "ui-policy": Picture("policy-edit", 900),
     "ui-admin": Picture("admin-users", 420),
@@ -235,7 +261,7 @@ def drawn(chromium: Browser, server: Server, scene: Scene, *, width: int, height
         page.clock.set_fixed_time(datetime.now(UTC) + LATER)
         page.goto(server.url + scene.path)
         expect(page.get_by_role("heading").first).to_be_visible()
-        expect(page.locator("[aria-busy=true]:not(dl)")).to_have_count(0)
+        expect(page.locator("[aria-busy=true]:not(dl), main .mantine-Loader-root")).to_have_count(0)
         scene.act(page)
         page.wait_for_timeout(400)  # what is drawn late: charts, and colours on their way
         if page.evaluate("document.documentElement.scrollWidth > innerWidth"):

@@ -10,7 +10,7 @@ import pytest
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.service.compute import ClusterSpec, DataSecurityMode, State
 from databricks.sdk.service.jobs import SparkPythonTask, SubmitTask
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from brickyard.cli.token import create
 from brickyard.providers.simulated import SimulatedProvider
@@ -128,6 +128,73 @@ def test_mine_are_mine(session: Session, team: dict[str, str]) -> None:
     expect(row(page, "of ada")).to_have_count(0)
 
 
+def test_a_row_restarts_and_is_deleted_as_many_are(session: Session, w: WorkspaceClient, made: dict[str, str]) -> None:
+    first, second, third = (
+        str(w.clusters.create(cluster_name=f"brief {at}", node_type_id=TYPE, **COMMON).result().cluster_id) for at in (1, 2, 3)
+    )
+    before = w.clusters.get(first).last_restarted_time
+    page = session.go("/compute")
+    page.get_by_label("Actions on brief 1").click()
+    page.get_by_role("menuitem", name="Restart").click()
+    page.get_by_role("button", name="Restart the cluster").click()
+    until(lambda: (w.clusters.get(first).last_restarted_time or 0) > (before or 0), "it has restarted")
+    expect(row(page, "brief 1")).to_contain_text("RUNNING")
+    page.get_by_label("Actions on brief 1").click()
+    expect(page.get_by_role("menuitem")).to_have_text(
+        ["Stop", "Restart", "Pin", "Edit", "Clone", "Watch", "Copy the id", "Delete"]
+    )
+    page.keyboard.press("Escape")
+    page.get_by_label("Actions on brief 3").click()
+    page.get_by_role("menuitem", name="Delete").click()
+    page.get_by_role("button", name="Delete the cluster").click()
+    expect(row(page, "brief 3")).to_have_count(0)
+    page.get_by_placeholder("Search by name or id").fill("brief")
+    page.get_by_label("Select all clusters shown").check()
+    expect(page.get_by_role("toolbar")).to_contain_text("2 selected")
+    page.get_by_role("toolbar").get_by_role("button", name="Delete").click()
+    page.get_by_role("button", name="Delete 2 clusters").click()
+    expect(page.get_by_text("No cluster matches.")).to_be_visible()
+    assert not [each for each in w.clusters.list() if each.cluster_id in (first, second, third)]
+
+
+def test_shift_selects_all_rows_between(session: Session, made: dict[str, str], team: dict[str, str]) -> None:
+    page = session.go("/compute?sort=name")
+    ticks = page.locator("tbody").get_by_role("checkbox")
+    expect(ticks).to_have_count(3)
+    ticks.nth(0).click()
+    ticks.nth(2).click(modifiers=["Shift"])
+    expect(page.get_by_role("toolbar")).to_contain_text("3 selected")
+    ticks.nth(1).click()
+    expect(page.get_by_role("toolbar")).to_contain_text("2 selected")
+
+
+def test_states_are_shown_as_they_pass(
+    session: Session, w: WorkspaceClient, machines: SimulatedProvider, made: dict[str, str]
+) -> None:
+    cluster = str(w.clusters.create(cluster_name="passing", node_type_id="r5.large", **COMMON).result().cluster_id)
+    page = session.go("/compute?q=passing")
+    state = row(page, "passing").locator(".word")
+    expect(state).to_have_text("RUNNING")
+    machines.knobs.start_s, machines.knobs.stop_s = 3600.0, 4.0
+    try:
+        w.clusters.restart(cluster)
+        expect(state).to_have_text("RESTARTING")
+        w.clusters.delete(cluster)
+        expect(state).to_have_text("TERMINATING")
+        expect(state).to_have_text("TERMINATED")
+        machines.knobs.start_s = machines.knobs.stop_s = 0.0
+        w.clusters.start(cluster).result()
+        expect(state).to_have_text("RUNNING")
+        machines.knobs.start_s = 3600.0
+        w.clusters.resize(cluster, num_workers=2)
+        expect(state).to_have_text("RESIZING")
+        expect(row(page, "passing")).to_contain_text("1 / 2")
+    finally:
+        machines.knobs.start_s = machines.knobs.stop_s = 0.0
+    w.clusters.permanent_delete(cluster)
+    expect(row(page, "passing")).to_have_count(0)
+
+
 def test_clusters_of_jobs_and_no_warehouses(session: Session, w: WorkspaceClient) -> None:
     task = SubmitTask(
         task_key="one",
@@ -184,6 +251,27 @@ def test_every_kind_of_library_script_and_destination(session: Session, made: di
     assert body_of(page)["cluster_log_conf"] == {"s3": {"destination": "s3://bucket/logs", "region": "eu-central-1"}}
 
 
+@pytest.mark.parametrize(
+    ("node_type", "field", "names"),
+    [
+        ("i3.xlarge", "aws_attributes", ("SPOT_WITH_FALLBACK", "SPOT")),
+        ("Standard_DS3_v2", "azure_attributes", ("SPOT_WITH_FALLBACK_AZURE", "SPOT_AZURE")),
+    ],
+)
+def test_the_spot_mix_has_the_words_of_its_cloud(
+    session: Session, made: dict[str, str], node_type: str, field: str, names: tuple[str, str]
+) -> None:
+    page = session.go("/compute/create")
+    accepted(page)
+    choose(page, "Worker type", re.compile(f"^{re.escape(node_type)} "))
+    opened(page, "Spot instances")
+    choose(page, "Availability", "Spot only")
+    page.get_by_label("First nodes on demand").fill("2")
+    assert body_of(page)[field] == {"availability": names[1], "first_on_demand": 2}
+    choose(page, "Availability", "Spot, on demand where there is none")
+    assert body_of(page)[field]["availability"] == names[0]
+
+
 def test_a_quota_that_is_used_up_is_said_where_one_creates(session: Session, made: dict[str, str]) -> None:
     refusal = {"error_code": "QUOTA_EXCEEDED", "message": "The quota of cores for the family DSv2 is used up."}
     page = session.go("/compute/create")
@@ -213,6 +301,27 @@ def test_metrics_logs_and_reasons_are_all_there(session: Session, w: WorkspaceCl
     page = session.go(f"/compute/clusters/{made['hostile']}?tab=events")
     expect(page.locator(".events > li").filter(has_text="TERMINATING")).to_contain_text("USER_REQUEST")
     assert w.clusters.get(made["hostile"]).state is State.TERMINATED
+
+
+def test_what_is_typed_before_the_palette_is_there_is_not_lost(session: Session, made: dict[str, str]) -> None:
+    page, held = session.page, list[Route]()
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/dialogs-*.js", hold)  # the palette's code is on its way
+    with page.expect_request("**/dialogs-*.js"):
+        session.go("/compute")
+    expect(row(page, "edited")).to_be_visible()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("editedx")
+    page.keyboard.press("Backspace")
+    held[0].continue_()
+    field = page.get_by_label("Name of a cluster, pool, policy or page")
+    expect(field).to_have_value("edited")
+    expect(field).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="edited")).to_be_visible()
 
 
 def test_a_clone_where_no_specification_is_told(session: Session, w: WorkspaceClient, made: dict[str, str]) -> None:

@@ -32,6 +32,17 @@ interface Part {
   value: number;
 }
 
+/** Nodes of one cluster stay together, its driver first. */
+function ordered(nodes: Node[]): Node[] {
+  const taken = new Map<string, Node[]>();
+  for (const node of nodes) {
+    const key = node.cluster_id || node.instance_id;
+    taken.set(key, [...(taken.get(key) ?? []), node]);
+  }
+  const last = (node: Node) => Number(node.role !== "DRIVER");
+  return [...taken.values()].flatMap((each) => each.sort((one, other) => last(one) - last(other)));
+}
+
 /** Who holds how much: a cluster with all of its nodes is one part. */
 function parts(nodes: Node[], of: (node: Node) => number): Part[] {
   const found = new Map<string, Part>();
@@ -93,7 +104,11 @@ function Shown({ machine }: { machine: Machine }) {
       <Title order={2} size="h4">
         Nodes
       </Title>
-      {nodes.length === 0 ? <Text>No cluster and no pool has a node.</Text> : <Nodes nodes={nodes} several={several} />}
+      {nodes.length === 0 ? (
+        <Text>No cluster and no pool has a node.</Text>
+      ) : (
+        <Nodes nodes={ordered(nodes)} several={several} />
+      )}
     </>
   );
 }
@@ -235,7 +250,7 @@ function Nodes({ nodes, several }: { nodes: Node[]; several: boolean }) {
                 <span>
                   {each.node_type_id}
                   <span className="under">
-                    {each.cores} cores, {bytes(each.memory_mb * MIB)}
+                    {count(each.cores, "core")}, {bytes(each.memory_mb * MIB)}
                     {each.gpus > 0 && `, ${count(each.gpus, "GPU")}`}
                     {each.spot && ", spot"}
                     {several && `, of ${each.provider}`}

@@ -6,6 +6,7 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { type ComponentType, lazy, Suspense, useEffect } from "react";
 import { meQuery } from "../access/rights";
 import { offered } from "../api/session";
+import { TabList } from "../app/tablist";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
 import type { AdminSearch, AdminTab } from "./search";
@@ -69,13 +70,13 @@ export function AdminPage() {
           keepMounted={false}
           className="tabs"
         >
-          <Tabs.List aria-label="Pages for administrators">
+          <TabList label="Pages for administrators" chosen={shown?.tab}>
             {tabs.map(({ tab, label }) => (
               <Tabs.Tab key={tab} value={tab}>
                 {label}
               </Tabs.Tab>
             ))}
-          </Tabs.List>
+          </TabList>
           {shown && (
             <Tabs.Panel value={shown.tab} className="tab">
               <Suspense fallback={<Loader size="xs" m="md" role="status" aria-label="Loading" />}>

@@ -134,8 +134,12 @@ function State({ runtime, now }: { runtime: Standing; now: number }) {
     <span>
       <span className="word good">Installed</span>
       <span className="under">
-        {runtime.installed_ms ? ago(runtime.installed_ms, now) : ""}
-        {!runtime.has_connect && " without Spark Connect"}
+        {[
+          runtime.installed_ms ? ago(runtime.installed_ms, now) : "",
+          runtime.has_connect ? "" : "without Spark Connect",
+        ]
+          .filter(Boolean)
+          .join(", ")}
       </span>
       {!runtime.trained && <span className="under said">{untrained(runtime)}</span>}
     </span>

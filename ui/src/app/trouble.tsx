@@ -15,12 +15,13 @@ function title(error: unknown): string {
   return "This page has failed";
 }
 
-/** Says what failed, why, and what to do. */
-export function Trouble({ error, retry }: { error: unknown; retry: () => void }) {
+/** Says what failed, why, and what to do. `missing`: what it means that something is not there. */
+export function Trouble({ error, retry, missing }: { error: unknown; retry: () => void; missing?: string }) {
+  const absent = error instanceof ApiError && error.status === 404;
   return (
     <Stack className="trouble" role="alert" gap="xs" align="flex-start">
       <Title order={2} size="h4">
-        {title(error)}
+        {absent && missing ? missing : title(error)}
       </Title>
       <Text>{words(error)}</Text>
       {error instanceof ApiError && error.requestId && (

@@ -63,6 +63,8 @@ function Fields({ cluster }: { cluster: Cluster }) {
   const logs = cluster.cluster_log_conf;
   const delivered = cluster.cluster_log_status;
   const clients = cluster.workload_type?.clients;
+  // A first start is told as a restart as well.
+  const restarted = cluster.last_restarted_time === cluster.start_time ? undefined : cluster.last_restarted_time;
   return (
     <div className="sections">
       <Section
@@ -113,7 +115,7 @@ function Fields({ cluster }: { cluster: Cluster }) {
           ["Creator", cluster.creator_user_name],
           ["Made by", cluster.cluster_source],
           ["Started", cluster.start_time ? exactly(cluster.start_time) : undefined],
-          ["Restarted", cluster.last_restarted_time ? exactly(cluster.last_restarted_time) : undefined],
+          ["Restarted", restarted ? exactly(restarted) : undefined],
           ["Closed to", closed(clients)],
         ]}
       />

@@ -8,6 +8,7 @@ import { ApiError, isGone, words } from "../api/client";
 import { connection, POLL_MS } from "../api/live";
 import { clusterQuery } from "../api/queries";
 import { offered } from "../api/session";
+import { TabList } from "../app/tablist";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
 import { nameOf } from "../compute/facts";
@@ -93,13 +94,13 @@ function OfCluster({ id }: { id: string }) {
       {!gone && <Timeline id={id} live={live} />}
       <Failure cluster={cluster} open={open} />
       <Tabs value={shown?.tab} onChange={(tab) => open(tab as Tab)} keepMounted={false} className="tabs">
-        <Tabs.List aria-label="About the cluster">
+        <TabList label="About the cluster" chosen={shown?.tab}>
           {tabs.map(({ tab, label }) => (
             <Tabs.Tab key={tab} value={tab}>
               {label}
             </Tabs.Tab>
           ))}
-        </Tabs.List>
+        </TabList>
         {shown && (
           <Tabs.Panel value={shown.tab} className="tab">
             <Suspense fallback={<Loader size="xs" m="md" role="status" aria-label="Loading" />}>

@@ -55,7 +55,7 @@ function Framed({ cluster }: TabProps) {
   });
   if (asked.data === undefined)
     return asked.isError ? (
-      <Trouble error={asked.error} retry={() => void asked.refetch()} />
+      <Trouble error={asked.error} retry={() => void asked.refetch()} missing="There is no Spark UI to show" />
     ) : (
       <Group gap="xs" role="status">
         <Loader size="xs" />

@@ -1,6 +1,7 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { type ComponentType, type KeyboardEvent, lazy, Suspense, useEffect } from "react";
 import { Icon } from "../app/icons";
+import { useInSight } from "../app/insight";
 import { styled } from "../app/look";
 import { Go } from "../app/plain";
 import { Waiting } from "../app/waiting";
@@ -74,7 +75,13 @@ function TopTabs({ shown, open }: { shown: Shown["tab"]; open: (tab: Shown["tab"
     next?.click();
   };
   return (
-    <div className="toptabs" role="tablist" aria-label="Kinds of compute" onKeyDown={step}>
+    <div
+      ref={useInSight<HTMLDivElement>(shown)}
+      className="toptabs"
+      role="tablist"
+      aria-label="Kinds of compute"
+      onKeyDown={step}
+    >
       {SHOWN.map(({ tab, label }) => (
         <button
           key={tab}

@@ -1,7 +1,10 @@
-import { type ReactNode, useState } from "react";
+import { createContext, type ReactNode, useContext, useState } from "react";
 import { Icon } from "../app/icons";
 import { RestartBadge, restarts } from "./fields";
 import { errorsAt, useEditor } from "./state";
+
+/** Which parts are open, by their titles: kept while the JSON text is shown instead of the form. */
+export const KeptOpen = createContext(new Map<string, boolean>());
 
 /** A part of the form. Closed, it shows what it holds, and whether something in it is wrong. */
 export function Section({
@@ -18,7 +21,12 @@ export function Section({
   closed?: boolean;
 }) {
   const editor = useEditor();
-  const [open, setOpen] = useState(!closed);
+  const kept = useContext(KeptOpen);
+  const [open, setOpen] = useState(kept.get(title) ?? !closed);
+  const turn = () => {
+    kept.set(title, !open);
+    setOpen(!open);
+  };
   const wrong = fields.reduce((sum, field) => sum + errorsAt(editor.errors, field).length, 0);
   const id = `part-${title.toLowerCase().replace(/\W+/g, "-")}`;
   if (!closed)
@@ -37,7 +45,7 @@ export function Section({
           className="part-head"
           aria-expanded={open}
           aria-controls={`${id}-body`}
-          onClick={() => setOpen(!open)}
+          onClick={turn}
         >
           <Icon name={open ? "down" : "next"} size={14} />
           <span>{title}</span>

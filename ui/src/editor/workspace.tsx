@@ -3,6 +3,7 @@ import { lazy, type ReactNode, Suspense, useState } from "react";
 import { useLeaveGuard, useMainKey } from "../app/leaving";
 import { goTo } from "./fields";
 import { Form } from "./form";
+import { KeptOpen } from "./section";
 import { type Spec, same } from "./spec";
 import { type Editor, EditorProvider } from "./state";
 import { Summary } from "./summary";
@@ -50,6 +51,7 @@ export function Workspace({
 }) {
   const [tab, setTab] = useState<"form" | "json">("form");
   const [text, setText] = useState<string>();
+  const [kept] = useState(() => new Map<string, boolean>());
   const read = text === undefined ? undefined : parsed(text);
   const mistake = read?.mistake;
   const json =
@@ -110,7 +112,9 @@ export function Workspace({
             <div className="editor-main">
               <Tabs.Panel value="form">
                 {mistake === undefined ? (
-                  <Form />
+                  <KeptOpen value={kept}>
+                    <Form />
+                  </KeptOpen>
                 ) : (
                   <Alert variant="default" className="notice bad" title="The JSON text has a mistake">
                     <p>{mistake}</p>

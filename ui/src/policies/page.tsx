@@ -14,6 +14,7 @@ import { Crumbs } from "../app/crumbs";
 import { FactList } from "../app/factlist";
 import { Icon } from "../app/icons";
 import { Scroller } from "../app/scroller";
+import { TabList } from "../app/tablist";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
 import { MiniList } from "../compute/minilist";
@@ -73,12 +74,12 @@ function OfPolicy({ id }: { id: string }) {
       )}
       <Header policy={policy} admin={admin} gone={gone} />
       <Tabs value={tab} onChange={(next) => open(next as PolicyTab)} keepMounted={false} className="tabs">
-        <Tabs.List aria-label="About the policy">
+        <TabList label="About the policy" chosen={tab}>
           <Tabs.Tab value="rules">Rules</Tabs.Tab>
           <Tabs.Tab value="json">JSON</Tabs.Tab>
           <Tabs.Tab value="clusters">Clusters</Tabs.Tab>
           <Tabs.Tab value="permissions">Permissions</Tabs.Tab>
-        </Tabs.List>
+        </TabList>
         <Tabs.Panel value="rules" className="tab">
           <Rules definition={policy.definition} />
           <Libraries libraries={(policy.libraries ?? []) as Library[]} />

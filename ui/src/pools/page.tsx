@@ -13,6 +13,7 @@ import { clustersQuery, pricesQuery, runtimesQuery, sparkVersionsOf } from "../a
 import { Crumbs } from "../app/crumbs";
 import { FactList } from "../app/factlist";
 import { Icon } from "../app/icons";
+import { TabList } from "../app/tablist";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
 import { money, nameOf } from "../compute/facts";
@@ -94,11 +95,11 @@ function OfPool({ id }: { id: string }) {
         </div>
       )}
       <Tabs value={tab} onChange={(next) => open(next as PoolTab)} keepMounted={false} className="tabs">
-        <Tabs.List aria-label="About the pool">
+        <TabList label="About the pool" chosen={tab}>
           {hasPoolDetails() && <Tabs.Tab value="instances">Instances</Tabs.Tab>}
           <Tabs.Tab value="clusters">Clusters</Tabs.Tab>
           <Tabs.Tab value="permissions">Permissions</Tabs.Tab>
-        </Tabs.List>
+        </TabList>
         <Tabs.Panel value="instances" className="tab">
           {details.data ? (
             <Picture pool={pool} instances={gone ? [] : (details.data.instances ?? [])} nameOf={named} />
