@@ -48,6 +48,8 @@ def test_an_edit_shows_what_it_changes_and_what_restarts(session: Session, w: Wo
     accepted(page)
     page.keyboard.press("Control+Enter")
     expect(review).to_contain_text("autotermination_minutes")
+    for side in ("old", "new"):  # they are told apart by more than their place
+        expect(review.locator(f"td.{side}").first).not_to_have_css("background-color", "rgba(0, 0, 0, 0)")
     expect(review).to_contain_text("PyPI simplejson")
     expect(review).to_contain_text("The cluster restarts at once")
     assert violations(page) == []
