@@ -74,7 +74,9 @@ export function ClientSecrets({ principal }: { principal: string }) {
               <span className="soft" title={exactly(Date.parse(each.create_time))}>
                 created {ago(Date.parse(each.create_time), now)}
               </span>
-              <span className="soft">, expires {each.expire_time.slice(0, 10)}</span>
+              <span className="soft">
+                , <span className="nowrap">expires {each.expire_time.slice(0, 10)}</span>
+              </span>
             </span>
             <Button
               variant="subtle"

@@ -39,8 +39,8 @@ function ordered(nodes: Node[]): Node[] {
     const key = node.cluster_id || node.instance_id;
     taken.set(key, [...(taken.get(key) ?? []), node]);
   }
-  const last = (node: Node) => Number(node.role !== "DRIVER");
-  return [...taken.values()].flatMap((each) => each.sort((one, other) => last(one) - last(other)));
+  const works = (node: Node) => Number(node.role.toLowerCase() === "worker");
+  return [...taken.values()].flatMap((each) => each.sort((one, other) => works(one) - works(other)));
 }
 
 /** Who holds how much: a cluster with all of its nodes is one part. */
