@@ -20,7 +20,6 @@ export function Search({ text, change }: { text: string; change: (text: string) 
           setTyped(event.currentTarget.value);
           soon(event.currentTarget.value);
         }}
-        onBlur={() => soon.flush()} // what one turns to next is to see it: the bar of the selected rows takes this field's place
       />
       {typed !== "" && (
         <IconButton

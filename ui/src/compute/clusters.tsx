@@ -64,16 +64,18 @@ export function Clusters() {
     );
   return (
     <>
-      {chosen.length > 0 ? (
+      {chosen.length > 0 && (
         <Bulk
           chosen={chosen}
           pinned={known.pinned}
           act={(name, which) => void actions.act(name, which).then(() => setSelected({}))}
           clear={() => setSelected({})}
         />
-      ) : (
-        <Filters search={search} change={change} clusters={ofTab} nameFor={known.nameFor} />
       )}
+      {/* It stays while it is not seen: a search may just have been typed. */}
+      <div hidden={chosen.length > 0}>
+        <Filters search={search} change={change} clusters={ofTab} nameFor={known.nameFor} />
+      </div>
       <Counters clusters={ofTab} prices={prices} />
       {shown.length === 0 ? (
         <Nothing
