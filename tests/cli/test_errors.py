@@ -166,9 +166,12 @@ def test_a_runtime_without_spark_connect_says_so(cli: Cli, tmp_path: Path) -> No
     classes.touch()  # what an installation compiles
     listed = cli.run("runtime", "list", "--cache-dir", str(tmp_path / "cache")).stdout.splitlines()
     without = "14.3.x-scala2.12, 15.4.x-scala2.12, 16.4.x-scala2.12"
-    assert listed[-1] == f"Installed without Spark Connect: {without}."
-    assert [line.split()[0] for line in listed[:-1] if line.split()[1] == "installed"] == without.split(", ")
-    assert max(map(len, listed[:-1])) <= 80
+    *table, no_connect, untrained, remedy = listed
+    assert no_connect == f"Installed without Spark Connect: {without}."
+    assert untrained == f"Not trained yet, so starts are slower: {without}."
+    assert remedy.endswith("`brickyard runtime train KEY` does so now.")
+    assert [line.split()[0] for line in table if line.split()[1] == "installed"] == without.split(", ")
+    assert max(map(len, table)) <= 80
     installed = cli.run("runtime", "install", "16.4.x-scala2.12", "--cache-dir", str(tmp_path / "cache"))
     assert "It has no Spark Connect server: the network is down. To try again: brickyard runtime remove 16.4" in installed.stdout
 

@@ -27,7 +27,11 @@ def ended(processes: list[psutil.Process]) -> bool:
     return not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in processes)
 
 
-def test_a_raylet_that_is_killed_takes_its_agents_along(world: World, ray: RayCluster) -> None:
+@pytest.mark.parametrize("adopted", [False, True])
+def test_a_raylet_that_is_killed_takes_its_agents_along(world: World, ray: RayCluster, adopted: bool) -> None:
+    """Also where orphans do not become process 1's children, by which Ray's workers know that their raylet is dead."""
+    ray.kill(THIRD)
+    ray.start_node(THIRD, adopted=adopted)
     lost = spread(world)
     agents = world.agent_processes(lost)
     ray.raylet(THIRD).kill()

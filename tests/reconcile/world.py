@@ -144,12 +144,14 @@ class World:
 
     async def wait(self, name: str, *states: State, timeout: float = PATIENCE_S) -> Cluster:
         """Until the cluster is in one of the states."""
-        async with asyncio.timeout(timeout):
-            while True:
-                found, _ = await self.look(name)
-                if found is not None and public_state(found) in states:
-                    return found
-                await asyncio.sleep(0.05)
+        deadline = asyncio.get_running_loop().time() + timeout
+        while True:
+            found, instances = await self.look(name)
+            if found is not None and public_state(found) in states:
+                return found
+            if asyncio.get_running_loop().time() > deadline:
+                raise AssertionError(f"not {states} within {timeout:g} s: {found}, {instances}, {await self.events(name)}")
+            await asyncio.sleep(0.05)
 
     async def wait_event(self, name: str, kind: EventType) -> None:
         """Until it is told of; the state that goes with it may be over before anybody looks."""

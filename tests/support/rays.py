@@ -54,6 +54,18 @@ assert accepted, why
 """
 
 
+# Runs a command, and becomes the parent of all orphans among what it starts, as a user's systemd does.
+_ADOPT = """
+import ctypes, os, sys
+assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
+child = os.fork()
+if child == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+while os.wait()[0] != child:
+    pass
+"""
+
+
 @functools.cache
 def ray_python() -> Path:
     """The interpreter that has Ray. Two processes that make it at once wait for each other."""
@@ -99,8 +111,8 @@ class RayCluster:
         for host in hosts:
             self.start_node(host, **more.get(f"n{host[-1]}", {}))
 
-    def start_node(self, host: str, **options: str) -> None:
-        """Starts one node, and waits until it takes part."""
+    def start_node(self, host: str, *, adopted: bool = False, **options: str) -> None:
+        """Starts one node, and waits until it takes part. `adopted`: its orphans do not become process 1's children."""
         self._starts += 1
         place = self.place / f"{self._starts}"
         place.mkdir()
@@ -113,6 +125,8 @@ class RayCluster:
             ["--head", "--include-dashboard=false", f"--temp-dir={place}"] if host == HEAD else [f"--address={self.address}"]
         )
         command += [f"--{key}={value}" for key, value in given.items()]
+        if adopted:
+            command = [sys.executable, "-c", _ADOPT, *command]
         env = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
         env |= {**self._health, "RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1", "TMPDIR": str(place)}
         if self._old_state:

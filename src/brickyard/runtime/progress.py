@@ -118,7 +118,7 @@ class Meter:
             done_mb=self._mb if step.mb else 0,
             total_mb=max(step.mb, self._mb) if step.mb else 0,
             share=done_s / all_s,
-            left_s=round((all_s - done_s) * pace) if worked_s >= ENOUGH_S else None,
+            left_s=max(1, round((all_s - done_s) * pace)) if worked_s >= ENOUGH_S else None,
             note=note,
         )
 

@@ -20,6 +20,7 @@ CONNECT_S = 3.0
 END_S = 12.0  # for an agent to end its node; then the actor is killed, and the agent gets the kernel's signal
 ADOPT_S = 5.0
 AGAIN_S = 1.0
+REASON_S = 3.0  # Ray may tell why an actor has ended a moment after it has ceased to list it
 
 ray.cloudpickle.register_pickle_by_value(instances)
 
@@ -46,6 +47,7 @@ class Known:
         self.node = ""  # where, once it has started
         self.ending = False
         self.ending_since = 0.0
+        self.missing_since = 0.0  # when Ray first did not list it
         self.dead: str | None = None  # why, once it has ended
 
 
@@ -143,8 +145,7 @@ class Cluster:
         found = {}
         for name, known in before.items():
             if name in listed or not known.ending:
-                gone = "" if name in listed else "Ray no longer lists its actor"
-                found[name] = self._seen(known, gone)
+                found[name] = self._seen(known, "" if name in listed else self._gone(known))
             else:
                 self._forget(name)
         for name in listed - before.keys():
@@ -188,6 +189,12 @@ class Cluster:
         if known.started:
             return {"alive": True}
         return {"alive": True, "waits_for": known.asked}
+
+    @staticmethod
+    def _gone(known: Known) -> str:
+        """Why one that Ray does not list has ended; "" as long as Ray may still tell."""
+        known.missing_since = known.missing_since or time.monotonic()
+        return "Ray no longer lists its actor" if time.monotonic() - known.missing_since > REASON_S else ""
 
     def _adopt(self, name: str, *, patience_s: float = 0.0) -> Known | None:
         """Follows an instance that Ray lists. `patience_s`: to learn whether it is ending."""

@@ -4,8 +4,10 @@ alone."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -31,6 +33,7 @@ class Instance:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over: asyncio.Event | None = None
         self._changing = threading.Lock()
+        threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
         threading.Thread(target=self._live, args=(unit,), daemon=True).start()
 
     async def started(self) -> dict[str, Any]:
@@ -110,6 +113,21 @@ class Instance:
         assert child.stderr is not None  # noqa: S101 - it is a pipe
         for line in child.stderr:
             self._said = (self._said + line)[-TEXT:]
+
+
+def _end_with(raylet: int) -> None:
+    """Ends this process, and with it the agent, when its raylet has ended. Ray's own workers end once process 1 is their parent,
+    which it never becomes below a process that adopts orphans: a user's systemd, or the first process of some containers."""
+    with contextlib.suppress(OSError):  # a kernel without it, or it has ended already
+        handle = os.pidfd_open(raylet)
+        try:
+            if os.getppid() == raylet:  # otherwise the number may be another process's by now
+                select.select([handle], [], [])
+        finally:
+            os.close(handle)
+    while os.getppid() == raylet:
+        time.sleep(1.0)
+    os._exit(1)
 
 
 def _hears(pid: int) -> bool:
