@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -106,7 +107,7 @@ class RayCluster:
         self._nodes: dict[str, subprocess.Popen[bytes]] = {}
         self._starts = 0
 
-    def start(self, hosts: tuple[str, ...] = (HEAD, SECOND, THIRD), **more: Mapping[str, str]) -> None:
+    def start(self, hosts: tuple[str, ...] = (HEAD, SECOND, THIRD), **more: Mapping[str, Any]) -> None:
         """Starts these nodes, the head first. `more`: options of `ray start` by the host's last number, as n3={...}."""
         for host in hosts:
             self.start_node(host, **more.get(f"n{host[-1]}", {}))
