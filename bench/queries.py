@@ -6,13 +6,14 @@
 
 Both run from the same installed runtime, with the same cores and memory for workers, executors and driver, and read the same
 files (`_tpch`; made once per cache). Both stay up; while one runs a query the other is idle, and they take turns in going first.
-A first round, in which both compile and read the files from the disk, does not count; there the results are compared.
+A first round, in which both compile and read the files from the disk, does not count; there the results are compared. After
+--seconds no query is run again that has been measured once, so the run ends a few minutes later at most, however busy the machine is.
 
 What counts is the time of `spark.sql(text).collect()` in the driver's program, the same line in both. The table also says how
 much processor time all processes of each cluster took, which depends less on what else the machine does, and how long a client of
 the API waits, from sending a command until its status says Finished; Spark's own cluster has nothing like it.
 
-Options: --rounds N, --scale N, --queries 1,6,14, --runtime KEY, --node-type ID (of the workers), --conf KEY=VALUE (for our side,
+Options: --rounds N, --seconds N, --scale N, --queries 1,6,14, --runtime KEY, --node-type ID (of the workers), --conf KEY=VALUE (for our side,
 to try a setting), --their-conf KEY=VALUE, --remove (removes the data). Exit code 1 when a ratio is above its limit (marked ✗).
 """
 
@@ -39,6 +40,7 @@ from brickyard.domain.runtimes import RuntimeManifest
 
 RUNTIME = "17.3.x-scala2.13"
 ROUNDS, WORKERS = 3, 2
+SECONDS = 420.0
 NODE_TYPES = {"brickyard.small": (1, 2_048), "brickyard.medium": (2, 4_096)}
 NODE_TYPE, DRIVER_TYPE = "brickyard.small", "brickyard.medium"
 EXECUTOR_SHARE, DRIVER_SHARE = 0.75, 0.6  # what Brickyard gives executors and drivers of their nodes' memory
@@ -76,6 +78,7 @@ class Took(NamedTuple):
 
 
 def main() -> int:
+    began = time.monotonic()
     options = _options()
     if options.remove:
         _tpch.remove()
@@ -88,13 +91,14 @@ def main() -> int:
     with _their_cluster(options) as theirs, _our_cluster(options, files) as ours:
         theirs.run(_PREPARE.format(tables=_tpch.TABLES, place=f"file:{files}"))
         ours.run(_PREPARE.format(tables=_tpch.TABLES, place=f"dbfs:/{PLACE}"))
-        took = _rounds(theirs, ours, texts, options.rounds)
+        took = _rounds(theirs, ours, texts, options.rounds, until=began + options.seconds)
     return _report(took, options)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="after which nothing is measured twice")
     parser.add_argument("--scale", type=float, default=1.0, help=f"of TPC-H, at most {_tpch.MOST_SCALE}")
     parser.add_argument("--queries", default="", help="numbers, with commas between them; by default all")
     parser.add_argument("--runtime", default=RUNTIME)
@@ -183,12 +187,17 @@ def _pairs(settings: Sequence[str]) -> dict[str, str]:
 # ── measuring ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _rounds(theirs: Side, ours: Side, texts: Mapping[int, str], count: int) -> dict[int, tuple[list[Took], list[Took]]]:
-    """Runs all rounds. Returns for each query what it took there and here. Raises RuntimeError when a result differs."""
+def _rounds(
+    theirs: Side, ours: Side, texts: Mapping[int, str], count: int, *, until: float
+) -> dict[int, tuple[list[Took], list[Took]]]:
+    """Runs all rounds, and says how each query goes. Returns for each query what it took there and here. Raises RuntimeError when
+    a result differs. `until`: of time.monotonic(); later no query is run again that has been measured."""
     took: dict[int, tuple[list[Took], list[Took]]] = {number: ([], []) for number in texts}
     for index in range(count + 1):
         sums = [0.0, 0.0]
         for number, text in texts.items():
+            if took[number][0] and time.monotonic() > until:
+                return took
             found = {}
             order = ((0, theirs), (1, ours)) if (index + number) % 2 else ((1, ours), (0, theirs))
             for side, cluster in order:
@@ -196,11 +205,19 @@ def _rounds(theirs: Side, ours: Side, texts: Mapping[int, str], count: int) -> d
                 sums[side] += found[side].inside
                 if index:
                     took[number][side].append(found[side])
+            what = f"round {index}" if index else "first round, which does not count"
+            print(f"{what}, Q{number}: {_beside(found[0], found[1])}", file=sys.stderr, flush=True)
             if not index:
                 _compare(number, json.loads(theirs.run(_ROWS)), json.loads(ours.run(_ROWS)))
-        what = f"round {index}" if index else "first round, which does not count"
         print(f"{what}: Spark's own {sums[0]:.1f} s, Brickyard {sums[1]:.1f} s, {sums[1] / sums[0]:.2f}", file=sys.stderr)
     return took
+
+
+def _beside(theirs: Took, ours: Took) -> str:
+    return (
+        f"Spark's own {theirs.inside:.2f} s ({theirs.cpu:.2f} of processor time), Brickyard {ours.inside:.2f} s ({ours.cpu:.2f}), "
+        f"{ours.inside / theirs.inside:.2f} ({ours.cpu / max(theirs.cpu, 0.01):.2f})"
+    )
 
 
 def _once(side: Side, text: str) -> Took:
@@ -249,12 +266,17 @@ def _report(took: Mapping[int, tuple[list[Took], list[Took]]], options: argparse
     processor = ["processor time, Spark's own, s", "Brickyard, s", "ratio"]
     table(
         f"TPC-H at scale {options.scale:g}, {options.runtime}: a driver and {WORKERS} workers of {cores} "
-        f"core{'s' if cores > 1 else ''} and {memory_mb} MiB, medians of {options.rounds} rounds (in brackets: fastest and "
+        f"core{'s' if cores > 1 else ''} and {memory_mb} MiB, medians of {_counted(took)} rounds (in brackets: fastest and "
         "slowest)",
         ["query", "Spark's own way, s", "Brickyard, s", "ratio", "at most", *processor, "for a client of Brickyard's API, s"],
         rows,
     )
     return 1 if any("✗" in str(cell) for row in rows for cell in row) else 0
+
+
+def _counted(took: Mapping[int, tuple[list[Took], list[Took]]]) -> str:
+    counts = [len(theirs) for theirs, _ in took.values()]
+    return str(min(counts)) if min(counts) == max(counts) else f"{min(counts)} or {max(counts)}"
 
 
 def _ratio(theirs: list[float], ours: list[float]) -> str:
