@@ -7,14 +7,15 @@
 Both run from the same installed runtime, with the same cores and memory for workers, executors and driver, and read the same
 files (`_tpch`; made once per cache). Both stay up; while one runs a query the other is idle, and they take turns in going first.
 A first round, in which both compile and read the files from the disk, does not count; there the results are compared. After
---seconds no query is run again that has been measured once, so the run ends a few minutes later at most, however busy the machine is.
+--seconds no query is run again that has been measured once, so that a run on a busy machine ends, too.
 
 What counts is the time of `spark.sql(text).collect()` in the driver's program, the same line in both. The table also says how
 much processor time all processes of each cluster took, which depends less on what else the machine does, and how long a client of
 the API waits, from sending a command until its status says Finished; Spark's own cluster has nothing like it.
 
-Options: --rounds N, --seconds N, --scale N, --queries 1,6,14, --runtime KEY, --node-type ID (of the workers), --conf KEY=VALUE (for our side,
-to try a setting), --their-conf KEY=VALUE, --remove (removes the data). Exit code 1 when a ratio is above its limit (marked ✗).
+Options: --rounds N, --seconds N, --scale N, --queries 1,6,14, --runtime KEY, --node-type ID (of the workers), --conf KEY=VALUE
+(for our side, to try a setting), --their-conf KEY=VALUE, --remove (removes the data). Exit code 1 when a ratio is above its limit
+(marked ✗).
 """
 
 from __future__ import annotations
@@ -214,10 +215,9 @@ def _rounds(
 
 
 def _beside(theirs: Took, ours: Took) -> str:
-    return (
-        f"Spark's own {theirs.inside:.2f} s ({theirs.cpu:.2f} of processor time), Brickyard {ours.inside:.2f} s ({ours.cpu:.2f}), "
-        f"{ours.inside / theirs.inside:.2f} ({ours.cpu / max(theirs.cpu, 0.01):.2f})"
-    )
+    inside, cpu = ours.inside / theirs.inside, ours.cpu / max(theirs.cpu, 0.01)
+    seconds = f"Spark's own {theirs.inside:.2f} s, Brickyard {ours.inside:.2f} s, {inside:.2f}"
+    return f"{seconds}; processor time {theirs.cpu:.2f} s, {ours.cpu:.2f} s, {cpu:.2f}"
 
 
 def _once(side: Side, text: str) -> Took:

@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -80,7 +81,9 @@ def make(packages: str) -> None:
         uv = bootstrap()
     elif not PYTHON.exists():
         run([uv, "venv", "--quiet", "--no-project", "--python", sys.executable, str(VENV)], environ, "make a virtual environment")
-    sync = [uv, "pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "--python", str(PYTHON)]
+    # To compile everything takes longer than to install it. Brickyard imports a part, which is compiled when it is used.
+    compiled = ["--compile-bytecode"] if packages == "dev" else []
+    sync = [uv, "pip", "sync", "--quiet", "--require-hashes", *compiled, "--python", str(PYTHON)]
     run([*sync, str(LOCK_FILES[packages])], environ, "install the locked packages")
     link_project()
     STAMP.write_text(wanted(packages))
@@ -89,22 +92,33 @@ def make(packages: str) -> None:
 def bootstrap() -> str:
     """A virtual environment made by Python itself, with the locked uv put in by pip. Returns uv's path."""
     if not PYTHON.exists():
-        made = subprocess.run([sys.executable, "-m", "venv", str(VENV)], capture_output=True, text=True, check=False)
-        if made.returncode:
-            shutil.rmtree(VENV, ignore_errors=True)
-            raise SetupError(
-                f"{sys.executable} cannot make virtual environments (ensurepip is missing). Install what it lacks (Debian: "
-                f"apt install python3-venv), or uv, then run again."
-            )
+        make_venv = [sys.executable, "-m", "venv", "--without-pip", str(VENV)]
+        run(make_venv, dict(os.environ), "make a virtual environment")
     uv = VENV / "bin" / "uv"
     if not works(uv):
-        if not works(VENV / "bin" / "pip"):
-            run([str(PYTHON), "-m", "ensurepip"], dict(os.environ), "install pip")
         pin = VENV / "uv.txt"
         pin.write_text(locked("uv"))
-        pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        run([*pip, "--require-hashes", "-r", str(pin)], dict(os.environ), "install uv")
+        install = [*pip(), "install", "--quiet", "--disable-pip-version-check", "--no-compile", "--require-hashes"]
+        run([*install, "-r", str(pin)], dict(os.environ), "install uv")
     return str(uv)
+
+
+def pip() -> list[str]:
+    """The command that runs pip in the environment: the copy that Python brings, where it lies. To install that first would take
+    seconds."""
+    try:
+        import ensurepip  # noqa: PLC0415 - Debian has it in a package of its own
+    except ImportError as error:
+        shutil.rmtree(VENV, ignore_errors=True)
+        raise SetupError(
+            f"{sys.executable} cannot make virtual environments (ensurepip is missing). Install what it lacks (Debian: "
+            f"apt install python3-venv), or uv, then run again."
+        ) from error
+    for place in (sysconfig.get_config_var("WHEEL_PKG_DIR"), Path(ensurepip.__file__).parent / "_bundled"):
+        if place and (wheels := sorted(Path(place).glob("pip-*.whl"))):
+            return [str(PYTHON), str(wheels[-1] / "pip")]
+    run([str(PYTHON), "-m", "ensurepip"], dict(os.environ), "install pip")
+    return [str(PYTHON), "-m", "pip"]
 
 
 def locked(package: str) -> str:

@@ -109,7 +109,7 @@ def write_jar(classes: Mapping[str, bytes], out: Path) -> None:
 
 def run(manifest: Mapping[str, Any], out: Path, scratch: Path) -> None:
     """Compiles in a separate JVM. Raises CompileError and JvmError."""
-    jvm = Jvm(spawner=Spawner(), manifest=manifest, options=JvmOptions(heap_mb=HEAP_MB), node_dir=scratch, host=HOST)
+    jvm = Jvm(spawner=Spawner(), manifest=manifest, options=JvmOptions(heap_mb=HEAP_MB, worker=True), node_dir=scratch, host=HOST)
     jvm.spawn()
     try:
         jvm.connect()
