@@ -4,6 +4,8 @@ import java.io.DataInputStream;
 import java.io.FileDescriptor;
 import java.io.FileInputStream;
 import java.io.IOException;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
 import java.lang.management.ManagementFactory;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.InvocationTargetException;
@@ -13,7 +15,6 @@ import java.util.Iterator;
 import java.util.Map;
 import javax.management.ObjectName;
 import org.apache.hadoop.fs.FileSystem;
-import org.apache.spark.SparkEnv;
 
 /**
  * The main class of a JVM that waits to be an executor (waiting/holder.py). It is an executor of a driver that computes nothing of
@@ -54,8 +55,11 @@ public final class WaitingExecutor {
     }
 
     /** Lets go of what the rehearsal's executor has left in Spark and Hadoop, and of memory. */
-    private static void forget() throws Exception {
-        SparkEnv.set(null);
+    private static void forget() throws Throwable {
+        // By a handle: SparkEnv of Spark 4.3 names classes that its wheel lacks, so what calls it does not compile.
+        Class env = Class.forName("org.apache.spark.SparkEnv");
+        MethodType takesOne = MethodType.methodType(Void.TYPE, env);
+        MethodHandles.publicLookup().findStatic(env, "set", takesOne).invokeWithArguments(new Object[] {null});
         Object utils = Class.forName("org.apache.spark.util.Utils$").getField("MODULE$").get(null);
         utils.getClass().getMethod("clearLocalRootDirs", new Class[0]).invoke(utils, new Object[0]);
         FileSystem.closeAll();
@@ -111,7 +115,7 @@ public final class WaitingExecutor {
             System.setProperty(COMMAND, command.toString());
         }
 
-        void forget() throws Exception {
+        void forget() throws Throwable {
             Iterator each = pairs(this.settings).keySet().iterator();
             while (each.hasNext()) {
                 System.clearProperty((String) each.next());
