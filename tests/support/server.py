@@ -19,6 +19,7 @@ from brickyard.api.edge.serving import serving
 from brickyard.config import Settings, default_cache_dir
 from brickyard.domain.clock import Clock, Ids
 from brickyard.providers.base import Provider
+from brickyard.providers.fleet import Providers
 from brickyard.server.lifecycle import Application
 from brickyard.store.store import Store
 from tests.support.databases import empty_sqlite
@@ -31,7 +32,7 @@ WORKSPACE_KEY = b"k" * 32
 class Server:
     """`url`, `application`, and clients for it. Use `running`."""
 
-    def __init__(self, settings: Settings, provider: Provider | None, clock: Clock | None, ids: Ids | None) -> None:
+    def __init__(self, settings: Settings, provider: Provider | Providers | None, clock: Clock | None, ids: Ids | None) -> None:
         self._settings = settings
         self._provider = provider
         self._clock = clock
@@ -101,7 +102,7 @@ class Server:
         cls,
         data_dir: Path,
         *,
-        instances: Provider | None = None,
+        instances: Provider | Providers | None = None,
         clock: Clock | None = None,
         ids: Ids | None = None,
         **settings: object,

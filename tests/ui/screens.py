@@ -17,15 +17,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from databricks.sdk import WorkspaceClient
-from databricks.sdk.service.compute import AutoScale, DataSecurityMode, Library, PythonPyPiLibrary
+from databricks.sdk.service.compute import AutoScale, ClusterSpec, DataSecurityMode, Library, PythonPyPiLibrary
 from databricks.sdk.service.iam import ComplexValue
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from databricks.sdk.service.jobs import SparkPythonTask, SubmitTask
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 from brickyard.cli.token import create
 from brickyard.domain.node import Load, Role, WorkerLoad
 from brickyard.domain.samples import Point, columns, pack
 from brickyard.providers.nodetypes import cloud_types
 from brickyard.providers.simulated import SimulatedProvider
+from brickyard.providers.simulated.kernels import Answer
 from brickyard.providers.simulated.knobsfile import Knobs
 from brickyard.providers.simulated.samples import simulated_samples
 from brickyard.storage.directory import Storage
@@ -90,6 +92,13 @@ def filled(server: Server, machines: SimulatedProvider) -> dict[str, str]:
         ),
     }
     ids |= {name: str(wait.result().cluster_id) for name, wait in made.items()}
+    task = SubmitTask(
+        task_key="load",
+        new_cluster=ClusterSpec(num_workers=2, spark_version=COMMON["spark_version"], node_type_id="i3.2xlarge"),
+        spark_python_task=SparkPythonTask(python_file="dbfs:/load.py"),
+    )
+    w.jobs.submit(run_name="load", tasks=[task])
+    machines.kernels.compute = computed
     w.libraries.install(ids["etl-nightly"], [Library(pypi=PythonPyPiLibrary(package="polars==1.9.0"))])
     w.clusters.pin(ids["etl-nightly"])
     w.clusters.delete(ids["adhoc"]).result()
@@ -114,6 +123,19 @@ def filled(server: Server, machines: SimulatedProvider) -> dict[str, str]:
         driver, "log4j-active.log", (lines + "26/11/23 09:50:07 \x1b[33mWARN\x1b[0m TaskSetManager: Lost task\n").encode()
     )
     return ids
+
+
+def computed(command: str) -> Answer:
+    """What drivers answer: a table to SQL, otherwise what was printed."""
+    if "SELECT" not in command:
+        return Answer(results={"resultType": "text", "data": "336776 flights\n"})
+    schema = [
+        {"name": "carrier", "type": '"string"'},
+        {"name": "flights", "type": '"long"'},
+        {"name": "delay", "type": '"double"'},
+    ]
+    data = [["UA", 58665, 3.56], ["B6", 54635, 9.46], ["EV", 54173, 15.8], ["DL", 48110, 1.64], ["AA", 32729, None]]
+    return Answer(results={"resultType": "table", "schema": schema, "data": data, "truncated": False})
 
 
 def measured(server: Server, cluster_id: str) -> None:
@@ -176,6 +198,55 @@ def opened(page: Page) -> None:
     page.locator("main").evaluate("element => element.scrollTo(0, element.scrollHeight)")
 
 
+def ran(page: Page) -> None:
+    """Two commands have run in the console."""
+    page.get_by_label("Language").select_option("python")
+    code, entries = page.get_by_label("Code", exact=True), page.get_by_label("Commands", exact=True).locator("> li")
+    code.fill('flights = spark.read.parquet("/Volumes/main/default/flights")\nprint(flights.count(), "flights")')
+    code.press("Control+Enter")
+    expect(entries.nth(0)).to_contain_text("Finished")
+    page.get_by_label("Language").select_option("sql")
+    code.fill("SELECT carrier, count(*) AS flights, avg(arr_delay) AS delay FROM flights GROUP BY carrier ORDER BY 2 DESC")
+    code.press("Control+Enter")
+    expect(entries.nth(1)).to_contain_text("Finished")
+
+
+def reviewed(page: Page) -> None:
+    page.get_by_label("Terminate after").fill("30")
+    page.get_by_label("Workers", exact=True).fill("3")
+    expect(page.get_by_text("The server accepts this.")).to_be_visible()
+    page.get_by_role("button", name="Review and save").click()
+
+
+def secret(page: Page) -> None:
+    page.get_by_role("button", name="nightly scheduler").click()
+    page.get_by_role("button", name="Create a secret").click()
+    expect(page.get_by_role("button", name="Delete the secret").first).to_be_visible()
+
+
+def two_providers(page: Page) -> None:
+    """As the server answers where there is a second provider, which does not answer."""
+
+    def answer(route: Route) -> None:
+        found = route.fetch().json()
+        [one] = found["providers"]
+        for node in found["nodes"][::3]:
+            node["provider"] = "ray"
+        hidden = [{"node_type_id": "i3.xlarge", "provider": one["name"]}]
+        more = {"name": "ray", "hidden_node_types": hidden, "trouble": "ray.example:6379 does not answer: connection refused"}
+        found["providers"].append(one | more)
+        route.fulfill(json=found)
+
+    page.route("**/api/2.1/machine", answer)
+    page.reload()
+    expect(page.get_by_role("heading", name="Provider ray")).to_be_visible()
+
+
+def wrong(page: Page) -> None:
+    page.get_by_label("Access token").fill("dapi0")
+    page.get_by_role("button", name="Log in").click()
+
+
 def scenes(ids: dict[str, str]) -> list[Scene]:
     etl = f"/compute/clusters/{ids['etl-nightly']}"
     tabs = ("notebooks", "libraries", "events", "spark-ui", "logs", "metrics", "apps", "permissions")
@@ -191,6 +262,9 @@ def scenes(ids: dict[str, str]) -> list[Scene]:
         Scene("create-end", "/compute/create", opened),
         Scene("create-policy", f"/compute/create?policy={ids['policy']}"),
         Scene("edit", f"{etl}/edit"),
+        Scene("edit-review", f"{etl}/edit", reviewed),
+        Scene("stop", etl, lambda page: page.get_by_role("button", name="Stop", exact=True).click()),
+        Scene("console", f"{etl}?tab=notebooks", ran),
         Scene("configuration", etl),
         *(Scene(f"tab-{tab}", f"{etl}?tab={tab}" + ("&range=15m" if tab == "metrics" else "")) for tab in tabs),
         Scene("failed", f"/compute/clusters/{ids['failed']}"),
@@ -201,10 +275,14 @@ def scenes(ids: dict[str, str]) -> list[Scene]:
         Scene("policy-edit", f"/compute/policies/{ids['policy']}/edit", tried),
         Scene("admin-users", "/admin"),
         *(Scene(f"admin-{tab}", f"/admin?tab={tab}") for tab in admin),
+        Scene("admin-secret", "/admin?tab=service-principals", secret),
+        Scene("admin-add-user", "/admin", lambda page: page.get_by_role("button", name="Add a user").click()),
+        Scene("admin-providers", "/admin?tab=machine", two_providers),
         Scene("settings", "/settings"),
         Scene("palette", "/compute", lambda page: page.keyboard.press("Control+k")),
         Scene("keys", "/compute", lambda page: page.keyboard.press("?")),
         Scene("sign-in", "/login"),
+        Scene("sign-in-wrong", "/login", wrong),
     ]
 
 
@@ -252,7 +330,7 @@ def drawn(chromium: Browser, server: Server, scene: Scene, *, width: int, height
     context.set_default_timeout(WAIT_MS)
     said: list[str] = []
     try:
-        if scene.path != "/login":
+        if scene.path != "/login":  # whoever is logged in does not see it
             form: dict[str, str | float | bool] = {"token": TOKEN, "next": "/"}
             context.request.post(f"{server.url}/login", form=form, headers={"Origin": server.url}, max_redirects=0)
         page = context.new_page()

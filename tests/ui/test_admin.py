@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.service.iam import ComplexValue, Patch, PatchOp, PatchSchema, User
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.support.server import Server
 from tests.ui.axe import HOSTILE, violations
@@ -221,6 +221,33 @@ def test_nodes_and_room_are_shown_with_who_has_them(session: Session, w: Workspa
     readable(page)
     w.clusters.permanent_delete(str(made.cluster_id))
     expect(page.get_by_text("No cluster and no pool has a node.")).to_be_visible()
+    assert session.said == []
+
+
+def test_runtimes_say_whether_they_are_trained(session: Session) -> None:
+    """The server's own answer, with each of the states in which an installed runtime can be."""
+
+    def standing(route: Route) -> None:
+        found = route.fetch().json()
+        one = found["runtimes"][-1] | {"installed": True, "installed_ms": 1_790_000_000_000, "has_connect": True}
+        progress = {"message": f"3 of 5: {HOSTILE}", "share": 0.6}
+        states: tuple[dict[str, Any], ...] = (
+            {"trained": False},
+            {"trained": False, "training": progress},
+            {"trained": False, "training_failure": f"no room on the disk {HOSTILE}"},
+            {"trained": True},
+        )
+        found["runtimes"] = [one | {"key": f"{at}.x", "environment": f"e{at}"} | state for at, state in enumerate(states)]
+        route.fulfill(json=found)
+
+    session.page.route("**/api/2.1/runtimes", standing)
+    page = session.go("/admin?tab=runtimes")
+    expect(row(page, "0.x")).to_contain_text("Not trained yet: starts are slower until it is")
+    expect(row(page, "1.x")).to_contain_text(f"Being trained, and until then starts are slower: 3 of 5: {HOSTILE}")
+    expect(row(page, "2.x")).to_contain_text(f"Starts are slower: its training has failed: no room on the disk {HOSTILE}")
+    expect(row(page, "3.x")).to_contain_text("Installed")
+    expect(row(page, "3.x")).not_to_contain_text("trained")
+    readable(page)
     assert session.said == []
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from databricks.sdk import WorkspaceClient
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
+from tests.support.patience import until
 from tests.ui.axe import HOSTILE, violations
 from tests.ui.conftest import Session
 from tests.ui.editing import RUNTIME, TYPE, accepted, body_of, choose, made_of, opened, paste
@@ -146,6 +147,30 @@ def test_a_policy_locks_fields_and_says_why(session: Session, w: WorkspaceClient
     assert (ours.spark_conf or {})["spark.sql.shuffle.partitions"] == "8"
     session.go("/compute")
     w.clusters.permanent_delete(str(ours.cluster_id))
+    assert session.said == []
+
+
+def test_nothing_is_said_of_what_is_not_checked_yet(session: Session, made: dict[str, str]) -> None:
+    page, held = session.page, list[Route]()
+
+    def hold(route: Route) -> None:
+        if made["policy"] in (route.request.post_data or ""):
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/api/2.1/clusters/create", hold)
+    session.go("/compute/create")
+    accepted(page)
+    choose(page, "Policy", "Small")
+    summary = page.get_by_role("complementary", name="Summary")
+    expect(summary).to_contain_text("Checking")
+    until(lambda: page.evaluate("1") and held, "the server is asked")  # the browser's calls come while it is asked something
+    expect(summary).not_to_contain_text("The server does not know")
+    page.unroute("**/api/2.1/clusters/create", hold)
+    for each in held:
+        each.continue_()
+    expect(summary).to_contain_text("team must be present")
     assert session.said == []
 
 

@@ -205,9 +205,13 @@ def test_clusters_of_jobs_and_no_warehouses(session: Session, w: WorkspaceClient
     page = session.go("/compute")
     page.get_by_role("tab", name="Job").click()
     expect(page.locator("tbody tr").filter(has_text=TYPE)).to_have_count(1)
+    expect(page.get_by_role("link", name="Create compute")).to_have_count(0)
+    w.jobs.cancel_run(run.run_id)
+    ended = page.locator("tbody tr").filter(has_text="TERMINATED")
+    expect(ended).to_have_count(1)
+    expect(ended.get_by_label(re.compile("^Start "))).to_have_count(0)  # a run's cluster ends with it, and the server starts none
     page.get_by_role("tab", name="SQL warehouses").click()
     expect(page.get_by_text("There are no SQL warehouses here")).to_be_visible()
-    w.jobs.cancel_run(run.run_id)
 
 
 def test_every_kind_of_library_script_and_destination(session: Session, made: dict[str, str]) -> None:

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from tests.support.patience import until
 from tests.support.remote import RemoteUi, StandIn, remote_ui, standing_in
 from tests.support.server import TOKEN, Server
-from tests.ui.axe import violations
+from tests.ui.axe import violations, violations_in_both_schemes
 from tests.ui.conftest import WAIT_MS
 
 COMMON: dict[str, Any] = {"spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge", "num_workers": 1}
@@ -146,6 +146,24 @@ def test_what_is_typed_is_only_done_when_it_is_saved(
 
         sent = [heard.body.decode() for heard in databricks.heard if heard.method == "POST"]
         assert not [body for body in sent if "validate_only" in body or "expected_spec" in body]
+
+
+def test_everybody_can_read_it(chromium: Browser, databricks: StandIn, token_file: Path, cluster: str) -> None:
+    tabs_of = ("", "?tab=notebooks", "?tab=libraries", "?tab=events", "?tab=permissions")
+    places = (
+        *(f"/compute{tab}" for tab in ("", "?tab=job", "?tab=pools", "?tab=policies", "?tab=sql", "/create")),
+        *(f"/compute/clusters/{cluster}{tab}" for tab in (*tabs_of, "/edit")),
+        *("/compute/pools/create", "/compute/policies/create", "/settings"),
+        *(f"/admin{tab}" for tab in ("", "?tab=groups", "?tab=service-principals", "?tab=tokens")),
+    )
+    with remote_ui(databricks.url, token_file) as ui, opened(chromium, ui) as window:
+        for place in places:
+            page = window.go(place)
+            expect(page.get_by_role("heading", level=1)).to_be_visible()
+            expect(page.locator("[aria-busy=true]")).to_have_count(0)
+            assert violations_in_both_schemes(page) == [], place
+        assert [line for line in window.seen if re.match(r"[45]\d\d", line)] == []  # what is not there was not asked for
+        assert window.said == []
 
 
 def test_another_brickyard_has_everything(

@@ -87,7 +87,7 @@ function Shown({ machine }: { machine: Machine }) {
         />
       ))}
       {several && (
-        <Title order={2} size="h4">
+        <Title order={2} size="h5" mt="xs">
           Storage
         </Title>
       )}
@@ -101,7 +101,7 @@ function Shown({ machine }: { machine: Machine }) {
           parts={[]}
         />
       </div>
-      <Title order={2} size="h4">
+      <Title order={2} size="h5" mt="xs">
         Nodes
       </Title>
       {nodes.length === 0 ? (
@@ -119,7 +119,7 @@ function Of({ provider, titled, nodes }: { provider: Provider; titled: boolean; 
   return (
     <>
       {titled && (
-        <Title order={2} size="h4">
+        <Title order={2} size="h5" mt="xs">
           Provider {provider.name}
         </Title>
       )}
@@ -155,7 +155,7 @@ function Of({ provider, titled, nodes }: { provider: Provider; titled: boolean; 
       )}
       {hidden.length > 0 && (
         <Text size="sm" c="dimmed">
-          It offers {count(hidden.length, "node type")} in vain, which other providers have as well:{" "}
+          {count(hidden.length, "node type")} of it cannot be chosen, because a provider before it has one of that name:{" "}
           {hidden
             .slice(0, 5)
             .map((each) => `${each.node_type_id} (${each.provider})`)
@@ -253,7 +253,7 @@ function Nodes({ nodes, several }: { nodes: Node[]; several: boolean }) {
                     {count(each.cores, "core")}, {bytes(each.memory_mb * MIB)}
                     {each.gpus > 0 && `, ${count(each.gpus, "GPU")}`}
                     {each.spot && ", spot"}
-                    {several && `, of ${each.provider}`}
+                    {several && `, provider ${each.provider}`}
                   </span>
                 </span>
               </td>

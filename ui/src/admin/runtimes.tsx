@@ -100,9 +100,9 @@ export default function Runtimes() {
 }
 
 function untrained(runtime: Standing): string {
-  if (runtime.training) return `Starts are slower until it is trained: ${runtime.training.message}`;
-  if (runtime.training_failure) return `Starts are slower, since its training failed: ${runtime.training_failure}`;
-  return "Starts are slower until it is trained, which happens when the machine has nothing else to do";
+  if (runtime.training) return `Being trained, and until then starts are slower: ${runtime.training.message}`;
+  if (runtime.training_failure) return `Starts are slower: its training has failed: ${runtime.training_failure}`;
+  return "Not trained yet: starts are slower until it is, which happens when the machine has nothing else to do";
 }
 
 function State({ runtime, now }: { runtime: Standing; now: number }) {

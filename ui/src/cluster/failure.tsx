@@ -1,4 +1,4 @@
-import { Alert, Button, Code, Group, Text } from "@mantine/core";
+import { Alert, Button, Group, Text } from "@mantine/core";
 import type { Cluster } from "../api/client";
 import { CopyButton } from "../app/copy";
 import { Icon } from "../app/icons";
@@ -65,13 +65,14 @@ export function Failure({ cluster, open }: { cluster: Cluster; open: (tab: Tab) 
         </Text>
       )}
       {parameters.length > 0 && (
-        <Text mt={4} size="sm" className="said">
+        <dl className="facts">
           {parameters.map(([name, value]) => (
-            <span key={name}>
-              <Code>{name}</Code> {value}{" "}
-            </span>
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </div>
           ))}
-        </Text>
+        </dl>
       )}
       <Group gap="xs" mt="xs">
         <Button variant="default" onClick={() => open("logs")}>

@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { ApiError, api, body, LostConnection } from "../api/client";
 import { remote } from "../api/session";
 import { Trouble } from "../app/trouble";
+import { Waiting } from "../app/waiting";
 import type { TabProps } from "./tab";
 
 /** The link holds a pass for this cluster's UI alone. */
@@ -36,7 +37,11 @@ function Elsewhere({ cluster }: TabProps) {
   const id = cluster.cluster_id;
   const asked = useQuery({ queryKey: ["spark-ui", id, "elsewhere"], queryFn: () => link(id), retry: false });
   if (asked.data === undefined)
-    return asked.isError ? <Trouble error={asked.error} retry={() => void asked.refetch()} /> : <Loader size="xs" />;
+    return asked.isError ? (
+      <Trouble error={asked.error} retry={() => void asked.refetch()} />
+    ) : (
+      <Waiting what="Asking for the Spark UI's address" />
+    );
   return (
     <Anchor href={asked.data} target="_blank" rel="noopener noreferrer">
       Open the Spark UI at {new URL(asked.data).host}

@@ -7,7 +7,7 @@ import { confirm } from "../app/confirm";
 import type { IconName } from "../app/icons";
 import { toast } from "../app/toasts";
 import type { Level } from "../cluster/rights";
-import { nameOf } from "./facts";
+import { isJob, nameOf } from "./facts";
 
 export type ActionName = "start" | "stop" | "restart" | "pin" | "unpin" | "delete";
 
@@ -31,7 +31,7 @@ export const ACTIONS: Record<ActionName, Action> = {
     done: "is starting",
     takes: "CAN_RESTART",
     call: (id) => body(api.POST("/api/2.1/clusters/start", given(id))),
-    fits: (cluster) => cluster.state === "TERMINATED",
+    fits: (cluster) => cluster.state === "TERMINATED" && !isJob(cluster), // that is its run's alone
   },
   stop: {
     label: "Stop",
@@ -49,7 +49,7 @@ export const ACTIONS: Record<ActionName, Action> = {
     consequence: "Everything that runs there now ends, and what notebooks hold in memory is lost.",
     takes: "CAN_RESTART",
     call: (id) => body(api.POST("/api/2.1/clusters/restart", { body: { cluster_id: id, restart_user: null } })),
-    fits: (cluster) => cluster.state === "RUNNING",
+    fits: (cluster) => cluster.state === "RUNNING" && !isJob(cluster),
   },
   pin: {
     label: "Pin",

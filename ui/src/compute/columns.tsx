@@ -109,7 +109,7 @@ function Since({ then, now }: { then: number | undefined; now: number }) {
 }
 
 /** An address breaks where people read it in two, if it has to. */
-function Creator({ name }: { name: string }) {
+export function Creator({ name }: { name: string }) {
   const at = name.indexOf("@") + 1;
   return (
     <span className="two">

@@ -4,6 +4,7 @@ const ACTIVE = new Set(["PENDING", "RUNNING", "RESIZING", "RESTARTING", "TERMINA
 const ACCESS: Record<string, string> = {
   SINGLE_USER: "Dedicated",
   DATA_SECURITY_MODE_DEDICATED: "Dedicated",
+  LEGACY_SINGLE_USER: "Dedicated",
   LEGACY_SINGLE_USER_STANDARD: "Dedicated",
   USER_ISOLATION: "Standard",
   DATA_SECURITY_MODE_STANDARD: "Standard",
@@ -13,7 +14,11 @@ const ACCESS: Record<string, string> = {
 export const active = (cluster: Cluster) => ACTIVE.has(cluster.state ?? "");
 export const nameOf = (cluster: Cluster) => cluster.cluster_name || cluster.cluster_id;
 export const isJob = (cluster: Cluster) => cluster.cluster_source === "JOB";
-export const accessOf = (cluster: Cluster) => ACCESS[cluster.data_security_mode ?? "NONE"] ?? "";
+/** The access mode in the words of the form; one that has none by its own name. */
+export function accessOf(cluster: Cluster): string {
+  const mode = cluster.data_security_mode ?? "NONE";
+  return ACCESS[mode] ?? mode;
+}
 export const tagsOf = (cluster: Pick<Cluster, "custom_tags">) =>
   Object.entries(cluster.custom_tags ?? {}).map(([key, value]) => `${key}: ${value}`);
 export const driverType = (cluster: Cluster) => cluster.driver_node_type_id ?? cluster.node_type_id ?? "";

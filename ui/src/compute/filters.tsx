@@ -43,19 +43,21 @@ export function Filters({ search, change, clusters, nameFor }: Props) {
   return (
     <search className="tools" aria-label="Clusters">
       <Search text={search.q ?? ""} change={(q) => change({ q: q || undefined })} />
-      <Toggle on={search.mine} label="Mine" change={(mine) => change({ mine })} />
-      <Toggle on={search.active} label="Active" change={(active) => change({ active })} />
-      {FACETS.map(({ facet, label, of }) => (
-        <Chip
-          key={facet}
-          label={label}
-          of={of}
-          chosen={search[facet] ?? NONE}
-          choose={(values) => change({ [facet]: values.length > 0 ? values : undefined })}
-          clusters={clusters}
-          nameFor={nameFor}
-        />
-      ))}
+      <div className="chips">
+        <Toggle on={search.mine} label="Mine" change={(mine) => change({ mine })} />
+        <Toggle on={search.active} label="Active" change={(active) => change({ active })} />
+        {FACETS.map(({ facet, label, of }) => (
+          <Chip
+            key={facet}
+            label={label}
+            of={of}
+            chosen={search[facet] ?? NONE}
+            choose={(values) => change({ [facet]: values.length > 0 ? values : undefined })}
+            clusters={clusters}
+            nameFor={nameFor}
+          />
+        ))}
+      </div>
     </search>
   );
 }

@@ -18,7 +18,7 @@ interface Shown {
 const compute = { to: "/compute/create", label: "Create compute" } as const;
 const SHOWN: Shown[] = [
   { tab: "all", label: "All-purpose", Content: Clusters, create: compute },
-  { tab: "job", label: "Job", Content: Clusters, create: compute },
+  { tab: "job", label: "Job", Content: Clusters }, // what creates these is a run
   {
     tab: "pools",
     label: "Pools",

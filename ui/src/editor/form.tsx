@@ -133,7 +133,12 @@ function PolicyField() {
 }
 
 const MODES = [
-  { mode: "SINGLE_USER", label: "Dedicated", help: "One user runs code.", also: ["DATA_SECURITY_MODE_DEDICATED"] },
+  {
+    mode: "SINGLE_USER",
+    label: "Dedicated",
+    help: "One user runs code.",
+    also: ["DATA_SECURITY_MODE_DEDICATED", "LEGACY_SINGLE_USER", "LEGACY_SINGLE_USER_STANDARD"],
+  },
   {
     mode: "USER_ISOLATION",
     label: "Standard",

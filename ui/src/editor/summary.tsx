@@ -127,9 +127,10 @@ function Start({ nodes }: { nodes: number }) {
 function Verdict() {
   const { errors, verdict, checking, trouble, draft } = useEditor();
   const effective = verdict?.effective;
-  const unknown = effective
-    ? Object.entries(draft).filter(([name, value]) => isSaid(value) && !(name in effective) && name !== DEFAULTS)
-    : [];
+  const unknown =
+    effective && !checking // what was checked before may have had less
+      ? Object.entries(draft).filter(([name, value]) => isSaid(value) && !(name in effective) && name !== DEFAULTS)
+      : [];
   return (
     <div className="verdict" role="status" aria-live="polite">
       {trouble ? (

@@ -11,6 +11,7 @@ import { type DataColumn, FIGURES } from "../app/listing";
 import { Search } from "../app/searchfield";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
+import { Creator } from "../compute/columns";
 import type { ListSearch } from "../compute/search";
 import { useDeletePolicy } from "./calls";
 
@@ -108,7 +109,12 @@ const columns = (uses: Map<string, number>, familyName: (id: string) => string):
     cell: ({ row: { original: each } }) => each.max_clusters_per_user ?? "no limit",
   },
   { id: "libraries", header: "Libraries", meta: FIGURES, accessorFn: (each) => each.libraries?.length ?? 0 },
-  { id: "creator", header: "Creator", accessorFn: (each) => each.creator_user_name ?? "" },
+  {
+    id: "creator",
+    header: "Creator",
+    accessorFn: (each) => each.creator_user_name ?? "",
+    cell: ({ row: { original: each } }) => <Creator name={each.creator_user_name ?? ""} />,
+  },
 ];
 
 function RowActions({ policy, admin, remove }: { policy: Policy; admin: boolean; remove: () => void }) {

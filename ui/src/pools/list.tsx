@@ -11,6 +11,7 @@ import { type DataColumn, FIGURES } from "../app/listing";
 import { Search } from "../app/searchfield";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
+import { Creator } from "../compute/columns";
 import type { ListSearch } from "../compute/search";
 import { count } from "../lib/sizes";
 import { useValue } from "../lib/value";
@@ -145,7 +146,12 @@ function columns(
       cell: ({ row: { original: each } }) => minutes(each.idle_instance_autotermination_minutes),
     },
     { id: "tags", header: "Tags", accessorFn: (each) => poolTags(each).join(", ") },
-    { id: "creator", header: "Creator", accessorFn: (each) => detailsOf(each)?.creator_user_name ?? "" },
+    {
+      id: "creator",
+      header: "Creator",
+      accessorFn: (each) => detailsOf(each)?.creator_user_name ?? "",
+      cell: ({ row: { original: each } }) => <Creator name={detailsOf(each)?.creator_user_name ?? ""} />,
+    },
   ];
 }
 
