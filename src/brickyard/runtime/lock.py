@@ -17,6 +17,7 @@ from brickyard.runtime import progress as steps
 from brickyard.runtime.progress import Board, Progress
 
 TRAINER_ENDS_S = 10.0
+LOOK_S = 0.05  # a cluster's nodes wait for the same installation, and go on one after the other
 
 
 @contextlib.contextmanager
@@ -26,15 +27,17 @@ def locked(environment: str, cache_dir: Path, progress: Progress) -> Iterator[Bo
     board = Board(environment, cache_dir)
     with _file(environment, cache_dir, "lock").open("w") as lock:
         note = "Another process installs it already: this is how far it is"
+        told = 0.0
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if report := board.read():
+                now = time.monotonic()
+                if now - told >= steps.PUBLISH_EVERY_S and (report := board.read()):
                     progress(msgspec.structs.replace(report, note=note))
-                    note = ""
-                time.sleep(steps.PUBLISH_EVERY_S)
+                    note, told = "", now
+                time.sleep(LOOK_S)
         board.clear()  # removes what a killed installer left
         try:
             yield board

@@ -19,6 +19,15 @@ FEWEST_STAGES, MOST_STAGES = 100, 4_000  # Spark's default is 100
 # Heap for each task, in MiB -> how large a shuffle partition may be that is joined as a hash table, in MiB. The table cannot
 # spill: with twice its size while it grows, and data that LZ4 has made ten times smaller, it must fit into half of the heap.
 HASHED_MB = ((2_400, 64), (1_200, 32))
+# Spark takes memory in pages, one or more for each sort and each hash table of a task, and fills each with zeros first. Its own
+# are as large as a task's share allows, 32 MiB of 1.5 GiB, which short tasks never fill and the young generation has no room for.
+# A task has 8,192 of them at most.
+SMALLEST_PAGE_MB, LARGEST_PAGE_MB, PAGES = 4, 64, 1_024
+PAGED_HEAP_MB = 512  # with less for each task, Spark's own pages are hardly larger
+# Up to so many partitions a task writes a file for each and joins them at the end; for more it sorts and writes one. Spark's
+# limit is 200, which is also its number of partitions for SQL: 200 files, each with its buffers, for every task that shuffles.
+FILES_OF_SHUFFLE = 32
+_PAGE, _FILES, _OFF_HEAP = "spark.buffer.pageSize", "spark.shuffle.sort.bypassMergeThreshold", "spark.memory.offHeap."
 _PARTITION, _HASHED = "spark.sql.adaptive.advisoryPartitionSizeInBytes", "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold"
 
 
@@ -26,8 +35,12 @@ def defaults(assignment: Mapping[str, Any]) -> dict[str, str]:
     """Returns settings for the cluster's driver, and with it for its executors."""
     asked: Mapping[str, str] = assignment.get("spark_conf") or {}
     _, memory_mb = worker_size(assignment)
-    found = {"spark.sql.codegen.cache.maxEntries": str(compiled_stages(memory_mb))}
-    hashed = hashed_mb(heap_per_task_mb(assignment))
+    heap_mb = heap_per_task_mb(assignment)
+    found = {"spark.sql.codegen.cache.maxEntries": str(compiled_stages(memory_mb)), _FILES: str(FILES_OF_SHUFFLE)}
+    page = page_mb(heap_mb)
+    if page and not any(key.startswith(_OFF_HEAP) for key in asked):  # pages are then of memory that the conf alone knows
+        found[_PAGE] = f"{page}m"
+    hashed = hashed_mb(heap_mb)
     if hashed and _PARTITION not in asked:  # Spark hashes only what may be as large as a partition
         found |= {_PARTITION: f"{hashed}m", _HASHED: f"{hashed}m"}
     return found
@@ -37,6 +50,16 @@ def compiled_stages(memory_mb: int) -> int:
     """Returns how many compiled stages each JVM keeps. With Spark's default, a handful of queries that run in turn compile
     everything again each time: the 22 queries of TPC-H have more than a hundred stages."""
     return max(FEWEST_STAGES, min(MOST_STAGES, int(memory_mb * 1024 * STAGES_SHARE / STAGE_KB)))
+
+
+def page_mb(heap_mb: int) -> int:
+    """Returns how large a page of memory is, a power of two: a thousand of them hold a task's heap. 0: as Spark decides."""
+    if heap_mb < PAGED_HEAP_MB:
+        return 0
+    page = SMALLEST_PAGE_MB
+    while page < LARGEST_PAGE_MB and page * PAGES < heap_mb:
+        page *= 2
+    return page
 
 
 def hashed_mb(heap_mb: int) -> int:
