@@ -19,14 +19,14 @@ START = (
     ("executor's first task begins", "TaskSetManager: Starting task 0.0"),
     ("executor's first task is done", "TaskSetManager: Finished task"),
 )
-# The same, of the first command.
+# The same, of the first command. Its jobs are those after the one with which the driver tries an executor.
 COMMAND = (
     ("command: code is generated", "CodeGenerator: Code generated"),
-    ("command: first job begins", "DAGScheduler: Got job"),
+    ("command: first job begins", "DAGScheduler: Got map stage job"),
     ("command: first task begins", "TaskSetManager: Starting task"),
     ("command: first task is done", "TaskSetManager: Finished task"),
-    ("command: last job is done", "DAGScheduler: Job"),
 )
+LAST_JOB, LAST_DONE = "command: last job begins", "command: last job is done"
 AGENT = (
     ("driver's agent takes the node", "node of cluster"),
     ("driver: context made", "the SparkContext is made"),
@@ -34,6 +34,7 @@ AGENT = (
     ("driver: catalog open", "sessions may be made"),
     ("driver: spare kernel ready", "a Python process is ready"),
 )
+TRIAL = " in stage 0.0 "  # of that job's task
 _DRIVER_LINE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) \w+ (.*)")
 _AGENT_LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})Z (.*)")
 
@@ -48,10 +49,13 @@ def marks(logs: Path, *, since: float, command: float) -> dict[str, float]:
             continue  # a worker
         lines = list(_lines(text, _DRIVER_LINE, since))
         _first(lines, START, found)
-        _first([each for each in lines if each[0] >= command], COMMAND[:-1], found)
-        for at, line in lines:
-            if at >= command and COMMAND[-1][1] in line and " finished" in line:
-                found[COMMAND[-1][0]] = at
+        theirs = [(at, line) for at, line in lines if at >= command and TRIAL not in line]
+        _first(theirs, COMMAND, found)
+        for at, line in theirs:
+            if "DAGScheduler: Got job" in line:
+                found[LAST_JOB] = at
+            if "DAGScheduler: Job" in line and " finished" in line:
+                found[LAST_DONE] = at
         agent = (node / "agent.log").read_text(errors="replace") if (node / "agent.log").exists() else ""
         _first(_lines(agent, _AGENT_LINE, since), AGENT, found)
     return found

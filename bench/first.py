@@ -35,7 +35,8 @@ from brickyard.domain.runtimes import RuntimeManifest
 RUNTIME = "17.3.x-scala2.13"
 ROUNDS = 5
 RAW_ROUNDS = 3
-QUIET_SHARE, QUIET_PATIENCE_S = 0.1, 60.0  # of a core
+PREPARES, PRACTISED = "preparing a node", "first commands were practised"
+QUIET_SHARE, QUIET_PATIENCE_S = 0.1, 120.0  # of a core
 RUNNING_S, RESULT_S, RESULT_RATIO, AGAIN_S = 0.5, 2.0, 0.08, 6.0
 
 STEPS = (
@@ -132,15 +133,24 @@ def _measure(
 
 
 def _until_quiet(api: Api, served: Served, pool_id: str) -> None:
-    """Waits until the pool is warm and what is below the server uses next to no processor any more."""
+    """Waits until the pool is warm, its nodes have practised, and what is below the server uses next to no processor any more."""
     until_idle(api, pool_id)
     deadline = time.monotonic() + QUIET_PATIENCE_S
+    while not _practised(served) and time.monotonic() < deadline:
+        time.sleep(0.2)
     used = _used_s(served.pid)
     while time.monotonic() < deadline:
         time.sleep(1.0)
         before, used = used, _used_s(served.pid)
         if used - before < QUIET_SHARE:
             return
+
+
+def _practised(served: Served) -> bool:
+    """Whether all nodes have practised since they were prepared. Between two statements they use no processor either, where
+    others need it."""
+    logs = [log.read_text(errors="replace") for log in Path(served.place, "instances").glob("*/node.log")]
+    return all(PRACTISED in log.rpartition(PREPARES)[2] for log in logs)
 
 
 def _used_s(server: int) -> float:

@@ -66,6 +66,8 @@ def test_python_functions_run_on_the_executors_with_conf_and_variables(cluster: 
     seen = "__import__('os').environ.get('TEST_VARIABLE')"
     assert driver.run(f"sorted(set(sc.parallelize(range(8), 8).map(lambda _: {seen}).collect()))") == "['everywhere']"
     assert driver.run(seen) == "'everywhere'"
+    environment = driver.run("sorted(sc.environment)")
+    assert "TEST_VARIABLE" in environment and "PYTHONHASHSEED" in environment, "PySpark has read them of the settings"
 
 
 def test_activity_is_told(cluster: Cluster) -> None:

@@ -13,6 +13,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from brickyard.runtime.node.spark import pauses
 from tests.node.test_roles import Py4JError, Py4JJavaError, Py4JNetworkError
 from tests.support.patience import PATIENCE_S, until
 
@@ -59,9 +60,9 @@ class Made:
     ) -> None:
         Driver.made = []
         monkeypatch.setattr(module, "Driver", Driver)
-        monkeypatch.setattr(module, "LOOK_S", 0.001)
+        monkeypatch.setattr(pauses, "LOOK_S", 0.001)
+        self.looks: list[int] = []
         self.busy = threading.Event()
-        monkeypatch.setattr(module, "used_share", lambda _before, _after: 1.0 if self.busy.is_set() else 0.5)
 
         class Short(module.Practice):  # type: ignore[misc] # the module is loaded at run time
             def _pieces(self, driver: Driver) -> Iterator[Callable[[], Any]]:
@@ -72,7 +73,16 @@ class Made:
         (self.events / "local-1.zstd").write_bytes(b"a run of nobody")
         self.said: list[str] = []
         conf = {"spark.authenticate": "true", "spark.a": "b"}
-        self.practice = Short(MagicMock(), conf, node_dir=node_dir, connects=False, log=self.said.append)
+        self.practice = Short(
+            MagicMock(), conf, manifest={}, node_dir=node_dir, connects=False, log=self.said.append,
+            pauses=pauses.Pauses(self.look),
+        )  # fmt: skip
+
+    def look(self) -> list[int]:
+        """Ticks of a machine that computes for others all the time, or half of it."""
+        self.looks.append(1)
+        ticks = len(self.looks)
+        return [ticks, 0, 0, 0 if self.busy.is_set() else ticks, 0, 0, 0, 0]
 
 
 def test_it_goes_on_after_what_fails_and_leaves_nothing(
@@ -123,20 +133,13 @@ def test_a_cluster_may_come_before_it_begins(practice: ModuleType, tmp_path: Pat
 def test_it_gives_way_while_others_need_the_processors(
     practice: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(practice, "GIVE_WAY_S", PATIENCE_S)
+    monkeypatch.setattr(pauses, "GIVE_WAY_S", PATIENCE_S)
     done = threading.Event()
     made = Made(practice, tmp_path, lambda _: [done.set], monkeypatch)
     made.busy.set()
-    looks: list[int] = []
-
-    def look() -> list[int]:
-        looks.append(1)
-        return []
-
-    monkeypatch.setattr(practice, "processors", look)
     runs = threading.Thread(target=made.practice.run)
     runs.start()
-    until(lambda: len(looks) > 3)
+    until(lambda: len(made.looks) > 3)
     assert not done.is_set()
     made.busy.clear()
     runs.join()
@@ -144,7 +147,7 @@ def test_it_gives_way_while_others_need_the_processors(
 
 
 def test_it_does_not_give_way_for_ever(practice: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(practice, "GIVE_WAY_S", 0.01)
+    monkeypatch.setattr(pauses, "GIVE_WAY_S", 0.01)
     done = threading.Event()
     made = Made(practice, tmp_path, lambda _: [done.set], monkeypatch)
     made.busy.set()
@@ -161,5 +164,5 @@ def test_it_does_not_give_way_for_ever(practice: ModuleType, tmp_path: Path, mon
         ([], [], 0.0),
     ],
 )
-def test_what_is_used_of_the_processors(practice: ModuleType, before: list[int], after: list[int], share: float) -> None:
-    assert practice.used_share(before, after) == pytest.approx(share)
+def test_what_is_used_of_the_processors(before: list[int], after: list[int], share: float) -> None:
+    assert pauses.used_share(before, after) == pytest.approx(share)

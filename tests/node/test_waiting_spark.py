@@ -89,6 +89,7 @@ class Met:
         warm(self.worker)
         self.waited = find(self.worker, WAITING)[0].pid
         assert find(self.driver, WAITING), "any node may become a worker"
+        assert not any("failed" in line for line in self.worker.lines), "all that was to be rehearsed was"
         join(self.driver, self.worker)
 
     def files(self, name: str) -> list[Path]:

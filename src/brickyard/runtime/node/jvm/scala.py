@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,20 @@ class Scala:
     def items(self, sequence: Any) -> Iterator[Any]:
         """Yields the items of a Seq, fetching each when needed. Raises Py4JError."""
         return (sequence.apply(number) for number in range(int(sequence.size())))
+
+    def texts(self, *texts: str) -> Any:
+        """Returns an array of strings, such as methods take for any number of them."""
+        return self._array("java.lang.String", texts)
+
+    def columns(self, *columns: Any) -> Any:
+        """Returns an array of columns."""
+        return self._array("org.apache.spark.sql.Column", columns)
+
+    def _array(self, kind: str, items: Sequence[Any]) -> Any:
+        found = self.gateway.new_array(self.java(kind), len(items))
+        for index, item in enumerate(items):
+            found[index] = item
+        return found
 
     def field(self, owner: Any, name: str) -> Any:
         """Returns the value of a field that has no accessor. Raises Py4JError if there is no such field."""

@@ -7,29 +7,52 @@ from typing import Any
 
 from .strangers import bound_accumulators
 
+EXECUTORS = "spark.executorEnv."
 
-def attach() -> Any:
-    """Returns a SparkSession on the driver's JVM, which PYSPARK_GATEWAY_PORT and PYSPARK_GATEWAY_SECRET name.
 
-    The session belongs to this process: others do not see its temporary views and SQL settings. Leaving does not stop Spark.
-    """
-    from pyspark import SparkConf, SparkContext
+def reach() -> Any:
+    """Returns a connection to the JVM that PYSPARK_GATEWAY_PORT and PYSPARK_GATEWAY_SECRET name. It may have no driver yet."""
+    from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     refuse_stop(SparkContext, SparkSession)  # first: a SparkContext that fails while it is being made stops the one it joins
     bound_accumulators()
     leave_numpy_out()
-    gateway = launch_gateway()
+    return launch_gateway()
+
+
+def attach(gateway: Any = None) -> Any:
+    """Returns a SparkSession on the driver's JVM. `gateway`: what `reach` has returned, if that was called before.
+
+    The session belongs to this process: others do not see its temporary views and SQL settings. Leaving does not stop Spark.
+    """
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    gateway = gateway if gateway is not None else reach()
     jvm = gateway.jvm
     running = jvm.org.apache.spark.SparkContext.getOrCreate()
     jsc = jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(running)
-    context = SparkContext(gateway=gateway, jsc=jsc, conf=SparkConf(_jconf=jsc.getConf()))
+    context = SparkContext(gateway=gateway, jsc=jsc, conf=few_settings(jsc.getConf()))
     session = SparkSession(context).newSession()
     # Otherwise the session's functions on executors get only the files that Spark Connect adds to a session, and none of the
     # SparkContext's: no jar or file that came after Spark's start.
     session.conf.set("spark.sql.artifact.isolation.enabled", "false")
     return session
+
+
+def few_settings(jconf: Any) -> Any:
+    """Returns a SparkConf for PySpark to join a SparkContext with. All that it looks for among all settings are variables of
+    executors, and it would ask the JVM three times for each setting."""
+    from pyspark import SparkConf
+
+    class Settings(SparkConf):  # type: ignore[misc] # PySpark is in runtimes only
+        def getAll(self) -> list[tuple[str, str]]:
+            found = [(str(each._1()), str(each._2())) for each in jconf.getAllWithPrefix(EXECUTORS)]
+            return [(EXECUTORS + name, value) for name, value in found]
+
+    return Settings(_jconf=jconf)
 
 
 def leave_numpy_out() -> None:

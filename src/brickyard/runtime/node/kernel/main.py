@@ -18,6 +18,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -246,15 +247,16 @@ def before_each(app: Any, kernel_spark: Any, budget: OutputBudget) -> Callable[[
 
 
 def kind_of_spark() -> Callable[[], Any]:
-    """Returns what makes the kernel's access to Spark, depending on the environment: Spark Connect, or the driver's JVM. The
-    import is slow."""
+    """Returns what makes the kernel's access to Spark, depending on the environment: Spark Connect, or the driver's JVM, to which
+    this connects. The import is slow."""
     if "SPARK_REMOTE" in os.environ:
         from .connect import KernelConnect
 
         return KernelConnect
+    from .attach import reach
     from .spark import KernelSpark
 
-    return KernelSpark
+    return partial(KernelSpark, reach())
 
 
 def join_spark(kind: Callable[[], Any], log: TextIO) -> Any:

@@ -16,8 +16,9 @@ from .attach import attach
 class KernelSpark:
     """`spark` for one kernel. `begin` is called before every command, on the thread that runs commands."""
 
-    def __init__(self) -> None:
-        self.spark = attach()
+    def __init__(self, gateway: Any = None) -> None:
+        """`gateway`: a connection to the driver's JVM, if there is one already."""
+        self.spark = attach(gateway)
         self.context = self.spark.sparkContext
         # `SparkSession.builder.getOrCreate()` and `SparkSession.getActiveSession()` return this session.
         SparkSession._instantiatedSession = self.spark

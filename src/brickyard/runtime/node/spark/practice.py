@@ -12,7 +12,8 @@ import shutil
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,23 +21,18 @@ from py4j.protocol import Py4JError
 
 from ..jvm.errors import error_text
 from ..jvm.scala import Scala
+from . import usual
 from .driver import Driver
+from .pauses import Pauses
 
-# Between two statements: how long to look at the processors, above which share of all of them others need them, and how long to
-# give way in all.
-LOOK_S, BUSY_SHARE, GIVE_WAY_S = 0.2, 0.85, 30.0
 FETCH_S = 10.0  # for rows that come back, of which there are few
 # What the workspace's catalog and files need. It does not come from the archives, which are made without it.
 OURS = (
     "BoundedPorts", "CarefulFiles", "CatalogChannel", "CatalogCodec", "CatalogFace", "CatalogPaper", "CatalogRows",
     "CommitRecords", "KeptCommit", "NodeFiles", "Overwrites", "SharedCatalog",
 )  # fmt: skip
-# A scan, an aggregation over a shuffle, a sort; a join.
-AGGREGATION = "SELECT id % 7 AS k, count(*) AS n, sum(id) AS s FROM range(0, 1000, 1, 2) WHERE id > 3 GROUP BY id % 7 ORDER BY k"
-JOIN = (
-    "SELECT a.id % 5 AS k, avg(b.id) AS m, max(a.id) AS x FROM range(0, 1000, 1, 2) a JOIN range(0, 100, 1, 2) b ON a.id = b.id "
-    "GROUP BY 1 ORDER BY 2 DESC LIMIT 3"
-)
+# Numbers of statements (usual.py): what users write first is compiled anew each time, by methods that are compiled by then.
+NUMBERS = range(8, 12)
 ROWS = "id,name\n1,one\n2,two\n"
 
 
@@ -60,9 +56,11 @@ class Practice:
         scala: Scala,
         conf: Mapping[str, str],
         *,
+        manifest: Mapping[str, Any],
         node_dir: Path,
         connects: bool,
         log: Callable[[str], None],
+        pauses: Pauses,
         before: Work | None = None,
     ) -> None:
         """`conf`: of a driver with local threads. `connects`: whether it has Spark Connect. `log` takes lines for people.
@@ -70,7 +68,7 @@ class Practice:
         # With local[...], Spark makes its own secret, keeps it for as long as the JVM lives, and prefers it to any secret in a
         # conf: workers would be rejected.
         self._conf = {**conf, "spark.authenticate": "false"}
-        self._scala = scala
+        self._scala, self._manifest, self._pauses = scala, manifest, pauses
         self._node_dir = node_dir
         self._files = node_dir / "tmp" / "practice"
         self._connects = connects
@@ -79,7 +77,6 @@ class Practice:
         self._cut = threading.Event()
         self._over = threading.Event()
         self._driver: Driver | None = None
-        self._gives_way_s = GIVE_WAY_S
 
     def run(self) -> None:
         """Practises until nothing is left or it is cut off. What fails only costs the next user time."""
@@ -117,7 +114,7 @@ class Practice:
         self._driver = driver = Driver(self._scala, conf=self._conf)
         try:
             for piece in self._pieces(driver):
-                self._give_way()
+                self._pauses.give_way(self._cut)
                 if self._cut.is_set():
                     return
                 self._try(piece)
@@ -127,30 +124,32 @@ class Practice:
             shutil.rmtree(str(self._files), ignore_errors=True)
             forget_events(self._node_dir)
 
-    def _give_way(self) -> None:
-        """Waits while others need the processors."""
-        before = processors()
-        while self._gives_way_s > 0 and not self._cut.wait(LOOK_S):
-            self._gives_way_s -= LOOK_S
-            after = processors()
-            if used_share(before, after) < BUSY_SHARE:
-                return
-            before = after
-
     def _pieces(self, driver: Driver) -> Iterator[Callable[[], Any]]:
         yield self._load_ours
         yield driver.warm_up
         yield driver.first_job
         session = self._scala.java("org.apache.spark.sql.SparkSession").builder().getOrCreate().newSession()
-        yield lambda: self._show(session.sql(AGGREGATION))
-        yield lambda: self._fetch(session.sql(AGGREGATION).collectToPython())
-        yield lambda: self._show(session.sql(JOIN))
+        yield lambda: self._show(session.sql(usual.aggregation(7)))
+        yield lambda: self._fetch(session.sql(usual.aggregation(7)).collectToPython())
+        yield lambda: self._show(session.sql(usual.join(5)))
         yield lambda: self._read_rows(session)
         if self._connects:
             yield driver.connect.open
-        yield lambda: self._fetch(session.sql(AGGREGATION).collectToPython())
+        yield lambda: self._fetch(session.sql(usual.aggregation(7)).collectToPython())
         yield driver.stages
         yield driver.executors
+        for number in NUMBERS:
+            yield partial(self._fetch_frame, session, number)
+            yield partial(self._fetch_sql, session, usual.aggregation(number))
+            yield partial(self._fetch_sql, session, usual.join(number))
+        yield lambda: usual.know_function(self._scala, session, self._manifest)
+        yield lambda: self._fetch_sql(session, usual.calls(1))
+
+    def _fetch_sql(self, session: Any, statement: str) -> None:
+        self._fetch(session.sql(statement).collectToPython())
+
+    def _fetch_frame(self, session: Any, number: int) -> None:
+        self._fetch(usual.frame(self._scala, session, number).collectToPython())
 
     def _load_ours(self) -> None:
         loader = self._scala.jvm.java.lang.Thread.currentThread().getContextClassLoader()
@@ -192,23 +191,6 @@ class Practice:
         if not self._cut.is_set():
             with contextlib.suppress(Py4JError):  # older Javas cannot do this
                 manage(self._scala, "DiagnosticCommand", "systemTrimNativeHeap")
-
-
-def processors() -> list[int]:
-    """Returns what the machine's processors have done so far, in ticks by kind; empty if that is not known."""
-    try:
-        with open("/proc/stat") as lines:  # noqa: PTH123 - one line of a file of the kernel's
-            return [int(word) for word in lines.readline().split()[1:9]]
-    except (OSError, ValueError):
-        return []
-
-
-def used_share(before: Sequence[int], after: Sequence[int]) -> float:
-    """Returns which share of all processors was used between two readings (user, nice, system, idle, iowait, irq, softirq,
-    steal); 0 if that is not known."""
-    spent = [new - old for old, new in zip(before, after)]  # noqa: B905 - Python 3.8
-    total = sum(spent)
-    return 1 - sum(spent[3:5]) / total if len(spent) > 4 and total > 0 else 0.0
 
 
 def forget_events(node_dir: Path) -> None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from ..jvm.process import usable
 from ..jvm.scala import Scala
 from . import conf as sparkconf
+from . import usual
 from .driver import Driver
-from .practice import AGGREGATION, JOIN, forget_events
+from .pauses import Pauses
+from .practice import forget_events
 from .standalone import Master, Worker
 
 PATIENCE_S = 120.0
-# The most common work of a first command. The first time loads classes, the second has methods compiled.
-STATEMENTS = (AGGREGATION, AGGREGATION, JOIN)
 
 
 class Executors(Protocol):
@@ -43,10 +43,11 @@ class Rehearsal:
         place: sparkconf.Place,
         *,
         executors: Executors,
+        pauses: Pauses,
     ) -> None:
         """`assignment` has the node's cores and memory: executors of clusters on such nodes are as large by default."""
         self._scala, self._assignment, self._manifest, self._place = scala, assignment, manifest, place
-        self._executors = executors
+        self._executors, self._pauses = executors, pauses
         self._work_dir = Path(place.node_dir, "work", "executors")
         self._cut = threading.Event()
         self._driver: Driver | None = None
@@ -95,10 +96,18 @@ class Rehearsal:
             if not self._cut.is_set():
                 driver.first_job()
             session = self._scala.java("org.apache.spark.sql.SparkSession").builder().getOrCreate()
-            for statement in STATEMENTS:
-                if not self._cut.is_set():
-                    session.sql(statement).collectAsList()
+            for piece in self._pieces(session):
+                self._pauses.give_way(self._cut)
+                if self._cut.is_set():
+                    return
+                piece()
         finally:
             self._driver = None
             patience.cancel()
             driver.stop()
+
+    def _pieces(self, session: Any) -> Iterator[Callable[[], Any]]:
+        """The most common work of a first command. The first time loads classes, the second has methods compiled."""
+        yield session.sql(usual.aggregation(7)).collectAsList
+        yield session.sql(usual.aggregation(7)).collectAsList
+        yield session.sql(usual.join(5)).collectAsList

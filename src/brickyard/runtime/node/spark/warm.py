@@ -18,6 +18,8 @@ from ..jvm.process import Jvm
 from ..jvm.scala import Scala
 from . import conf as sparkconf
 from .driver import Driver
+from .jars import AttachedJars
+from .pauses import Pauses
 from .practice import Practice, forget_events, manage
 from .rehearsal import Executors, Rehearsal
 from .standalone import Master, Worker
@@ -38,6 +40,7 @@ def rounds(
     """Runs everything that a driver or a worker runs at its start, and stops it. Returns what is worth doing as long as nobody
     needs the JVM; with `executors` an executor is part of that. Raises Py4JError if Spark does not work."""
     scala = Scala(jvm.gateway)
+    AttachedJars(scala)  # its loader reaches every thread by many calls, and stays
     assignment = {
         "cluster_id": "none", "role": "driver", "cores": cores, "memory_mb": memory_mb or MEMORY_MB,
         "secret": os.urandom(16).hex(), "connect_token": os.urandom(16).hex(), "spark_conf": {}, "spark_env_vars": {},
@@ -53,8 +56,13 @@ def rounds(
     forget_events(jvm.node_dir)
     conf = sparkconf.driver_conf(assignment, manifest, place, master_url=f"local[{CORES}]", executor_archive="").values
     connects = not sparkconf.without_connect(assignment, manifest)
-    rehearsal = Rehearsal(scala, assignment, manifest, place, executors=executors) if executors is not None else None
-    return Practice(scala, conf, node_dir=jvm.node_dir, connects=connects, log=log, before=rehearsal)
+    pauses = Pauses()
+    rehearsal = None
+    if executors is not None:
+        rehearsal = Rehearsal(scala, assignment, manifest, place, executors=executors, pauses=pauses)
+    return Practice(
+        scala, conf, manifest=manifest, node_dir=jvm.node_dir, connects=connects, log=log, pauses=pauses, before=rehearsal
+    )
 
 
 def _drive(scala: Scala, conf: Mapping[str, str]) -> None:
