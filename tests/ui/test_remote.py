@@ -124,6 +124,7 @@ def test_what_is_typed_is_only_done_when_it_is_saved(
     with remote_ui(databricks.url, token_file) as ui, opened(chromium, ui) as window:
         page = window.go("/compute/create")
         expect(page.get_by_text("This workspace says what is wrong when it is saved.")).to_be_visible()
+        expect(page.get_by_text("This server runs it with Spark's own engine.")).to_have_count(0)  # theirs has Photon
         page.get_by_label("Name", exact=True).fill("from here")
         before = {each.cluster_id for each in w.clusters.list()}
         page.get_by_role("button", name="Create compute").click()

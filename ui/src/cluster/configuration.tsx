@@ -114,8 +114,8 @@ function Fields({ cluster }: { cluster: Cluster }) {
         rows={[
           ["Creator", cluster.creator_user_name],
           ["Made by", cluster.cluster_source],
-          ["Started", cluster.start_time ? exactly(cluster.start_time) : undefined],
-          ["Restarted", restarted ? exactly(restarted) : undefined],
+          ["Created", cluster.start_time ? exactly(cluster.start_time) : undefined],
+          ["Last started", restarted ? exactly(restarted) : undefined],
           ["Closed to", closed(clients)],
         ]}
       />

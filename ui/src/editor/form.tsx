@@ -1,6 +1,6 @@
 import { Radio, SegmentedControl } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { refusalQuery } from "./calls";
+import { checks, refusalQuery } from "./calls";
 import { CheckField, Label, Locked, NumberField, SelectField, TextField, useField } from "./fields";
 import { Grants } from "./grants";
 import { Libraries } from "./libraries";
@@ -203,7 +203,7 @@ function RuntimeFields() {
         label="Use Photon acceleration"
         on="PHOTON"
         refusal={photon}
-        help="This server runs it with Spark's own engine."
+        help={checks() ? "This server runs it with Spark's own engine." : "Faster queries, at a price of its own."}
       />
     </>
   );
