@@ -81,13 +81,13 @@ def test_a_storm_on_a_slow_database_is_answered_and_what_is_accepted_runs(
     monkeypatch.setattr(admission, "SOON_S", 0.2)
     monkeypatch.setattr(admission, "LATE_S", 0.6)
     monkeypatch.setattr(store_module, "WAIT_S", 10.0)
-    quick = writer._in_savepoint
+    quick = writer._beside
 
     def slow(connection: Any, unit: Any) -> Any:
         time.sleep(0.02)
         return quick(connection, unit)
 
-    monkeypatch.setattr(writer, "_in_savepoint", slow)
+    monkeypatch.setattr(writer, "_beside", slow)
     with Server.running(tmp_path, provider="simulated") as server, ThreadPoolExecutor(24) as clients:
         w = server.client()
         first = str(w.clusters.create(**BODY).result().cluster_id)

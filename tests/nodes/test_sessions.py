@@ -11,9 +11,10 @@ import pytest
 
 from brickyard.domain.clock import SystemClock
 from brickyard.domain.instances import InstanceState
-from brickyard.domain.node import NodeStatus, Phase, Role, ServerAddress, StatusReport
+from brickyard.domain.node import Assignment, AssignmentReply, NodeStatus, Phase, Role, ServerAddress, StatusReport
 from brickyard.nodes.loads import Loads
-from brickyard.nodes.sessions import ANSWER_S, LOOK_S, MAX_WAIT_S, AgentService
+from brickyard.nodes.polls import ANSWER_S, LOOK_S
+from brickyard.nodes.sessions import MAX_WAIT_S, AgentService
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -64,6 +65,7 @@ def service(
     *,
     servers: Callable[[], tuple[ServerAddress, ...]] = tuple,
     wake: Callable[[str], None] = lambda _: None,
+    deliver: Callable[[Tx, Assignment], Assignment] = lambda _, assignment: assignment,
 ) -> AgentService:
     tokens = InstanceTokens(key=b"k" * 32)
     clock = SystemClock()
@@ -75,6 +77,7 @@ def service(
         silence_s=30,
         loads=Loads(),
         servers=servers,
+        deliver=deliver,
         monotonic=monotonic,
     )
 
@@ -127,6 +130,124 @@ def test_an_agent_that_waits_for_nothing_is_answered_from_memory(counting: Count
         told[0] = False
         await agents.assignment(ID, version(), 0)
         assert counting.reads == 4
+
+    asyncio.run(scenario())
+
+
+def test_an_agent_is_not_sent_again_what_it_has(counting: CountingStore) -> None:
+    async def scenario() -> None:
+        agents = service(counting, asyncio.get_running_loop().time)
+        first = await agents.assignment(ID, 0, 0, same=True)
+        assert (first.same, first.assignment) == (False, DRIVER.assignment)
+        for _ in range(2):
+            again = await agents.assignment(ID, version(), 0, same=True)
+            assert (again.known, again.same, again.assignment) == (True, True, None)
+        assert counting.reads == 1
+        anew = await agents.assignment(ID, 0, 0, same=True)
+        assert (anew.same, anew.assignment) == (False, DRIVER.assignment), "another process of the agent has nothing"
+        older = await agents.assignment(ID, version(), 0)
+        assert (older.same, older.assignment) == (False, DRIVER.assignment), "one of an earlier version does not ask for that"
+        await asyncio.to_thread(change, counting)
+        newer = await agents.assignment(ID, version(), 0, same=True)
+        assert newer.assignment is not None and newer.assignment.version == version() + 1
+
+    asyncio.run(scenario())
+
+
+def test_agents_that_ask_together_share_a_read(counting: CountingStore) -> None:
+    async def scenario() -> None:
+        agents = service(counting, asyncio.get_running_loop().time)
+        others = [f"i-other-{number}" for number in range(3)]
+        asked = [asyncio.create_task(agents.assignment(name, 0, 0)) for name in (ID, *others)]
+        replies = await asyncio.gather(*asked)
+        assert [each.known for each in replies] == [True, False, False, False]
+        assert counting.reads == 1
+
+    asyncio.run(scenario())
+
+
+def test_an_error_of_one_row_keeps_no_other_from_its_agent(counting: CountingStore) -> None:
+    broken = instance(cluster(), role=Role.WORKER)
+    counting.write_sync(lambda tx: tx.instances.insert(broken))
+
+    def deliver(tx: Tx, assignment: Assignment) -> Assignment:
+        if assignment.role is Role.WORKER:
+            raise ValueError("it cannot be delivered")
+        return assignment
+
+    async def scenario() -> None:
+        agents = service(counting, asyncio.get_running_loop().time, deliver=deliver)
+        asked = (agents.assignment(name, 0, 0) for name in (broken.instance_id, ID))
+        failed, reply = await asyncio.gather(*asked, return_exceptions=True)
+        assert isinstance(failed, ValueError)
+        assert isinstance(reply, AssignmentReply) and reply.assignment == DRIVER.assignment
+
+    asyncio.run(scenario())
+
+
+def test_nobody_waits_for_a_read_that_is_cut_off(counting: CountingStore) -> None:
+    """The server ends while it reads."""
+
+    async def scenario() -> None:
+        agents = service(counting, asyncio.get_running_loop().time)
+        read = counting.read
+
+        async def cut_off(work: Callable[[Tx], T], *, background: bool = False) -> T:
+            raise asyncio.CancelledError
+
+        counting.read = cut_off  # type: ignore[method-assign] # the store is being closed
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(agents.assignment(ID, 0, 0), PATIENCE_S)
+        counting.read = read  # type: ignore[method-assign] # as before
+        assert (await agents.assignment(ID, 0, 0)).known
+
+    asyncio.run(scenario())
+
+
+def test_a_new_agent_is_answered_from_its_report(counting: CountingStore) -> None:
+    async def scenario() -> None:
+        agents = service(counting, asyncio.get_running_loop().time)
+        await agents.report(report(0, Phase.IDLE))
+        if counting.told:
+            assert (await agents.assignment(ID, 0, 0)).assignment == DRIVER.assignment
+            assert counting.reads == 0
+
+    asyncio.run(scenario())
+
+
+def test_an_assignment_that_changes_while_a_report_is_written_is_told(counting: CountingStore) -> None:
+    async def scenario() -> None:
+        agents = service(counting, asyncio.get_running_loop().time)
+
+        async def then() -> None:
+            """Another commit, between that of the report and its answer."""
+            counting.then = None
+            await asyncio.to_thread(change, counting)
+            await asyncio.sleep(0)  # the store has told of it
+
+        counting.then = then
+        await agents.report(report(0, Phase.IDLE))
+        reply = await agents.assignment(ID, 0, 0)
+        assert reply.assignment is not None and reply.assignment.version == version() + 1
+
+    asyncio.run(scenario())
+
+
+def test_an_instance_that_ends_during_the_read_is_unknown_at_the_next_call(counting: CountingStore) -> None:
+    async def scenario() -> None:
+        agents = service(counting, asyncio.get_running_loop().time)
+        lost = msgspec.structs.replace(DRIVER, state=InstanceState.TERMINATING, lost="its agent has stopped answering")
+        read = counting.read
+
+        async def slow(work: Callable[[Tx], T], *, background: bool = False) -> T:
+            found = await read(work, background=background)
+            if counting.reads == 1:
+                await counting.write(lambda tx: tx.instances.update(lost))
+            return found
+
+        counting.read = slow  # type: ignore[method-assign] # the one read in which something happens
+        assert (await agents.assignment(ID, 0, 0)).known
+        assert not (await agents.assignment(ID, 0, 0)).known
 
     asyncio.run(scenario())
 

@@ -34,7 +34,7 @@ class Quiet:
     async def report(self, report: StatusReport) -> StatusReply:
         return StatusReply(server_token="", known=True)
 
-    async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply:
+    async def assignment(self, instance_id: str, have: int, wait_s: float, *, same: bool = False) -> AssignmentReply:
         await asyncio.sleep(wait_s)
         return AssignmentReply(server_token="", known=True)
 

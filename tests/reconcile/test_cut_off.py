@@ -39,10 +39,10 @@ class Wire:
         self.last[report.instance_id] = report
         return await self._server.report(report)
 
-    async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply:
+    async def assignment(self, instance_id: str, have: int, wait_s: float, *, same: bool = False) -> AssignmentReply:
         if (back := self._back.get(instance_id)) is not None:
             await back.wait()
-        return await self._server.assignment(instance_id, have, min(wait_s, 0.2))
+        return await self._server.assignment(instance_id, have, min(wait_s, 0.2), same=same)
 
 
 class Elsewhere(SimulatedProvider):

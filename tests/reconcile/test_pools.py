@@ -89,8 +89,8 @@ class Watcher:
         self.seen: dict[str, list[Assignment]] = {}
         ask = world.agents.assignment
 
-        async def watched(instance_id: str, have: int, wait_s: float) -> Any:
-            reply = await ask(instance_id, have, wait_s)
+        async def watched(instance_id: str, have: int, wait_s: float, *, same: bool = False) -> Any:
+            reply = await ask(instance_id, have, wait_s, same=same)
             told = self.seen.setdefault(instance_id, [])
             if reply.assignment is not None and (not told or told[-1] != reply.assignment):
                 told.append(reply.assignment)

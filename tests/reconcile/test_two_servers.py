@@ -73,8 +73,8 @@ class AnyServer:
     async def report(self, report: StatusReport) -> StatusReply:
         return await self._random.choice(self.living).report(report)
 
-    async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply:
-        return await self._random.choice(self.living).assignment(instance_id, have, min(wait_s, 2.0))
+    async def assignment(self, instance_id: str, have: int, wait_s: float, *, same: bool = False) -> AssignmentReply:
+        return await self._random.choice(self.living).assignment(instance_id, have, min(wait_s, 2.0), same=same)
 
     def lose(self, server: AgentService) -> None:
         """It dies: whoever waits for it turns to another one."""

@@ -62,8 +62,8 @@ class Line:
     async def report(self, report: StatusReport) -> StatusReply:
         return await self._call(lambda server: server.report(report))
 
-    async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply:
-        return await self._call(lambda server: server.assignment(instance_id, have, wait_s))
+    async def assignment(self, instance_id: str, have: int, wait_s: float, *, same: bool = False) -> AssignmentReply:
+        return await self._call(lambda server: server.assignment(instance_id, have, wait_s, same=same))
 
     async def _call(self, make: Callable[[AgentService], Awaitable[T]]) -> T:
         while True:

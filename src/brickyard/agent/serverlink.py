@@ -136,7 +136,7 @@ class ServerLink:
         have = failures = 0
         while True:
             wait_s = POLL_S if self._report_s <= REPORT_S else LONG_POLL_S
-            query = urlencode({"instance_id": self._config.instance_id, "have": have, "wait": int(wait_s)})
+            query = urlencode({"instance_id": self._config.instance_id, "have": have, "wait": int(wait_s), "same": "true"})
             began = time.monotonic()
             try:
                 reply = await self._polled(client, f"/agent/v1/assignment?{query}", wait_s + TIMEOUT_S)
@@ -151,8 +151,9 @@ class ServerLink:
             if not reply.known:
                 self._on_leave("the server does not know this instance")
                 return
-            version = reply.assignment.version if reply.assignment is not None else 0
-            self._on_assignment(reply.assignment)
+            version = have if reply.same else reply.assignment.version if reply.assignment is not None else 0
+            if not reply.same:
+                self._on_assignment(reply.assignment)
             self._report_within(reply.report_s)
             if version == have and time.monotonic() - began < 0.2:
                 await asyncio.sleep(0.2)  # avoids a busy loop with a server that does not hold the poll

@@ -283,7 +283,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def live(self) -> bool:
         """It counts: it exists or is being launched."""
-        return self.state in (InstanceState.REQUESTED, InstanceState.LAUNCHED, InstanceState.REGISTERED)
+        return self.state is not InstanceState.TERMINATING and self.state is not InstanceState.GONE
 
     @property
     def retiring(self) -> bool:

@@ -3,8 +3,9 @@
 Server and agent speak JSON over HTTP, and each calls the other:
 
 * the agent calls home: `POST /agent/v1/status` (`StatusReport` -> `StatusReply`) on every change and as a heartbeat, and
-  `GET /agent/v1/assignment?instance_id=&have=VERSION&wait=SECONDS` (-> `AssignmentReply`), a long poll that answers as soon
-  as the assignment's version differs from `have`. Authorization: `Bearer <agent token>`.
+  `GET /agent/v1/assignment?instance_id=&have=VERSION&wait=SECONDS&same=true` (-> `AssignmentReply`), a long poll that answers
+  as soon as the assignment's version differs from `have`; with `same`, one that the agent has already is not sent again.
+  Authorization: `Bearer <agent token>`.
 * the server calls the agent at its `endpoint` for work that needs an immediate answer, contexts and commands (see
   `agent/server.py`). Authorization: `Bearer <server token>`.
 
@@ -240,11 +241,13 @@ class SecretsReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class AssignmentReply(msgspec.Struct, frozen=True, kw_only=True):
-    """Server to agent. No assignment means the instance is idle: the agent ends everything. `servers` and `report_s`: as in
-    StatusReply. An agent that is to report more often than before does so at once."""
+    """Server to agent. No assignment means the instance is idle, and the agent ends everything, unless it is the `same` that the
+    agent said it has. `servers` and `report_s`: as in StatusReply. An agent that is to report more often than before does so at
+    once."""
 
     server_token: str
     known: bool
     assignment: Assignment | None = None
+    same: bool = False
     servers: tuple[ServerAddress, ...] = ()
     report_s: float = REPORT_S

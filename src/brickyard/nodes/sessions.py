@@ -31,20 +31,17 @@ from brickyard.nodes.attention import Attention
 from brickyard.nodes.balance import Balance
 from brickyard.nodes.hearing import Hearing
 from brickyard.nodes.loads import Loads
+from brickyard.nodes.polls import Bell, Found, Polls
 from brickyard.nodes.samples import Samples
 from brickyard.nodes.tokens import InstanceTokens
-from brickyard.store.bells import Bells
 from brickyard.store.changeset import Changes
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 MAX_WAIT_S = 60.0
 TOLD_S = 1.0  # for so long, whoever looks at a cluster waits for reports that were asked for
-LOOK_S, LOOK_UNTOLD_S = 10.0, 1.0  # between checks for other servers' changes: with and without a working change feed
-ANSWER_S = 60.0  # how long the answer "nothing has changed" may be repeated without a read
 _TEXT_LIMIT = 8_000
 _MAX_USERS, _MAX_USER_NAME = 1_000, 1_000
-_NOTHING = NodeStatus()
 
 
 class AgentService:
@@ -83,9 +80,8 @@ class AgentService:
         self._monotonic = monotonic
         self._hearing = Hearing(store=store, loads=loads, silence_s=silence_s, monotonic=monotonic)
         self._known: dict[str, tuple[StatusReport, str | None]] = {}  # the last written report, and the cluster
-        self._bells = Bells()  # of instances whose agents wait for an assignment
-        self._answers: dict[str, tuple[AssignmentReply, float]] = {}  # the last one, and until when it may be repeated
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._polls = Polls(store=store, found=self._found, monotonic=monotonic)
+        self._turns: dict[str, _Turn] = {}
         self._asked: list[_Asked] = []
         self._paces: dict[str, float] = {}  # how often agents were last told to report
         self._leaving = False
@@ -104,8 +100,15 @@ class AgentService:
     async def report(self, report: StatusReport) -> StatusReply:
         """Processes an agent's report. A repeated report is a heartbeat and costs no write."""
         # One at a time per instance, in order of arrival: writers run side by side, and an older status must not win.
-        async with self._turns.setdefault(report.instance_id, asyncio.Lock()):
-            return await self._report(report)
+        turn = self._turns.setdefault(report.instance_id, _Turn())
+        turn.wanted += 1
+        try:
+            async with turn.lock:
+                return await self._report(report)
+        finally:
+            turn.wanted -= 1
+            if not turn.wanted:
+                del self._turns[report.instance_id]
 
     async def _report(self, report: StatusReport) -> StatusReply:
         instance_id = report.instance_id
@@ -113,14 +116,14 @@ class AgentService:
             raise DatabaseAway("agent reports cannot be recorded")
         self._hearing.hear(instance_id)
         busier = self._loads.hear(instance_id, report.status.generation, report.status.load)
-        samples = report.samples
-        report = msgspec.structs.replace(report, status=_bounded(report.status), samples=None)
+        samples, status = report.samples, _bounded(report.status)
+        if samples is not None or status is not report.status:
+            report = msgspec.structs.replace(report, status=status, samples=None)
         last = self._known.get(instance_id)
         if last is None or last[0] != report:
-            now = self._clock.now_ms()
             self._writing.add(instance_id)
             try:
-                owner_id, wakes = await self._store.write(lambda tx: record_report(tx, report, now=now), background=True)
+                owner_id, wakes, _ = await self._write(report)
             finally:
                 stays = instance_id in self._writing
                 self._writing.discard(instance_id)
@@ -149,6 +152,18 @@ class AgentService:
             samples_again=again,
         )
 
+    async def _write(self, report: StatusReport) -> Recorded:
+        instance_id, now = report.instance_id, self._clock.now_ms()
+        bell = self._polls.hang(instance_id)
+        try:
+            recorded = await self._store.write(lambda tx: record_report(tx, report, now=now), background=True)
+            wanted = recorded.assignment
+            if wanted is not None and instance_id not in self._known and _complete(wanted):
+                self._polls.keep(instance_id, Found(True, wanted.version, wanted), bell)  # a new agent asks for it next
+        finally:
+            self._polls.take_down(instance_id, bell)
+        return recorded
+
     async def look(self, cluster_id: str) -> None:
         """Somebody looks at what the cluster's nodes use: their agents report at once, and often from now on. Waits a moment for
         those reports."""
@@ -171,7 +186,8 @@ class AgentService:
     def _quicken(self, cluster_id: str) -> _Asked:
         """Answers the long polls of the cluster's nodes, with how often they are to report."""
         asked = _Asked({key for key, (_, owner_id) in self._known.items() if owner_id == cluster_id})
-        self._bells.ring(asked.left)
+        for instance_id in asked.left:
+            self._polls.ring(instance_id)
         return asked
 
     def _pause_s(self, instance_id: str) -> float:
@@ -179,56 +195,50 @@ class AgentService:
         _, owner_id = self._known.get(instance_id, (None, None))
         return self._attention.pause_s(owner_id or "")
 
-    async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply:
-        """Returns the instance's assignment as soon as its version is not `have`, or the current one after `wait_s`."""
+    async def assignment(self, instance_id: str, have: int, wait_s: float, *, same: bool = False) -> AssignmentReply:
+        """Returns the instance's assignment as soon as its version is not `have`, or the current one after `wait_s`. `same`: an
+        agent that has that one already need not get it again."""
         deadline = self._monotonic() + min(max(wait_s, 0.0), MAX_WAIT_S)
-        with self._bells.of(instance_id) as changed:
-            while True:
-                changed.clear()
+        while True:
+            bell = self._polls.hang(instance_id)
+            try:
                 self._hearing.hear(instance_id)
-                reply = self._answered(instance_id) or await self._read(instance_id, changed)
+                found = self._polls.kept(instance_id, has=have if same else None) or await self._polls.read(instance_id, bell)
                 pause_s = self._pause_s(instance_id)
-                new = not reply.known or _version(reply) != have or pause_s < self._paces.get(instance_id, REPORT_S)
-                if new or not await self._change(instance_id, changed, deadline):
+                new = not found.known or found.version != have or pause_s < self._paces.get(instance_id, REPORT_S)
+                if new or not await self._change(instance_id, bell, deadline):
                     self._paces[instance_id] = pause_s
-                    return reply if reply.report_s == pause_s else msgspec.structs.replace(reply, report_s=pause_s)
+                    return self._reply(instance_id, found, pause_s, has=have if same else None)
+            finally:
+                self._polls.take_down(instance_id, bell)
 
-    def _answered(self, instance_id: str) -> AssignmentReply | None:
-        """The last answer, while nobody has reported a change: an agent that waits in vain costs one read a minute, or a few with
-        several servers."""
-        reply, until = self._answers.get(instance_id, (None, 0.0))
-        return reply if self._monotonic() < until and self._store.told else None
+    def _reply(self, instance_id: str, found: Found, pause_s: float, *, has: int | None) -> AssignmentReply:
+        same = has is not None and 0 < has == found.version
+        return AssignmentReply(
+            server_token=self.proof(instance_id),
+            known=found.known,
+            assignment=None if same else found.assignment,
+            same=same,
+            servers=self._servers(),
+            report_s=pause_s,
+        )
 
-    async def _read(self, instance_id: str, changed: asyncio.Event) -> AssignmentReply:
-        known, assignment = await self._store.read(lambda tx: self._found(tx, instance_id), background=True)
-        reply = AssignmentReply(server_token=self.proof(instance_id), known=known, assignment=assignment, servers=self._servers())
-        if known and self._store.told and not changed.is_set():
-            self._answers[instance_id] = (reply, self._monotonic() + (ANSWER_S if self._store.alone else LOOK_S))
-        return reply
-
-    def _found(self, tx: Tx, instance_id: str) -> tuple[bool, Assignment | None]:
+    def _found(self, tx: Tx, instance_id: str) -> Found:
         """Whether the instance is wanted, and its assignment as it is delivered: with what its row only names."""
         instance = tx.instances.get(instance_id)
         if instance is None or not instance.live:
-            return False, None
-        return True, instance.assignment and self._deliver(tx, _with_scripts(tx, instance.assignment))
+            return Found(False)
+        wanted = instance.assignment and self._deliver(tx, _with_scripts(tx, instance.assignment))
+        return Found(True, wanted.version if wanted is not None else 0, wanted)
 
-    async def _change(self, instance_id: str, changed: asyncio.Event, deadline: float) -> bool:
+    async def _change(self, instance_id: str, bell: Bell, deadline: float) -> bool:
         """Waits until the instance's row may have changed and must be read again. False: the last read is the answer."""
         now = self._monotonic()
         left = deadline - now
         if left <= 0 or self._leaving:
             return False
-        try:
-            # The change feed reports other servers' changes, but it can fail: check from time to time.
-            # (Not wait_for, which creates a task: thousands of agents wait here.)
-            _, until = self._answers.get(instance_id, (None, now + LOOK_S))
-            look_s = left if self._store.alone else until - now if self._store.told else LOOK_UNTOLD_S
-            async with asyncio.timeout(min(left, look_s)):
-                await changed.wait()
-        except TimeoutError:
-            return not self._store.alone
-        return True
+        rung = await bell.wait(left if self._store.alone else min(left, self._polls.look_s(instance_id, now)))
+        return rung or not self._store.alone
 
     def users(self) -> dict[str, tuple[str, ...]]:
         """Who has execution contexts on the drivers whose agents report to this server, by instance."""
@@ -239,20 +249,17 @@ class AgentService:
         its agent may have been cut off, and its node replaced."""
         for instance_id in changes.ended:
             self._known.pop(instance_id, None)
-            self._answers.pop(instance_id, None)
+            self._polls.forget(instance_id)
         self._writing -= changes.ended
         self.assignments_changed(changes.instances)
 
     def assignments_changed(self, instance_ids: Collection[str]) -> None:
         """Answers the long polls of these instances now."""
-        for instance_id in instance_ids:
-            self._answers.pop(instance_id, None)
-        self._bells.ring(instance_ids)
+        self._polls.changed(instance_ids)
 
     def _look_again(self) -> None:
         """Makes every poll read again: any assignment may have changed, or may be changed by another server from now on."""
-        self._answers.clear()
-        self._bells.ring_all()
+        self._polls.all_changed()
 
     def release(self) -> None:
         """Answers every long poll now, because the server is about to stop and must not be held up."""
@@ -276,12 +283,21 @@ class AgentService:
         self._on_forget(instance_id)
         self._hearing.forget(instance_id)
         self._balance.forget(instance_id)
-        self._answers.pop(instance_id, None)
+        self._polls.forget(instance_id)
         self._known.pop(instance_id, None)
         self._paces.pop(instance_id, None)
         self._loads.forget(instance_id)
         self._samples.forget(instance_id)
-        self._turns.pop(instance_id, None)
+
+
+class _Turn:
+    """For the reports of one instance, as long as there are any."""
+
+    __slots__ = ("lock", "wanted")
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.wanted = 0
 
 
 class _Asked:
@@ -299,10 +315,11 @@ class _Asked:
 
 class Recorded(NamedTuple):
     """The cluster or pool of an instance whose report was written, None if the instance is not, or no longer, wanted; and whether
-    the owner must look at it now."""
+    the owner must look at it now. `assignment`: its current one."""
 
     owner_id: str | None
     wakes: bool = False
+    assignment: Assignment | None = None
 
 
 def record_report(tx: Tx, report: StatusReport, *, now: int) -> Recorded:
@@ -333,13 +350,14 @@ def record_report(tx: Tx, report: StatusReport, *, now: int) -> Recorded:
         provider_message=instance.provider_message if instance.state is InstanceState.REGISTERED else "",
     )
     tx.instances.update(after)
+    wanted = after.assignment if after.live else None
     settled = instance.registered_ms and not status.warm_error and not instance.status.warm_error
     if not instance.cluster_id and settled and status.phase is not Phase.FAILED:
-        return Recorded("")  # the pool has nothing to decide while an idle instance makes progress
+        return Recorded("", assignment=wanted)  # the pool has nothing to decide while an idle instance makes progress
     if after == msgspec.structs.replace(instance, moves=after.moves):
         return Recorded(instance.owner_id)  # the agent only calls another server now
     tx.wake_owner(instance)
-    return Recorded(instance.owner_id, wakes=True)
+    return Recorded(instance.owner_id, wakes=True, assignment=wanted)
 
 
 def _with_scripts(tx: Tx, assignment: Assignment) -> Assignment:
@@ -357,14 +375,15 @@ def _lost(instance: Instance) -> Instance:
 
 def _bounded(status: NodeStatus) -> NodeStatus:
     """Limits the text that goes into a row, since agents are not trusted to be brief, and removes loads, which are not stored."""
-    status = msgspec.structs.replace(status, load=None)
+    if status.load is not None:
+        status = msgspec.structs.replace(status, load=None)
     failure = status.failure
+    if failure is None and status.scripts is None and not status.users and len(status.message) <= _TEXT_LIMIT:
+        return status  # as nearly always
     if failure is not None:
         failure = msgspec.structs.replace(
             failure, message=failure.message[:_TEXT_LIMIT], log_tail=failure.log_tail[-_TEXT_LIMIT:]
         )
-    if status.phase is Phase.IDLE and status == _NOTHING:
-        return status
     scripts = _bounded_scripts(status.scripts) if status.scripts is not None else None
     users = tuple(each[:_MAX_USER_NAME] for each in status.users[:_MAX_USERS])
     return msgspec.structs.replace(status, message=status.message[:_TEXT_LIMIT], failure=failure, scripts=scripts, users=users)
@@ -376,5 +395,6 @@ def _bounded_scripts(report: ScriptsReport) -> ScriptsReport:
     return msgspec.structs.replace(report, results=tuple(cut))
 
 
-def _version(reply: AssignmentReply) -> int:
-    return reply.assignment.version if reply.assignment else 0
+def _complete(assignment: Assignment) -> bool:
+    """Whether the row has all of it: it names nothing that is only looked up when it is delivered."""
+    return not (assignment.spark_conf or assignment.spark_env_vars or assignment.init_scripts or assignment.logs)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import functools
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -25,7 +26,7 @@ from brickyard.domain.node import ServerAddress
 from brickyard.domain.nodetypes import Catalogue, NodeType
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.plan.policy import Policy
-from brickyard.providers.base import CapacityError, LaunchRequest, ProviderError
+from brickyard.providers.base import CapacityError, LaunchRequest, Provider, ProviderError
 from brickyard.providers.fleet import Providers
 from brickyard.reconcile.measures import ClusterMeasures
 from brickyard.store.store import Store
@@ -70,13 +71,14 @@ class Launches:
         self._measures = measures
         self._threads = _threads()
         self._under_way: set[asyncio.Task[None]] = set()
+        self._over = _Over()
 
     def begin(self, calls: ProviderCalls, sizes: Mapping[str, NodeType]) -> None:
         """Starts the calls of one pass without waiting: a slow launch delays neither the next pass nor other launches."""
         for instance in calls.terminate:
             self._begin(self._terminate(instance))
         for instance in calls.launch:
-            self._begin(self._launch(instance, sizes.get(instance.node_type_id)))
+            self._launch(instance, sizes.get(instance.node_type_id))
 
     def close(self) -> None:
         """Drops what is under way, because the loops end. A call already running in a provider finishes by itself."""
@@ -84,54 +86,74 @@ class Launches:
             task.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._threads = _threads()  # for another run of the loops; no thread starts before a call
+        self._over = _Over()
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
         self._under_way.add(task)  # referenced, so that it is not garbage-collected halfway
         task.add_done_callback(self._under_way.discard)
 
-    async def _launch(self, instance: Instance, node_type: NodeType | None) -> None:
-        began = time.monotonic()
-        error = await self._refused(instance, node_type)
-        self._measures.launched(error.kind if error is not None else "accepted", time.monotonic() - began)
-        now = self._clock.now_ms()
-        # Recorded with the current owner: a cluster may have taken the instance from its pool meanwhile. If the database is in
-        # trouble, nothing is lost: the launch is repeated when its lease ends, with the same result.
-        with contextlib.suppress(DatabaseTrouble):
-            owner_id = await self._store.write(
-                lambda tx: record_launch(tx, instance.instance_id, error, now=now), background=True
-            )
-            if owner_id:
-                self._wake(owner_id)
-
-    async def _refused(self, instance: Instance, node_type: NodeType | None) -> LaunchError | None:
-        """Launches the instance with the provider. Returns its error, if any. `node_type` is None if no longer on offer."""
+    def _launch(self, instance: Instance, node_type: NodeType | None) -> None:
+        """Launches the instance on a thread. `node_type` is None if no longer on offer."""
+        provider = self._providers.of(instance.provider)
+        loop, over = asyncio.get_running_loop(), self._over
         if node_type is None:
-            return LaunchError(kind="InvalidError", message=f"node type {instance.node_type_id} is no longer offered")
-        if (provider := self._providers.of(instance.provider)) is None:
-            return LaunchError(kind="InvalidError", message=f"its provider {instance.provider} is no longer in the settings")
-        request = LaunchRequest(
+            error = LaunchError(kind="InvalidError", message=f"node type {instance.node_type_id} is no longer offered")
+            self._note(loop, over, _Launched(instance, error, 0.0))
+        elif provider is None:
+            error = LaunchError(kind="InvalidError", message=f"its provider {instance.provider} is no longer in the settings")
+            self._note(loop, over, _Launched(instance, error, 0.0))
+        else:
+            request = self._request(instance, node_type, encrypted=provider.where == "elsewhere")
+            self._threads.submit(lambda: self._note(loop, over, _launched(provider, request, instance)))
+
+    def _request(self, instance: Instance, node_type: NodeType, *, encrypted: bool) -> LaunchRequest:
+        return LaunchRequest(
             instance_id=instance.instance_id,
             node_type=node_type,
             spot=instance.spot,
             server_url=self._server_url(),
             servers=self._servers(),
-            encrypted=provider.where == "elsewhere",
+            encrypted=encrypted,
             server_ca=self._server_ca,
             agent_token=self._tokens.agent_token(instance.instance_id),
             server_token=self._tokens.server_token(instance.instance_id),
             tags={"ClusterId": instance.cluster_id, "InstancePoolId": instance.pool_id, "Role": instance.role.value},
         )
-        try:
-            await asyncio.get_running_loop().run_in_executor(self._threads, provider.launch, request)
-        except CapacityError as refused:
-            return LaunchError(kind="CapacityError", message=str(refused), asked=refused.asked, left=refused.left)
-        except ProviderError as refused:
-            return LaunchError(kind=type(refused).__name__, message=str(refused))
-        except Exception as broken:  # a provider's bug is handled as an error that may pass, and logged in full
-            log.exception("launch_failed", instance_id=instance.instance_id)
-            return LaunchError(kind="TransientError", message=f"{type(broken).__name__}: {broken}")
-        return None
+
+    def _note(self, loop: asyncio.AbstractEventLoop, over: _Over, launched: _Launched) -> None:
+        """A launch is over. On any thread: waking the event loop is expensive, so launches that end together wake it once."""
+        over.launches.append(launched)
+        if not over.told:
+            over.told = True
+            with contextlib.suppress(RuntimeError):  # the loop was closed: the launch is repeated by the next server
+                loop.call_soon_threadsafe(self._take, over)
+
+    def _take(self, over: _Over) -> None:
+        """Begins to record what is over: launches of one cluster together."""
+        if over is not self._over:
+            return  # of an earlier run of the loops
+        over.told = False  # before the look: what ends from now on says so
+        owners: dict[str, list[_Launched]] = {}
+        while over.launches:
+            launched = over.launches.popleft()
+            self._measures.launched(launched.error.kind if launched.error is not None else "accepted", launched.seconds)
+            # A cluster may have taken an idle instance from its pool meanwhile: each is recorded with its owner of then.
+            owners.setdefault(launched.instance.cluster_id or launched.instance.instance_id, []).append(launched)
+        for launches in owners.values():
+            self._begin(self._record(launches))
+
+    async def _record(self, launches: Sequence[_Launched]) -> None:
+        """Records the results. If the database is in trouble, nothing is lost: launches are repeated when their leases end, with
+        the same result."""
+        now = self._clock.now_ms()
+        with contextlib.suppress(DatabaseTrouble):
+            woken = await self._store.write(
+                lambda tx: {record_launch(tx, each.instance.instance_id, each.error, now=now) for each in launches},
+                background=True,
+            )
+            for owner_id in woken - {""}:
+                self._wake(owner_id)
 
     async def _terminate(self, instance: Instance) -> None:
         """A first attempt, for speed; the monitor repeats it until the provider no longer lists the instance."""
@@ -141,6 +163,37 @@ class Launches:
             await asyncio.get_running_loop().run_in_executor(
                 self._threads, lambda: provider.terminate(instance.instance_id, reason=instance.lost or "released")
             )
+
+
+class _Launched(NamedTuple):
+    """A launch call that is over: what the provider refused, if it did, and how long it took."""
+
+    instance: Instance
+    error: LaunchError | None
+    seconds: float
+
+
+class _Over:
+    """The launches of one run of the loops that are over and not recorded yet."""
+
+    def __init__(self) -> None:
+        self.launches: deque[_Launched] = deque()
+        self.told = False  # whether the event loop knows that there are some
+
+
+def _launched(provider: Provider, request: LaunchRequest, instance: Instance) -> _Launched:
+    """Launches the instance. Runs on a thread."""
+    began, error = time.monotonic(), None
+    try:
+        provider.launch(request)
+    except CapacityError as refused:
+        error = LaunchError(kind="CapacityError", message=str(refused), asked=refused.asked, left=refused.left)
+    except ProviderError as refused:
+        error = LaunchError(kind=type(refused).__name__, message=str(refused))
+    except Exception as broken:  # a provider's bug is handled as an error that may pass, and logged in full
+        log.exception("launch_failed", instance_id=instance.instance_id)
+        error = LaunchError(kind="TransientError", message=f"{type(broken).__name__}: {broken}")
+    return _Launched(instance, error, time.monotonic() - began)
 
 
 class OwnerContext(NamedTuple):

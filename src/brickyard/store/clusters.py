@@ -28,12 +28,15 @@ _LOCK = Prepared(select(t.c.cluster_id).where(t.c.cluster_id == bindparam("id"))
 _INSERT = Prepared(insert(t), t.c.keys())
 _UPDATE = Prepared(update(t).where(t.c.cluster_id == bindparam("id")), set(t.c.keys()) - {"cluster_id", "due_ms"})
 _UPDATE_ALL = Prepared(update(t).where(t.c.cluster_id == bindparam("id")), set(t.c.keys()) - {"cluster_id"})
+_UPDATE_DOC = Prepared(update(t).where(t.c.cluster_id == bindparam("id")), ["version", "doc"])
+_UPDATE_DOC_DUE = Prepared(update(t).where(t.c.cluster_id == bindparam("id")), ["version", "doc", "due_ms"])
 _WITH_TASKS = select(t.c.doc).where(t.c.task_ms.is_not(None)).order_by(t.c.task_ms).limit(bindparam("limit"))
 _PURGED = select(purged.c.cluster_id).where(purged.c.cluster_id == bindparam("id"))
 _BY_TOKEN = select(t.c.doc).where(t.c.idempotency_token == bindparam("token"), t.c.deleted_ms == 0)
 
 
-def _columns(cluster: Cluster) -> dict[str, Any]:
+def _keys(cluster: Cluster) -> dict[str, Any]:
+    """The columns that queries use."""
     return {
         "cluster_name": cluster.spec.cluster_name or "",
         "state": public_state(cluster).value,
@@ -46,9 +49,11 @@ def _columns(cluster: Cluster) -> dict[str, Any]:
         "pinned_ms": cluster.pinned_ms,
         "deleted_ms": cluster.deleted_ms,
         "task_ms": cluster.workbench.task.due_ms,
-        "version": cluster.version,
-        "doc": _encode(cluster).decode(),
     }
+
+
+def _doc(cluster: Cluster) -> dict[str, Any]:
+    return {"version": cluster.version, "doc": _encode(cluster).decode()}
 
 
 class ClusterRows(DueRows[str]):
@@ -61,11 +66,15 @@ class ClusterRows(DueRows[str]):
         self._locking = locking
         self._get = _GET_LOCKED if locking else _GET
         self._changed = changed
+        self._rows: dict[str, Cluster] = {}  # read or written in this transaction
 
     def get(self, cluster_id: str) -> Cluster | None:
         """The cluster, even one that is being deleted. Inside `write` the row is locked until the commit."""
         doc = self._get.scalar(self._connection, id=cluster_id)
-        return None if doc is None else _decode(doc)
+        if doc is None:
+            return None
+        cluster = self._rows[cluster_id] = _decode(doc)
+        return cluster
 
     def lock(self, cluster_id: str) -> None:
         """Locks the row against other writers until the commit, without reading it. SQLite's writers always take turns."""
@@ -103,27 +112,35 @@ class ClusterRows(DueRows[str]):
     def insert(self, cluster: Cluster) -> None:
         """Inserts a new cluster, due at once. Raises IntegrityError if the id is taken, in a batch at its end."""
         self._wrote(cluster)
-        _INSERT.insert(self._connection, cluster_id=cluster.cluster_id, due_ms=0, **_columns(cluster))
+        _INSERT.insert(self._connection, cluster_id=cluster.cluster_id, due_ms=0, **_keys(cluster), **_doc(cluster))
 
     def update(self, cluster: Cluster) -> Cluster:
         """Writes the whole row; returns it with its next version. `get` it in this transaction first."""
-        cluster = msgspec.structs.replace(cluster, version=cluster.version + 1)
+        old, cluster = self._rows.get(cluster.cluster_id), msgspec.structs.replace(cluster, version=cluster.version + 1)
         self._wrote(cluster)
-        _UPDATE.run(self._connection, id=cluster.cluster_id, **_columns(cluster))
+        if old is not None and (_keys(old) == _keys(cluster)):
+            _UPDATE_DOC.run(self._connection, id=cluster.cluster_id, **_doc(cluster))
+        else:
+            _UPDATE.run(self._connection, id=cluster.cluster_id, **_keys(cluster), **_doc(cluster))
         return cluster
 
     def _wrote(self, cluster: Cluster) -> None:
+        self._rows[cluster.cluster_id] = cluster
         self._changed.clusters.add(cluster.cluster_id)
         self._changed.snapshots |= cluster.workbench.task.due_ms is not None
 
     def finish(self, before: Cluster, after: Cluster, *, due_ms: int | None) -> None:
-        """Ends a pass: writes the row if it has changed, and `schedule`s the next look, in one statement."""
+        """Ends a pass: writes the row if it has changed, and `schedule`s the next look, in one statement. Only what has changed:
+        SQLite writes every index of the columns that it is given, changed or not, and this table has many."""
         if after == before:
             self.schedule(after.cluster_id, due_ms)
             return
         after = msgspec.structs.replace(after, version=after.version + 1)
         self._wrote(after)
-        _UPDATE_ALL.run(self._connection, id=after.cluster_id, due_ms=due_ms, **_columns(after))
+        if _keys(after) == _keys(before):
+            _UPDATE_DOC_DUE.run(self._connection, id=after.cluster_id, due_ms=due_ms, **_doc(after))
+        else:
+            _UPDATE_ALL.run(self._connection, id=after.cluster_id, due_ms=due_ms, **_keys(after), **_doc(after))
 
     def delete(self, cluster_id: str) -> None:
         """Removes the row for good, what was granted on the cluster, and its schedules."""

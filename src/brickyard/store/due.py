@@ -27,7 +27,10 @@ class Due:
         at: BindParameter[int | None] = bindparam("at")
         row = update(table).where(key == bindparam("id"))
         # Parameters id, at. A wake never postpones a row that is due sooner.
-        self.wake = Prepared(row.values(due_ms=case((or_(due.is_(None), due > at), at), else_=due)))
+        later = or_(due.is_(None), due > at)
+        self.wake = Prepared(row.values(due_ms=case((later, at), else_=due)))
+        # Where writers take turns: writes nothing if the row is due by then. Elsewhere the row's lock is waited for first.
+        self.wake_later = Prepared(row.where(later).values(due_ms=at))
         # Parameters id, at.
         self.schedule = Prepared(row.values(due_ms=at))
         # Parameters now, limit. The ids of the rows that are due, longest waiting first.
@@ -52,7 +55,8 @@ class DueRows(Generic[Key]):
 
     def wake(self, key: Key, at_ms: int | None = None) -> None:
         """Makes the row due at `at_ms`, or now; never later than it already is."""
-        self._due.wake.run(self._connection, id=key, at=at_ms or 0)
+        wake = self._due.wake_later if self._connection.dialect.name == "sqlite" else self._due.wake
+        wake.run(self._connection, id=key, at=at_ms or 0)
 
     def schedule(self, key: Key, at_ms: int | None) -> None:
         """Makes the row due at `at_ms`, or only when something wakes it. For the loop itself."""

@@ -15,6 +15,7 @@ from brickyard.store.changeset import Changes
 from brickyard.store.prepared import Prepared
 from brickyard.store.tables import instances as t
 
+_KEYS = ("cluster_id", "state", "pool_id", "standing", "provider")
 _decode = msgspec.json.Decoder(Instance).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -26,6 +27,7 @@ _OF_CLUSTER = Prepared(_BY_CLUSTER)
 _OF_CLUSTER_LOCKED = Prepared(_BY_CLUSTER.with_for_update())
 _INSERT = Prepared(insert(t), t.c.keys())
 _UPDATE = Prepared(update(t).where(t.c.instance_id == bindparam("id")), set(t.c.keys()) - {"instance_id"})
+_UPDATE_DOC = Prepared(update(t).where(t.c.instance_id == bindparam("id")), ["doc"])
 _DELETE = Prepared(delete(t).where(t.c.instance_id == bindparam("id")))
 
 _OF_POOL = select(t.c.doc).where(t.c.pool_id == bindparam("id"), t.c.cluster_id == "").order_by(t.c.instance_id)
@@ -133,7 +135,10 @@ class InstanceRows:
             self._changed.instances.add(instance.instance_id)
         if old.live and not instance.live:
             self._changed.ended.add(instance.instance_id)
-        _UPDATE.run(self._connection, id=instance.instance_id, **_columns(instance))
+        if _keys(old) == _keys(instance):  # SQLite writes every index of the columns that it is given, changed or not
+            _UPDATE_DOC.run(self._connection, id=instance.instance_id, doc=_encode(instance).decode())
+        else:
+            _UPDATE.run(self._connection, id=instance.instance_id, **_columns(instance))
 
     def delete(self, instance: Instance) -> None:
         self._changed.wrote(instance)
@@ -182,12 +187,10 @@ class InstanceRows:
         return instance
 
 
+def _keys(instance: Instance) -> tuple[Any, ...]:
+    """The columns beside the document."""
+    return instance.cluster_id, instance.state.value, instance.pool_id, standing(instance).value, instance.provider
+
+
 def _columns(instance: Instance) -> dict[str, Any]:
-    return {
-        "cluster_id": instance.cluster_id,
-        "state": instance.state.value,
-        "pool_id": instance.pool_id,
-        "standing": standing(instance).value,
-        "provider": instance.provider,
-        "doc": _encode(instance).decode(),
-    }
+    return {**dict(zip(_KEYS, _keys(instance), strict=True)), "doc": _encode(instance).decode()}

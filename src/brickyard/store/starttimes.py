@@ -6,11 +6,13 @@ import statistics
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
-from brickyard.store.prepared import Prepared
+from brickyard.store.prepared import Prepared, driver_execute
 from brickyard.store.tables import start_times as t
 
 USED = 20  # newest ones of a kind that an estimate is made of; of each kind not many more are kept
 _TRIM_EVERY = 10
+_ADD = Prepared(insert(t).returning(t.c.id), ("kind", "took_ms"), returns_id=True)  # SQLite knows RETURNING only since 3.35
+_SQLITE_ADD = "INSERT INTO start_times (kind, took_ms) VALUES (?, ?)"
 _NEWEST = Prepared(select(t.c.took_ms).where(t.c.kind == bindparam("kind")).order_by(t.c.id.desc()).limit(USED))
 
 
@@ -22,8 +24,11 @@ class StartTimeRows:
 
     def add(self, kind: str, took_ms: int) -> None:
         """Records a start that has succeeded, and from time to time forgets the oldest ones of its kind."""
-        added = self._connection.execute(insert(t), {"kind": kind, "took_ms": took_ms}).inserted_primary_key
-        if added is not None and added[0] % _TRIM_EVERY == 0:
+        if self._connection.dialect.name == "sqlite":
+            added = int(driver_execute(self._connection, _SQLITE_ADD, (kind, took_ms)).lastrowid)
+        else:
+            added = _ADD.insert(self._connection, kind=kind, took_ms=took_ms).id
+        if added % _TRIM_EVERY == 0:
             newest = select(t.c.id).where(t.c.kind == kind).order_by(t.c.id.desc()).limit(USED)
             self._connection.execute(delete(t).where(t.c.kind == kind, t.c.id < min(self._connection.execute(newest).scalars())))
 

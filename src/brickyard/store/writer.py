@@ -4,9 +4,9 @@ Units that people wait for go first. Background units (reports of nodes, passes 
 none they get a small share of the time, and half of it once they have waited for long: the work behind requests must also be
 done, and each request causes several background units. `lag_s` tells when even that is not enough.
 
-With one writer (SQLite), units that wait together share one transaction, each in its own savepoint: one commit and one write to
-disk, and a unit that raises undoes only itself. A turn is limited in time, so that nobody waits for long, however slow the
-machine is.
+With one writer (SQLite), units that wait together share one transaction: one commit and one write to disk. A unit that raises
+undoes only itself: most have written nothing by then, and otherwise all of them are done again, each in its own savepoint. A turn
+is limited in time, so that nobody waits for long, however slow the machine is.
 
 With several writers (PostgreSQL) units run side by side, and each is a transaction: it holds locks until its commit, which others
 may wait for. Only those that insert new rows, and lock no others, share transactions (`store.batch`).
@@ -274,12 +274,26 @@ class Writer:
                     if (unit := self._next(queue)) is None:
                         break
                     units.append(unit)
-                    outcomes.append(_in_savepoint(connection, unit))
+                    outcomes.append(_beside(connection, unit))
+        except _Spoilt:
+            return self._apart(units)
         except BaseException as error:
             if not units and (unit := self._next(queue)) is not None:
                 units.append(unit)  # no connection was available: somebody must hear of it
             return [Outcome(unit, error=error) for unit in units]
         return outcomes
+
+    def _apart(self, units: list[Unit]) -> list[Outcome]:
+        """The same for units one of which is to be undone."""
+        try:
+            with self._engine.connect() as connection, connection.begin():
+                return [_in_savepoint(connection, unit) for unit in units]
+        except BaseException as error:
+            return [Outcome(unit, error=error) for unit in units]
+
+
+class _Spoilt(Exception):
+    """A unit has failed after it had written something: the transaction cannot be committed."""
 
 
 def _head(queue: deque[Ticket]) -> Ticket | None:
@@ -288,6 +302,22 @@ def _head(queue: deque[Ticket]) -> Ticket | None:
         return queue[0]
     except IndexError:
         return None
+
+
+def _beside(connection: Connection, unit: Unit) -> Outcome:
+    """Does a unit in a transaction with others."""
+    raw: Any = connection.connection.driver_connection
+    written = raw.total_changes
+    tx = Tx(connection, locking=False)
+    try:
+        result = unit.work(tx)
+    except BaseException as error:
+        if trouble_of(error) is not None:
+            raise
+        if raw.total_changes != written:
+            raise _Spoilt from error
+        return Outcome(unit, error=error)
+    return Outcome(unit, result=result, changed=tx.finish())
 
 
 def _in_savepoint(connection: Connection, unit: Unit) -> Outcome:

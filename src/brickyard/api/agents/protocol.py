@@ -23,6 +23,7 @@ class AssignmentQuery(Wire, frozen=True, kw_only=True):
     instance_id: str
     have: int = 0
     wait: float = 0.0
+    same: bool = False  # whether an assignment that the agent has may be left out of the answer
 
 
 async def _status(ctx: ApiContext, caller: Caller, request: StatusReport) -> StatusReply | Reply:
@@ -34,7 +35,7 @@ async def _status(ctx: ApiContext, caller: Caller, request: StatusReport) -> Sta
 
 async def _assignment(ctx: ApiContext, caller: Caller, request: AssignmentQuery) -> AssignmentReply | Reply:
     try:
-        return await ctx.agents.assignment(request.instance_id, request.have, request.wait)
+        return await ctx.agents.assignment(request.instance_id, request.have, request.wait, same=request.same)
     except DatabaseTrouble as error:
         return _not_now(ctx, request.instance_id, error)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -33,23 +33,35 @@ if TYPE_CHECKING:
 POLL_S = 50.0  # agents are heard of more often, by their reports
 BUSY_LOOK_S = 0.05
 MOST_SAMPLES = 20  # in one report
+_NEW = NodeStatus(isolation="none: simulated", limits="none: simulated", host="127.0.0.1")
+_UNUSED: dict[str, Any] = {  # of an assignment: what only something that computes needs
+    "cluster_name": "", "spark_conf": {}, "spark_env_vars": {}, "secret": "", "connect_token": "", "user": "",
+    "default_tags": {}, "custom_tags": {}, "redact": (), "sealed": "",
+}  # fmt: skip
 
 
 class SimulatedAgent:
-    """Behaves like a real agent towards the server: reports changes, polls for its assignment, follows it."""
+    """Behaves like a real agent towards the server: reports changes, polls for its assignment, follows it. There are thousands in
+    one process, so each keeps no more than it must."""
+
+    __slots__ = (
+        "_assignment", "_doing", "_heard", "_installing", "_instance_id", "_report_s", "_said", "_sampled_s", "_server",
+        "_speaking", "_status", "_timer", "_warm", "_world", "alive", "called", "server_token", "spot",
+    )  # fmt: skip
 
     def __init__(self, request: LaunchRequest, *, world: World, server: AgentApi) -> None:
-        self.request = request
         self.spot = request.spot
+        self.server_token = request.server_token
         self._instance_id = request.instance_id
         self._world = world
         self._server = server
-        self._doing: set[asyncio.Future[None]] = set()  # referenced here so that they are not garbage-collected
-        self._status = NodeStatus(isolation="none: simulated", limits="none: simulated", host="127.0.0.1")
+        self._doing: list[asyncio.Future[None]] = []  # referenced here so that they are not garbage-collected
+        self._status = _NEW
         self._assignment: Assignment | None = None
         self._warm = False  # whether the runtime of the current generation was prepared before
         self._speaking = asyncio.Lock()
-        self._installing = asyncio.Lock()
+        self._said = self._heard = 0  # how often the status has changed, and up to which change a server knows it
+        self._installing: asyncio.Lock | None = None
         self._report_s = REPORT_S  # how long the server lets us wait with samples
         self._sampled_s = 0.0  # until when samples have been sent (time.time())
         self._timer: asyncio.TimerHandle | None = None  # of the next report with samples
@@ -64,10 +76,12 @@ class SimulatedAgent:
         """Begins to end; the instance is gone after `stop_s`."""
         if self.alive:
             self.alive = False
+            self._world.relist()
             self._background(self._end())
 
     def cancel(self) -> None:
         self.alive = False
+        self._world.relist()
         if self._timer is not None:
             self._timer.cancel()
         for task in list(self._doing):
@@ -120,10 +134,11 @@ class SimulatedAgent:
             return
         await self._say()
         self.called = True
+        self._world.relist()
         have = 0
         while self.alive:
             try:
-                reply = await self._server.assignment(self._instance_id, have, POLL_S)
+                reply = await self._server.assignment(self._instance_id, have, POLL_S, same=True)
             except ServerChanged:
                 await self._say()
                 continue
@@ -134,10 +149,12 @@ class SimulatedAgent:
             if sooner:
                 self._tick()
             if reply.assignment is not None and reply.assignment.version != have:
-                have = reply.assignment.version
-                await self._follow(reply.assignment)
-                if reply.assignment.closing and not self._status.told_ms:
-                    self._background(self._close(reply.assignment))
+                have, wanted = reply.assignment.version, msgspec.structs.replace(reply.assignment, **_UNUSED)
+                del reply  # or it would be kept during the next poll
+                await self._follow(wanted)
+                if wanted.closing and not self._status.told_ms:
+                    self._background(self._close(wanted))
+                del wanted
 
     async def _follow(self, wanted: Assignment) -> None:
         before, self._assignment = self._assignment, wanted
@@ -146,8 +163,7 @@ class SimulatedAgent:
             self._warm = self._status.warm == wanted.runtime and wanted.role is not Role.WARM
             self._world.kernels.renew(self._instance_id, wanted.generation)
             self._world.logs.begin(self._instance_id, wanted)
-            self._status = NodeStatus(isolation=self._status.isolation, limits=self._status.limits, host="127.0.0.1")
-            self._status = msgspec.structs.replace(self._status, warm_start=self._warm)
+            self._status = msgspec.structs.replace(_NEW, warm_start=self._warm)
             if wanted.role in (Role.DRIVER, Role.SINGLE):
                 self._world.masters[wanted.cluster_id] = set()
                 self._world.drivers[wanted.cluster_id] = self
@@ -208,6 +224,8 @@ class SimulatedAgent:
 
     async def _install(self, wanted: Assignment) -> None:
         """Installs the libraries that it has not, one after the other."""
+        if self._installing is None:
+            self._installing = asyncio.Lock()
         async with self._installing:
             for library in wanted.libraries:
                 if self._assignment is None or self._assignment.generation != wanted.generation:
@@ -280,21 +298,32 @@ class SimulatedAgent:
         return True
 
     async def _say(self, **changes: object) -> None:
-        self._status = msgspec.structs.replace(self._status, **changes)
-        await self._report()
+        """Returns once a server knows it. A report that waits for its turn tells of all changes until then, as a real agent's."""
+        if changes:
+            self._status = msgspec.structs.replace(self._status, **changes)
+        self._said += 1
+        said = self._said
+        async with self._speaking:  # one report at a time, always with the current status
+            if self._heard < said:
+                await self._report()
+
+    async def _sample(self, samples: NodeSamples) -> None:
+        async with self._speaking:
+            await self._report(samples)
 
     async def _report(self, samples: NodeSamples | None = None) -> None:
-        async with self._speaking:  # one report at a time, always with the current status
-            reply = await self._server.report(
-                StatusReport(
-                    instance_id=self._instance_id,
-                    boot_id="simulated",
-                    endpoint=self._world.endpoint(self._instance_id),
-                    pid=1,
-                    status=self._status,
-                    samples=samples,
-                )
+        said = self._said
+        reply = await self._server.report(
+            StatusReport(
+                instance_id=self._instance_id,
+                boot_id="simulated",
+                endpoint=self._world.endpoint(self._instance_id),
+                pid=1,
+                status=self._status,
+                samples=samples,
             )
+        )
+        self._heard = said
         self._report_s = reply.report_s
         if not reply.known:
             self.stop()
@@ -319,7 +348,7 @@ class SimulatedAgent:
         count = min(max(1, round((now - self._sampled_s) / every_s)), MOST_SAMPLES)
         self._sampled_s = now
         samples = simulated_samples(self._instance_id, wanted, self._load(), now_s=now, every_s=every_s, count=count)
-        self._background(self._report(samples=samples))
+        self._background(self._sample(samples))
 
     async def _end(self) -> None:
         await self._world.pause(self._world.knobs.stop_s)
@@ -327,5 +356,5 @@ class SimulatedAgent:
 
     def _background(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)
-        self._doing.add(task)
-        task.add_done_callback(self._doing.discard)
+        self._doing.append(task)
+        task.add_done_callback(self._doing.remove)

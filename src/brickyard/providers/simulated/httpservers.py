@@ -107,17 +107,18 @@ class HttpServers:
                 return reply
             await self._leave(server)
 
-    async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply:
+    async def assignment(self, instance_id: str, have: int, wait_s: float, *, same: bool = False) -> AssignmentReply:
         server, began = self._url, time.monotonic()
         wait_s = wait_s if self._line.other_than(server) == server else min(wait_s, POLL_S)
-        query = urlencode({"instance_id": instance_id, "have": have, "wait": int(wait_s)})
+        asked = {"instance_id": instance_id, "have": have, "wait": int(wait_s), **({"same": "true"} if same else {})}
+        query = urlencode(asked)
         url = f"{server}/agent/v1/assignment?{query}"
         reply = await self._line.ask("GET", url, self._request, AssignmentReply, wait_s=wait_s)
         if reply is None:
             await self._leave(server)
             raise ServerChanged
         self._failures = 0
-        version = reply.assignment.version if reply.assignment is not None else 0
+        version = have if reply.same else reply.assignment.version if reply.assignment is not None else 0
         if version == have and reply.known and time.monotonic() - began < 0.2:
             await asyncio.sleep(0.2)  # the server does not hold the poll, because it is about to stop
         return reply

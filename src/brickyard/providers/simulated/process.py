@@ -233,7 +233,7 @@ class WorldProcess:
         agent = self._world.agent(instance_id)
         if agent is None:
             return _failure(503, "NO_NODE", f"{instance_id} is gone")
-        if not _bears(request, agent.request.server_token):
+        if not _bears(request, agent.server_token):
             return _failure(401, "UNAUTHENTICATED", "a valid token is needed")
         body = msgspec.json.decode(await request.read() or b"{}", type=dict)
         try:

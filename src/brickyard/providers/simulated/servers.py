@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
@@ -20,13 +21,15 @@ class AttachedServer:
 
     def __init__(self) -> None:
         self._server: AgentApi | None = None
-        self._polls: set[asyncio.Future[AssignmentReply]] = set()
+        self._polling: set[asyncio.Task[Any]] = set()  # agents that wait for an answer
+        self._moving: set[asyncio.Task[Any]] = set()  # those that are to ask another server
 
     def attach(self, server: AgentApi) -> None:
         """Makes this the server that agents call."""
         self._server = server
-        for poll in self._polls:
-            poll.cancel()
+        self._moving |= self._polling
+        for agent in self._polling:
+            agent.cancel()
 
     async def report(self, report: StatusReport) -> StatusReply:
         while True:
@@ -35,21 +38,23 @@ class AttachedServer:
             except DatabaseTrouble:
                 await asyncio.sleep(PAUSE_S)
 
-    async def assignment(self, instance_id: str, have: int, wait_s: float) -> AssignmentReply:
-        poll = asyncio.ensure_future(self._attached().assignment(instance_id, have, wait_s))
-        self._polls.add(poll)
+    async def assignment(self, instance_id: str, have: int, wait_s: float, *, same: bool = False) -> AssignmentReply:
+        """In the agent's own task: one more for each poll would be much, with thousands of agents."""
+        agent = asyncio.current_task()
+        assert agent is not None  # noqa: S101 - a coroutine runs in a task
+        self._polling.add(agent)
         try:
-            return await poll
+            return await self._attached().assignment(instance_id, have, wait_s, same=same)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
+            if agent not in self._moving or agent.uncancel():
                 raise  # the agent ends
             raise ServerChanged from None
         except DatabaseTrouble as error:
             await asyncio.sleep(PAUSE_S)
             raise ServerChanged from error
         finally:
-            self._polls.discard(poll)
+            self._polling.discard(agent)
+            self._moving.discard(agent)
 
     def _attached(self) -> AgentApi:
         if self._server is None:

@@ -45,6 +45,7 @@ class World:
         self._lock = threading.Lock()
         self._agents: dict[str, SimulatedAgent] = {}
         self._ended: set[str] = set()
+        self._listing: Mapping[str, Observed] | None = None  # what was listed last, while that is true
         self._loop: asyncio.AbstractEventLoop | None = None
         self.masters: dict[str, set[str]] = {}  # cluster id -> addresses of the workers that registered
         self.kernels = SimulatedKernels(lambda: self.knobs)
@@ -60,6 +61,7 @@ class World:
         """Applies these knobs from now on."""
         retimes = knobs.sample_s != self.knobs.sample_s
         self.knobs = knobs
+        self.relist()
         if retimes and self._loop is not None:
             self._loop.call_soon_threadsafe(self._retime)
 
@@ -104,6 +106,7 @@ class World:
             self._check_kind(request)
             agent = SimulatedAgent(request, world=self, server=self._server_of(request))
             self._agents[request.instance_id] = agent
+            self._listing = None
         self._loop.call_soon_threadsafe(agent.start)
 
     def _check_kind(self, request: LaunchRequest) -> None:
@@ -127,19 +130,27 @@ class World:
     def observe(self) -> Mapping[str, Observed]:
         waits = self.knobs.waits_for
         with self._lock:
-            return {
-                key: Observed(instance_id=key, alive=agent.alive, message="" if agent.called else waits)
-                for key, agent in self._agents.items()
-            }
+            if self._listing is None:
+                self._listing = {
+                    key: Observed(instance_id=key, alive=agent.alive, message="" if agent.called else waits)
+                    for key, agent in self._agents.items()
+                }
+            return self._listing
+
+    def relist(self) -> None:
+        """Something of what is listed has changed."""
+        with self._lock:
+            self._listing = None
 
     def end(self) -> None:
         """Removes all instances at once."""
         with self._lock:
-            agents = list(self._agents.values())
+            agents = dict(self._agents)
             self._agents.clear()
-        for agent in agents:
+            self._listing = None
+        for instance_id, agent in agents.items():
             agent.cancel()
-            self.logs.end(agent.request.instance_id)
+            self.logs.end(instance_id)
 
     # -- failures to inject --------------------------------------------------------------------------------------------
 
@@ -184,6 +195,7 @@ class World:
         with self._lock:
             agent = self._agents.pop(instance_id, None)
             self._ended.add(instance_id)
+            self._listing = None
         self.kernels.forget(instance_id)
         self.logs.end(instance_id)
         if agent is not None:
