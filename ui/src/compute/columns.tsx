@@ -110,6 +110,7 @@ function Since({ then, now }: { then: number | undefined; now: number }) {
 
 /** An address breaks where people read it in two, if it has to. */
 export function Creator({ name }: { name: string }) {
+  if (name === "") return null;
   const at = name.indexOf("@") + 1;
   return (
     <span className="two">
