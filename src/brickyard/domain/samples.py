@@ -101,12 +101,13 @@ _decode = msgspec.msgpack.Decoder(dict[str, _Packed]).decode
 def columns(about: NodeAbout, points: Mapping[int, Point]) -> Columns:
     """Points by time as columns."""
     times = sorted(points)
-    names = {name for point in points.values() for name in point.values}
+    rows = [points[at].values for at in times]
+    names = sorted(set().union(*rows))
     return Columns(
         about,
         array("q", times),
         array("f", [points[at].weight for at in times]),
-        {name: array("f", [points[at].values.get(name, math.nan) for at in times]) for name in sorted(names)},
+        {name: array("f", [row.get(name, math.nan) for row in rows]) for name in names},
     )
 
 

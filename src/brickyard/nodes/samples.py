@@ -78,10 +78,7 @@ class Samples:
         last_ms = before[1].sample.at_ms if before is not None and before[0] == cluster_id else 0
         for each in given.samples[-MAX_AT_ONCE:]:
             if each.at_ms > last_ms and now - LATE_MS <= each.at_ms <= now + EARLY_MS:
-                last_ms = each.at_ms
-                sample = Sample(
-                    each.at_ms, {key: each.values[key] for key in METRICS if math.isfinite(each.values.get(key, math.nan))}
-                )
+                last_ms, sample = each.at_ms, _sound(each)
                 self._newest[instance_id] = (cluster_id, Fresh(given.about, sample))
                 self._waiting.append(_Waiting(cluster_id, instance_id, given.about, sample))
 
@@ -139,6 +136,13 @@ class Samples:
         finally:
             with contextlib.suppress(DatabaseTrouble, RequestLimitExceeded):
                 await self.write()
+
+
+def _sound(given: Sample) -> Sample:
+    """The metrics that are known, with finite values: nearly always the sample as it is."""
+    if given.values.keys() <= METRICS.keys() and all(map(math.isfinite, given.values.values())):
+        return given
+    return Sample(given.at_ms, {key: each for key, each in given.values.items() if key in METRICS and math.isfinite(each)})
 
 
 def _rows(batch: list[_Waiting]) -> list[SampleRow]:
