@@ -15,11 +15,12 @@ import pytest
 from tests.node.node import Node
 from tests.node.test_warm_spark import share_mib
 from tests.support.patience import until
-from tests.support.runtimes import SPARK_4
+from tests.support.runtimes import SPARK_3, SPARK_4
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 MEMORY_MB = 1024
+NEWEST = "18.2.x-scala2.13"  # on another Java, with caches in place of archives
 WAITING, LAUNCHER = "brickyard.WaitingExecutor", "waiting/java/bin/java"
 LIMIT_MIB = 640  # a warm node's share of the machine's memory, with an executor
 
@@ -108,6 +109,7 @@ def met(tmp_path_factory: pytest.TempPathFactory, manifest: dict[str, Any]) -> I
         made.worker.close()
 
 
+@pytest.mark.parametrize("manifest", [SPARK_4, SPARK_3, NEWEST], indirect=True)
 def test_the_waiting_jvm_becomes_the_first_executor_and_a_new_one_is_the_same(met: Met) -> None:
     assert on_executor(met.driver, EXECUTOR) == str(met.waited)
     until(lambda: not find(met.driver, WAITING), "a driver has no use for it")
