@@ -14,7 +14,6 @@ Options: --rounds N, --runtime KEY. Exit code 1 when a limit is missed (marked â
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import statistics
 import sys
@@ -23,20 +22,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import psutil
-
 from bench import _firsttrace, _sparkway
 from bench._common import table
 from bench._servers import Served, brickyard
-from bench.pool import create_pool, until_idle
+from bench.pool import create_pool, until_idle, until_quiet
 from bench.start import CORES, EXECUTOR_MB, MEMORY_MB, POLL_S, QUERY, Api, check, install, spread
 from brickyard.domain.runtimes import RuntimeManifest
 
 RUNTIME = "17.3.x-scala2.13"
 ROUNDS = 5
 RAW_ROUNDS = 3
-PREPARES, PRACTISED = "preparing a node", "first commands were practised"
-QUIET_SHARE, QUIET_PATIENCE_S = 0.1, 120.0  # of a core
 RUNNING_S, RESULT_S, RESULT_RATIO, AGAIN_S = 0.5, 2.0, 0.08, 6.0
 
 STEPS = (
@@ -111,9 +106,9 @@ def _measure(
     _raw_round(manifest)  # reads the runtime's files from the disk; does not count
     pool_id = create_pool(api, runtime)
     for number in range(rounds + 1):
-        _until_quiet(api, served, pool_id)
+        until_quiet(api, served, pool_id)
         one = _straight(api, served, pool_id, runtime)
-        _until_quiet(api, served, pool_id)
+        until_quiet(api, served, pool_id)
         fall = _waterfall(api, pool_id, runtime)
         print(f"round {number}: {one.running:.2f} s RUNNING, {one.result:.2f} s first result; {_said(fall)}", file=sys.stderr)
         if not number:
@@ -122,7 +117,7 @@ def _measure(
         for what, seconds in fall.items():
             falls.setdefault(what, []).append(seconds)
         if number % max(1, rounds // RAW_ROUNDS) == 0 and len(raw.get(RESULT, ())) < RAW_ROUNDS:
-            _until_quiet(api, served, pool_id)  # instances that the pool is still preparing would share the cores
+            until_quiet(api, served, pool_id)  # instances that the pool is still preparing would share the cores
             found = _raw_round(manifest)
             print(f"Spark's own way: {_said(found)}", file=sys.stderr)
             for what, seconds in found.items():
@@ -130,37 +125,6 @@ def _measure(
     falls[CREATE] += [each.running for each in straight]
     falls[RESULT] = [each.result for each in straight]
     return _report(falls, raw), _inner([each.marks for each in straight])
-
-
-def _until_quiet(api: Api, served: Served, pool_id: str) -> None:
-    """Waits until the pool is warm, its nodes have practised, and what is below the server uses next to no processor any more."""
-    until_idle(api, pool_id)
-    deadline = time.monotonic() + QUIET_PATIENCE_S
-    while not _practised(served) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    used = _used_s(served.pid)
-    while time.monotonic() < deadline:
-        time.sleep(1.0)
-        before, used = used, _used_s(served.pid)
-        if used - before < QUIET_SHARE:
-            return
-
-
-def _practised(served: Served) -> bool:
-    """Whether all nodes have practised since they were prepared. Between two statements they use no processor either, where
-    others need it."""
-    logs = [log.read_text(errors="replace") for log in Path(served.place, "instances").glob("*/node.log")]
-    return all(PRACTISED in log.rpartition(PREPARES)[2] for log in logs)
-
-
-def _used_s(server: int) -> float:
-    """CPU seconds of the processes below the server that live."""
-    found = 0.0
-    for process in psutil.Process(server).children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            times = process.cpu_times()
-            found += times.user + times.system
-    return found
 
 
 def _straight(api: Api, served: Served, pool_id: str, runtime: str) -> Straight:
