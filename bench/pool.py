@@ -2,9 +2,9 @@
 
 A pool keeps two warm instances. Each round creates a cluster on them through the API of a running server, with isolated
 nodes: create -> RUNNING and -> the first query's result, then `create(...).result()` of the official SDK; and waits until the
-pool is warm again. Spark's own way (`_sparkway`) is measured in between. Also: the memory of a warm instance (PSS, with its agent),
-at rest and while it practises, as it does when clusters come here. Options: --rounds N, --runtime KEY. Exit code 1 when a limit is
-missed (marked ✗).
+pool is warm again. Spark's own way (`_sparkway`) is measured in between. Also: the memory of a warm instance (PSS, with its
+agent), at rest and while it practises, as it does when clusters come here. Options: --rounds N, --runtime KEY. Exit code 1 when a
+limit is missed (marked ✗).
 """
 
 from __future__ import annotations
