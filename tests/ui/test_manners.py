@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.service.compute import State
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from brickyard.cli.token import create
 from tests.support.server import Server
@@ -156,3 +156,29 @@ def test_nothing_turns_where_no_motion_is_wanted(chromium: Browser, server: Serv
         page.evaluate("document.querySelector('.word.good').className = 'word wait'")
         assert page.evaluate("getComputedStyle(document.querySelector('.word.wait'), '::before').animationName") == turning
         context.close()
+
+
+def test_a_page_of_an_older_version_says_so(session: Session, made: dict[str, str]) -> None:
+    """After an upgrade of the server, code that an open page has not loaded yet is gone."""
+    page = session.go("/compute")
+    expect(row(page, "aaa")).to_be_visible()
+    page.route(re.compile("/assets/"), lambda route: route.fulfill(status=404))
+    page.get_by_role("tab", name="Pools").click()
+    expect(page.get_by_role("main").get_by_text("This page has failed")).to_be_visible()
+    again = page.get_by_role("button", name="Load the page again")
+    expect(again).to_have_count(1)  # the files are not there, but the server's page is still this one
+
+    def newer(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(
+            response=answer, body=re.sub(r"/assets/index-[^\"]+\.js", "/assets/index-of-another-version.js", answer.text())
+        )
+
+    page.route(re.compile(r"/compute(\?|$)"), newer)
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("status").filter(has_text="The server has a newer version of this page")).to_be_visible()
+    page.unroute_all()
+    page.get_by_role("status").get_by_role("button", name="Load the page again").click()
+    expect(page.get_by_text("There is no pool yet")).to_be_visible()
+    expect(page.get_by_text("The server has a newer version")).to_have_count(0)
+    session.said.clear()  # of files that were not there

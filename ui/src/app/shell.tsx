@@ -10,7 +10,8 @@ import { asked } from "./confirm";
 import { Icon, Mark } from "./icons";
 import { help, palette, useKeys } from "./keys";
 import { complete, later } from "./later";
-import { IconButton } from "./plain";
+import { outdated } from "./look";
+import { IconButton, PlainButton } from "./plain";
 import { Toasts } from "./toasts";
 import { Watches } from "./watch";
 
@@ -42,6 +43,7 @@ export function Shell() {
         <User />
       </nav>
       <main id="main" tabIndex={-1}>
+        <Outdated />
         <Lost />
         <Outlet />
       </main>
@@ -119,6 +121,17 @@ function User() {
     <Suspense fallback={button}>
       <UserMenu name={name} />
     </Suspense>
+  );
+}
+
+/** Says that parts of the page can no longer be loaded. What is typed here is the reader's to save first. */
+function Outdated() {
+  if (!useValue(outdated)) return null;
+  return (
+    <div className="lost" role="status">
+      The server has a newer version of this page, and parts of this one no longer open.{" "}
+      <PlainButton onClick={() => location.reload()}>Load the page again</PlainButton>
+    </div>
   );
 }
 
