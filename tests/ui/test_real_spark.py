@@ -72,6 +72,13 @@ def test_a_cluster_lives_from_the_editor_to_its_end(session: Session, server: Se
     page.get_by_role("button", name="Next match").click()
     expect(page.get_by_label("The log", exact=True).locator(".line.current .hit")).to_have_text("logged from the browser")
 
+    page.get_by_role("tab", name="Spark UI").click()
+    spark_ui = page.frame_locator("iframe")
+    expect(spark_ui.get_by_text("Completed Jobs").first).to_be_visible(timeout=PATIENCE_MS)
+    spark_ui.get_by_role("link", name="Executors").click()
+    expect(spark_ui.locator("#active-executors-table")).to_contain_text("driver", timeout=PATIENCE_MS)
+    expect(spark_ui.get_by_text("Loading Executors Page")).to_be_hidden()
+
     page.get_by_role("tab", name="Metrics").click()
     expect(page.get_by_role("img", name=re.compile("^CPU in cores: .*used last"))).to_be_visible(timeout=PATIENCE_MS)
     expect(page.get_by_role("img", name=re.compile("^Memory"))).to_be_visible()
@@ -83,4 +90,10 @@ def test_a_cluster_lives_from_the_editor_to_its_end(session: Session, server: Se
     page.get_by_role("button", name="Stop the cluster").click()
     expect(state).to_have_text("TERMINATED", timeout=PATIENCE_MS)
     expect(page.locator(".events > li").filter(has_text="TERMINATING").first).to_be_visible()
+
+    page.get_by_role("tab", name="Spark UI").click()  # what it has left, by a history server
+    expect(spark_ui.get_by_text("Completed Jobs").first).to_be_visible(timeout=PATIENCE_MS)
+    page.get_by_role("tab", name="Metrics").click()
+    expect(page.get_by_role("img", name=re.compile("^CPU in cores"))).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_role("img", name=re.compile("^Memory"))).to_be_visible()
     assert session.said == []
