@@ -4,10 +4,8 @@ alone."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -118,13 +116,6 @@ class Instance:
 def _end_with(raylet: int) -> None:
     """Ends this process, and with it the agent, when its raylet has ended. Ray's own workers end once process 1 is their parent,
     which it never becomes below a process that adopts orphans: a user's systemd, or the first process of some containers."""
-    with contextlib.suppress(OSError):  # a kernel without it, or it has ended already
-        handle = os.pidfd_open(raylet)
-        try:
-            if os.getppid() == raylet:  # otherwise the number may be another process's by now
-                select.select([handle], [], [])
-        finally:
-            os.close(handle)
     while os.getppid() == raylet:
         time.sleep(1.0)
     os._exit(1)
