@@ -38,13 +38,14 @@ class Scala:
 
     def texts(self, *texts: str) -> Any:
         """Returns an array of strings, such as methods take for any number of them."""
-        return self._array("java.lang.String", texts)
+        return self.array("java.lang.String", texts)
 
     def columns(self, *columns: Any) -> Any:
         """Returns an array of columns."""
-        return self._array("org.apache.spark.sql.Column", columns)
+        return self.array("org.apache.spark.sql.Column", columns)
 
-    def _array(self, kind: str, items: Sequence[Any]) -> Any:
+    def array(self, kind: str, items: Sequence[Any]) -> Any:
+        """Returns an array of that class."""
         found = self.gateway.new_array(self.java(kind), len(items))
         for index, item in enumerate(items):
             found[index] = item

@@ -26,7 +26,7 @@ class AttachedJars:
         before = threads.currentThread().getContextClassLoader()
         self._loader = before
         if not scala.jvm.java.lang.Class.forName(MUTABLE).isInstance(before):
-            none = scala.gateway.new_array(scala.jvm.java.net.URL, 0)
+            none = scala.array("java.net.URL", ())
             self._loader = scala.jvm.org.apache.spark.util.MutableURLClassLoader(none, before)
             for thread in threads.getAllStackTraces().keySet():
                 if before.equals(thread.getContextClassLoader()):

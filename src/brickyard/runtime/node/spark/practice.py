@@ -201,9 +201,7 @@ def forget_events(node_dir: Path) -> None:
 
 def manage(scala: Scala, bean: str, operation: str, *arguments: str) -> None:
     """Calls an operation of one of the JVM's management beans. Raises Py4JError."""
-    jvm, gateway = scala.jvm, scala.gateway
-    given, types = gateway.new_array(jvm.Object, len(arguments)), gateway.new_array(jvm.String, len(arguments))
-    for index, argument in enumerate(arguments):
-        given[index], types[index] = argument, "java.lang.String"
+    given, types = scala.array("java.lang.Object", arguments), scala.texts(*["java.lang.String"] * len(arguments))
+    jvm = scala.jvm
     beans = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
     beans.invoke(jvm.javax.management.ObjectName(f"com.sun.management:type={bean}"), operation, given, types)

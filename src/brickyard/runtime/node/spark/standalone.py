@@ -98,8 +98,8 @@ class Worker:
 
     def join(self, master_url: str) -> None:
         """Begins to register with the master."""
-        masters = self._scala.gateway.new_array(self._scala.java("org.apache.spark.rpc.RpcAddress"), 1)
-        masters[0] = self._scala.object("org.apache.spark.rpc", "RpcAddress").fromSparkURL(master_url)
+        master = self._scala.object("org.apache.spark.rpc", "RpcAddress").fromSparkURL(master_url)
+        masters = self._scala.array("org.apache.spark.rpc.RpcAddress", [master])
         worker = self._scala.java("org.apache.spark.deploy.worker.Worker")(
             self._env, 0, self._cores, self._memory_mb, masters, "Worker", self._work_dir, self._conf, self._security,
             self._resources, None,
