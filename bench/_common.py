@@ -46,15 +46,17 @@ def cpu_s(pid: int) -> float:
 
 
 def tree_cpu_s(pids: Iterable[int]) -> float:
-    """CPU seconds of these processes and all that come from them and still run."""
-    total = 0.0
+    """CPU seconds of these processes and all that come from them and still run, each counted once."""
+    processes: set[psutil.Process] = set()
     for pid in pids:
         with contextlib.suppress(psutil.NoSuchProcess):
             top = psutil.Process(pid)
-            for each in (top, *top.children(recursive=True)):
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    times = each.cpu_times()
-                    total += float(times.user + times.system)
+            processes |= {top, *top.children(recursive=True)}
+    total = 0.0
+    for each in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = each.cpu_times()
+            total += float(times.user + times.system)
     return total
 
 
