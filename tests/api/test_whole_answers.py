@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import requests
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
 from brickyard.api.edge.serving import KEEP_ALIVE_S, serving
 from brickyard.api.edge.whole import WHOLE, WholeAnswers
 from tests.support.patience import PATIENCE_S
+from tests.support.server import TOKEN, Server
 
 SIZES = (0, 10, 1 << 20)
 
@@ -143,3 +147,18 @@ def test_unused_connections_end_and_used_ones_do_not() -> None:
         assert all(each.cancelled for each in loop.timers)
 
     asyncio.run(scenario())
+
+
+def test_requests_leave_nothing_to_the_cyclic_collector(tmp_path: Path) -> None:
+    with Server.running(tmp_path, provider="simulated") as server, requests.Session() as session:
+        session.headers["Authorization"] = f"Bearer {TOKEN}"
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(30):
+                assert session.get(f"{server.url}/api/2.1/clusters/list").status_code == 200
+                assert session.get(f"{server.url}/api/2.1/clusters/get").status_code == 400
+            left = [each for each in gc.get_objects() if isinstance(each, RequestResponseCycle)]
+        finally:
+            gc.enable()
+    assert len(left) <= 1  # a connection refers to its last request

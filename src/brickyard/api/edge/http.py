@@ -134,8 +134,9 @@ class Edge:
         if audited is not None and failure is not None:
             audited.failed(failure)
         try:
-            whole = scope.get(WHOLE) if wanted is method else None
-            status = await self._send(send, answer, request_id, head=method == "HEAD", whole=whole)
+            whole = scope.pop(WHOLE, None)  # it refers to the scope, which would be left to the cyclic collector
+            head = method == "HEAD"
+            status = await self._send(send, answer, request_id, head=head, whole=None if head else whole)
             seconds = time.perf_counter() - started
             self._metrics.observe(name, status, seconds)
             if match is not None and match[0].changes:
@@ -143,6 +144,7 @@ class Edge:
             if isinstance(answer, Stream) and method != "HEAD":
                 await send_pieces(answer.pieces, receive, send)
         finally:
+            failure = None  # its traceback refers to this frame, as this frame does to it
             if isinstance(answer, Stream):
                 answer.close()
 
