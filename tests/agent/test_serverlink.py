@@ -1,28 +1,39 @@
-"""What an agent makes of the answers to its long poll."""
+"""What an agent makes of the answers to its long poll, and what it brings with it."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import parse_qs
 
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.http import Client
 from brickyard.agent.log import LogFile
 from brickyard.agent.serverlink import ServerLink
-from brickyard.domain.node import Assignment, AssignmentReply, StatusReport
-from tests.agent.world import assignment
+from brickyard.domain.node import Assignment, AssignmentReply, NodeStatus, Phase, Poll, StatusReport
+from brickyard.domain.samples import NodeSamples, Sample
+from tests.agent.world import FakeServer, assignment
+from tests.support.patience import PATIENCE_S, until
+
+
+def config(place: Path, *, server: FakeServer | None = None) -> AgentConfig:
+    return AgentConfig(
+        instance_id="i-1", agent_token="agent-secret", server_token="server-secret",
+        server_url=server.url if server is not None else "http://127.0.0.1:1",
+        server_file=str(server.file) if server is not None else "", instance_dir=str(place), cache_dir=str(place),
+        logs_dir=str(place), node_code_dir=str(place),
+    )  # fmt: skip
 
 
 class Answered(ServerLink):
     """Gets these answers, one after the other."""
 
     answers: list[AssignmentReply]
-    asked: list[str]  # the versions that it said it had
+    asked: list[int]  # the versions that it said it had
 
-    async def _polled(self, client: Client, path: str, timeout_s: float) -> AssignmentReply | None:
-        del client, timeout_s
-        self.asked.append(parse_qs(path.partition("?")[2])["have"][0])
+    async def _polled(self, client: Client, poll: Poll, *, brings: bool) -> AssignmentReply | None:
+        assert not brings, "the server has not said that it wants few reports"
+        self.asked.append(poll.have)
         return self.answers.pop(0)
 
 
@@ -36,13 +47,13 @@ def test_what_is_still_the_same_is_kept(tmp_path: Path) -> None:
     def no_report() -> StatusReport:
         raise AssertionError("nothing is reported here")
 
-    async def scenario() -> list[str]:
-        config = AgentConfig(
-            instance_id="i-1", agent_token="a", server_token="s", server_url="http://127.0.0.1:1", instance_dir=str(tmp_path),
-            cache_dir=str(tmp_path), logs_dir=str(tmp_path), node_code_dir=str(tmp_path),
-        )  # fmt: skip
+    async def scenario() -> list[int]:
         link = Answered(
-            config=config, report=no_report, on_assignment=given.append, on_leave=left.append, log=LogFile(tmp_path / "log")
+            config=config(tmp_path),
+            report=no_report,
+            on_assignment=given.append,
+            on_leave=left.append,
+            log=LogFile(tmp_path / "log"),
         )
         link.asked = []
         link.answers = [
@@ -57,5 +68,99 @@ def test_what_is_still_the_same_is_kept(tmp_path: Path) -> None:
 
     asked = asyncio.run(scenario())
     assert given == [first, second, None]
-    assert asked == ["0", str(first.version), str(first.version), str(second.version), "0"]
+    assert asked == [0, first.version, first.version, second.version, 0]
     assert len(left) == 1
+
+
+class Node:
+    """What an agent says of its node, and what a server has taken of that."""
+
+    def __init__(self) -> None:
+        self.status = NodeStatus(phase=Phase.PREPARING)
+        self.samples = NodeSamples(cluster_id="c-1", samples=(Sample(1, {"cpu_cores": 1.0}),))
+        self.taken: list[tuple[NodeSamples | None, bool]] = []
+
+    def report(self) -> StatusReport:
+        return StatusReport(
+            instance_id="i-1", boot_id="b", endpoint="e", pid=1, status=self.status, samples=self.samples
+        )  # fmt: skip
+
+    def take(self, samples: NodeSamples | None, again: bool) -> None:
+        self.taken.append((samples, again))
+
+
+def test_at_rest_the_poll_brings_the_samples_and_only_changes_are_reported(tmp_path: Path) -> None:
+    server, node, left = FakeServer(tmp_path), Node(), list[str]()
+    server.start()
+    server.report_s = 40.0
+
+    async def scenario() -> None:
+        async def seen(condition: Callable[[], object], what: str) -> None:
+            await asyncio.to_thread(until, lambda: condition() or None, what)
+
+        link = ServerLink(
+            config=config(tmp_path, server=server), report=node.report, on_assignment=lambda _: None, on_leave=left.append,
+            log=LogFile(tmp_path / "log"), on_taken=node.take,
+        )  # fmt: skip
+        works = [asyncio.create_task(link.report())]
+        await seen(lambda: node.taken, "the first report, whose answer says that few are wanted")
+        works.append(asyncio.create_task(link.follow()))
+        await seen(lambda: server.brought, "a poll")
+        assert server.brought[0] == Poll(instance_id="i-1", have=0, wait=40.0, samples=node.samples)
+        assert len(node.taken) == 1, "the poll is not answered yet"
+        link.sampled()
+        node.status = NodeStatus(phase=Phase.READY)
+        link.wake()
+        await seen(lambda: len(server.reports) == 2, "the report of the change, while the poll is held")
+        assert server.reports[-1].status.phase is Phase.READY
+        await seen(lambda: len(node.taken) == 2, "what that report has brought is taken")
+
+        server.unheard = True  # a new server, that has not heard the status; it answers the poll that follows this assignment
+        server.assign("i-1", assignment())
+        await seen(lambda: len(server.reports) == 3, "the status is reported again")
+        await seen(lambda: len(server.brought) >= 3, "another poll")
+        assert [again for _, again in node.taken] == [False] * len(node.taken)
+        assert len(server.reports) == 3, "polls are the heartbeat"
+
+        server.pace(5.0)
+        await seen(lambda: len(server.reports) == 4, "a report at once, when the server wants them often")
+        await seen(lambda: server.polls, "a poll that brings nothing")
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+
+    try:
+        asyncio.run(asyncio.wait_for(scenario(), 4 * PATIENCE_S))
+    finally:
+        server.stop()
+    assert not left
+
+
+def test_samples_of_a_poll_that_is_cut_off_are_sent_again(tmp_path: Path) -> None:
+    server, node = FakeServer(tmp_path), Node()
+    server.start()
+    server.report_s = 40.0
+
+    async def scenario() -> None:
+        link = ServerLink(
+            config=config(tmp_path, server=server), report=node.report, on_assignment=lambda _: None, on_leave=lambda _: None,
+            log=LogFile(tmp_path / "log"), on_taken=node.take,
+        )  # fmt: skip
+        works = [asyncio.create_task(link.report())]
+        await asyncio.to_thread(until, lambda: node.taken or None, "the first report")
+        works.append(asyncio.create_task(link.follow()))
+        await asyncio.to_thread(until, lambda: server.brought or None, "a poll")
+        taken = len(node.taken)
+        await asyncio.to_thread(server.stop)
+        await asyncio.to_thread(server.start)
+        await asyncio.to_thread(until, lambda: len(server.brought) == 2 or None, "another poll")
+        assert server.brought[0].samples == server.brought[1].samples == node.samples
+        assert len(node.taken) - taken <= 1, "the report to the server that is back, and no poll"
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+
+    try:
+        asyncio.run(asyncio.wait_for(scenario(), 4 * PATIENCE_S))
+    finally:
+        server.stop()

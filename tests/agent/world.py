@@ -26,7 +26,18 @@ from brickyard.agent.cgroups import Group
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.tls import pinning_context
 from brickyard.domain.endpoints import parse
-from brickyard.domain.node import Assignment, AssignmentReply, NodeStatus, Phase, Role, ServerAddress, StatusReply, StatusReport
+from brickyard.domain.node import (
+    REPORT_S,
+    Assignment,
+    AssignmentReply,
+    NodeStatus,
+    Phase,
+    Poll,
+    Role,
+    ServerAddress,
+    StatusReply,
+    StatusReport,
+)
 from brickyard.domain.runtimes import RuntimeManifest
 from tests.support.patience import PATIENCE_S, until
 
@@ -56,6 +67,9 @@ class FakeServer:
         self.move_to: ServerAddress | None = None  # where it sends agents that report
         self.samples_again = False  # whether it wants samples again that another server may not have written
         self.database_away = False
+        self.report_s = REPORT_S  # how often it wants reports
+        self.unheard = False  # whether it says that it has heard no report
+        self.brought: list[Poll] = []
         self.server_token = SERVER_TOKEN
         self.polls = 0
         self._condition = threading.Condition()
@@ -97,6 +111,7 @@ class FakeServer:
         app = web.Application()
         app.router.add_post("/agent/v1/status", self._status)
         app.router.add_get("/agent/v1/assignment", self._assignment)
+        app.router.add_post("/agent/v1/poll", self._brought)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
@@ -119,16 +134,32 @@ class FakeServer:
             self._condition.notify_all()
         again = self.samples_again and report.samples is not None and report.samples.earlier > 0
         return self._answer(
-            StatusReply(server_token=self.server_token, known=self.known, move_to=self.move_to, samples_again=again)
+            StatusReply(
+                server_token=self.server_token,
+                known=self.known,
+                move_to=self.move_to,
+                samples_again=again,
+                report_s=self.report_s,
+            )
         )
 
     async def _assignment(self, request: web.Request) -> web.Response:
         if request.headers.get("Authorization") != "Bearer agent-secret":
             return web.json_response({"error": "no"}, status=401)
         self.polls += 1
-        instance, have = request.query["instance_id"], int(request.query["have"])
-        deadline = self._loop.time() + min(float(request.query["wait"]), 20)
-        while self._version(instance) == have and self.known:
+        return await self._held(request.query["instance_id"], int(request.query["have"]), float(request.query["wait"]))
+
+    async def _brought(self, request: web.Request) -> web.Response:
+        if request.headers.get("Authorization") != "Bearer agent-secret":
+            return web.json_response({"error": "no"}, status=401)
+        poll = msgspec.json.decode(await request.read(), type=Poll)
+        self.brought.append(poll)
+        unheard, self.unheard = self.unheard, False
+        return await self._held(poll.instance_id, poll.have, 0 if unheard else poll.wait, unheard=unheard)
+
+    async def _held(self, instance: str, have: int, wait_s: float, *, unheard: bool = False) -> web.Response:
+        deadline, report_s = self._loop.time() + min(wait_s, 20), self.report_s
+        while self._version(instance) == have and self.known and report_s == self.report_s:
             self._changed.clear()
             try:
                 async with asyncio.timeout_at(deadline):
@@ -138,7 +169,15 @@ class FakeServer:
             if self._runner is None or not self._runner.sites:
                 break
         wanted = self.assignments.get(instance)
-        return self._answer(AssignmentReply(server_token=self.server_token, known=self.known, assignment=wanted))
+        return self._answer(
+            AssignmentReply(
+                server_token=self.server_token,
+                known=self.known,
+                assignment=wanted,
+                report_s=self.report_s,
+                unheard=unheard,
+            )
+        )
 
     def _version(self, instance: str) -> int:
         wanted = self.assignments.get(instance)
@@ -158,6 +197,11 @@ class FakeServer:
             self.assignments.pop(instance, None)
         else:
             self.assignments[instance] = wanted
+        self._loop.call_soon_threadsafe(self._changed.set)
+
+    def pace(self, seconds: float) -> None:
+        """Wants reports so often from now on."""
+        self.report_s = seconds
         self._loop.call_soon_threadsafe(self._changed.set)
 
     def forget(self) -> None:

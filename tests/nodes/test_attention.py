@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+
 from brickyard.domain.clock import SystemClock
-from brickyard.domain.node import REPORT_S, NodeStatus, Phase, Role, StatusReport
+from brickyard.domain.node import REPORT_S, NodeStatus, Phase, Poll, Role, StatusReport
 from brickyard.domain.samples import NodeAbout, NodeSamples, Sample
 from brickyard.nodes.attention import LOOKED_S, SELDOM_S, Attention, seldom_s
 from brickyard.nodes.loads import Loads
@@ -51,6 +53,7 @@ def test_agents_report_often_while_somebody_looks_or_the_cluster_depends_on_it()
 
 def test_no_single_lost_report_makes_an_agent_or_a_server_seem_gone() -> None:
     assert seldom_s(silence_s=60, orphan_grace_s=600) == SELDOM_S
+    assert seldom_s(silence_s=50, orphan_grace_s=600) == 30
     assert seldom_s(silence_s=20, orphan_grace_s=600) == 10
     assert seldom_s(silence_s=60, orphan_grace_s=40) == 10
     assert seldom_s(silence_s=1, orphan_grace_s=1) == REPORT_S
@@ -116,6 +119,66 @@ def test_a_server_that_is_new_asks_for_earlier_samples_and_takes_all_at_once(sto
             assert not samples.fresh(ID)
         assert not (await agents.report(report(NodeSamples(cluster_id=ID, samples=three)))).samples_again
         assert [each.sample for each in samples._waiting] == list(three)
+
+    asyncio.run(scenario())
+
+
+def test_a_poll_is_the_heartbeat_and_brings_samples(store: Store) -> None:
+    store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
+    store.write_sync(lambda tx: tx.instances.insert(DRIVER))
+
+    async def scenario() -> None:
+        attention, clock = Attention(seldom_s=SELDOM_S), SystemClock()
+        samples = Samples(store=store, clock=clock, attention=attention)
+        agents = service(store, attention, samples)
+        assert DRIVER.assignment is not None
+        now = clock.now_ms()
+        three = tuple(Sample(now - ago, {"cpu_cores": 2.0}) for ago in (10_000, 5_000, 0))
+        poll = Poll(instance_id=DRIVER.instance_id, have=DRIVER.assignment.version, wait=50)
+        brings = msgspec.structs.replace(poll, samples=NodeSamples(cluster_id=ID, samples=three[2:], earlier=2))
+
+        new = await asyncio.wait_for(agents.poll(brings), PATIENCE_S)
+        assert (new.known, new.same, new.unheard, new.samples_again) == (True, True, True, False)
+        assert not samples.fresh(ID), "whose they are is not known yet"
+        await agents.report(report())
+        again = await asyncio.wait_for(agents.poll(brings), PATIENCE_S)
+        assert (again.unheard, again.samples_again) == (False, True)
+        assert not samples.fresh(ID)
+
+        held = asyncio.create_task(agents.poll(msgspec.structs.replace(poll, samples=NodeSamples(cluster_id=ID, samples=three))))
+        await asyncio.sleep(0)
+        assert samples.fresh(ID), "they are taken before the answer"
+        assert not held.done()
+        agents.need(ID, True)
+        reply = await asyncio.wait_for(held, PATIENCE_S)
+        assert (reply.known, reply.same, reply.unheard, reply.samples_again) == (True, True, False, False)
+        assert reply.report_s == REPORT_S
+
+    asyncio.run(scenario())
+
+
+def test_an_agent_that_polls_is_not_silent(store: Store) -> None:
+    store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
+    store.write_sync(lambda tx: tx.instances.insert(DRIVER))
+
+    async def scenario() -> None:
+        time = Time()
+        agents = AgentService(
+            store=store, clock=SystemClock(), tokens=InstanceTokens(key=b"k" * 32), wake=lambda _: None, silence_s=60,
+            loads=Loads(), monotonic=time,
+        )  # fmt: skip
+        registered = [DRIVER.instance_id]
+        await agents.report(report())
+        for _ in range(30):
+            assert DRIVER.assignment is not None
+            if time.now < 1_100:
+                await agents.poll(Poll(instance_id=DRIVER.instance_id, have=DRIVER.assignment.version))
+                await agents._hearing.write()
+                heard = time.now
+            silent = await agents.judge(registered)
+            assert bool(silent) == (time.now - heard > 60)
+            time.now += 9
+        assert silent
 
     asyncio.run(scenario())
 

@@ -22,7 +22,7 @@ from brickyard.domain.node import Assignment, Failure, Load, NodeStatus, Phase, 
 from brickyard.domain.requests import CreateCluster
 from brickyard.domain.states import State
 from brickyard.nodes.loads import Loads
-from brickyard.nodes.sessions import record_report
+from brickyard.nodes.reports import record_report
 from brickyard.plan.autoscale import Rules
 from brickyard.plan.policy import Policy
 from brickyard.providers.base import Observed

@@ -11,7 +11,7 @@ import msgspec
 from brickyard.domain.cluster import Instance
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import NodeStatus, StatusReport
-from brickyard.nodes.sessions import record_report
+from brickyard.nodes.reports import record_report
 from brickyard.providers.base import Observed
 from brickyard.providers.fleet import Providers
 from brickyard.providers.simulated import SimulatedProvider

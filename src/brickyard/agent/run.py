@@ -25,6 +25,7 @@ from brickyard.agent.server import Routes
 from brickyard.agent.serverlink import ServerLink
 from brickyard.agent.watch import Watch
 from brickyard.domain.node import AskSecrets, Assignment, SecretsReply, StatusReport
+from brickyard.domain.samples import NodeSamples
 
 LOCK_PATIENCE_S = 1.0
 LEAVE_PATIENCE_S = 9.0  # more than a node needs to end (STOP_GRACE_S) and clean up
@@ -122,7 +123,7 @@ class _Agent:
             await self._server.start()
         self._link = link = ServerLink(
             config=self._config, report=self._report, on_assignment=self._assign, on_leave=self._go, log=self._log,
-            on_reported=self._reported,
+            on_taken=self._taken,
         )  # fmt: skip
         node = asyncio.create_task(self._node.run())
         watch = Watch(config=self._config, node=self._node, log=self._log)
@@ -177,9 +178,9 @@ class _Agent:
             status=self._node.status, samples=self._sampler.pending if self._sampler is not None else None,
         )  # fmt: skip
 
-    def _reported(self, report: StatusReport, again: bool) -> None:
+    def _taken(self, samples: NodeSamples | None, again: bool) -> None:
         if self._sampler is not None:
-            self._sampler.again() if again else self._sampler.confirm(report.samples)
+            self._sampler.again() if again else self._sampler.confirm(samples)
 
     def _changed(self) -> None:
         if self._link is not None:

@@ -27,9 +27,9 @@ from brickyard.domain.node import Load
 from brickyard.domain.samples import SAMPLE_S, NodeAbout, NodeSamples, Sample
 
 KEPT = 120  # samples that no server has confirmed: ten minutes
-# Confirmed ones, which a server that is killed may not have written: it writes every half minute, and some are half a minute old
-# when they arrive.
-EARLIER = 16
+# Confirmed ones, which a server that is killed may not have written: it writes every half minute, and some are 40 s old when they
+# arrive.
+EARLIER = 20
 _TICKS = os.sysconf("SC_CLK_TCK")
 _TRIES = 4  # processes that are asked for the node's network
 

@@ -1,5 +1,7 @@
 """Talks to the servers: status reports, the long poll for the assignment, and the watch for servers that stay silent.
 
+While a server wants reports seldom, the poll is the heartbeat and brings the samples (`Poll`), and only changes are reported.
+
 Any server of the workspace will do (`servers.py` decides which may be called). If one does not answer, or its answer lacks the
 token that only servers of this workspace know, the agent tries another one at once.
 """
@@ -21,12 +23,22 @@ from brickyard.agent.http import Client, HttpError
 from brickyard.agent.log import LogFile
 from brickyard.agent.servers import Servers
 from brickyard.agent.tls import client_context
-from brickyard.domain.node import REPORT_S, AskSecrets, Assignment, AssignmentReply, SecretsReply, StatusReply, StatusReport
+from brickyard.domain.node import (
+    REPORT_S,
+    AskSecrets,
+    Assignment,
+    AssignmentReply,
+    Poll,
+    SecretsReply,
+    StatusReply,
+    StatusReport,
+)
+from brickyard.domain.samples import NodeSamples
 
 COALESCE_S = 0.005  # changes of one moment go into one report
 BURST = 40  # reports that may follow each other at once; if a node floods us, its reports are sent on slowly
-POLL_S = 20.0
-LONG_POLL_S = 50.0  # if the server wants few reports. Proxies cut off connections on which nothing happens for a minute
+POLL_S = 20.0  # if the server wants many reports; else as long as the next one may take
+MOST_POLL_S = 50.0  # proxies cut off connections on which nothing happens for a minute
 TIMEOUT_S = 12.0  # a server reports after 10 s that its database hangs
 QUICK_S = 3.0  # for an answer, if other servers can be asked and have answered recently
 BACKOFF_S = (0.1, 2.0)
@@ -45,9 +57,8 @@ class Proof(msgspec.Struct):
 
 
 class ServerLink:
-    """The three loops. `on_reported` gets each report that a server has taken, and whether it wants the samples again with the
-    earlier ones; `on_assignment` gets the assignment of every answer,
-    and `on_leave` a reason why the agent must exit."""
+    """The three loops. `on_taken` gets the samples that a server has taken, and whether it wants them again with the earlier
+    ones; `on_assignment` gets the assignment of every answer, and `on_leave` a reason why the agent must exit."""
 
     def __init__(
         self,
@@ -57,13 +68,13 @@ class ServerLink:
         on_assignment: Callable[[Assignment | None], None],
         on_leave: Callable[[str], None],
         log: LogFile,
-        on_reported: Callable[[StatusReport, bool], None] = lambda report, again: None,
+        on_taken: Callable[[NodeSamples | None, bool], None] = lambda samples, again: None,
     ) -> None:
         self._config = config
         self._report = report
         self._on_assignment = on_assignment
         self._on_leave = on_leave
-        self._on_reported = on_reported
+        self._on_taken = on_taken
         self._log = log
         self._changed = asyncio.Event()
         self._heard = time.monotonic()
@@ -80,8 +91,13 @@ class ServerLink:
 
     def sampled(self) -> None:
         """Tells the report loop that there is a new sample."""
-        if self._report_s <= REPORT_S:
+        if not self._rests:
             self.wake()
+
+    @property
+    def _rests(self) -> bool:
+        """Whether the poll is the heartbeat."""
+        return self._report_s > REPORT_S
 
     def _report_within(self, seconds: float) -> None:
         """The server has said how often it wants reports. If that is more often than before, it waits for one."""
@@ -94,7 +110,7 @@ class ServerLink:
         return min(seconds, max(REPORT_S, self._config.orphan_grace_s / 4))
 
     async def report(self) -> None:
-        """Sends the status immediately when it changes, and otherwise as a heartbeat."""
+        """Sends the status immediately when it changes, and otherwise as a heartbeat, unless the poll is that."""
         client = Client(self._trust)
         failures = 0
         while True:
@@ -111,7 +127,7 @@ class ServerLink:
             if not reply.known:
                 self._on_leave("the server does not know this instance")
                 return
-            self._on_reported(report, reply.samples_again)
+            self._on_taken(report.samples, reply.samples_again)
             self._report_s = self._pause_s(reply.report_s)
             if reply.move_to is not None:
                 self._servers.send_to(reply.move_to)
@@ -122,7 +138,7 @@ class ServerLink:
     async def _next_report(self) -> None:
         began = time.monotonic()
         try:
-            async with asyncio.timeout(self._report_s):
+            async with asyncio.timeout(None if self._rests else self._report_s):
                 await self._changed.wait()
         except TimeoutError:
             pass
@@ -135,11 +151,12 @@ class ServerLink:
         client = Client(self._trust)
         have = failures = 0
         while True:
-            wait_s = POLL_S if self._report_s <= REPORT_S else LONG_POLL_S
-            query = urlencode({"instance_id": self._config.instance_id, "have": have, "wait": int(wait_s), "same": "true"})
+            wait_s = min(self._report_s, MOST_POLL_S) if self._rests else POLL_S
+            samples = self._report().samples if self._rests else None
+            poll = Poll(instance_id=self._config.instance_id, have=have, wait=wait_s, samples=samples)
             began = time.monotonic()
             try:
-                reply = await self._polled(client, f"/agent/v1/assignment?{query}", wait_s + TIMEOUT_S)
+                reply = await self._polled(client, poll, brings=self._rests)
             except _Unreachable as error:
                 self._lost(error)
                 failures += 1
@@ -151,6 +168,10 @@ class ServerLink:
             if not reply.known:
                 self._on_leave("the server does not know this instance")
                 return
+            if reply.unheard:
+                self.wake()
+            else:
+                self._on_taken(samples, reply.samples_again)
             version = have if reply.same else reply.assignment.version if reply.assignment is not None else 0
             if not reply.same:
                 self._on_assignment(reply.assignment)
@@ -159,12 +180,17 @@ class ServerLink:
                 await asyncio.sleep(0.2)  # avoids a busy loop with a server that does not hold the poll
             have = version
 
-    async def _polled(self, client: Client, path: str, timeout_s: float) -> AssignmentReply | None:
+    async def _polled(self, client: Client, poll: Poll, *, brings: bool) -> AssignmentReply | None:
         """Returns the answer to a long poll, or None if reports have moved to another server, which must then be polled
-        instead."""
+        instead. `brings`: whether it is the heartbeat."""
+        timeout_s = poll.wait + TIMEOUT_S
+        query = urlencode({"instance_id": poll.instance_id, "have": poll.have, "wait": int(poll.wait), "same": "true"})
         try:
             async with asyncio.timeout(None) as self._poll:
-                return await self._ask(client, "GET", path, AssignmentReply, timeout_s=timeout_s)
+                if brings:
+                    body = msgspec.json.encode(poll)
+                    return await self._ask(client, "POST", "/agent/v1/poll", AssignmentReply, body=body, timeout_s=timeout_s)
+                return await self._ask(client, "GET", f"/agent/v1/assignment?{query}", AssignmentReply, timeout_s=timeout_s)
         except TimeoutError:
             return None
         finally:
@@ -213,7 +239,7 @@ class ServerLink:
                 client.close()
                 problem = error
                 continue
-            self._found(url, polling=not body, reporting=report is not None)
+            self._found(url, polling=kind is AssignmentReply, reporting=report is not None)
             self._servers.told(reply.servers)
             return reply
         client.close()

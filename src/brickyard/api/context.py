@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from prometheus_client import CollectorRegistry
 
-from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
+from brickyard.domain.node import AssignmentReply, Poll, StatusReply, StatusReport
 from brickyard.domain.policies import (
     Compliance,
     EnforceCompliance,
@@ -109,6 +109,7 @@ class AgentCalls(Protocol):
     def proof(self, instance_id: str) -> str: ...
     async def report(self, report: StatusReport) -> StatusReply: ...
     async def assignment(self, instance_id: str, have: int, wait_s: float, *, same: bool = False) -> AssignmentReply: ...
+    async def poll(self, poll: Poll) -> AssignmentReply: ...
 
 
 async def _nothing_to_do() -> None:

@@ -5,7 +5,8 @@ Server and agent speak JSON over HTTP, and each calls the other:
 * the agent calls home: `POST /agent/v1/status` (`StatusReport` -> `StatusReply`) on every change and as a heartbeat, and
   `GET /agent/v1/assignment?instance_id=&have=VERSION&wait=SECONDS&same=true` (-> `AssignmentReply`), a long poll that answers
   as soon as the assignment's version differs from `have`; with `same`, one that the agent has already is not sent again.
-  Authorization: `Bearer <agent token>`.
+  Where the server wants few reports, `POST /agent/v1/poll` (`Poll` -> `AssignmentReply`) takes the place of that and of the
+  heartbeat: a long poll that brings the samples. Authorization: `Bearer <agent token>`.
 * the server calls the agent at its `endpoint` for work that needs an immediate answer, contexts and commands (see
   `agent/server.py`). Authorization: `Bearer <server token>`.
 
@@ -240,10 +241,22 @@ class SecretsReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     servers: tuple[ServerAddress, ...] = ()
 
 
+class Poll(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Agent to server: a long poll of an agent that has reported its status, for an assignment of another version than `have`,
+    for at most `wait` seconds. It is the heartbeat too. `samples`: those that no server has confirmed; the answer confirms
+    them."""
+
+    instance_id: str
+    have: int = 0
+    wait: float = 0.0
+    samples: NodeSamples | None = None
+
+
 class AssignmentReply(msgspec.Struct, frozen=True, kw_only=True):
     """Server to agent. No assignment means the instance is idle, and the agent ends everything, unless it is the `same` that the
     agent said it has. `servers` and `report_s`: as in StatusReply. An agent that is to report more often than before does so at
-    once."""
+    once. To a `Poll`, besides: `samples_again`, as in StatusReply; and `unheard`: the server knows no status of the node, and has
+    taken no samples. The agent is to report."""
 
     server_token: str
     known: bool
@@ -251,3 +264,5 @@ class AssignmentReply(msgspec.Struct, frozen=True, kw_only=True):
     same: bool = False
     servers: tuple[ServerAddress, ...] = ()
     report_s: float = REPORT_S
+    samples_again: bool = False
+    unheard: bool = False

@@ -1,8 +1,8 @@
 """How often agents report while nothing changes.
 
 A report that says nothing new costs a server as much as one that does, and most of them only bring samples that nobody looks at
-now. So agents keep their samples and bring several at once, unless somebody looks at the cluster, or its size or its end depends
-on what its nodes do. Whatever changes is reported at once in any case.
+now. So agents keep their samples and bring several at once, with their long polls (`domain.node.Poll`), unless somebody looks at
+the cluster, or its size or its end depends on what its nodes do. Whatever changes is reported at once in any case.
 
 Where several servers share the database, agents report often: reports are how they notice that their server hangs.
 """
@@ -14,14 +14,15 @@ from collections.abc import Callable
 
 from brickyard.domain.node import REPORT_S
 
-SELDOM_S = 30.0
+SELDOM_S = 40.0
+SPARE_S = 20.0  # of the time after which an agent counts as lost: it calls again 12 s after an answer that did not come
 LOOKED_S = 60.0  # for how long a look at a cluster counts: pages that show it ask again all the time
 
 
 def seldom_s(*, silence_s: float, orphan_grace_s: float) -> float:
     """How seldom agents may report at most: neither may they be taken for lost, nor may they take the server for gone, because of
     one report that does not arrive."""
-    return max(REPORT_S, min(SELDOM_S, silence_s / 2, orphan_grace_s / 4))
+    return max(REPORT_S, min(SELDOM_S, max(silence_s / 2, silence_s - SPARE_S), orphan_grace_s / 4))
 
 
 class Attention:

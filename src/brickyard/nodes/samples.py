@@ -1,6 +1,6 @@
 """The samples that agents send: the newest of each node, and those that are to be written.
 
-A server writes what it has received every half minute, as often as agents report; those of clusters that somebody looks at every
+A server writes what it has received every half minute; those of clusters that somebody looks at every
 five seconds (`attention.py`), and all of them every 2.5 where several servers share the database. An agent repeats a report that
 was not answered, to another server if need be, and repeats to the next server what a killed one may not have written. So a
 sample may arrive twice; its time tells.
@@ -21,14 +21,14 @@ from brickyard.domain.clock import Clock
 from brickyard.domain.errors import DatabaseTrouble, RequestLimitExceeded
 from brickyard.domain.node import REPORT_S
 from brickyard.domain.samples import METRICS, SAMPLE_S, NodeAbout, NodeSamples, Point, Sample, columns, pack
-from brickyard.nodes.attention import SELDOM_S, Attention
+from brickyard.nodes.attention import Attention
 from brickyard.store.samples import SampleRow
 from brickyard.store.store import Store
 
 log = structlog.get_logger(__name__)
 
 WRITE_S = SAMPLE_S  # between two looks at what is to be written
-HELD_S = SELDOM_S  # for how long samples wait for others of their cluster: a row costs the same, however many it has
+HELD_S = 30.0  # for how long samples wait for others of their cluster: a row costs the same, however many it has
 MOST_HELD = 30_000  # samples; with more, none wait
 SHARED_WRITE_S = 2.5  # where other servers read what is written: with the time between two samples it must stay below FRESH_MS
 FRESH_MS = 10_000  # an older sample says nothing about now; nodes send one every five seconds

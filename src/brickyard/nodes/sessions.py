@@ -8,30 +8,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable
-from typing import NamedTuple
 
 import msgspec
 
 from brickyard.domain.clock import Clock
-from brickyard.domain.cluster import Instance
 from brickyard.domain.errors import DatabaseAway
-from brickyard.domain.instances import InstanceState
-from brickyard.domain.node import (
-    REPORT_S,
-    Assignment,
-    AssignmentReply,
-    NodeStatus,
-    Phase,
-    ServerAddress,
-    StatusReply,
-    StatusReport,
-)
-from brickyard.domain.scripts import MAX_GLOBAL_SCRIPTS, MAX_SCRIPTS, ScriptsReport
+from brickyard.domain.node import REPORT_S, Assignment, AssignmentReply, Poll, ServerAddress, StatusReply, StatusReport
+from brickyard.domain.samples import NodeSamples
 from brickyard.nodes.attention import Attention
 from brickyard.nodes.balance import Balance
 from brickyard.nodes.hearing import Hearing
 from brickyard.nodes.loads import Loads
 from brickyard.nodes.polls import Bell, Found, Polls
+from brickyard.nodes.reports import Recorded, bounded, complete, record_report, with_scripts
 from brickyard.nodes.samples import Samples
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.store.changeset import Changes
@@ -40,8 +29,6 @@ from brickyard.store.tx import Tx
 
 MAX_WAIT_S = 60.0
 TOLD_S = 1.0  # for so long, whoever looks at a cluster waits for reports that were asked for
-_TEXT_LIMIT = 8_000
-_MAX_USERS, _MAX_USER_NAME = 1_000, 1_000
 
 
 class AgentService:
@@ -112,11 +99,9 @@ class AgentService:
 
     async def _report(self, report: StatusReport) -> StatusReply:
         instance_id = report.instance_id
-        if self._hearing.behind:  # other servers consider the agent silent: it must switch to one of them
-            raise DatabaseAway("agent reports cannot be recorded")
-        self._hearing.hear(instance_id)
+        self._hear(instance_id)
         busier = self._loads.hear(instance_id, report.status.generation, report.status.load)
-        samples, status = report.samples, _bounded(report.status)
+        samples, status = report.samples, bounded(report.status)
         if samples is not None or status is not report.status:
             report = msgspec.structs.replace(report, status=status, samples=None)
         last = self._known.get(instance_id)
@@ -137,9 +122,7 @@ class AgentService:
             owner_id = last[1]
             if busier and owner_id and self._loads.follows(owner_id):
                 self._wake(owner_id)
-        again = samples is not None and owner_id is not None and self._samples.wants_again(instance_id, owner_id, samples)
-        if samples is not None and owner_id and not again:
-            self._samples.take(instance_id, owner_id, samples)
+        again = self._take(instance_id, owner_id, samples)
         for asked in self._asked if not again else ():
             asked.reported(instance_id)
         pause_s = self._paces[instance_id] = self._attention.pause_s(owner_id or "")
@@ -152,13 +135,27 @@ class AgentService:
             samples_again=again,
         )
 
+    def _hear(self, instance_id: str) -> None:
+        if self._hearing.behind:  # other servers consider the agent silent: it must switch to one of them
+            raise DatabaseAway("agent reports cannot be recorded")
+        self._hearing.hear(instance_id)
+
+    def _take(self, instance_id: str, owner_id: str | None, samples: NodeSamples | None) -> bool:
+        """Takes the samples, unless the agent must send them again with earlier ones."""
+        if samples is None or not owner_id:
+            return False
+        again = self._samples.wants_again(instance_id, owner_id, samples)
+        if not again:
+            self._samples.take(instance_id, owner_id, samples)
+        return again
+
     async def _write(self, report: StatusReport) -> Recorded:
         instance_id, now = report.instance_id, self._clock.now_ms()
         bell = self._polls.hang(instance_id)
         try:
             recorded = await self._store.write(lambda tx: record_report(tx, report, now=now), background=True)
             wanted = recorded.assignment
-            if wanted is not None and instance_id not in self._known and _complete(wanted):
+            if wanted is not None and instance_id not in self._known and complete(wanted):
                 self._polls.keep(instance_id, Found(True, wanted.version, wanted), bell)  # a new agent asks for it next
         finally:
             self._polls.take_down(instance_id, bell)
@@ -195,6 +192,17 @@ class AgentService:
         _, owner_id = self._known.get(instance_id, (None, None))
         return self._attention.pause_s(owner_id or "")
 
+    async def poll(self, poll: Poll) -> AssignmentReply:
+        """As `assignment`, for an agent that has nothing to report but its samples."""
+        instance_id = poll.instance_id
+        self._hear(instance_id)
+        known = self._known.get(instance_id)
+        again = known is not None and self._take(instance_id, known[1], poll.samples)
+        if known is not None and not again:
+            return await self.assignment(instance_id, poll.have, poll.wait, same=True)
+        reply = await self.assignment(instance_id, poll.have, 0.0, same=True)
+        return msgspec.structs.replace(reply, samples_again=again, unheard=known is None)
+
     async def assignment(self, instance_id: str, have: int, wait_s: float, *, same: bool = False) -> AssignmentReply:
         """Returns the instance's assignment as soon as its version is not `have`, or the current one after `wait_s`. `same`: an
         agent that has that one already need not get it again."""
@@ -228,7 +236,7 @@ class AgentService:
         instance = tx.instances.get(instance_id)
         if instance is None or not instance.live:
             return Found(False)
-        wanted = instance.assignment and self._deliver(tx, _with_scripts(tx, instance.assignment))
+        wanted = instance.assignment and self._deliver(tx, with_scripts(tx, instance.assignment))
         return Found(True, wanted.version if wanted is not None else 0, wanted)
 
     async def _change(self, instance_id: str, bell: Bell, deadline: float) -> bool:
@@ -311,90 +319,3 @@ class _Asked:
         self.left.discard(instance_id)
         if not self.left:
             self.done.set()
-
-
-class Recorded(NamedTuple):
-    """The cluster or pool of an instance whose report was written, None if the instance is not, or no longer, wanted; and whether
-    the owner must look at it now. `assignment`: its current one."""
-
-    owner_id: str | None
-    wakes: bool = False
-    assignment: Assignment | None = None
-
-
-def record_report(tx: Tx, report: StatusReport, *, now: int) -> Recorded:
-    """Writes an agent's report.
-
-    The owner is locked first, as everywhere, so that two writers of one cluster take turns instead of deadlocking.
-    """
-    instance = tx.lock_owner(report.instance_id)
-    if instance is None or not instance.live:
-        return Recorded(None)
-    if instance.boot_id == report.boot_id and report.moves < instance.moves:
-        return Recorded("")  # a late report, from a server that hung: the agent has since told another server its newer status
-    status = report.status
-    if instance.boot_id and instance.boot_id != report.boot_id and status.generation < instance.status.generation:
-        # A new agent process took over the instance and has nothing of the old process's node: that node is lost.
-        moved = _lost(instance)
-    else:
-        moved = instance
-    after = msgspec.structs.replace(
-        moved,
-        state=InstanceState.REGISTERED if moved.live else moved.state,
-        registered_ms=instance.registered_ms or now,
-        endpoint=report.endpoint,
-        boot_id=report.boot_id,
-        moves=report.moves,
-        pid=report.pid,
-        status=status,
-        provider_message=instance.provider_message if instance.state is InstanceState.REGISTERED else "",
-    )
-    tx.instances.update(after)
-    wanted = after.assignment if after.live else None
-    settled = instance.registered_ms and not status.warm_error and not instance.status.warm_error
-    if not instance.cluster_id and settled and status.phase is not Phase.FAILED:
-        return Recorded("", assignment=wanted)  # the pool has nothing to decide while an idle instance makes progress
-    if after == msgspec.structs.replace(instance, moves=after.moves):
-        return Recorded(instance.owner_id)  # the agent only calls another server now
-    tx.wake_owner(instance)
-    return Recorded(instance.owner_id, wakes=True, assignment=wanted)
-
-
-def _with_scripts(tx: Tx, assignment: Assignment) -> Assignment:
-    """The assignment with the contents of global init scripts."""
-    if not (digests := {script.digest for script in assignment.init_scripts} - {""}):
-        return assignment
-    contents = tx.scripts.contents(digests)
-    scripts = [msgspec.structs.replace(script, content=contents.get(script.digest, "")) for script in assignment.init_scripts]
-    return msgspec.structs.replace(assignment, init_scripts=tuple(scripts))
-
-
-def _lost(instance: Instance) -> Instance:
-    return msgspec.structs.replace(instance, state=InstanceState.TERMINATING, lost="its agent ended unexpectedly")
-
-
-def _bounded(status: NodeStatus) -> NodeStatus:
-    """Limits the text that goes into a row, since agents are not trusted to be brief, and removes loads, which are not stored."""
-    if status.load is not None:
-        status = msgspec.structs.replace(status, load=None)
-    failure = status.failure
-    if failure is None and status.scripts is None and not status.users and len(status.message) <= _TEXT_LIMIT:
-        return status  # as nearly always
-    if failure is not None:
-        failure = msgspec.structs.replace(
-            failure, message=failure.message[:_TEXT_LIMIT], log_tail=failure.log_tail[-_TEXT_LIMIT:]
-        )
-    scripts = _bounded_scripts(status.scripts) if status.scripts is not None else None
-    users = tuple(each[:_MAX_USER_NAME] for each in status.users[:_MAX_USERS])
-    return msgspec.structs.replace(status, message=status.message[:_TEXT_LIMIT], failure=failure, scripts=scripts, users=users)
-
-
-def _bounded_scripts(report: ScriptsReport) -> ScriptsReport:
-    results = report.results[: MAX_SCRIPTS + MAX_GLOBAL_SCRIPTS]
-    cut = [msgspec.structs.replace(result, message=result.message[:_TEXT_LIMIT]) for result in results]
-    return msgspec.structs.replace(report, results=tuple(cut))
-
-
-def _complete(assignment: Assignment) -> bool:
-    """Whether the row has all of it: it names nothing that is only looked up when it is delivered."""
-    return not (assignment.spark_conf or assignment.spark_env_vars or assignment.init_scripts or assignment.logs)

@@ -15,7 +15,7 @@ import msgspec
 
 from brickyard.agent.sandbox import Network
 from brickyard.config import Settings
-from brickyard.domain.node import AssignmentReply, ServerAddress, StatusReply, StatusReport
+from brickyard.domain.node import AssignmentReply, Poll, ServerAddress, StatusReply, StatusReport
 from brickyard.domain.nodeops import AgentClient
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.runtimes import Runtime
@@ -143,7 +143,9 @@ class AgentApi(Protocol):
 
     async def report(self, report: StatusReport) -> StatusReply: ...
 
-    async def assignment(self, instance_id: str, have: int, wait_s: float, *, same: bool = False) -> AssignmentReply: ...
+    def assignment(self, instance_id: str, have: int, wait_s: float, *, same: bool = False) -> Awaitable[AssignmentReply]: ...
+
+    def poll(self, poll: Poll) -> Awaitable[AssignmentReply]: ...
 
 
 class Provider(Protocol):

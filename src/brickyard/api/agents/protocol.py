@@ -10,7 +10,7 @@ from brickyard.api.context import ApiContext
 from brickyard.api.edge.dialects import PLAIN, Reply
 from brickyard.api.edge.registry import Auth, Operation
 from brickyard.domain.errors import DatabaseTrouble
-from brickyard.domain.node import AskSecrets, AssignmentReply, SecretsReply, StatusReply, StatusReport
+from brickyard.domain.node import AskSecrets, AssignmentReply, Poll, SecretsReply, StatusReply, StatusReport
 from brickyard.domain.spec import Wire
 from brickyard.services.caller import Caller
 
@@ -36,6 +36,13 @@ async def _status(ctx: ApiContext, caller: Caller, request: StatusReport) -> Sta
 async def _assignment(ctx: ApiContext, caller: Caller, request: AssignmentQuery) -> AssignmentReply | Reply:
     try:
         return await ctx.agents.assignment(request.instance_id, request.have, request.wait, same=request.same)
+    except DatabaseTrouble as error:
+        return _not_now(ctx, request.instance_id, error)
+
+
+async def _poll(ctx: ApiContext, caller: Caller, request: Poll) -> AssignmentReply | Reply:
+    try:
+        return await ctx.agents.poll(request)
     except DatabaseTrouble as error:
         return _not_now(ctx, request.instance_id, error)
 
@@ -78,6 +85,19 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="An agent waits for what its node should be",
         needs=(),
         auth=Auth.AGENT,
+        documented=False,
+    ),
+    Operation(
+        name="agents.poll",
+        method="POST",
+        paths=("/agent/v1/poll",),
+        handler=_poll,
+        request=Poll,
+        response=AssignmentReply,
+        summary="An agent brings its samples, and waits for what its node should be",
+        needs=(),
+        auth=Auth.AGENT,
+        body_limit=REPORT_LIMIT,
         documented=False,
     ),
     Operation(

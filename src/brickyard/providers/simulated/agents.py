@@ -13,10 +13,12 @@ from brickyard.domain.libraries import NO_R, Library, LibraryInstallStatus, Libr
 from brickyard.domain.node import (
     REPORT_S,
     Assignment,
+    AssignmentReply,
     Failure,
     Load,
     NodeStatus,
     Phase,
+    Poll,
     Role,
     StatusReport,
     WorkerLoad,
@@ -30,7 +32,7 @@ from brickyard.providers.simulated.servers import ServerChanged
 if TYPE_CHECKING:
     from brickyard.providers.simulated.world import World
 
-POLL_S = 50.0  # agents are heard of more often, by their reports
+POLL_S, MOST_POLL_S = 20.0, 50.0  # while the server wants many reports, and few
 BUSY_LOOK_S = 0.05
 MOST_SAMPLES = 20  # in one report
 _NEW = NodeStatus(isolation="none: simulated", limits="none: simulated", host="127.0.0.1")
@@ -138,7 +140,7 @@ class SimulatedAgent:
         have = 0
         while self.alive:
             try:
-                reply = await self._server.assignment(self._instance_id, have, POLL_S, same=True)
+                reply = await self._poll(have)
             except ServerChanged:
                 await self._say()
                 continue
@@ -146,6 +148,8 @@ class SimulatedAgent:
                 self.stop()
                 return
             sooner, self._report_s = reply.report_s < self._report_s, reply.report_s
+            if reply.unheard:
+                await self._say()
             if sooner:
                 self._tick()
             if reply.assignment is not None and reply.assignment.version != have:
@@ -155,6 +159,13 @@ class SimulatedAgent:
                 if wanted.closing and not self._status.told_ms:
                     self._background(self._close(wanted))
                 del wanted
+
+    def _poll(self, have: int) -> Awaitable[AssignmentReply]:
+        """While the server wants few reports, the poll brings the samples, as a real agent's."""
+        if self._report_s <= REPORT_S:
+            return self._server.assignment(self._instance_id, have, POLL_S, same=True)
+        wait_s = min(self._between_samples_s or self._report_s, MOST_POLL_S)
+        return self._server.poll(Poll(instance_id=self._instance_id, have=have, wait=wait_s, samples=self._samples()))
 
     async def _follow(self, wanted: Assignment) -> None:
         before, self._assignment = self._assignment, wanted
@@ -332,23 +343,30 @@ class SimulatedAgent:
         """The time between samples may have changed."""
         if self._timer is not None:
             self._timer.cancel()
-        every_s = self._world.knobs.sample_s
         self._timer = None
-        if every_s and self.alive:
-            pause_s = every_s * self._report_s / REPORT_S
-            self._timer = asyncio.get_running_loop().call_later(pause_s, self._tick)
+        if self._between_samples_s and self.alive and self._report_s <= REPORT_S:
+            self._timer = asyncio.get_running_loop().call_later(self._between_samples_s, self._tick)
+
+    @property
+    def _between_samples_s(self) -> float:
+        """Between two times that samples are sent; 0: none are."""
+        return self._world.knobs.sample_s * self._report_s / REPORT_S
 
     def _tick(self) -> None:
-        """Sends the samples of a working node since the last time, with made-up numbers, which say so."""
+        """Reports the samples since the last time."""
         self.retime()
+        if self._timer is not None and (samples := self._samples()) is not None:
+            self._background(self._sample(samples))
+
+    def _samples(self) -> NodeSamples | None:
+        """Those of a working node since the last time, with made-up numbers, which say so."""
         every_s, wanted, now = self._world.knobs.sample_s, self._assignment, time.time()
         if not every_s or wanted is None or wanted.role is Role.WARM or self._status.phase is not Phase.READY:
             self._sampled_s = now
-            return
+            return None
         count = min(max(1, round((now - self._sampled_s) / every_s)), MOST_SAMPLES)
         self._sampled_s = now
-        samples = simulated_samples(self._instance_id, wanted, self._load(), now_s=now, every_s=every_s, count=count)
-        self._background(self._sample(samples))
+        return simulated_samples(self._instance_id, wanted, self._load(), now_s=now, every_s=every_s, count=count)
 
     async def _end(self) -> None:
         await self._world.pause(self._world.knobs.stop_s)

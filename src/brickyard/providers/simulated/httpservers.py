@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 from urllib.parse import urlencode
 
@@ -14,7 +14,7 @@ import aiohttp
 import msgspec
 
 from brickyard.agent.serverlink import Proof, backoff
-from brickyard.domain.node import AssignmentReply, ServerAddress, StatusReply, StatusReport
+from brickyard.domain.node import AssignmentReply, Poll, ServerAddress, StatusReply, StatusReport
 from brickyard.providers.base import LaunchRequest
 from brickyard.providers.simulated.servers import ServerChanged
 
@@ -111,9 +111,19 @@ class HttpServers:
         server, began = self._url, time.monotonic()
         wait_s = wait_s if self._line.other_than(server) == server else min(wait_s, POLL_S)
         asked = {"instance_id": instance_id, "have": have, "wait": int(wait_s), **({"same": "true"} if same else {})}
-        query = urlencode(asked)
-        url = f"{server}/agent/v1/assignment?{query}"
-        reply = await self._line.ask("GET", url, self._request, AssignmentReply, wait_s=wait_s)
+        url = f"{server}/agent/v1/assignment?{urlencode(asked)}"
+        asking = self._line.ask("GET", url, self._request, AssignmentReply, wait_s=wait_s)
+        return await self._polled(asking, server, have, began)
+
+    async def poll(self, poll: Poll) -> AssignmentReply:
+        server, began, have = self._url, time.monotonic(), poll.have
+        url, body = f"{server}/agent/v1/poll", msgspec.json.encode(poll)
+        asking = self._line.ask("POST", url, self._request, AssignmentReply, body=body, wait_s=poll.wait)
+        del poll, body
+        return await self._polled(asking, server, have, began)
+
+    async def _polled(self, asking: Awaitable[AssignmentReply | None], server: str, have: int, began: float) -> AssignmentReply:
+        reply = await asking
         if reply is None:
             await self._leave(server)
             raise ServerChanged

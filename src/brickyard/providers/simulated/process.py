@@ -23,7 +23,7 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -32,7 +32,7 @@ import uvloop
 from aiohttp import web
 
 from brickyard.lifecycle import logs, owner
-from brickyard.providers.base import LaunchRequest, ProviderError
+from brickyard.providers.base import LaunchRequest, Observed, ProviderError
 from brickyard.providers.simulated import knobsfile, wire
 from brickyard.providers.simulated.httpservers import HttpServers, Line
 from brickyard.providers.simulated.kernels import KernelRefused
@@ -121,6 +121,8 @@ class WorldProcess:
         self._knobs_file = knobs_file
         self._token = secrets.token_hex(32)
         self._over = asyncio.Event()
+        self._listed: Mapping[str, Observed] = {}  # what was listed last
+        self._number = 0  # of that
         self._why = "a signal came"
         self._url = ""
         self._servers = Servers(ends_with=ends_with, orphan_grace_s=orphan_grace_s)
@@ -216,8 +218,13 @@ class WorldProcess:
         self._world.terminate(asked.instance_id, reason=asked.reason)
         return _json({})
 
-    async def _observe(self, _request: web.Request) -> web.Response:
-        return _json(list(self._world.observe().values()))
+    async def _observe(self, request: web.Request) -> web.Response:
+        asked, now = msgspec.json.decode(await request.read(), type=wire.Look), self._world.observe()
+        if now is not self._listed:
+            self._listed, self._number = now, self._number + 1
+        if asked.have == self._number:
+            return _json(wire.Listing(number=self._number))
+        return _json(wire.Listing(number=self._number, instances=list(now.values())))
 
     async def _end(self, request: web.Request) -> web.Response:
         asked = msgspec.json.decode(await request.read(), type=wire.End)

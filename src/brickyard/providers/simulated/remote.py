@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -36,6 +36,14 @@ _PAUSE_S = 0.02
 T = TypeVar("T")
 
 
+class _Listed(NamedTuple):
+    """What a world listed, and its number of that."""
+
+    world: wire.Note
+    number: int
+    instances: Mapping[str, Observed]
+
+
 class RemoteSimulatedProvider(Provider):
     """One server's side."""
 
@@ -52,6 +60,7 @@ class RemoteSimulatedProvider(Provider):
         self._process: subprocess.Popen[bytes] | None = None
         self._known: wire.Note | None = None  # the world that knows this server
         self._left = False
+        self._listed: _Listed | None = None
 
     def node_types(self) -> Sequence[NodeType]:
         return self._node_types
@@ -67,7 +76,13 @@ class RemoteSimulatedProvider(Provider):
         """Empty if no world is alive: its instances have ended with it."""
         if not _lives(self._place):
             return {}
-        return {seen.instance_id: seen for seen in _call(self._world(), "observe", {}, list[Observed])}
+        world = self._world()
+        listed = self._listed if self._listed is not None and self._listed.world == world else _Listed(world, 0, {})
+        found = _call(world, "observe", wire.Look(have=listed.number), wire.Listing)
+        if found.instances is not None:
+            listed = _Listed(world, found.number, {seen.instance_id: seen for seen in found.instances})
+        self._listed = listed
+        return listed.instances
 
     def close(self, *, keep_nodes: bool) -> None:
         with self._starting:  # a world that is just starting would not be found

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 from brickyard.domain.errors import DatabaseTrouble
-from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
+from brickyard.domain.node import AssignmentReply, Poll, StatusReply, StatusReport
 from brickyard.providers.base import AgentApi, TransientError
 
 PAUSE_S = 0.5  # while the server cannot use its database, which nodes survive
@@ -38,13 +39,19 @@ class AttachedServer:
             except DatabaseTrouble:
                 await asyncio.sleep(PAUSE_S)
 
-    async def assignment(self, instance_id: str, have: int, wait_s: float, *, same: bool = False) -> AssignmentReply:
+    def assignment(self, instance_id: str, have: int, wait_s: float, *, same: bool = False) -> Awaitable[AssignmentReply]:
+        return self._answer(self._attached().assignment(instance_id, have, wait_s, same=same))
+
+    def poll(self, poll: Poll) -> Awaitable[AssignmentReply]:
+        return self._answer(self._attached().poll(poll))
+
+    async def _answer(self, asked: Awaitable[AssignmentReply]) -> AssignmentReply:
         """In the agent's own task: one more for each poll would be much, with thousands of agents."""
         agent = asyncio.current_task()
         assert agent is not None  # noqa: S101 - a coroutine runs in a task
         self._polling.add(agent)
         try:
-            return await self._attached().assignment(instance_id, have, wait_s, same=same)
+            return await asked
         except asyncio.CancelledError:
             if agent not in self._moving or agent.uncancel():
                 raise  # the agent ends

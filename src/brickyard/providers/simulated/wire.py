@@ -9,7 +9,7 @@ import msgspec
 
 from brickyard.agent import locks
 from brickyard.config import Settings
-from brickyard.providers.base import CapacityError, InvalidError, ProviderError, TransientError
+from brickyard.providers.base import CapacityError, InvalidError, Observed, ProviderError, TransientError
 from brickyard.storage.directory import Storage
 
 LOCK, NOTE, LOG = "world.lock", "world.json", "world.log"
@@ -36,6 +36,19 @@ class Gone(msgspec.Struct, frozen=True, kw_only=True):
 
     instance_id: str
     reason: str = ""
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """POST /world/observe: what the world lists, unless that is still what it listed under this number. 0: whatever it is."""
+
+    have: int = 0
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to `Look`. None: the same as before."""
+
+    number: int
+    instances: list[Observed] | None = None
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
