@@ -11,6 +11,7 @@ from brickyard.agent.http import Client
 from brickyard.agent.log import LogFile
 from brickyard.agent.serverlink import ServerLink
 from brickyard.domain.node import Assignment, AssignmentReply, NodeStatus, Phase, Poll, StatusReport
+from brickyard.domain.packedsamples import packed
 from brickyard.domain.samples import NodeSamples, Sample
 from tests.agent.world import FakeServer, assignment
 from tests.support.patience import PATIENCE_S, until
@@ -106,7 +107,7 @@ def test_at_rest_the_poll_brings_the_samples_and_only_changes_are_reported(tmp_p
         await seen(lambda: node.taken, "the first report, whose answer says that few are wanted")
         works.append(asyncio.create_task(link.follow()))
         await seen(lambda: server.brought, "a poll")
-        assert server.brought[0] == Poll(instance_id="i-1", have=0, wait=40.0, samples=node.samples)
+        assert server.brought[0] == Poll(instance_id="i-1", have=0, wait=40.0, samples=packed(node.samples))
         assert len(node.taken) == 1, "the poll is not answered yet"
         link.sampled()
         node.status = NodeStatus(phase=Phase.READY)
@@ -154,7 +155,7 @@ def test_samples_of_a_poll_that_is_cut_off_are_sent_again(tmp_path: Path) -> Non
         await asyncio.to_thread(server.stop)
         await asyncio.to_thread(server.start)
         await asyncio.to_thread(until, lambda: len(server.brought) == 2 or None, "another poll")
-        assert server.brought[0].samples == server.brought[1].samples == node.samples
+        assert server.brought[0].samples == server.brought[1].samples == packed(node.samples)
         assert len(node.taken) - taken <= 1, "the report to the server that is back, and no poll"
         for work in works:
             work.cancel()

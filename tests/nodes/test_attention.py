@@ -8,6 +8,7 @@ import msgspec
 
 from brickyard.domain.clock import SystemClock
 from brickyard.domain.node import REPORT_S, NodeStatus, Phase, Poll, Role, StatusReport
+from brickyard.domain.packedsamples import packed, samples_of
 from brickyard.domain.samples import NodeAbout, NodeSamples, Sample
 from brickyard.nodes.attention import LOOKED_S, SELDOM_S, Attention, seldom_s
 from brickyard.nodes.loads import Loads
@@ -118,7 +119,7 @@ def test_a_server_that_is_new_asks_for_earlier_samples_and_takes_all_at_once(sto
             assert (await agents.report(report(sent))).samples_again
             assert not samples.fresh(ID)
         assert not (await agents.report(report(NodeSamples(cluster_id=ID, samples=three)))).samples_again
-        assert [each.sample for each in samples._waiting] == list(three)
+        assert [sample for each in samples._waiting for sample in samples_of(each.given)] == list(three)
 
     asyncio.run(scenario())
 
@@ -135,7 +136,7 @@ def test_a_poll_is_the_heartbeat_and_brings_samples(store: Store) -> None:
         now = clock.now_ms()
         three = tuple(Sample(now - ago, {"cpu_cores": 2.0}) for ago in (10_000, 5_000, 0))
         poll = Poll(instance_id=DRIVER.instance_id, have=DRIVER.assignment.version, wait=50)
-        brings = msgspec.structs.replace(poll, samples=NodeSamples(cluster_id=ID, samples=three[2:], earlier=2))
+        brings = msgspec.structs.replace(poll, samples=packed(NodeSamples(cluster_id=ID, samples=three[2:], earlier=2)))
 
         new = await asyncio.wait_for(agents.poll(brings), PATIENCE_S)
         assert (new.known, new.same, new.unheard, new.samples_again) == (True, True, True, False)
@@ -145,7 +146,9 @@ def test_a_poll_is_the_heartbeat_and_brings_samples(store: Store) -> None:
         assert (again.unheard, again.samples_again) == (False, True)
         assert not samples.fresh(ID)
 
-        held = asyncio.create_task(agents.poll(msgspec.structs.replace(poll, samples=NodeSamples(cluster_id=ID, samples=three))))
+        held = asyncio.create_task(
+            agents.poll(msgspec.structs.replace(poll, samples=packed(NodeSamples(cluster_id=ID, samples=three))))
+        )
         await asyncio.sleep(0)
         assert samples.fresh(ID), "they are taken before the answer"
         assert not held.done()
@@ -213,7 +216,7 @@ def test_samples_wait_for_others_of_their_cluster_unless_somebody_looks(store: S
         def take() -> None:
             clock.advance(seconds=5)
             sample = Sample(clock.now_ms(), {"cpu_cores": 1.0})
-            samples.take(DRIVER.instance_id, ID, NodeSamples(cluster_id=ID, about=NodeAbout(), samples=(sample,)))
+            samples.take(DRIVER.instance_id, ID, packed(NodeSamples(cluster_id=ID, about=NodeAbout(), samples=(sample,))))
 
         await samples.write_due()
         for _ in range(int(HELD_S / 5)):

@@ -33,6 +33,7 @@ from brickyard.domain.node import (
     StatusReply,
     StatusReport,
 )
+from brickyard.domain.packedsamples import packed
 from brickyard.domain.samples import NodeSamples
 
 COALESCE_S = 0.005  # changes of one moment go into one report
@@ -153,7 +154,8 @@ class ServerLink:
         while True:
             wait_s = min(self._report_s, MOST_POLL_S) if self._rests else POLL_S
             samples = self._report().samples if self._rests else None
-            poll = Poll(instance_id=self._config.instance_id, have=have, wait=wait_s, samples=samples)
+            brought = packed(samples) if samples is not None else None
+            poll = Poll(instance_id=self._config.instance_id, have=have, wait=wait_s, samples=brought)
             began = time.monotonic()
             try:
                 reply = await self._polled(client, poll, brings=self._rests)

@@ -22,6 +22,7 @@ from enum import StrEnum
 import msgspec
 
 from brickyard.domain.libraries import Library, LibraryReport
+from brickyard.domain.packedsamples import PackedSamples
 from brickyard.domain.samples import NodeSamples
 from brickyard.domain.scripts import InitScript, ScriptsReport
 
@@ -249,7 +250,7 @@ class Poll(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     instance_id: str
     have: int = 0
     wait: float = 0.0
-    samples: NodeSamples | None = None
+    samples: PackedSamples | None = None
 
 
 class AssignmentReply(msgspec.Struct, frozen=True, kw_only=True):

@@ -87,7 +87,9 @@ class Columns(NamedTuple):
         return found
 
 
-class _Packed(msgspec.Struct, array_like=True):
+class PackedColumns(msgspec.Struct, array_like=True):
+    """The same as they are stored: int64 and float32, little-endian."""
+
     about: NodeAbout
     times: bytes
     counts: bytes
@@ -95,7 +97,7 @@ class _Packed(msgspec.Struct, array_like=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(dict[str, _Packed]).decode
+_decode = msgspec.msgpack.Decoder(dict[str, PackedColumns]).decode
 
 
 def columns(about: NodeAbout, points: Mapping[int, Point]) -> Columns:
@@ -111,15 +113,15 @@ def columns(about: NodeAbout, points: Mapping[int, Point]) -> Columns:
     )
 
 
-def pack(nodes: Mapping[str, Columns]) -> bytes:
+def pack(nodes: Mapping[str, Columns | PackedColumns]) -> bytes:
     """The stored form of nodes' points, by instance id."""
-    packed = {
-        name: _Packed(
-            each.about, _bytes(each.times), _bytes(each.counts), {key: _bytes(column) for key, column in each.values.items()}
-        )
-        for name, each in nodes.items()
-    }
+    packed = {name: _packed(each) if isinstance(each, Columns) else each for name, each in nodes.items()}
     return zlib.compress(_encode(packed), 1)
+
+
+def _packed(each: Columns) -> PackedColumns:
+    values = {key: as_bytes(column) for key, column in each.values.items()}
+    return PackedColumns(each.about, as_bytes(each.times), as_bytes(each.counts), values)
 
 
 def unpack(stored: bytes, *, metrics: Iterable[str] = METRICS, instance_id: str = "") -> dict[str, Columns]:
@@ -128,16 +130,16 @@ def unpack(stored: bytes, *, metrics: Iterable[str] = METRICS, instance_id: str 
     return {
         name: Columns(
             each.about,
-            _array("q", each.times),
-            _array("f", each.counts),
-            {key: _array("f", column) for key, column in each.values.items() if key in wanted},
+            as_array("q", each.times),
+            as_array("f", each.counts),
+            {key: as_array("f", column) for key, column in each.values.items() if key in wanted},
         )
         for name, each in _decode(zlib.decompress(stored)).items()
         if instance_id in ("", name)
     }
 
 
-def _bytes(values: array[int] | array[float]) -> bytes:
+def as_bytes(values: array[int] | array[float]) -> bytes:
     """Little-endian on every machine."""
     if sys.byteorder == "big":
         values = values[:]
@@ -145,7 +147,7 @@ def _bytes(values: array[int] | array[float]) -> bytes:
     return values.tobytes()
 
 
-def _array(kind: str, stored: bytes) -> array:  # type: ignore[type-arg] # of the kind that is asked for
+def as_array(kind: str, stored: bytes) -> array:  # type: ignore[type-arg] # of the kind that is asked for
     found = array(kind, stored)
     if sys.byteorder == "big":
         found.byteswap()

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
+import sys
 from collections import deque
 from collections.abc import Collection
+from functools import lru_cache
 from typing import NamedTuple
 
+import msgspec
 import structlog
 
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import DatabaseTrouble, RequestLimitExceeded
 from brickyard.domain.node import REPORT_S
-from brickyard.domain.samples import METRICS, SAMPLE_S, NodeAbout, NodeSamples, Point, Sample, columns, pack
+from brickyard.domain.packedsamples import PackedSamples, last_of, points_of, samples_of, sound, stored
+from brickyard.domain.samples import SAMPLE_S, Columns, NodeAbout, PackedColumns, Sample, columns, pack
 from brickyard.nodes.attention import Attention
 from brickyard.store.samples import SampleRow
 from brickyard.store.store import Store
@@ -45,10 +48,12 @@ class Fresh(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    cluster_id: str
     instance_id: str
-    about: NodeAbout
-    sample: Sample
+    given: PackedSamples
+
+    @property
+    def count(self) -> int:
+        return self.given.count
 
 
 class Samples:
@@ -59,32 +64,54 @@ class Samples:
         self._clock = clock
         self._attention = attention or Attention()
         self._written_ms = 0  # when all that waited was written
-        self._newest: dict[str, tuple[str, Fresh]] = {}  # by instance id, with the cluster
-        self._waiting: deque[_Waiting] = deque(maxlen=MAX_WAITING)
+        self._newest: dict[str, PackedSamples] = {}  # by instance id: one sample
+        self._waiting: deque[_Waiting] = deque()
+        self._held = 0  # how many samples wait
 
-    def wants_again(self, instance_id: str, cluster_id: str, given: NodeSamples) -> bool:
+    def wants_again(self, instance_id: str, cluster_id: str, given: PackedSamples) -> bool:
         """Whether the agent must send these again, with the earlier ones that it has: this server has taken none of the node, so
         another one took the earlier ones, and may have been killed before it wrote them."""
         before = self._newest.get(instance_id)
-        return given.earlier > 0 and given.cluster_id == cluster_id and (before is None or before[0] != cluster_id)
+        return given.earlier > 0 and given.cluster_id == cluster_id and (before is None or before.cluster_id != cluster_id)
 
-    def take(self, instance_id: str, cluster_id: str, given: NodeSamples) -> None:
+    def take(self, instance_id: str, cluster_id: str, given: PackedSamples) -> None:
         """Records what an agent reports of its node of that cluster. Drops what belongs to another cluster, is already known, or
         has an impossible time."""
         if given.cluster_id != cluster_id or not cluster_id:
             return
         now = self._clock.now_ms()
         before = self._newest.get(instance_id)
-        last_ms = before[1].sample.at_ms if before is not None and before[0] == cluster_id else 0
-        for each in given.samples[-MAX_AT_ONCE:]:
-            if each.at_ms > last_ms and now - LATE_MS <= each.at_ms <= now + EARLY_MS:
-                last_ms, sample = each.at_ms, _sound(each)
-                self._newest[instance_id] = (cluster_id, Fresh(given.about, sample))
-                self._waiting.append(_Waiting(cluster_id, instance_id, given.about, sample))
+        known_ms = before.last_ms if before is not None and before.cluster_id == cluster_id else 0
+        good = sound(given, after_ms=max(known_ms, now - LATE_MS - 1), before_ms=now + EARLY_MS, most=MAX_AT_ONCE)
+        if good is not None:
+            # What many nodes have in common is in memory once.
+            good = msgspec.structs.replace(
+                good, cluster_id=cluster_id, about=_shared(good.about), names=sys.intern(good.names), earlier=0
+            )
+            self._newest[instance_id] = last_of(good, 1)
+            self._wait(_Waiting(instance_id, good))
+
+    def _wait(self, *waiting: _Waiting) -> None:
+        """They are to be written. Drops the oldest if too much is."""
+        self._waiting.extend(waiting)
+        self._held += sum(each.count for each in waiting)
+        while self._held > MAX_WAITING:
+            self._held -= self._waiting.popleft().count
+
+    def _take_out(self, clusters: Collection[str] | None) -> list[_Waiting]:
+        """What waits, of all clusters or these."""
+        out = [each for each in self._waiting if clusters is None or each.given.cluster_id in clusters]
+        if out:
+            left = [each for each in self._waiting if clusters is not None and each.given.cluster_id not in clusters]
+            self._waiting.clear()
+            self._waiting.extend(left)
+            self._held -= sum(each.count for each in out)
+        return out
 
     def fresh(self, cluster_id: str) -> dict[str, Fresh]:
         """The newest samples of a cluster's nodes that this server has heard of, by instance id."""
-        return {name: found for name, (owner, found) in self._newest.items() if owner == cluster_id}
+        of = {name: each for name, each in self._newest.items() if each.cluster_id == cluster_id}
+        return {name: Fresh(each.about, samples_of(each)[-1]) for name, each in of.items()}
 
     def forget(self, instance_id: str) -> None:
         """Drops the instance, which is gone."""
@@ -98,30 +125,25 @@ class Samples:
     async def write_due(self) -> None:
         """Writes what should not wait any longer. Raises as `write` does."""
         now = self._clock.now_ms()
-        if not self._store.alone or now - self._written_ms >= HELD_S * 1000 or len(self._waiting) > MOST_HELD:
+        if not self._store.alone or now - self._written_ms >= HELD_S * 1000 or self._held > MOST_HELD:
             self._written_ms = now
             await self.write()
             return
-        clusters = {each.cluster_id for each in self._waiting}
+        clusters = {each.given.cluster_id for each in self._waiting}
         if often := {each for each in clusters if self._attention.pause_s(each) <= REPORT_S}:
             await self.write(often)
 
     async def write(self, clusters: Collection[str] | None = None) -> None:
         """Writes what has been received, of all clusters or these. Raises DatabaseTrouble or RequestLimitExceeded, and will then
         write it the next time."""
-        batch = [each for each in self._waiting if clusters is None or each.cluster_id in clusters]
-        if not batch:
+        if not (batch := self._take_out(clusters)):  # before anything is awaited: more arrives meanwhile
             return
-        left = [each for each in self._waiting if clusters is not None and each.cluster_id not in clusters]
-        self._waiting.clear()  # before anything is awaited: more arrives meanwhile
-        self._waiting.extend(left)
         try:
             rows = await asyncio.to_thread(_rows, batch)
             await self._store.write(lambda tx: tx.samples.insert(rows), background=True)
         except BaseException:
-            arrived = list(self._waiting)
-            self._waiting.clear()
-            self._waiting.extend([*batch, *arrived])
+            arrived = self._take_out(None)
+            self._wait(*batch, *arrived)
             raise
 
     async def run(self) -> None:
@@ -138,22 +160,24 @@ class Samples:
                 await self.write()
 
 
-def _sound(given: Sample) -> Sample:
-    """The metrics that are known, with finite values: nearly always the sample as it is."""
-    if given.values.keys() <= METRICS.keys() and all(map(math.isfinite, given.values.values())):
-        return given
-    return Sample(given.at_ms, {key: each for key, each in given.values.items() if key in METRICS and math.isfinite(each)})
+@lru_cache(maxsize=1024)
+def _shared(about: NodeAbout) -> NodeAbout:
+    return about
 
 
 def _rows(batch: list[_Waiting]) -> list[SampleRow]:
     """One row for each cluster."""
-    found: dict[str, dict[str, tuple[NodeAbout, dict[int, Point]]]] = {}
+    clusters: dict[str, dict[str, list[PackedSamples]]] = {}
     for each in batch:
-        _, points = found.setdefault(each.cluster_id, {}).setdefault(each.instance_id, (each.about, {}))
-        points.setdefault(each.sample.at_ms, Point(1, each.sample.values))
+        clusters.setdefault(each.given.cluster_id, {}).setdefault(each.instance_id, []).append(each.given)
     rows = []
-    for cluster_id, nodes in found.items():
-        times = [at for _, points in nodes.values() for at in points]
-        packed = pack({name: columns(about, points) for name, (about, points) in nodes.items()})
-        rows.append(SampleRow(cluster_id, 0, min(times), max(times), packed))
+    for cluster_id, nodes in clusters.items():
+        given = [each for several in nodes.values() for each in several]
+        packed = pack({name: _columns(several) for name, several in nodes.items()})
+        rows.append(SampleRow(cluster_id, 0, min(each.first_ms for each in given), max(each.last_ms for each in given), packed))
     return rows
+
+
+def _columns(given: list[PackedSamples]) -> Columns | PackedColumns:
+    """Of one node: as it came, if it came at once."""
+    return stored(given[0]) if len(given) == 1 else columns(given[-1].about, points_of(given))

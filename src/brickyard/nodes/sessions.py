@@ -14,7 +14,7 @@ import msgspec
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import DatabaseAway
 from brickyard.domain.node import REPORT_S, Assignment, AssignmentReply, Poll, ServerAddress, StatusReply, StatusReport
-from brickyard.domain.samples import NodeSamples
+from brickyard.domain.packedsamples import PackedSamples, packed
 from brickyard.nodes.attention import Attention
 from brickyard.nodes.balance import Balance
 from brickyard.nodes.hearing import Hearing
@@ -122,7 +122,7 @@ class AgentService:
             owner_id = last[1]
             if busier and owner_id and self._loads.follows(owner_id):
                 self._wake(owner_id)
-        again = self._take(instance_id, owner_id, samples)
+        again = self._take(instance_id, owner_id, samples and packed(samples))
         for asked in self._asked if not again else ():
             asked.reported(instance_id)
         pause_s = self._paces[instance_id] = self._attention.pause_s(owner_id or "")
@@ -140,7 +140,7 @@ class AgentService:
             raise DatabaseAway("agent reports cannot be recorded")
         self._hearing.hear(instance_id)
 
-    def _take(self, instance_id: str, owner_id: str | None, samples: NodeSamples | None) -> bool:
+    def _take(self, instance_id: str, owner_id: str | None, samples: PackedSamples | None) -> bool:
         """Takes the samples, unless the agent must send them again with earlier ones."""
         if samples is None or not owner_id:
             return False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -26,12 +26,13 @@ from brickyard.domain.node import (
 from brickyard.domain.samples import NodeSamples
 from brickyard.domain.scripts import ScriptResult, ScriptsReport, ScriptStatus
 from brickyard.providers.base import AgentApi, LaunchRequest
-from brickyard.providers.simulated.samples import simulated_samples
+from brickyard.providers.simulated.samples import simulated_packed, simulated_samples
 from brickyard.providers.simulated.servers import ServerChanged
 
 if TYPE_CHECKING:
     from brickyard.providers.simulated.world import World
 
+_Samples = TypeVar("_Samples")
 POLL_S, MOST_POLL_S = 20.0, 50.0  # while the server wants many reports, and few
 BUSY_LOOK_S = 0.05
 MOST_SAMPLES = 20  # in one report
@@ -165,7 +166,9 @@ class SimulatedAgent:
         if self._report_s <= REPORT_S:
             return self._server.assignment(self._instance_id, have, POLL_S, same=True)
         wait_s = min(self._between_samples_s or self._report_s, MOST_POLL_S)
-        return self._server.poll(Poll(instance_id=self._instance_id, have=have, wait=wait_s, samples=self._samples()))
+        return self._server.poll(
+            Poll(instance_id=self._instance_id, have=have, wait=wait_s, samples=self._samples(simulated_packed))
+        )
 
     async def _follow(self, wanted: Assignment) -> None:
         before, self._assignment = self._assignment, wanted
@@ -355,10 +358,10 @@ class SimulatedAgent:
     def _tick(self) -> None:
         """Reports the samples since the last time."""
         self.retime()
-        if self._timer is not None and (samples := self._samples()) is not None:
+        if self._timer is not None and (samples := self._samples(simulated_samples)) is not None:
             self._background(self._sample(samples))
 
-    def _samples(self) -> NodeSamples | None:
+    def _samples(self, made: Callable[..., _Samples]) -> _Samples | None:
         """Those of a working node since the last time, with made-up numbers, which say so."""
         every_s, wanted, now = self._world.knobs.sample_s, self._assignment, time.time()
         if not every_s or wanted is None or wanted.role is Role.WARM or self._status.phase is not Phase.READY:
@@ -366,7 +369,7 @@ class SimulatedAgent:
             return None
         count = min(max(1, round((now - self._sampled_s) / every_s)), MOST_SAMPLES)
         self._sampled_s = now
-        return simulated_samples(self._instance_id, wanted, self._load(), now_s=now, every_s=every_s, count=count)
+        return made(self._instance_id, wanted, self._load(), now_s=now, every_s=every_s, count=count)
 
     async def _end(self) -> None:
         await self._world.pause(self._world.knobs.stop_s)
