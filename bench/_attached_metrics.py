@@ -17,6 +17,7 @@ from brickyard.agent.cgroups import Group, Limits
 from brickyard.agent.gpus import opened
 from brickyard.agent.sampling import Sampled, Sampler
 from brickyard.agent.watch import Watched
+from brickyard.domain.packedsamples import packed
 from brickyard.domain.samples import METRICS, SAMPLE_S, NodeAbout, NodeSamples, Point, columns, pack
 from brickyard.nodes.samples import Samples
 from brickyard.plan.samples import DAY, HOUR, MINUTE, TIERS
@@ -96,7 +97,7 @@ async def reading() -> tuple[float, float]:
             for row in history(clock.now_ms()):
                 await store.write(lambda tx, row=row: tx.samples.insert([row]))  # type: ignore[misc] # mypy infers no lambda with a default
             live = Samples(store=store, clock=clock)
-            live.take("i-0", OURS.cluster_id, NodeSamples(cluster_id=OURS.cluster_id))
+            live.take("i-0", OURS.cluster_id, packed(NodeSamples(cluster_id=OURS.cluster_id)))
             await SamplePacking(store=store, clock=clock).pack()
             service = ClusterMetrics(store=store, clock=clock, authorizer=Authorizer(), heard=live.fresh)
             asked = AskRange(cluster_id=OURS.cluster_id, start_time=clock.now_ms() - 30 * DAY)

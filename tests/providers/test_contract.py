@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from brickyard.config import Settings
-from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
+from brickyard.domain.node import AssignmentReply, Poll, StatusReply, StatusReport
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import CapacityError, LaunchRequest, TransientError
 from brickyard.providers.capacity import Hardware
@@ -37,6 +37,9 @@ class Quiet:
     async def assignment(self, instance_id: str, have: int, wait_s: float, *, same: bool = False) -> AssignmentReply:
         await asyncio.sleep(wait_s)
         return AssignmentReply(server_token="", known=True)
+
+    async def poll(self, poll: Poll) -> AssignmentReply:
+        return await self.assignment(poll.instance_id, poll.have, poll.wait)
 
 
 class TestSimulated(ProviderContract):

@@ -11,7 +11,7 @@ import pytest
 from brickyard.domain.cluster import Instance
 from brickyard.domain.events import EventType
 from brickyard.domain.instances import InstanceState
-from brickyard.domain.node import AssignmentReply, Role, StatusReply, StatusReport
+from brickyard.domain.node import AssignmentReply, Poll, Role, StatusReply, StatusReport
 from brickyard.domain.states import State
 from brickyard.nodes.sessions import AgentService
 from brickyard.providers.base import Observed
@@ -45,6 +45,11 @@ class Wire:
         if (back := self._back.get(instance_id)) is not None:
             await back.wait()
         return await self._server.assignment(instance_id, have, min(wait_s, 0.2), same=same)
+
+    async def poll(self, poll: Poll) -> AssignmentReply:
+        if (back := self._back.get(poll.instance_id)) is not None:
+            await back.wait()
+        return await self._server.poll(msgspec.structs.replace(poll, wait=min(poll.wait, 0.2)))
 
 
 class Elsewhere(SimulatedProvider):

@@ -18,7 +18,7 @@ import structlog.testing
 
 from brickyard.domain.cluster import Target, public_state
 from brickyard.domain.instances import InstanceState
-from brickyard.domain.node import AssignmentReply, NodeStatus, Role, StatusReply, StatusReport
+from brickyard.domain.node import AssignmentReply, NodeStatus, Poll, Role, StatusReply, StatusReport
 from brickyard.domain.run import RunResultState
 from brickyard.domain.states import State
 from brickyard.nodes.sessions import AgentService
@@ -75,6 +75,9 @@ class AnyServer:
 
     async def assignment(self, instance_id: str, have: int, wait_s: float, *, same: bool = False) -> AssignmentReply:
         return await self._random.choice(self.living).assignment(instance_id, have, min(wait_s, 2.0), same=same)
+
+    async def poll(self, poll: Poll) -> AssignmentReply:
+        return await self._random.choice(self.living).poll(msgspec.structs.replace(poll, wait=min(poll.wait, 2.0)))
 
     def lose(self, server: AgentService) -> None:
         """It dies: whoever waits for it turns to another one."""

@@ -13,7 +13,7 @@ from sqlalchemy import create_engine, text
 
 from brickyard.config import Settings
 from brickyard.domain.clock import Clock
-from brickyard.domain.node import AssignmentReply, StatusReply, StatusReport
+from brickyard.domain.node import AssignmentReply, Poll, StatusReply, StatusReport
 from brickyard.domain.states import State
 from brickyard.nodes.sessions import AgentService
 from brickyard.providers.fleet import Providers
@@ -64,6 +64,9 @@ class Line:
 
     async def assignment(self, instance_id: str, have: int, wait_s: float, *, same: bool = False) -> AssignmentReply:
         return await self._call(lambda server: server.assignment(instance_id, have, wait_s, same=same))
+
+    async def poll(self, poll: Poll) -> AssignmentReply:
+        return await self._call(lambda server: server.poll(poll))
 
     async def _call(self, make: Callable[[AgentService], Awaitable[T]]) -> T:
         while True:

@@ -51,10 +51,6 @@ class _Waiting(NamedTuple):
     instance_id: str
     given: PackedSamples
 
-    @property
-    def count(self) -> int:
-        return self.given.count
-
 
 class Samples:
     """One per server; used on the event loop."""
@@ -94,9 +90,9 @@ class Samples:
     def _wait(self, *waiting: _Waiting) -> None:
         """They are to be written. Drops the oldest if too much is."""
         self._waiting.extend(waiting)
-        self._held += sum(each.count for each in waiting)
+        self._held += sum(each.given.count for each in waiting)
         while self._held > MAX_WAITING:
-            self._held -= self._waiting.popleft().count
+            self._held -= self._waiting.popleft().given.count
 
     def _take_out(self, clusters: Collection[str] | None) -> list[_Waiting]:
         """What waits, of all clusters or these."""
@@ -105,7 +101,7 @@ class Samples:
             left = [each for each in self._waiting if clusters is not None and each.given.cluster_id not in clusters]
             self._waiting.clear()
             self._waiting.extend(left)
-            self._held -= sum(each.count for each in out)
+            self._held -= sum(each.given.count for each in out)
         return out
 
     def fresh(self, cluster_id: str) -> dict[str, Fresh]:

@@ -122,7 +122,7 @@ class AgentService:
             owner_id = last[1]
             if busier and owner_id and self._loads.follows(owner_id):
                 self._wake(owner_id)
-        again = self._take(instance_id, owner_id, samples and packed(samples))
+        again = self._take(instance_id, owner_id, packed(samples) if samples is not None else None)
         for asked in self._asked if not again else ():
             asked.reported(instance_id)
         pause_s = self._paces[instance_id] = self._attention.pause_s(owner_id or "")
