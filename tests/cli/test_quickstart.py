@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
-from databricks.sdk.service.compute import State
+from databricks.sdk import WorkspaceClient
+from databricks.sdk.service.compute import (
+    CommandStatus,
+    CommandStatusResponse,
+    ContextStatus,
+    ContextStatusResponse,
+    Created,
+    Results,
+    ResultType,
+    State,
+)
 
 from brickyard.cli import CliError
 from brickyard.cli.flights import Airline, Data, expected
-from brickyard.cli.mainjob import Answer, check
+from brickyard.cli.mainjob import Answer, ask, check
 from tests.support.command import Cli, one_line, processes_of
 from tests.support.patience import PATIENCE_S, until
 
@@ -81,3 +93,74 @@ def test_a_wrong_answer_fails(rows: int, airlines: list[Airline], said: str) -> 
     with pytest.raises(CliError) as wrong:
         check(Answer(rows, airlines, "4.0.5"), right, rows=4)
     assert said in wrong.value.message
+
+
+class Begun:
+    """What has been begun; it is not waited for in the SDK's way, which looks ever more rarely."""
+
+    def __init__(self, name: str) -> None:
+        self.response = Created(name)
+
+
+class Commands:
+    """A workspace's commands, of which each look tells the next status."""
+
+    def __init__(self, contexts: list[ContextStatus], commands: list[CommandStatus], results: Results | None) -> None:
+        self.command_execution = self
+        self._contexts, self._commands, self._results = contexts, commands, results
+        self.open: set[str] = set()
+
+    def create(self, **_: Any) -> Begun:
+        self.open.add("the context")
+        return Begun("the context")
+
+    def execute(self, *, context_id: str, **_: Any) -> Begun:
+        assert context_id in self.open
+        return Begun("the command")
+
+    def context_status(self, _cluster_id: str, context_id: str) -> ContextStatusResponse:
+        assert context_id in self.open
+        return ContextStatusResponse(context_id, self._contexts.pop(0))
+
+    def command_status(self, _cluster_id: str, context_id: str, command_id: str) -> CommandStatusResponse:
+        assert context_id in self.open
+        assert command_id == "the command"
+        status = self._commands.pop(0)
+        return CommandStatusResponse(command_id, None if self._commands else self._results, status)
+
+    def destroy(self, _cluster_id: str, context_id: str) -> None:
+        self.open.remove(context_id)
+
+
+def test_the_query_is_waited_for() -> None:
+    said = json.dumps({"rows": 3, "answer": [["United", 3, 3.5]], "spark": "4.0.5"})
+    commands = Commands(
+        [ContextStatus.PENDING, ContextStatus.RUNNING],
+        [CommandStatus.QUEUED, CommandStatus.RUNNING, CommandStatus.FINISHED],
+        Results(data=f"a warning\n{said}\n", result_type=ResultType.TEXT),
+    )
+    assert ask(cast(WorkspaceClient, commands), "c", print) == Answer(3, [Airline("United", 3, 3.5)], "4.0.5")
+    assert not commands.open
+
+
+@pytest.mark.parametrize(
+    ("contexts", "commands", "results", "said"),
+    [
+        ([ContextStatus.ERROR], [], None, "execution context did not start"),
+        ([ContextStatus.RUNNING], [CommandStatus.CANCELLED], None, "no result"),
+        (
+            [ContextStatus.RUNNING],
+            [CommandStatus.RUNNING, CommandStatus.ERROR],
+            Results(result_type=ResultType.ERROR, summary="the process has ended"),
+            "the process has ended",
+        ),
+    ],
+)
+def test_a_query_without_an_answer_fails(
+    contexts: list[ContextStatus], commands: list[CommandStatus], results: Results | None, said: str
+) -> None:
+    fake = Commands(contexts, commands, results)
+    with pytest.raises(CliError) as failed:
+        ask(cast(WorkspaceClient, fake), "c", print)
+    assert said in failed.value.message
+    assert not fake.open

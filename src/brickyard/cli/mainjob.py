@@ -8,11 +8,20 @@ import re
 import textwrap
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.errors.base import DatabricksError
-from databricks.sdk.service.compute import ClusterDetails, Language, ResultType, State
+from databricks.sdk.service.compute import (
+    ClusterDetails,
+    CommandStatus,
+    CommandStatusResponse,
+    ContextStatus,
+    ContextStatusResponse,
+    Language,
+    ResultType,
+    State,
+)
 
 from brickyard.cli import CliError, printable
 from brickyard.cli.flights import Airline, Data
@@ -24,6 +33,10 @@ WORKERS = 2
 FOLDER = "/quickstart"
 IDLE_MINUTES = 60
 START_LIMIT_S = 1_800.0  # the first start installs Spark
+ANSWER_LIMIT_S = 1_200.0
+LOOK_S = 0.2
+Status = TypeVar("Status", ContextStatusResponse, CommandStatusResponse)
+GOING_ON = (ContextStatus.PENDING, CommandStatus.QUEUED, CommandStatus.RUNNING, CommandStatus.CANCELLING)
 COMING = (State.PENDING, State.RESTARTING, State.RESIZING)
 QUERY = """\
 SELECT name, count(*) AS flights, avg(CAST(arr_delay AS DOUBLE)) AS mean_delay
@@ -107,16 +120,18 @@ def have_data(w: WorkspaceClient, data: Data, say: Say) -> None:
 def ask(w: WorkspaceClient, cluster_id: str, say: Say) -> Answer:
     """Runs the query on the cluster. Raises CliError with Python's message if it fails."""
     say(textwrap.indent(QUERY.rstrip(), "  "))
-    context = w.command_execution.create(cluster_id=cluster_id, language=Language.PYTHON).result()
+    commands, program = w.command_execution, _PROGRAM.format(folder=FOLDER, query=QUERY)
+    context_id = str(commands.create(cluster_id=cluster_id, language=Language.PYTHON).response.id)
     try:
-        program = _PROGRAM.format(folder=FOLDER, query=QUERY)
-        running = w.command_execution.execute(
-            cluster_id=cluster_id, context_id=context.id, language=Language.PYTHON, command=program
-        )
-        results = running.result().results
+        context = _settled(lambda: commands.context_status(cluster_id, context_id))
+        if context.status is not ContextStatus.RUNNING:
+            raise CliError("the query's execution context did not start")
+        ran = commands.execute(cluster_id=cluster_id, context_id=context_id, language=Language.PYTHON, command=program)
+        command_id = str(ran.response.id)
+        results = _settled(lambda: commands.command_status(cluster_id, context_id, command_id)).results
     finally:
         with contextlib.suppress(DatabricksError, OSError):  # a lost cluster has no contexts left
-            w.command_execution.destroy(cluster_id, str(context.id))
+            commands.destroy(cluster_id, context_id)
     if results is None or results.result_type is ResultType.ERROR:
         raise CliError(f"the query failed: {results.summary if results else 'no result'}\n{results.cause if results else ''}")
     try:
@@ -124,6 +139,17 @@ def ask(w: WorkspaceClient, cluster_id: str, say: Say) -> Answer:
         return Answer(int(said["rows"]), [Airline(*line) for line in said["answer"]], str(said["spark"]))
     except (ValueError, IndexError, KeyError, TypeError) as error:
         raise CliError(f"the query answered something else than expected: {str(results.data)[:500]}") from error
+
+
+def _settled(look: Callable[[], Status]) -> Status:
+    """Looks until something has come of it. The SDK's own waiting pauses longer each time: after seven seconds for five more.
+    Raises CliError if that takes too long."""
+    deadline = time.monotonic() + ANSWER_LIMIT_S
+    while (found := look()).status in GOING_ON:
+        if time.monotonic() > deadline:
+            raise CliError(f"the query was not answered within {ANSWER_LIMIT_S:.0f} s")
+        time.sleep(LOOK_S)
+    return found
 
 
 def check(answer: Answer, right: list[Airline], *, rows: int) -> None:
@@ -154,7 +180,7 @@ def _running(w: WorkspaceClient, cluster_id: str, say: Shown) -> ClusterDetails:
             return cluster
         if cluster.state in (State.TERMINATED, State.TERMINATING, State.ERROR):
             raise CliError(f"cluster {cluster_id} did not start: {_reason(cluster)}")
-        time.sleep(0.2)
+        time.sleep(LOOK_S)
     raise CliError(f"cluster {cluster_id} did not start within {START_LIMIT_S:.0f} s: {last}")
 
 
