@@ -15,7 +15,6 @@ from databricks.sdk.service.compute import (
     CommandStatusResponse,
     ContextStatus,
     ContextStatusResponse,
-    Created,
     Results,
     ResultType,
     State,
@@ -98,8 +97,11 @@ def test_a_wrong_answer_fails(rows: int, airlines: list[Airline], said: str) -> 
 class Begun:
     """What has been begun; it is not waited for in the SDK's way, which looks ever more rarely."""
 
-    def __init__(self, name: str) -> None:
-        self.response = Created(name)
+    def __init__(self, **names: str) -> None:
+        self._names = names
+
+    def bind(self) -> dict[str, str]:
+        return self._names
 
 
 class Commands:
@@ -112,11 +114,11 @@ class Commands:
 
     def create(self, **_: Any) -> Begun:
         self.open.add("the context")
-        return Begun("the context")
+        return Begun(context_id="the context")
 
     def execute(self, *, context_id: str, **_: Any) -> Begun:
         assert context_id in self.open
-        return Begun("the command")
+        return Begun(command_id="the command")
 
     def context_status(self, _cluster_id: str, context_id: str) -> ContextStatusResponse:
         assert context_id in self.open

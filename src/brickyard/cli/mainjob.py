@@ -121,13 +121,13 @@ def ask(w: WorkspaceClient, cluster_id: str, say: Say) -> Answer:
     """Runs the query on the cluster. Raises CliError with Python's message if it fails."""
     say(textwrap.indent(QUERY.rstrip(), "  "))
     commands, program = w.command_execution, _PROGRAM.format(folder=FOLDER, query=QUERY)
-    context_id = str(commands.create(cluster_id=cluster_id, language=Language.PYTHON).response.id)
+    context_id = str(commands.create(cluster_id=cluster_id, language=Language.PYTHON).bind()["context_id"])
     try:
         context = _settled(lambda: commands.context_status(cluster_id, context_id))
         if context.status is not ContextStatus.RUNNING:
             raise CliError("the query's execution context did not start")
         ran = commands.execute(cluster_id=cluster_id, context_id=context_id, language=Language.PYTHON, command=program)
-        command_id = str(ran.response.id)
+        command_id = str(ran.bind()["command_id"])
         results = _settled(lambda: commands.command_status(cluster_id, context_id, command_id)).results
     finally:
         with contextlib.suppress(DatabricksError, OSError):  # a lost cluster has no contexts left
