@@ -7,6 +7,7 @@ import importlib.metadata
 import io
 import tarfile
 import threading
+import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 
 from brickyard.runtime.packagefiles import FileMissing, PackageFiles
 from brickyard.runtime.parts import GivenUp, Parts, Span, waterfall
-from brickyard.runtime.sparkfiles import UnpackError, destination, share_equal, unpack
+from brickyard.runtime.sparkfiles import UnpackError, destination, drop_signatures, share_equal, unpack
 
 VERSION = "4.0.5"
 NAME = f"pyspark-{VERSION}.tar.gz"
@@ -162,6 +163,36 @@ def index() -> Iterator[str]:
 
 def environ(tmp_path: Path, **more: str) -> dict[str, str]:
     return {"HOME": str(tmp_path), "PIP_CONFIG_FILE": "/dev/null", "XDG_CONFIG_HOME": str(tmp_path), **more}
+
+
+def test_signatures_are_taken_out_of_sparks_compiler_alone(tmp_path: Path) -> None:
+    main = b"Manifest-Version: 1.0\r\nMulti-Release: true\r\n\r\n"
+    files = {
+        "META-INF/MANIFEST.MF": main
+        + b"Name: a/B.class\r\nSHA-256-Digest: 1\r\n\r\nName: a/C.class\r\nSHA-256-Digest: 2\r\n\r\n",
+        "META-INF/DUMMY.SF": b"signed",
+        "META-INF/DUMMY.DSA": b"the signature",
+        "META-INF/services/a.DSA": b"no signature",
+        "a/B.class": b"\xca\xfe\xba\xbe",
+    }
+    for name in ("janino-3.1.9.jar", "bcprov-1.80.jar"):
+        with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as jar:
+            for path, data in files.items():
+                jar.writestr(path, data)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    linked = tmp_path / "of another runtime"
+    linked.hardlink_to(tmp_path / "janino-3.1.9.jar")
+    drop_signatures(tmp_path)
+    kept = {name: data for name, data in files.items() if name not in ("META-INF/DUMMY.SF", "META-INF/DUMMY.DSA")}
+    with zipfile.ZipFile(tmp_path / "janino-3.1.9.jar") as jar:
+        assert {name: jar.read(name) for name in jar.namelist()} == {**kept, "META-INF/MANIFEST.MF": main}
+        assert {info.compress_type for info in jar.infolist()} == {zipfile.ZIP_STORED}
+    assert (tmp_path / "bcprov-1.80.jar").read_bytes() == before["bcprov-1.80.jar"]
+    assert linked.read_bytes() == before["janino-3.1.9.jar"], "what shares the file keeps it"
+    once = (tmp_path / "janino-3.1.9.jar").stat()
+    drop_signatures(tmp_path)
+    assert (tmp_path / "janino-3.1.9.jar").stat() == once
+    assert {path.name for path in tmp_path.iterdir()} == {*before, linked.name}
 
 
 def test_a_transfer_that_breaks_is_continued(tmp_path: Path, index: str) -> None:

@@ -145,6 +145,7 @@ class Installation:
         requirement.unlink()
         others = [each / "jars" for each in self._home.parent.glob(f"*/venv/lib/python*/site-packages/{SPARK}")]
         jars = self._site / SPARK / "jars"
+        sparkfiles.drop_signatures(jars)
         sparkfiles.share_equal(jars, [each for each in others if each != jars])
 
     def _stream_spark(self, pinned: str) -> None:

@@ -17,6 +17,7 @@ import shutil
 import tarfile
 import threading
 import time
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,6 +28,8 @@ from brickyard.runtime.packagefiles import Pieces
 AHEAD = 32  # pieces of up to 1 MiB that are read before they are unpacked
 _KEPT = re.compile(r"lib/[^/]+\.zip|deps/jars/[^/]+\.jar|deps/bin/[^/]+(?<!\.cmd)|deps/(sbin|licenses)/[^/]+|pyspark/.+")
 _MOVED = (("lib/", "pyspark/python/lib/"), ("deps/", "pyspark/"), ("", ""))
+SIGNED = ("janino-*.jar", "commons-compiler-*.jar")
+_SIGNATURE = re.compile(r"META-INF/[^/]+[.](SF|DSA|RSA|EC)")
 _WHEEL = "Wheel-Version: 1.0\nGenerator: brickyard\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
@@ -100,6 +103,28 @@ def share_equal(jars: Path, others: list[Path]) -> int:
                     saved += jar.stat().st_size
                     break
     return saved
+
+
+def drop_signatures(jars: Path) -> None:
+    """Takes the signatures out of the JARs of Spark's compiler for its queries, which all drivers and executors use. Their signer
+    is called "dummy" and nobody asks for it, but Java keeps signed classes out of archives, and compares the checksum of each one
+    that it loads. What is left is stored as it is, which is read faster."""
+    for name in SIGNED:
+        for jar in jars.glob(name):
+            draft = jar.with_suffix(".unsigned")
+            with zipfile.ZipFile(jar) as old:
+                if not any(_SIGNATURE.fullmatch(each) for each in old.namelist()):
+                    continue
+                with zipfile.ZipFile(draft, "w") as new:
+                    for info in old.infolist():
+                        if not _SIGNATURE.fullmatch(info.filename):
+                            new.writestr(zipfile.ZipInfo(info.filename, info.date_time), _plain(info.filename, old.read(info)))
+            draft.replace(jar)
+
+
+def _plain(name: str, data: bytes) -> bytes:
+    """Returns a file's content; of a manifest its main section alone: the others hold the checksums that were signed."""
+    return re.split(rb"(?<=\n)\r?\n", data, maxsplit=1)[0] + b"\r\n" if name == "META-INF/MANIFEST.MF" else data
 
 
 class _Ahead:

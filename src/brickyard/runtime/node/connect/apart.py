@@ -38,7 +38,7 @@ class ApartConnectServer(ConnectServer):
 
     def _close_ways(self, loader: Any) -> None:
         """Runs before any session exists: all sessions derive from the first one and from the built-ins."""
-        first = self._scala.jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
+        first = self._scala.session()
         first.extensions().injectCheckRule(loader.loadClass(f"{GUARD_CLASS}$Plans").newInstance())
         conf = first.sharedState().conf()  # a copy of the context's conf, from which every session gets its settings
         for pair in conf.getAll():

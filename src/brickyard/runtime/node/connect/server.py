@@ -37,7 +37,7 @@ class ConnectServer:
         with self._lock:
             if self._service is None:
                 # Clients' sessions derive from this one, and fail if it does not exist yet.
-                self._scala.jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
+                self._scala.session()
                 service = self._scala.object("org.apache.spark.sql.connect.service", "SparkConnectService")
                 self._start(service)
                 self._service = service

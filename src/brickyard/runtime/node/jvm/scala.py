@@ -19,6 +19,7 @@ class Scala:
         self.jvm = gateway.jvm
         self._any = self.object("scala.reflect", "ClassTag").Any()
         self.none = self.java("scala.Option").empty()
+        self._sessions: Any = None
 
     def java(self, name: str) -> Any:
         """Returns a class by its full name. Through `jvm`, every part of the name would be a question to the JVM."""
@@ -27,6 +28,20 @@ class Scala:
     def object(self, package: str, name: str) -> Any:
         """Returns the object `package.name` (name: Outer$Inner for nested ones)."""
         return getattr(self.java(f"{package}.{name}$"), "MODULE$")
+
+    @property
+    def sessions(self) -> Any:
+        """The class of Spark's sessions. From Spark 4.0 on, `org.apache.spark.sql.SparkSession` asks Scala's reflection for it,
+        for which a JVM that has just started needs a second of processor time. Raises Py4JError."""
+        if self._sessions is None:
+            version = str(self.java("org.apache.spark.package").SPARK_VERSION())
+            place = "sql" if version.startswith("3.") else "sql.classic"
+            self._sessions = self.java(f"org.apache.spark.{place}.SparkSession")
+        return self._sessions
+
+    def session(self) -> Any:
+        """Returns the session from which all others derive, and makes it if there is none. Raises Py4JError."""
+        return self.sessions.builder().getOrCreate()
 
     def ask(self, endpoint: Any, message: Any) -> Any:
         """Asks an RPC endpoint one question. Raises Py4JError."""

@@ -77,14 +77,14 @@ class Driver:
     def warm_up(self) -> None:
         """Makes the session from which clients' sessions derive and has it plan a query, which saves the first user several
         seconds."""
-        session = self._scala.java("org.apache.spark.sql.SparkSession").builder().getOrCreate()
+        session = self._scala.session()
         session.sql("SELECT count(*), max(id) FROM VALUES (1), (2) AS t(id) WHERE id > 1").queryExecution().executedPlan()
 
     def share_catalog(self, channel: Any, older: str, cluster_id: str, *, apart: bool) -> list[str]:
         """Puts the workspace's catalog in the place of Spark's own, and moves into it what drivers of older versions kept in
         `older`; returns what could not be moved. `apart`: functions that are made of classes are refused. Every session must
         share the state of the one made here, so none may exist before. Raises Py4JError."""
-        session = self._scala.java("org.apache.spark.sql.SparkSession").builder().getOrCreate()
+        session = self._scala.session()
         conf = self._sc.hadoopConfiguration()
         catalog = self._scala.java("brickyard.SharedCatalog").keep(session.sharedState().externalCatalog(), channel, conf, apart)
         return [str(each) for each in catalog.moveIn(older, cluster_id)]

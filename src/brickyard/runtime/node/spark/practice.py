@@ -128,7 +128,7 @@ class Practice:
         yield self._load_ours
         yield driver.warm_up
         yield driver.first_job
-        session = self._scala.java("org.apache.spark.sql.SparkSession").builder().getOrCreate().newSession()
+        session = self._scala.session().newSession()
         yield lambda: self._show(session.sql(usual.aggregation(7)))
         yield lambda: self._fetch(session.sql(usual.aggregation(7)).collectToPython())
         yield lambda: self._show(session.sql(usual.join(5)))
@@ -182,7 +182,7 @@ class Practice:
         """Returns memory that this took: what it left is garbage, and the heap may shrink while nothing happens."""
         jvm = self._scala.jvm
         self._scala.java("org.apache.hadoop.fs.FileSystem").closeAll()  # they keep the conf; the next user has another
-        sessions = self._scala.java("org.apache.spark.sql.SparkSession")
+        sessions = self._scala.sessions
         sessions.clearActiveSession()
         sessions.clearDefaultSession()
         for _ in range(0 if self._cut.is_set() else 2):  # buffers outside the heap are freed with their owners

@@ -95,7 +95,7 @@ class Rehearsal:
         try:
             if not self._cut.is_set():
                 driver.first_job()
-            session = self._scala.java("org.apache.spark.sql.SparkSession").builder().getOrCreate()
+            session = self._scala.session()
             for piece in self._pieces(session):
                 self._pauses.give_way(self._cut)
                 if self._cut.is_set():

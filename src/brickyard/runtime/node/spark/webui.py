@@ -32,7 +32,7 @@ def open_web_ui(scala: Scala, sc: Any, key: str) -> Any:
     ui.setAppId(sc.applicationId())
     ui.bind()
     with contextlib.suppress(Py4JError):  # the pages of Spark's core work without it
-        session = scala.jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
+        session = scala.session()
         scala.jvm.org.apache.spark.sql.execution.ui.SQLTab(session.sharedState().statusStore(), ui)
         _add_connect(scala, sc, ui)
     ui.attachAllHandlers()
