@@ -63,12 +63,17 @@ def contents(bare_url: str) -> dict[str, Any]:
             found[name] = {
                 "columns": sorted(str({**each, "type": str(each["type"])}) for each in looked.get_columns(name)),
                 "key": looked.get_pk_constraint(name),
-                "indexes": sorted(looked.get_indexes(name), key=lambda index: str(index["name"])),
+                "indexes": sorted(map(shown, looked.get_indexes(name)), key=lambda index: str(index["name"])),
                 "unique": looked.get_unique_constraints(name),
                 "rows": sorted(str({key: parsed(key, value) for key, value in sorted(row.items())}) for row in rows),
             }
     engine.dispose()
     return found
+
+
+def shown(index: Any) -> dict[str, Any]:
+    """An index, with its condition as text."""
+    return {**index, "dialect_options": {name: str(value) for name, value in index.get("dialect_options", {}).items()}}
 
 
 def parsed(column: Any, value: Any) -> Any:

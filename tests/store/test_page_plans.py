@@ -75,6 +75,27 @@ def test_pinned_clusters_are_found_without_looking_at_the_others(explained: Call
     assert not any(step.startswith("SCAN") for step in steps), steps
 
 
+def test_rows_outside_of_an_index_are_not_read_for_those_in_it(explained: Callable[[Callable[[Tx], Any]], list[str]]) -> None:
+    reads: dict[str, Callable[[Tx], Any]] = {
+        "clusters_idempotency": lambda tx: tx.clusters.by_idempotency_token("t", "me@example.com"),
+        "clusters_task": lambda tx: tx.clusters.with_tasks(9),
+        "clusters_pinned": lambda tx: tx.clusters.count_pinned(),
+        "clusters_policy": lambda tx: tx.policies.active("p"),
+        "instances_pool": lambda tx: (
+            tx.instances.idle_of_pool("p"),
+            tx.instances.live_of_pool("p"),
+            tx.instances.to_take("p", 9),
+            tx.instances.standings(),
+            tx.instances.standings("p", "q"),
+            tx.instances.count_of_pool("p"),
+        ),
+    }
+    for index, read in reads.items():
+        steps = [step for step in explained(read) if step.startswith(("SEARCH", "SCAN"))]
+        assert steps
+        assert all(f"INDEX {index}" in step for step in steps), (index, steps)
+
+
 def test_what_is_hidden_of_pools_and_policies_is_not_read(explained: Callable[[Callable[[Tx], Any]], list[str]]) -> None:
     some = Visible(owner="me@example.com", holders=frozenset({"1", "2"}))
     for read in (lambda tx: tx.pools.shown(some), lambda tx: tx.policies.shown(some)):

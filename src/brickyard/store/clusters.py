@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,7 +17,7 @@ from brickyard.store.due import Due, DueRows
 from brickyard.store.grants import granted, remove_grants
 from brickyard.store.prepared import Prepared
 from brickyard.store.tables import clusters as t
-from brickyard.store.tables import purged, schedules
+from brickyard.store.tables import named, positive, purged, schedules
 
 _decode = msgspec.json.Decoder(Cluster).decode
 _encode = msgspec.json.Encoder().encode
@@ -26,13 +27,11 @@ _GET = Prepared(_BY_ID)
 _GET_LOCKED = Prepared(_BY_ID.with_for_update())
 _LOCK = Prepared(select(t.c.cluster_id).where(t.c.cluster_id == bindparam("id")).with_for_update())
 _INSERT = Prepared(insert(t), t.c.keys())
-_UPDATE = Prepared(update(t).where(t.c.cluster_id == bindparam("id")), set(t.c.keys()) - {"cluster_id", "due_ms"})
-_UPDATE_ALL = Prepared(update(t).where(t.c.cluster_id == bindparam("id")), set(t.c.keys()) - {"cluster_id"})
-_UPDATE_DOC = Prepared(update(t).where(t.c.cluster_id == bindparam("id")), ["version", "doc"])
-_UPDATE_DOC_DUE = Prepared(update(t).where(t.c.cluster_id == bindparam("id")), ["version", "doc", "due_ms"])
 _WITH_TASKS = select(t.c.doc).where(t.c.task_ms.is_not(None)).order_by(t.c.task_ms).limit(bindparam("limit"))
 _PURGED = select(purged.c.cluster_id).where(purged.c.cluster_id == bindparam("id"))
-_BY_TOKEN = select(t.c.doc).where(t.c.idempotency_token == bindparam("token"), t.c.deleted_ms == 0)
+_BY_TOKEN = select(t.c.doc).where(
+    t.c.idempotency_token == bindparam("token"), named(t.c.idempotency_token), t.c.deleted_ms == 0
+)
 
 
 def _keys(cluster: Cluster) -> dict[str, Any]:
@@ -52,8 +51,22 @@ def _keys(cluster: Cluster) -> dict[str, Any]:
     }
 
 
+def _changed(old: Cluster | None, new: Cluster) -> dict[str, Any]:
+    """The columns of a row that has changed. Only those: SQLite writes every index of a column that it is given, changed or
+    not."""
+    values, before = _keys(new), _keys(old) if old is not None else {}
+    changed = {name: value for name, value in values.items() if name not in before or before[name] != value}
+    return {**changed, **_doc(new)}
+
+
 def _doc(cluster: Cluster) -> dict[str, Any]:
     return {"version": cluster.version, "doc": _encode(cluster).decode()}
+
+
+@functools.cache
+def _update(columns: tuple[str, ...]) -> Prepared:
+    """Sets these columns. There are few ways in which rows change."""
+    return Prepared(update(t).where(t.c.cluster_id == bindparam("id")), columns)
 
 
 class ClusterRows(DueRows[str]):
@@ -118,10 +131,8 @@ class ClusterRows(DueRows[str]):
         """Writes the whole row; returns it with its next version. `get` it in this transaction first."""
         old, cluster = self._rows.get(cluster.cluster_id), msgspec.structs.replace(cluster, version=cluster.version + 1)
         self._wrote(cluster)
-        if old is not None and (_keys(old) == _keys(cluster)):
-            _UPDATE_DOC.run(self._connection, id=cluster.cluster_id, **_doc(cluster))
-        else:
-            _UPDATE.run(self._connection, id=cluster.cluster_id, **_keys(cluster), **_doc(cluster))
+        changed = _changed(old, cluster)
+        _update(tuple(changed)).run(self._connection, id=cluster.cluster_id, **changed)
         return cluster
 
     def _wrote(self, cluster: Cluster) -> None:
@@ -130,17 +141,14 @@ class ClusterRows(DueRows[str]):
         self._changed.snapshots |= cluster.workbench.task.due_ms is not None
 
     def finish(self, before: Cluster, after: Cluster, *, due_ms: int | None) -> None:
-        """Ends a pass: writes the row if it has changed, and `schedule`s the next look, in one statement. Only what has changed:
-        SQLite writes every index of the columns that it is given, changed or not, and this table has many."""
+        """Ends a pass: writes the row if it has changed, and `schedule`s the next look, in one statement."""
         if after == before:
             self.schedule(after.cluster_id, due_ms)
             return
         after = msgspec.structs.replace(after, version=after.version + 1)
         self._wrote(after)
-        if _keys(after) == _keys(before):
-            _UPDATE_DOC_DUE.run(self._connection, id=after.cluster_id, due_ms=due_ms, **_doc(after))
-        else:
-            _UPDATE_ALL.run(self._connection, id=after.cluster_id, due_ms=due_ms, **_keys(after), **_doc(after))
+        changed = {**_changed(before, after), "due_ms": due_ms}
+        _update(tuple(changed)).run(self._connection, id=after.cluster_id, **changed)
 
     def delete(self, cluster_id: str) -> None:
         """Removes the row for good, what was granted on the cluster, and its schedules."""
@@ -185,7 +193,7 @@ class ClusterRows(DueRows[str]):
 
     def count_pinned(self) -> int:
         return self._connection.execute(
-            select(func.count()).select_from(t).where(t.c.pinned_ms > 0, t.c.deleted_ms == 0)
+            select(func.count()).select_from(t).where(positive(t.c.pinned_ms), t.c.deleted_ms == 0)
         ).scalar_one()
 
     def count_by_state(self) -> dict[str, int]:

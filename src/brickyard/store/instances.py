@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +15,7 @@ from brickyard.domain.pools import Standing, standing
 from brickyard.store.changeset import Changes
 from brickyard.store.prepared import Prepared
 from brickyard.store.tables import instances as t
+from brickyard.store.tables import named
 
 _KEYS = ("cluster_id", "state", "pool_id", "standing", "provider")
 _decode = msgspec.json.Decoder(Instance).decode
@@ -26,19 +28,17 @@ _BY_CLUSTER = select(t.c.doc).where(t.c.cluster_id == bindparam("id")).order_by(
 _OF_CLUSTER = Prepared(_BY_CLUSTER)
 _OF_CLUSTER_LOCKED = Prepared(_BY_CLUSTER.with_for_update())
 _INSERT = Prepared(insert(t), t.c.keys())
-_UPDATE = Prepared(update(t).where(t.c.instance_id == bindparam("id")), set(t.c.keys()) - {"instance_id"})
-_UPDATE_DOC = Prepared(update(t).where(t.c.instance_id == bindparam("id")), ["doc"])
 _DELETE = Prepared(delete(t).where(t.c.instance_id == bindparam("id")))
 
-_OF_POOL = select(t.c.doc).where(t.c.pool_id == bindparam("id"), t.c.cluster_id == "").order_by(t.c.instance_id)
-_LIVE_OF_POOL = select(t.c.doc).where(t.c.pool_id == bindparam("id"), t.c.standing != Standing.NONE).order_by(t.c.instance_id)
+_IN_POOL = select(t.c.doc).where(t.c.pool_id == bindparam("id"), named(t.c.pool_id))
+_OF_POOL = _IN_POOL.where(t.c.cluster_id == "").order_by(t.c.instance_id)
+_LIVE_OF_POOL = _IN_POOL.where(t.c.standing != Standing.NONE).order_by(t.c.instance_id)
 _TO_TAKE = (
-    select(t.c.doc)
-    .where(t.c.pool_id == bindparam("id"), t.c.standing >= Standing.WARM)
+    _IN_POOL.where(t.c.standing >= Standing.WARM)
     .order_by(t.c.standing, t.c.instance_id)
     .limit(bindparam("limit"))
 )
-_STANDINGS = select(t.c.pool_id, t.c.standing, func.count()).group_by(t.c.pool_id, t.c.standing)
+_STANDINGS = select(t.c.pool_id, t.c.standing, func.count()).where(named(t.c.pool_id)).group_by(t.c.pool_id, t.c.standing)
 _OWNER = Prepared(select(t.c.cluster_id, t.c.pool_id).where(t.c.instance_id == bindparam("id")))
 
 # Locks the cluster's row first: the join has nothing to lock before the CTE has returned a row. If a row changed while this
@@ -135,10 +135,11 @@ class InstanceRows:
             self._changed.instances.add(instance.instance_id)
         if old.live and not instance.live:
             self._changed.ended.add(instance.instance_id)
-        if _keys(old) == _keys(instance):  # SQLite writes every index of the columns that it is given, changed or not
-            _UPDATE_DOC.run(self._connection, id=instance.instance_id, doc=_encode(instance).decode())
-        else:
-            _UPDATE.run(self._connection, id=instance.instance_id, **_columns(instance))
+        # Only what has changed: SQLite writes every index of the columns that it is given, changed or not.
+        before, columns = _keys(old), _columns(instance)
+        changed = {name: columns[name] for name, value in zip(_KEYS, before, strict=True) if columns[name] != value}
+        changed["doc"] = columns["doc"]
+        _update(tuple(changed)).run(self._connection, id=instance.instance_id, **changed)
 
     def delete(self, instance: Instance) -> None:
         self._changed.wrote(instance)
@@ -163,14 +164,15 @@ class InstanceRows:
         """How many instances have each standing, by pool: for these pools, or for all pools with instances."""
         found: dict[str, dict[Standing, int]] = {}
         for start in range(0, len(pool_ids) or 1, 500):  # SQLite limits the variables of a statement
-            which = t.c.pool_id.in_(pool_ids[start : start + 500]) if pool_ids else t.c.pool_id != ""
-            for name, kind, count in self._connection.execute(_STANDINGS.where(which)):
+            some = _STANDINGS.where(t.c.pool_id.in_(pool_ids[start : start + 500])) if pool_ids else _STANDINGS
+            for name, kind, count in self._connection.execute(some):
                 found.setdefault(name, {})[Standing(kind)] = count
         return found
 
     def count_of_pool(self, pool_id: str) -> int:
         """How many rows a pool has, in any state and with any cluster."""
-        return self._connection.execute(select(func.count()).select_from(t).where(t.c.pool_id == pool_id)).scalar_one()
+        of_pool = select(func.count()).select_from(t).where(t.c.pool_id == pool_id, named(t.c.pool_id))
+        return self._connection.execute(of_pool).scalar_one()
 
     def owner_of(self, instance_id: str) -> tuple[str, str] | None:
         """(cluster id or "", pool id or ""), without a lock: check again once the owner is locked."""
@@ -185,6 +187,12 @@ class InstanceRows:
     def _seen(self, instance: Instance) -> Instance:
         self._rows[instance.instance_id] = instance
         return instance
+
+
+@functools.cache
+def _update(columns: tuple[str, ...]) -> Prepared:
+    """Sets these columns. There are few ways in which rows change."""
+    return Prepared(update(t).where(t.c.instance_id == bindparam("id")), columns)
 
 
 def _keys(instance: Instance) -> tuple[Any, ...]:

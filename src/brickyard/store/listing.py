@@ -15,6 +15,8 @@ from brickyard.domain.queries import ClusterFilter, ClusterOrder, ClusterPositio
 from brickyard.store.grants import granted
 from brickyard.store.prepared import Prepared
 from brickyard.store.tables import clusters as t
+from brickyard.store.tables import named as not_empty
+from brickyard.store.tables import positive
 
 _KEPT = 256  # statements: building one takes longer than executing it
 Parameters = dict[str, Any]
@@ -83,12 +85,14 @@ def _statement(by: ClusterOrder, descending: bool, is_pinned: bool | None, names
     value: Column[Any] = t.c.cluster_name if by is ClusterOrder.NAME else t.c.created_ms
     query = select(value, t.c.cluster_id).where(t.c.deleted_ms == 0)
     if is_pinned:  # there are few, so use their own index, whatever else the filter asks for
-        query = query.where(t.c.cluster_id.in_(select(t.c.cluster_id).where(t.c.pinned_ms > 0)))
+        query = query.where(t.c.cluster_id.in_(select(t.c.cluster_id).where(positive(t.c.pinned_ms))))
     elif is_pinned is False:
-        query = query.where(t.c.pinned_ms + 0 == 0)  # a sum, else SQLite uses the index of pins and sorts all unpinned rows
+        query = query.where(t.c.pinned_ms == 0)
     for column, name in ((t.c.state, "state"), (t.c.source, "source"), (t.c.policy_id, "policy")):
         if given := named(name):
             query = query.where(_one_of(column, given))
+    if "policy" in names:
+        query = query.where(not_empty(t.c.policy_id))
     if "ended_after" in names:
         query = query.where(or_(t.c.unkept_ms == 0, t.c.unkept_ms >= bindparam("ended_after")))
     if holders := named("holder"):

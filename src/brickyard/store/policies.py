@@ -12,7 +12,7 @@ from brickyard.domain.policies import PolicyRow
 from brickyard.domain.states import State
 from brickyard.store.changeset import Changes
 from brickyard.store.grants import granted, remove_grants, seen
-from brickyard.store.tables import clusters
+from brickyard.store.tables import clusters, named
 from brickyard.store.tables import policies as t
 
 _decode = msgspec.json.Decoder(PolicyRow).decode
@@ -63,13 +63,19 @@ class PolicyRows:
     def active(self, policy_id: str) -> list[str]:
         """The ids of all clusters that are not terminated and are governed by the policy, in order."""
         c = clusters.c
-        query = select(c.cluster_id).where(c.policy_id == policy_id, c.deleted_ms == 0, c.state != State.TERMINATED.value)
+        query = select(c.cluster_id).where(
+            c.policy_id == policy_id, named(c.policy_id), c.deleted_ms == 0, c.state != State.TERMINATED.value
+        )
         return list(self._connection.execute(query.order_by(c.cluster_id)).scalars())
 
     def active_clusters(self, policy_id: str, user_name: str) -> int:
         """How many of a user's clusters that are not terminated are governed by the policy."""
         c = clusters.c
         query = select(func.count()).where(
-            c.policy_id == policy_id, c.creator == user_name, c.deleted_ms == 0, c.state != State.TERMINATED.value
+            c.policy_id == policy_id,
+            named(c.policy_id),
+            c.creator == user_name,
+            c.deleted_ms == 0,
+            c.state != State.TERMINATED.value,
         )
         return int(self._connection.execute(query).scalar() or 0)
