@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import secrets
 import string
 import threading
@@ -38,19 +39,26 @@ class SystemClock:
             return self._now_ns // 1_000_000
 
 
+@functools.lru_cache(2)
+def _stamp(seconds: int) -> str:
+    return time.strftime("%m%d-%H%M%S", time.gmtime(seconds))
+
+
 class Ids:
     """Makes identifiers in the formats that clients expect."""
 
-    _letters = string.ascii_lowercase + string.digits
+    _letters = string.digits + string.ascii_lowercase  # in the order in which they are sorted
 
     def cluster_id(self, now_ms: int) -> str:
-        """`MMDD-HHMMSS-xxxxxxxx` in UTC, the format of the Databricks API."""
-        return f"{time.strftime('%m%d-%H%M%S', time.gmtime(now_ms / 1000))}-{self._word(8)}"
+        """`MMDD-HHMMSS-xxxxxxxx` in UTC, the format of the Databricks API. The first two of the last eight grow with the
+        milliseconds: clusters that are made one after the other are neighbours in every index, so a commit writes fewer pages."""
+        seconds, ms = divmod(now_ms, 1000)
+        first, second = divmod(ms, len(self._letters))
+        return f"{_stamp(seconds)}-{self._letters[first]}{self._letters[second]}{self._word(6)}"
 
     def pool_id(self, now_ms: int) -> str:
         """`MMDD-HHMMSS-xxxxxx-pool-XXXXXXXX` in UTC, the format of the Databricks API."""
-        stamp = time.strftime("%m%d-%H%M%S", time.gmtime(now_ms / 1000))
-        return f"{stamp}-{self._word(6)}-pool-{self._word(8).upper()}"
+        return f"{_stamp(now_ms // 1000)}-{self._word(6)}-pool-{self._word(8).upper()}"
 
     def policy_id(self) -> str:
         """16 upper-case hex digits, the format of the Databricks API."""

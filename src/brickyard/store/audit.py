@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, select, tuple_, update
 
 from brickyard.domain.audit import AuditEntry, AuditFilter, AuditPosition
-from brickyard.store.prepared import Kept, Prepared
+from brickyard.store.prepared import Kept, Prepared, driver_execute
 from brickyard.store.tables import audit as t
 
 MOST_LOOKED_AT = 1_000  # rows for one page: filters that no index has together must not make a page slow
@@ -41,8 +41,8 @@ class AuditRows:
         columns = _columns(entry)
         if self._connection.dialect.name == "postgresql":
             return _INSERT.insert(self._connection, **columns)
-        row, raw = Kept(_INSERT, columns), cast(Any, self._connection.connection.driver_connection)
-        row.id = int(raw.execute(_SQLITE_INSERT, tuple(columns.values())).lastrowid)
+        row = Kept(_INSERT, columns)
+        row.id = int(driver_execute(self._connection, _SQLITE_INSERT, tuple(columns.values())).lastrowid)
         return row
 
     def change(self, row: int, **values: Any) -> None:

@@ -29,9 +29,7 @@ _LOCK = Prepared(select(t.c.cluster_id).where(t.c.cluster_id == bindparam("id"))
 _INSERT = Prepared(insert(t), t.c.keys())
 _WITH_TASKS = select(t.c.doc).where(t.c.task_ms.is_not(None)).order_by(t.c.task_ms).limit(bindparam("limit"))
 _PURGED = select(purged.c.cluster_id).where(purged.c.cluster_id == bindparam("id"))
-_BY_TOKEN = select(t.c.doc).where(
-    t.c.idempotency_token == bindparam("token"), named(t.c.idempotency_token), t.c.deleted_ms == 0
-)
+_BY_TOKEN = select(t.c.doc).where(t.c.idempotency_token == bindparam("token"), named(t.c.idempotency_token), t.c.deleted_ms == 0)
 
 
 def _keys(cluster: Cluster) -> dict[str, Any]:

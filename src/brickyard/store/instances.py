@@ -33,11 +33,7 @@ _DELETE = Prepared(delete(t).where(t.c.instance_id == bindparam("id")))
 _IN_POOL = select(t.c.doc).where(t.c.pool_id == bindparam("id"), named(t.c.pool_id))
 _OF_POOL = _IN_POOL.where(t.c.cluster_id == "").order_by(t.c.instance_id)
 _LIVE_OF_POOL = _IN_POOL.where(t.c.standing != Standing.NONE).order_by(t.c.instance_id)
-_TO_TAKE = (
-    _IN_POOL.where(t.c.standing >= Standing.WARM)
-    .order_by(t.c.standing, t.c.instance_id)
-    .limit(bindparam("limit"))
-)
+_TO_TAKE = _IN_POOL.where(t.c.standing >= Standing.WARM).order_by(t.c.standing, t.c.instance_id).limit(bindparam("limit"))
 _STANDINGS = select(t.c.pool_id, t.c.standing, func.count()).where(named(t.c.pool_id)).group_by(t.c.pool_id, t.c.standing)
 _OWNER = Prepared(select(t.c.cluster_id, t.c.pool_id).where(t.c.instance_id == bindparam("id")))
 

@@ -30,6 +30,7 @@ from sqlalchemy.pool import NullPool
 from brickyard.domain.errors import ApiError, DatabaseAway, DatabaseTrouble, RequestLimitExceeded
 from brickyard.store import reserve
 from brickyard.store.changeset import Changes
+from brickyard.store.prepared import direct
 from brickyard.store.schema import bring_up_to_date
 from brickyard.store.sqlite import engine as sqlite_engine
 from brickyard.store.trouble import Health
@@ -253,7 +254,7 @@ class Store:
         """`read` without an event loop."""
         try:
             with self._reading_engine.connect().execution_options(reading=True) as connection, connection.begin():
-                return work(Tx(connection, locking=False))
+                return work(Tx(direct(connection), locking=False))
         except Exception as error:
             trouble = self._health.translated(error)
             if trouble is error:

@@ -19,7 +19,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import OperationalError
@@ -27,6 +26,7 @@ from sqlalchemy.exc import OperationalError
 from brickyard.domain.errors import DatabaseAway
 from brickyard.store.batch import insert_together
 from brickyard.store.changeset import Changes
+from brickyard.store.prepared import direct, raw_of
 from brickyard.store.servers import Excluded
 from brickyard.store.trouble import trouble_of
 from brickyard.store.tx import ChangedHands, Tx
@@ -244,7 +244,7 @@ class Writer:
         while True:
             try:
                 with self._engine.connect() as connection, connection.begin():
-                    tx = Tx(connection, locking=True)
+                    tx = Tx(direct(connection), locking=True)
                     result = unit.work(tx)
                     changed = tx.finish()
                     if changed and self._commit is not None:
@@ -269,7 +269,8 @@ class Writer:
         units: list[Unit] = []
         until = time.monotonic() + turn_s
         try:
-            with self._engine.connect() as connection, connection.begin():
+            with self._engine.connect() as plain, plain.begin():
+                connection = direct(plain)
                 while len(units) < _TOGETHER and (not units or time.monotonic() < until):
                     if (unit := self._next(queue)) is None:
                         break
@@ -286,7 +287,8 @@ class Writer:
     def _apart(self, units: list[Unit]) -> list[Outcome]:
         """The same for units one of which is to be undone."""
         try:
-            with self._engine.connect() as connection, connection.begin():
+            with self._engine.connect() as plain, plain.begin():
+                connection = direct(plain)
                 return [_in_savepoint(connection, unit) for unit in units]
         except BaseException as error:
             return [Outcome(unit, error=error) for unit in units]
@@ -306,7 +308,7 @@ def _head(queue: deque[Ticket]) -> Ticket | None:
 
 def _beside(connection: Connection, unit: Unit) -> Outcome:
     """Does a unit in a transaction with others."""
-    raw: Any = connection.connection.driver_connection
+    raw = raw_of(connection)
     written = raw.total_changes
     tx = Tx(connection, locking=False)
     try:
@@ -322,7 +324,7 @@ def _beside(connection: Connection, unit: Unit) -> Outcome:
 
 def _in_savepoint(connection: Connection, unit: Unit) -> Outcome:
     # Bypasses SQLAlchemy, whose nested transactions cost as much as the unit itself.
-    raw: Any = connection.connection.driver_connection
+    raw = raw_of(connection)
     raw.execute("SAVEPOINT unit")
     tx = Tx(connection, locking=False)
     try:
