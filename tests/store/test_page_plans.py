@@ -82,7 +82,6 @@ def test_rows_outside_of_an_index_are_not_read_for_those_in_it(explained: Callab
         "clusters_pinned": lambda tx: tx.clusters.count_pinned(),
         "clusters_policy": lambda tx: tx.policies.active("p"),
         "instances_pool": lambda tx: (
-            tx.instances.idle_of_pool("p"),
             tx.instances.live_of_pool("p"),
             tx.instances.to_take("p", 9),
             tx.instances.standings(),

@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, select, tuple_, update
 
 from brickyard.domain.audit import AuditEntry, AuditFilter, AuditPosition
-from brickyard.store.prepared import Kept, Prepared, driver_execute
+from brickyard.store.prepared import Keeper, Kept, Prepared, driver_execute
 from brickyard.store.tables import audit as t
 
 MOST_LOOKED_AT = 1_000  # rows for one page: filters that no index has together must not make a page slow
@@ -39,7 +39,7 @@ class AuditRows:
     def insert(self, entry: AuditEntry) -> Kept:
         """Adds an entry. It has its id after the commit."""
         columns = _columns(entry)
-        if self._connection.dialect.name == "postgresql":
+        if isinstance(self._connection, Keeper) or self._connection.dialect.name == "postgresql":
             return _INSERT.insert(self._connection, **columns)
         row = Kept(_INSERT, columns)
         row.id = int(driver_execute(self._connection, _SQLITE_INSERT, tuple(columns.values())).lastrowid)

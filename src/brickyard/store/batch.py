@@ -1,10 +1,11 @@
-"""Several units in one transaction, on a database where writers run side by side (PostgreSQL).
+"""Several units in one transaction that insert their rows together.
 
-A create is three new rows. On its own it costs five exchanges with the database, and a commit; creates that wait together share
-these. Their rows are kept back, and sent together at the end, so a unit that raises has sent nothing and is dropped alone.
-Whatever else goes wrong before the commit, the whole transaction is rolled back, and each unit is done in one of its own.
+A create is three new rows. On its own it costs PostgreSQL five exchanges, and a commit; on SQLite each row opens every index of
+its table, and the thread gives up the interpreter to those that answer requests. Creates that wait together share these. Their
+rows are kept back, and sent together at the end, so a unit that raises has sent nothing and is dropped alone. Whatever else goes
+wrong before the commit, the whole transaction is rolled back, and each unit is done on its own.
 
-Units that lock rows take no part: a lock would be held until all of them are done, and taken in no fixed order.
+On PostgreSQL, units that lock rows take no part: a lock would be held until all of them are done, and taken in no fixed order.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Batch(Keeper):
         self._kept: list[Kept] = []
         self._own = 0  # the first row of the unit under way
         self._sent = False  # whether a row of the unit under way has been sent
+        self.failed = False  # rows were refused, of whichever unit: nothing may be committed
         self.dialect = connection.dialect
 
     def begin(self) -> None:
@@ -42,7 +44,7 @@ class Batch(Keeper):
     def drop(self) -> bool:
         """Drops the rows of the unit under way. Returns False if that is too late."""
         del self._kept[self._own :]
-        return not self._sent
+        return not (self._sent or self.failed)
 
     def keep(self, row: Kept) -> None:
         self._kept.append(row)
@@ -55,8 +57,10 @@ class Batch(Keeper):
             by_statement.setdefault(row.statement, []).append(row)
         self._kept.clear()
         self._own = 0
+        self.failed = bool(by_statement)  # until all are there
         for statement, rows in by_statement.items():
             statement.insert_many(self._connection, rows)
+        self.failed = False
 
     def __getattr__(self, name: str) -> Any:
         self.send()

@@ -6,6 +6,7 @@ waits. A prepared statement goes to the driver directly; errors are the same as 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -33,7 +34,11 @@ def direct(connection: Connection) -> Connection:
     return cast(Connection, Direct(connection))
 
 
+_MOST_ROWS = 16  # of one statement
+
+
 def raw_of(connection: Connection) -> Any:
+    """The driver's connection."""
     return connection.raw if type(connection) is Direct else connection.connection.driver_connection
 
 
@@ -53,6 +58,19 @@ def _translated(connection: Connection, sql: str, error: Exception) -> Statement
     if lost:
         connection.invalidate(error)
     return DBAPIError.instance(sql, None, error, dialect.loaded_dbapi.Error, connection_invalidated=lost, dialect=dialect)
+
+
+def _rows_at_once(rows: int) -> int:
+    """How many of them one statement inserts: a power of two, so that there are few statements."""
+    return min(1 << (rows.bit_length() - 1), _MOST_ROWS) if rows else 0
+
+
+@functools.cache
+def _for_rows(sql: str, rows: int) -> str:
+    """An INSERT of one row as one of several. It returns nothing: SQLite knows RETURNING only since 3.35."""
+    plain = sql.partition(" RETURNING ")[0]
+    head, values, row = plain.partition(" VALUES ")
+    return head + values + ", ".join([row] * rows)
 
 
 class Kept:
@@ -109,8 +127,11 @@ class Prepared:
         return row
 
     def insert_many(self, connection: Connection, rows: Sequence[Kept]) -> None:
-        """Inserts rows of this statement in one exchange. For PostgreSQL."""
-        sql, _, fixed = self._compiled.get(connection.dialect.name) or self._compile(connection.dialect)
+        """Inserts rows of this statement: on PostgreSQL in one exchange, on SQLite by as few statements as there can be."""
+        sql, order, fixed = self._compiled.get(connection.dialect.name) or self._compile(connection.dialect)
+        if order is not None:
+            self._insert_many_by_place(connection, rows, sql, order, fixed)
+            return
         raw = raw_of(connection)
         try:
             with raw.cursor() as cursor:
@@ -120,6 +141,19 @@ class Prepared:
                     cursor.nextset()
         except connection.dialect.loaded_dbapi.Error as error:
             raise _translated(connection, sql, error) from error
+
+    def _insert_many_by_place(
+        self, connection: Connection, rows: Sequence[Kept], sql: str, order: list[str], fixed: dict[str, Any]
+    ) -> None:
+        begin = 0
+        while some := rows[begin : begin + _rows_at_once(len(rows) - begin)]:
+            values = [row.values[name] if name in row.values else fixed[name] for row in some for name in order]
+            cursor = driver_execute(connection, _for_rows(sql, len(some)), values)
+            if self._returns_id:  # SQLite's only writer numbers rows one after the other
+                for row, number in zip(reversed(some), range(cursor.lastrowid, 0, -1), strict=False):
+                    row.id = number
+            cursor.close()
+            begin += len(some)
 
     def all(self, connection: Connection, **values: Any) -> list[tuple[Any, ...]]:
         """Its rows."""

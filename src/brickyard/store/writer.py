@@ -19,12 +19,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import cast
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import OperationalError
 
 from brickyard.domain.errors import DatabaseAway
-from brickyard.store.batch import insert_together
+from brickyard.store.batch import Batch, insert_together
 from brickyard.store.changeset import Changes
 from brickyard.store.prepared import direct, raw_of
 from brickyard.store.servers import Excluded
@@ -271,11 +272,13 @@ class Writer:
         try:
             with self._engine.connect() as plain, plain.begin():
                 connection = direct(plain)
+                batch = Batch(connection)
                 while len(units) < _TOGETHER and (not units or time.monotonic() < until):
                     if (unit := self._next(queue)) is None:
                         break
                     units.append(unit)
-                    outcomes.append(_beside(connection, unit))
+                    outcomes.append(_beside(connection, batch, unit))
+                _send(batch)
         except _Spoilt:
             return self._apart(units)
         except BaseException as error:
@@ -306,17 +309,32 @@ def _head(queue: deque[Ticket]) -> Ticket | None:
         return None
 
 
-def _beside(connection: Connection, unit: Unit) -> Outcome:
-    """Does a unit in a transaction with others."""
+def _send(batch: Batch) -> None:
+    """Inserts the rows that were kept back."""
+    try:
+        batch.send()
+    except BaseException as error:
+        if trouble_of(error) is not None:
+            raise
+        raise _Spoilt from error  # whoever has made the row that was refused: each finds out alone
+
+
+def _beside(connection: Connection, batch: Batch, unit: Unit) -> Outcome:
+    """Does a unit in a transaction with others. The rows of those that only insert are kept back, until another unit may read
+    them."""
+    if unit.inserts:
+        batch.begin()
+    else:
+        _send(batch)
     raw = raw_of(connection)
     written = raw.total_changes
-    tx = Tx(connection, locking=False)
+    tx = Tx(cast(Connection, batch) if unit.inserts else connection, locking=False)
     try:
         result = unit.work(tx)
     except BaseException as error:
         if trouble_of(error) is not None:
             raise
-        if raw.total_changes != written:
+        if (unit.inserts and not batch.drop()) or raw.total_changes != written:
             raise _Spoilt from error
         return Outcome(unit, error=error)
     return Outcome(unit, result=result, changed=tx.finish())
