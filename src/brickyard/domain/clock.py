@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import functools
+import os
 import secrets
 import string
 import threading
@@ -44,10 +46,29 @@ def _stamp(seconds: int) -> str:
     return time.strftime("%m%d-%H%M%S", time.gmtime(seconds))
 
 
+class _Random:
+    """Random bytes of the kernel, each used once. They are fetched many at a time, because every call of the kernel lets another
+    thread have the interpreter first. Safe to call from several threads."""
+
+    _PAGE = 1024
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._left = b""
+
+    def take(self, count: int) -> bytes:
+        with self._lock:
+            if len(self._left) < count:
+                self._left = os.urandom(self._PAGE)
+            taken, self._left = self._left[:count], self._left[count:]
+            return taken
+
+
 class Ids:
     """Makes identifiers in the formats that clients expect."""
 
     _letters = string.digits + string.ascii_lowercase  # in the order in which they are sorted
+    _random = _Random()  # one for the process
 
     def cluster_id(self, now_ms: int) -> str:
         """`MMDD-HHMMSS-xxxxxxxx` in UTC, the format of the Databricks API. The first two of the last eight grow with the
@@ -66,11 +87,11 @@ class Ids:
 
     def instance_id(self) -> str:
         """`i-` followed by 16 hex digits."""
-        return f"i-{secrets.token_hex(8)}"
+        return f"i-{self._random.take(8).hex()}"
 
     def node_id(self) -> str:
         """32 hex digits."""
-        return secrets.token_hex(16)
+        return self._random.take(16).hex()
 
     def hex(self, digits: int = 32) -> str:
         """Lower-case hex digits, for context and command ids."""
@@ -82,15 +103,14 @@ class Ids:
 
     def secret(self) -> str:
         """256 random bits, URL-safe."""
-        return secrets.token_urlsafe(32)
+        return base64.urlsafe_b64encode(self._random.take(32)).rstrip(b"=").decode()
 
     def token(self) -> str:
         """A personal access token: `dapi` and 32 hex digits."""
         return "dapi" + secrets.token_hex(16)
 
     def _word(self, length: int) -> str:
-        # One number for all letters: each draw asks the kernel, and lets another thread run in between.
-        number, letters = secrets.randbelow(len(self._letters) ** length), []
+        number, letters = int.from_bytes(self._random.take(16), "big"), []  # so large that no letter is likelier than another
         for _ in range(length):
             number, place = divmod(number, len(self._letters))
             letters.append(self._letters[place])

@@ -24,7 +24,7 @@ from brickyard.domain.terminations import TerminationReason, TerminationReasonCo
 from brickyard.plan import enforcement, graceful
 from brickyard.plan.policies.governing import ALL_PURPOSE, NOTHING, Choice, compliance
 from brickyard.plan.spec import check_num_workers, check_range
-from brickyard.plan.specifying import Offered, Specified, check_single_user, plain_spec, specify
+from brickyard.plan.specifying import Offered, Specified, check_single_user, specify
 from brickyard.plan.starts import STARTING, next_incarnation
 
 MAX_PINNED = 100
@@ -65,7 +65,7 @@ def create(
 ) -> Changed:
     """A new cluster, to be started unless `stopped`."""
     token = request.idempotency_token or ""
-    cluster = _new(cluster_id, plain_spec(request), specified, asked, secrets, source=ClusterSource.API, idempotency_token=token)
+    cluster = _new(cluster_id, specified, asked, secrets, source=ClusterSource.API, idempotency_token=token)
     if stopped:  # it has ended already: it never had a node
         cluster = msgspec.structs.replace(
             cluster,
@@ -246,10 +246,9 @@ def create_for_run(
 ) -> Changed:
     """A new cluster for one attempt at a task."""
     asked = Asked(run.creator_user_name, now)
-    specified = Specified(task.cluster or ClusterSpec(), task.pool_tags)
-    requested = task.spec.new_cluster or ClusterSpec()
+    specified = Specified(task.cluster or ClusterSpec(), task.pool_tags, task.spec.new_cluster or ClusterSpec())
     job = {"source": ClusterSource.JOB, "job_id": run.job_id, "run_name": run.run_name, "libraries": libraries}
-    cluster = _new(cluster_id, requested, specified, asked, secrets, **job)
+    cluster = _new(cluster_id, specified, asked, secrets, **job)
     return Changed(cluster, (_creating(cluster, asked, run=run),))
 
 
@@ -275,7 +274,7 @@ def _specified_anew(cluster: Cluster, requested: ClusterSpec, offered: Offered, 
     return specified
 
 
-def _new(cluster_id: str, requested: ClusterSpec, specified: Specified, asked: Asked, secrets: Secrets, **fields: Any) -> Cluster:
+def _new(cluster_id: str, specified: Specified, asked: Asked, secrets: Secrets, **fields: Any) -> Cluster:
     return Cluster(
         cluster_id=cluster_id,
         creator_user_name=asked.user,
@@ -283,7 +282,7 @@ def _new(cluster_id: str, requested: ClusterSpec, specified: Specified, asked: A
         start_ms=asked.now,
         launch_started_ms=asked.now,
         spec=specified.spec,
-        request=requested,
+        request=specified.requested,
         pool_tags=specified.pool_tags,
         secret=secrets.spark,
         connect_token=secrets.connect,

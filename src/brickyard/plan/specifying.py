@@ -38,10 +38,11 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Specified(NamedTuple):
-    """The effective specification of a cluster, and the tags it inherits from its pool."""
+    """The effective specification of a cluster, the tags it inherits from its pool, and the specification that was sent."""
 
     spec: ClusterSpec
     pool_tags: dict[str, str]
+    requested: ClusterSpec
 
 
 def plain_spec(request: ClusterSpec) -> ClusterSpec:
@@ -65,7 +66,7 @@ def specify(requested: ClusterSpec, offered: Offered, *, user: str) -> Specified
     if governed is not None:
         governed.check(spec)
     pool = offered.pools.get(spec.instance_pool_id or "")
-    return Specified(spec, inherited_tags(pool) if pool is not None else {})
+    return Specified(spec, inherited_tags(pool) if pool is not None else {}, requested)
 
 
 def _check_policy(requested: ClusterSpec, offered: Offered) -> None:

@@ -39,7 +39,7 @@ _MOST_ROWS = 16  # of one statement
 
 def raw_of(connection: Connection) -> Any:
     """The driver's connection."""
-    return connection.raw if type(connection) is Direct else connection.connection.driver_connection
+    return connection.raw if isinstance(connection, Direct) else connection.connection.driver_connection
 
 
 def driver_execute(connection: Connection, sql: str, *arguments: Any, **options: Any) -> Any:
