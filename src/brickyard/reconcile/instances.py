@@ -26,7 +26,7 @@ from brickyard.domain.instances import InstanceState
 from brickyard.plan.providermessages import Messages, brief
 from brickyard.providers.base import Observed, Provider, ProviderError
 from brickyard.providers.fleet import Providers
-from brickyard.store.changeset import Changes
+from brickyard.reconcile.records import InstanceRecords, Records, States
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -34,11 +34,9 @@ log = structlog.get_logger(__name__)
 
 POLL_S = 0.5
 MAX_POLL_S = 5.0
-SHARE = 0.05  # of the time may go into checks, as long as the interval stays within MAX_POLL_S
+SHARE = 0.02  # of the time may go into checks, as long as the interval stays within MAX_POLL_S
 PATIENCE_S = 5.0  # for a provider's answer; then the check goes on without it, and takes the answer when it is there
 
-States = Mapping[str, tuple[str, InstanceState]]  # instance id -> its owner, and its recorded state
-Records = Mapping[str, States]  # by the name of the provider
 _NEW = ("", InstanceState.REQUESTED)
 _TOLD = (InstanceState.REQUESTED, InstanceState.LAUNCHED, InstanceState.REGISTERED)  # of which providers say something
 SILENT = "its agent has stopped answering"
@@ -86,8 +84,7 @@ class InstanceMonitor:
         self._providers = providers
         self._told: set[str] = set()  # instances already logged as having an unconfigured provider
         self._left: dict[str, float] = {}  # those of them that are terminating: since when, as far as this server knows
-        self._before: Records | None = None  # what the last comparison read
-        self._stale = True  # whether an instance may have changed since
+        self._records = InstanceRecords(store=store, default=providers.default.name)
         self._quiet: _Quiet | None = None  # the last comparison, if it found nothing to do
         self._turn = asyncio.Lock()
         self._questions: dict[str, _Question] = {}
@@ -102,8 +99,6 @@ class InstanceMonitor:
         self._calls = ThreadPoolExecutor(4, thread_name_prefix="monitor")
         # Apart from those, so that a provider that does not answer keeps no instance from being ended.
         self._asks = ThreadPoolExecutor(len(providers), thread_name_prefix="observe")
-        store.on_commit(self._committed)
-        store.on_gap(self._missed)
 
     async def run(self) -> None:
         """Checks every half second until cancelled; with thousands of instances less often, to take little time."""
@@ -136,11 +131,9 @@ class InstanceMonitor:
         # Records are read before and after a provider is asked. One that it lists and that is not on record afterwards is an
         # orphan. One that it does not list is missing only if it was launched before: an instance can be launched, and its agent
         # can call home, while the provider is being asked. (Records, not times: servers' clocks differ.)
-        known = self._before
-        if known is None:
-            known = await self._store.read(self._records, background=True)
+        known = await self._records.before()
         answers = await self._ask(known)
-        records = await self._now()
+        records = await self._records.now()
         quiet = self._quiet if self._quiet is not None and self._quiet.records is records else None
         registered = quiet.registered if quiet is not None else _registered(records)
         silent = await self._judge(registered)
@@ -179,30 +172,6 @@ class InstanceMonitor:
         await asyncio.gather(*(self._terminate(*each) for each in ending))
         if known is records and not (suspects or telling or said or ending or left or silent):
             self._quiet = _Quiet(records, registered, listings)
-
-    async def _now(self) -> Records:
-        """What is on record now. Large workspaces seldom change as a whole, and reading thousands of rows takes a while."""
-        if self._before is None or self._stale or not self._store.alone:
-            self._stale = False  # before the read: what changes meanwhile is read the next time
-            try:
-                self._before = await self._store.read(self._records, background=True)
-            except BaseException:
-                self._stale = True
-                raise
-        return self._before
-
-    def _committed(self, changes: Changes) -> None:
-        if changes.clusters or changes.pools or changes.instances or changes.ended:
-            self._stale = True
-
-    def _missed(self) -> None:
-        self._stale = True
-
-    def _records(self, tx: Tx) -> Records:
-        """What is on record. Rows that name no provider are the default's."""
-        found = tx.instances.by_provider()
-        name = self._providers.default.name
-        return {**found, name: {**found.pop("", {}), **found.get(name, {})}}
 
     async def _ask(self, known: Records) -> dict[str, _Answer]:
         """What the providers list that answer in time, by name."""

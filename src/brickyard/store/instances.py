@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -98,12 +98,20 @@ class InstanceRows:
         rows = self._connection.execute(select(t.c.instance_id, t.c.cluster_id, t.c.state))
         return {instance_id: (cluster_id, InstanceState(state)) for instance_id, cluster_id, state in rows}
 
-    def by_provider(self) -> dict[str, dict[str, tuple[str, InstanceState]]]:
-        """The same, by the name of the provider on record."""
+    def by_provider(self, cluster_ids: Collection[str] | None = None) -> dict[str, dict[str, tuple[str, InstanceState]]]:
+        """The same of all instances or of those clusters, by the name of the provider on record."""
         found: dict[str, dict[str, tuple[str, InstanceState]]] = {}
-        rows = self._connection.execute(select(t.c.provider, t.c.instance_id, t.c.cluster_id, t.c.state))
-        for provider, instance_id, cluster_id, state in rows:
-            found.setdefault(provider, {})[instance_id] = (cluster_id, InstanceState(state))
+        pairs: dict[tuple[str, str], tuple[str, InstanceState]] = {}  # one for all nodes of a cluster that are in one state
+        query = select(t.c.provider, t.c.instance_id, t.c.cluster_id, t.c.state)
+        wanted = None if cluster_ids is None else list(cluster_ids)
+        parts = [query]
+        if wanted is not None:  # SQLite limits the variables of a statement
+            parts = [query.where(t.c.cluster_id.in_(wanted[start : start + 500])) for start in range(0, len(wanted), 500)]
+        for provider, instance_id, cluster_id, state in (row for part in parts for row in self._connection.execute(part)):
+            pair = pairs.get((cluster_id, state))
+            if pair is None:
+                pair = pairs[cluster_id, state] = (cluster_id, InstanceState(state))
+            found.setdefault(provider, {})[instance_id] = pair
         return found
 
     def many(self, instance_ids: Iterable[str]) -> list[Instance]:

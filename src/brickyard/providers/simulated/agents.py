@@ -79,12 +79,12 @@ class SimulatedAgent:
         """Begins to end; the instance is gone after `stop_s`."""
         if self.alive:
             self.alive = False
-            self._world.relist()
+            self._world.relist(self._instance_id)
             self._background(self._end())
 
     def cancel(self) -> None:
         self.alive = False
-        self._world.relist()
+        self._world.relist(self._instance_id)
         if self._timer is not None:
             self._timer.cancel()
         for task in list(self._doing):
@@ -137,7 +137,7 @@ class SimulatedAgent:
             return
         await self._say()
         self.called = True
-        self._world.relist()
+        self._world.relist(self._instance_id)
         have = 0
         while self.alive:
             try:

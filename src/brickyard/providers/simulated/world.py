@@ -45,6 +45,7 @@ class World:
         self._lock = threading.Lock()
         self._agents: dict[str, SimulatedAgent] = {}
         self._ended: set[str] = set()
+        self._seen: dict[str, Observed] = {}  # what is to be listed of each agent
         self._listing: Mapping[str, Observed] | None = None  # what was listed last, while that is true
         self._loop: asyncio.AbstractEventLoop | None = None
         self.masters: dict[str, set[str]] = {}  # cluster id -> addresses of the workers that registered
@@ -106,7 +107,7 @@ class World:
             self._check_kind(request)
             agent = SimulatedAgent(request, world=self, server=self._server_of(request))
             self._agents[request.instance_id] = agent
-            self._listing = None
+            self._see(request.instance_id, agent)
         self._loop.call_soon_threadsafe(agent.start)
 
     def _check_kind(self, request: LaunchRequest) -> None:
@@ -128,25 +129,30 @@ class World:
             self._loop.call_soon_threadsafe(agent.stop)
 
     def observe(self) -> Mapping[str, Observed]:
-        waits = self.knobs.waits_for
         with self._lock:
             if self._listing is None:
-                self._listing = {
-                    key: Observed(instance_id=key, alive=agent.alive, message="" if agent.called else waits)
-                    for key, agent in self._agents.items()
-                }
+                self._listing = dict(self._seen)
             return self._listing
 
-    def relist(self) -> None:
-        """Something of what is listed has changed."""
+    def relist(self, instance_id: str = "") -> None:
+        """What is listed of that instance has changed, or of any."""
         with self._lock:
-            self._listing = None
+            for each in (instance_id,) if instance_id else self._agents:
+                if (agent := self._agents.get(each)) is not None:
+                    self._see(each, agent)
+
+    def _see(self, instance_id: str, agent: SimulatedAgent) -> None:
+        """Call with the lock held."""
+        message = "" if agent.called else self.knobs.waits_for
+        self._seen[instance_id] = Observed(instance_id=instance_id, alive=agent.alive, message=message)
+        self._listing = None
 
     def end(self) -> None:
         """Removes all instances at once."""
         with self._lock:
             agents = dict(self._agents)
             self._agents.clear()
+            self._seen.clear()
             self._listing = None
         for instance_id, agent in agents.items():
             agent.cancel()
@@ -194,6 +200,7 @@ class World:
         """Forgets an instance, which no longer exists."""
         with self._lock:
             agent = self._agents.pop(instance_id, None)
+            self._seen.pop(instance_id, None)
             self._ended.add(instance_id)
             self._listing = None
         self.kernels.forget(instance_id)
