@@ -83,9 +83,9 @@ def test_a_storm_on_a_slow_database_is_answered_and_what_is_accepted_runs(
     monkeypatch.setattr(store_module, "WAIT_S", 10.0)
     quick = writer._beside
 
-    def slow(connection: Any, unit: Any) -> Any:
+    def slow(connection: Any, batch: Any, unit: Any) -> Any:
         time.sleep(0.02)
-        return quick(connection, unit)
+        return quick(connection, batch, unit)
 
     monkeypatch.setattr(writer, "_beside", slow)
     with Server.running(tmp_path, provider="simulated") as server, ThreadPoolExecutor(24) as clients:
