@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -50,6 +51,31 @@ class Plan(msgspec.Struct, kw_only=True):
     purge: bool = False  # permanently deleted, or retention is over, and nothing is left: remove its rows
 
 
+class _Nodes(dict[str, Instance]):
+    """Instances by id, and how often they have changed."""
+
+    changes = 0
+
+    def __setitem__(self, instance_id: str, node: Instance) -> None:
+        self.changes += 1
+        super().__setitem__(instance_id, node)
+
+    def __delitem__(self, instance_id: str) -> None:
+        self.changes += 1
+        super().__delitem__(instance_id)
+
+
+class _Sorted(NamedTuple):
+    """Which nodes are there, until they change: phases ask dozens of times in a pass. `at`: how often they had changed, and the
+    cluster's incarnation."""
+
+    at: tuple[int, int]
+    live: tuple[Instance, ...]
+    current: tuple[Instance, ...]
+    workers: tuple[Instance, ...]
+    driver: Instance | None
+
+
 class PassState:
     """The state of one pass."""
 
@@ -68,8 +94,9 @@ class PassState:
         used_ms: int,
     ) -> None:
         self.cluster = cluster
-        self.nodes = {instance.instance_id: instance for instance in instances}
+        self.nodes = _Nodes((instance.instance_id, instance) for instance in instances)
         self.before = dict(self.nodes)
+        self._sorted: _Sorted | None = None
         self.now = now
         self.sizes = sizes
         self.policy = policy
@@ -97,17 +124,27 @@ class PassState:
         """The smallest number of workers that is enough to complete a start."""
         return min(self._wanted(), max(1, math.ceil(self.policy.min_ready_ratio * self._wanted())))
 
-    def _live(self) -> list[Instance]:
-        return [node for node in self.nodes.values() if node.live and not node.releasing_ms]
+    def _live(self) -> tuple[Instance, ...]:
+        return self._sort().live
 
-    def _current(self) -> list[Instance]:
-        return [node for node in self._live() if node.generation == self.cluster.incarnation]
+    def _current(self) -> tuple[Instance, ...]:
+        return self._sort().current
 
-    def _current_workers(self) -> list[Instance]:
-        return [node for node in self._current() if node.role is Role.WORKER]
+    def _current_workers(self) -> tuple[Instance, ...]:
+        return self._sort().workers
 
     def _driver_node(self) -> Instance | None:
-        return next((node for node in self._current() if node.role is not Role.WORKER), None)
+        return self._sort().driver
+
+    def _sort(self) -> _Sorted:
+        known, incarnation = self._sorted, self.cluster.incarnation
+        if known is None or known.at != (self.nodes.changes, incarnation):
+            live = tuple([node for node in self.nodes.values() if node.live and not node.releasing_ms])
+            current = tuple([node for node in live if node.generation == incarnation])
+            workers = tuple([node for node in current if node.role is Role.WORKER])
+            driver = next((node for node in current if node.role is not Role.WORKER), None)
+            known = self._sorted = _Sorted((self.nodes.changes, incarnation), live, current, workers, driver)
+        return known
 
     def _registered_workers(self, driver: Instance) -> list[Instance]:
         """Workers that report ready and that the master considers alive."""
