@@ -52,6 +52,34 @@ def test_more_stages_stay_compiled_than_by_sparks_default(new_node: NewNode) -> 
     assert int(node.run(COMPILED)) == compiled
 
 
+INTERNAL = (
+    "getattr(getattr(sc._jvm, 'org.apache.spark.sql.catalyst.analysis.FunctionRegistry$'), 'MODULE$').internal()"
+    ".listFunction().mkString(' ')"
+)
+VECTORS = """
+from pyspark.ml.functions import array_to_vector, vector_to_array
+from pyspark.ml.linalg import Vectors
+arrays = spark.createDataFrame([(Vectors.dense(1.0, 2.0),)], ["v"]).select(vector_to_array("v", "float32").alias("a"))
+arrays.select("a", array_to_vector("a").alias("v")).first()
+"""
+VECTORS_SHOWN = "Row(a=[1.0, 2.0], v=DenseVector([1.0, 2.0]))"
+
+
+def test_spark_has_all_functions_for_machine_learning(new_node: NewNode) -> None:
+    """java/spark4/LateFunctions.java registers them in Spark's place."""
+    node = new_node()
+    node.become("single", cores=2)
+    node.wait_phase("ready")
+    if str(node.manifest["spark_version"]).startswith("3."):  # it has no such registry
+        assert node.run(VECTORS) == VECTORS_SHOWN
+        return
+    before = set(node.run(INTERNAL).strip("'").split())
+    assert {"vector_to_array", "array_to_vector", "aggregate_metrics"} <= before
+    for _ in range(2):
+        assert node.run(VECTORS) == VECTORS_SHOWN
+    assert set(node.run(INTERNAL).strip("'").split()) == before, "Spark's own has no more than ours"
+
+
 @pytest.mark.any_runtime
 def test_options_that_the_prepared_jvm_lacks_start_another(new_node: NewNode) -> None:
     node = new_node()

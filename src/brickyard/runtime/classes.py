@@ -35,5 +35,6 @@ def compile_classes(manifest: RuntimeManifest) -> RuntimeManifest:
 
 def classes_of(home: str) -> str:
     """Returns where the runtime at `home` keeps this version's classes."""
-    sources = (*sorted((NODE_CODE / "java").glob("*.java")), *sorted((NODE_CODE / "java" / "iceberg").glob("*.java")))
+    places = (NODE_CODE / "java", NODE_CODE / "java" / "iceberg", NODE_CODE / "java" / "spark4")
+    sources = (source for place in places for source in sorted(place.glob("*.java")))
     return classes_path(home, (source.read_bytes() for source in sources))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from py4j.java_gateway import JavaClass
+from py4j.protocol import Py4JError
 
 from .launch import properties_text
 
@@ -34,14 +37,28 @@ class Scala:
         """The class of Spark's sessions. From Spark 4.0 on, `org.apache.spark.sql.SparkSession` asks Scala's reflection for it,
         for which a JVM that has just started needs a second of processor time. Raises Py4JError."""
         if self._sessions is None:
-            version = str(self.java("org.apache.spark.package").SPARK_VERSION())
-            place = "sql" if version.startswith("3.") else "sql.classic"
+            place = "sql.classic" if self._late else "sql"
             self._sessions = self.java(f"org.apache.spark.{place}.SparkSession")
         return self._sessions
 
     def session(self) -> Any:
         """Returns the session from which all others derive, and makes it if there is none. Raises Py4JError."""
-        return self.sessions.builder().getOrCreate()
+        builder = self.sessions.builder()
+        if not self._late or not isinstance(self.jvm.brickyard.LateFunctions, JavaClass):  # before our classes are compiled
+            return builder.getOrCreate()
+        thread = self.jvm.java.lang.Thread.currentThread()
+        loader = thread.getContextClassLoader()
+        thread.setContextClassLoader(self.jvm.brickyard.LateFunctions.over(loader))
+        try:
+            return builder.getOrCreate()
+        finally:
+            with contextlib.suppress(Py4JError):
+                thread.setContextClassLoader(loader)
+
+    @cached_property
+    def _late(self) -> bool:
+        """Whether Spark uses Scala's reflection for sessions: 4.0 and later."""
+        return not str(self.java("org.apache.spark.package").SPARK_VERSION()).startswith("3.")
 
     def ask(self, endpoint: Any, message: Any) -> Any:
         """Asks an RPC endpoint one question. Raises Py4JError."""

@@ -35,15 +35,15 @@ class CompileError(Exception):
     """The classes could not be compiled; the message says why."""
 
 
-def compile_all(jvm: Any, *, iceberg: bool) -> dict[str, bytes]:
+def compile_all(jvm: Any, *, more: Iterable[str]) -> dict[str, bytes]:
     """Returns name -> bytes of every class. Raises Py4JError for anything missing from the runtime's Spark. A source may use
-    the faces, and the classes of sources before it in the alphabet. `iceberg`: whether the runtime has Iceberg."""
+    the faces, and the classes of sources before it in the alphabet. `more`: directories of sources that this runtime can use."""
     found: dict[str, bytes] = {}
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     texts = [face(name, trait, [str(each) for each in loader.loadClass(trait).getMethods()]) for name, trait in FACES.items()]
     texts += [source.read_text() for source in sorted(SOURCES.glob("*.java"))]
-    if iceberg:
-        texts += [source.read_text() for source in sorted((SOURCES / "iceberg").glob("*.java"))]
+    for each in more:
+        texts += [source.read_text() for source in sorted((SOURCES / each).glob("*.java"))]
     for text in texts + [missing(name) for name in MISSING]:
         compiler = jvm.org.codehaus.janino.SimpleCompiler()
         compiler.setParentClassLoader(loader)
@@ -51,6 +51,12 @@ def compile_all(jvm: Any, *, iceberg: bool) -> dict[str, bytes]:
         loader = compiler.getClassLoader()
         found.update({str(name): bytes(code) for name, code in dict(compiler.getBytecodes()).items()})
     return found
+
+
+def suitable(manifest: Mapping[str, Any]) -> list[str]:
+    """Returns the directories of sources that need more than every runtime has."""
+    newer = not str(manifest["spark_version"]).startswith("3.")
+    return [*(["iceberg"] if manifest.get("has_iceberg") else []), *(["spark4"] if newer else [])]
 
 
 def face(name: str, trait: str, methods: Iterable[str]) -> str:
@@ -113,7 +119,7 @@ def run(manifest: Mapping[str, Any], out: Path, scratch: Path) -> None:
     jvm.spawn()
     try:
         jvm.connect()
-        write_jar(compile_all(jvm.gateway.jvm, iceberg=manifest.get("has_iceberg", False)), out)
+        write_jar(compile_all(jvm.gateway.jvm, more=suitable(manifest)), out)
     except Py4JError as error:
         raise CompileError(error_text(error)) from error  # only now, because its text is in the JVM
     finally:
