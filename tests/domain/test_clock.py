@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brickyard.domain.clock import SystemClock
+from brickyard.domain.clock import Ids, SystemClock
 
 HOUR = 3_600_000
 
@@ -56,3 +58,11 @@ def test_time_goes_on_whatever_is_done_to_the_clock(steps: list[tuple[int, int]]
         now = clock.now_ms()
         assert now >= machine.wall
         assert now - before >= passed // 2 - 1
+
+
+def test_ids_of_clusters_grow_with_the_milliseconds() -> None:
+    ids = Ids()
+    made = [ids.cluster_id(1_700_000_000_000 + ms) for ms in range(0, 3_000, 7)]
+    assert made == sorted(made)
+    assert all(re.fullmatch(r"\d{4}-\d{6}-[0-9a-z]{8}", each) for each in made)
+    assert len({ids.cluster_id(1_700_000_000_000) for _ in range(1_000)}) == 1_000

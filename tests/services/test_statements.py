@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from sqlalchemy import Engine, event
 
 from brickyard.domain.clock import Ids
+from brickyard.domain.cluster import Target
+from brickyard.domain.instances import InstanceState
 from brickyard.domain.queries import EventFilter
 from brickyard.nodes.loads import Loads
 from brickyard.plan.policy import Policy
@@ -28,6 +33,12 @@ class Traced:
     def __init__(self, store: Store, said: list[str]) -> None:
         self.store = store
         self._said = said
+
+    def columns(self) -> list[tuple[str, set[str]]]:
+        """What the updates since the last call have set."""
+        updates = [each for each in self._said if each.startswith("UPDATE")]
+        self._said.clear()
+        return [(each.split()[1], set(re.findall(r"(?:SET |, )(\w+)=", each.partition(" WHERE ")[0]))) for each in updates]
 
     def since(self) -> list[tuple[str, str]]:
         """The statements since the last call."""
@@ -70,6 +81,49 @@ def test_a_create_only_inserts(traced: Traced) -> None:
         assert traced.since() == [("INSERT", "clusters"), ("INSERT", "events")]
 
     asyncio.run(scenario())
+
+
+def test_creates_that_wait_together_insert_together(traced: Traced) -> None:
+    async def scenario() -> None:
+        desk = Desk(traced.store)
+        await desk.create()
+        gate = threading.Event()
+        held = asyncio.create_task(traced.store.write(lambda _: gate.wait()))
+        await asyncio.sleep(0)  # the writer has begun with it, or will take it first
+        creates = [asyncio.create_task(desk.create()) for _ in range(10)]
+        await asyncio.sleep(0)
+        traced.since()
+        gate.set()
+        assert len(set(await asyncio.gather(*creates))) == 10
+        await held
+        inserted = [("INSERT", "clusters")] * 2 + [("INSERT", "events")] * 2  # eight rows and two
+        assert traced.since() == inserted
+
+    asyncio.run(scenario())
+
+
+def test_a_change_writes_the_columns_that_it_changes(traced: Traced) -> None:
+    """Others would have SQLite write the indexes of them."""
+
+    async def scenario() -> None:
+        desk = Desk(traced.store)
+        name = await desk.create(num_workers=1)
+        await desk.bring_up(name)
+        await desk.settle(name, state_message="something is said")
+        traced.since()
+        await desk.settle(name, state_message="something else is said")
+        assert traced.columns() == [("clusters", {"version", "doc"})]
+        await desk.settle(name, target=Target.TERMINATED)
+        assert traced.columns() == [("clusters", {"state", "version", "doc"})]
+        await traced.store.write(lambda tx: _terminate(tx, name))
+        assert traced.columns() == [("instances", {"state", "doc"})] * 2
+
+    asyncio.run(scenario())
+
+
+def _terminate(tx: Tx, name: str) -> None:
+    for node in tx.instances.of_cluster(name):
+        tx.instances.update(msgspec.structs.replace(node, state=InstanceState.TERMINATING))
 
 
 def test_reads_of_what_has_not_changed_cost_little(traced: Traced) -> None:

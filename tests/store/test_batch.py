@@ -1,4 +1,4 @@
-"""Units that only insert share a transaction where others run side by side."""
+"""Units that only insert share a transaction and insert together."""
 
 from __future__ import annotations
 
@@ -147,3 +147,15 @@ def test_each_caller_gets_its_own_outcome(store: Store) -> None:
     assert [type(each) for each in outcomes[:60:5]] == [RuntimeError] * 12
     assert sorted(type(each).__name__ for each in (outcomes[1], outcomes[60])) == [IntegrityError.__name__, "NoneType"]
     assert stored(store, *(f"c{number}" for number in range(60))) == {f"c{number}" for number in range(60) if number % 5}
+
+
+def test_each_caller_gets_the_number_of_its_own_row(store: Store) -> None:
+    def entry(number: int) -> Work:
+        return lambda tx: tx.audit.insert(AuditEntry(time=number, operation=f"op{number}", status=200))
+
+    async def scenario() -> list[int]:
+        return [row.id for row in await asyncio.gather(*(store.write(entry(number), inserts=True) for number in range(50)))]
+
+    numbers = asyncio.run(scenario())
+    entries = store.read_sync(lambda tx: tx.audit.page(AuditFilter(), limit=99)).entries
+    assert {each.id: each.operation for each in entries} == {row: f"op{number}" for number, row in enumerate(numbers)}
