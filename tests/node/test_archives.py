@@ -27,6 +27,7 @@ def test_an_archive_and_a_cache_have_flags_of_their_own() -> None:
     assert "-XX:SharedArchiveFile=/a.jsa" in archives.archive_flags("/a.jsa")
     cache = archives.archive_flags("/a.aot")
     assert "-XX:AOTCache=/a.aot" in cache
+    assert "-XX:-AOTReplayTraining" in cache
     assert not any("SharedArchiveFile" in flag for flag in cache), "Java refuses both together"
 
 
