@@ -146,7 +146,7 @@ def test_a_poll_is_the_heartbeat_and_brings_samples(store: Store) -> None:
         assert (again.unheard, again.samples_again) == (False, True)
         assert not samples.fresh(ID)
 
-        held = asyncio.create_task(
+        held = asyncio.ensure_future(
             agents.poll(msgspec.structs.replace(poll, samples=packed(NodeSamples(cluster_id=ID, samples=three))))
         )
         await asyncio.sleep(0)

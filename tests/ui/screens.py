@@ -30,6 +30,7 @@ from brickyard.providers.simulated import SimulatedProvider
 from brickyard.providers.simulated.kernels import Answer
 from brickyard.providers.simulated.knobsfile import Knobs
 from brickyard.providers.simulated.samples import simulated_samples
+from brickyard.providers.simulated.wanted import Wanted
 from brickyard.storage.directory import Storage
 from brickyard.store.samples import SampleRow
 from tests.support.patience import until
@@ -149,7 +150,7 @@ def measured(server: Server, cluster_id: str) -> None:
         points = {}
         for at in times:
             load = busy if 240 < (at - first) / 1000 < 480 else idle
-            made = simulated_samples(node.instance_id, node.assignment, load, now_s=at / 1000)
+            made = simulated_samples(node.instance_id, Wanted.of(node.assignment), load, now_s=at / 1000)
             values = made.samples[0].values
             if node.role is Role.WORKER:  # only drivers know these
                 values = {key: value for key, value in values.items() if not key.startswith(("executors", "tasks"))}

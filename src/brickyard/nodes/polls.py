@@ -6,49 +6,94 @@ Agents that must be read for at the same time share one read: a pass changes the
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Iterable
 
 import msgspec
 
 from brickyard.domain.errors import DatabaseTrouble
-from brickyard.domain.node import Assignment
+from brickyard.domain.node import Assignment, AssignmentReply
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 LOOK_S, LOOK_UNTOLD_S = 10.0, 1.0  # between checks for other servers' changes: with and without a working change feed
+STEP_S = 0.25  # between timers of those that wait
 ANSWER_S = 600.0  # how long the answer "nothing has changed" may be repeated without a read
+
+
+class Alarms:
+    """Tells bells that their time is over, up to a quarter of a second late: thousands wait for nearly the same time, and share
+    timers. A bell that has been taken down meanwhile is told too."""
+
+    def __init__(self) -> None:
+        self._due: dict[int, list[Bell]] = {}
+
+    def set(self, bell: Bell, seconds: float, *, early_s: float = 0.0) -> None:
+        """`early_s`: by how much its time may be shorter, so that what has begun in one moment, as after a server's start, does
+        not end in one moment too."""
+        loop = asyncio.get_running_loop()
+        step = int((loop.time() + seconds) / STEP_S) + 1
+        other = step - int(random.random() * early_s / STEP_S)  # noqa: S311 - spreads load, guards nothing
+        if len(self._due.get(other, ())) < len(self._due.get(step, ())):
+            step = other
+        if (due := self._due.get(step)) is None:
+            due = self._due[step] = []
+            loop.call_at(step * STEP_S, self._over, step)
+        due.append(bell)
+
+    def _over(self, step: int) -> None:
+        for bell in self._due.pop(step):
+            bell.over()
 
 
 class Bell:
     """Rings when a row may have changed. Hang it before a read: a change after that rings it, so none is missed."""
 
-    __slots__ = ("_waiting", "rung", "stale")
+    __slots__ = ("_waiting", "next", "rung", "stale")
 
     def __init__(self) -> None:
         self.rung = False
         self.stale = False  # what was read since it was hung may be out of date
+        self.next: Bell | None = None  # another one for the same row
         self._waiting: asyncio.Future[None] | None = None
 
     def ring(self) -> None:
         self.rung = self.stale = True
-        self._go_on()
+        self.over()
 
-    async def wait(self, seconds: float) -> bool:
+    async def wait(self, seconds: float, alarms: Alarms) -> bool:
         """Waits until it rings. Returns False if it has not after that time."""
         if not self.rung:
-            loop = asyncio.get_running_loop()
-            self._waiting = loop.create_future()  # and no `timeout`, which is several objects: thousands of agents wait here
-            timer = loop.call_later(seconds, self._go_on)
+            self._waiting = asyncio.get_running_loop().create_future()
+            alarms.set(self, seconds)
             try:
                 await self._waiting
             finally:
-                timer.cancel()
                 self._waiting = None
         return self.rung
 
-    def _go_on(self) -> None:
+    def over(self) -> None:
+        """It has rung, or its time is over."""
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
+
+
+class Held(Bell):
+    """A poll to which nothing can be said now. No task waits for it, nor a timer of its own: thousands are held, for as long as
+    agents live. `answer` is called once, unless nobody waits any more."""
+
+    __slots__ = ("answer", "answered", "have", "instance_id", "until")
+
+    def __init__(self, instance_id: str, have: int, answer: Callable[[Held], None], *, until: float) -> None:
+        super().__init__()
+        self.instance_id, self.have, self.until = instance_id, have, until
+        self.answer: Callable[[Held], None] | None = answer
+        self.answered: asyncio.Future[AssignmentReply] = asyncio.get_running_loop().create_future()
+
+    def over(self) -> None:
+        answer, self.answer = self.answer, None
+        if answer is not None:
+            answer(self)
 
 
 class Found(msgspec.Struct, frozen=True, gc=False):
@@ -70,7 +115,8 @@ class Polls:
         self._found = found
         self._monotonic = monotonic
         self._kept: dict[str, Found] = {}
-        self._bells: dict[str, list[Bell]] = {}
+        self._bells: dict[str, Bell] = {}  # the first of a row
+        self.alarms = Alarms()
         self._wanted: dict[str, list[asyncio.Future[Found]]] = {}  # for the next read
         self._reader: asyncio.Task[None] | None = None
 
@@ -79,14 +125,32 @@ class Polls:
     def hang(self, instance_id: str) -> Bell:
         """A bell for the instance's row. Take it down again."""
         bell = Bell()
-        self._bells.setdefault(instance_id, []).append(bell)
+        self.add(instance_id, bell)
         return bell
 
+    def add(self, instance_id: str, bell: Bell) -> None:
+        """Hangs this one. Take it down again."""
+        bell.next, self._bells[instance_id] = self._bells.get(instance_id), bell
+
     def take_down(self, instance_id: str, bell: Bell) -> None:
-        bells = self._bells[instance_id]
-        bells.remove(bell)
-        if not bells:
+        before, each = None, self._bells[instance_id]
+        while each is not bell:
+            assert each.next is not None  # noqa: S101 - every bell that hangs is there
+            before, each = each, each.next
+        if before is not None:
+            before.next = bell.next
+        elif bell.next is not None:
+            self._bells[instance_id] = bell.next
+        else:
             del self._bells[instance_id]
+        bell.next = None
+
+    def _hanging(self, instance_id: str) -> list[Bell]:
+        found, each = list[Bell](), self._bells.get(instance_id)
+        while each is not None:
+            found.append(each)
+            each = each.next
+        return found
 
     def changed(self, instance_ids: Iterable[str]) -> None:
         """The assignments of these may have changed: nothing is repeated, and whoever waits looks."""
@@ -96,19 +160,19 @@ class Polls:
 
     def ring(self, instance_id: str) -> None:
         """Whoever waits looks."""
-        for bell in self._bells.get(instance_id, ()):
+        for bell in self._hanging(instance_id):
             bell.ring()
 
     def all_changed(self) -> None:
         """Anything may have changed."""
         self._kept.clear()
-        for instance_id in self._bells:
+        for instance_id in list(self._bells):  # those that are answered are taken down
             self.ring(instance_id)
 
     def forget(self, instance_id: str) -> None:
         """The instance is no longer wanted, or gone: its agent hears so at its next call."""
         self._kept.pop(instance_id, None)
-        for bell in self._bells.get(instance_id, ()):
+        for bell in self._hanging(instance_id):
             bell.stale = True
 
     # -- answers -----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 
 import msgspec
 
@@ -19,7 +19,7 @@ from brickyard.nodes.attention import Attention
 from brickyard.nodes.balance import Balance
 from brickyard.nodes.hearing import Hearing
 from brickyard.nodes.loads import Loads
-from brickyard.nodes.polls import Bell, Found, Polls
+from brickyard.nodes.polls import Bell, Found, Held, Polls
 from brickyard.nodes.reports import Recorded, bounded, complete, record_report, with_scripts
 from brickyard.nodes.samples import Samples
 from brickyard.nodes.tokens import InstanceTokens
@@ -28,6 +28,7 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 MAX_WAIT_S = 60.0
+EARLY = 0.2  # of its time, by which a poll may be answered too early
 TOLD_S = 1.0  # for so long, whoever looks at a cluster waits for reports that were asked for
 
 
@@ -72,6 +73,7 @@ class AgentService:
         self._asked: list[_Asked] = []
         self._paces: dict[str, float] = {}  # how often agents were last told to report
         self._leaving = False
+        self._looking: set[asyncio.Task[None]] = set()  # for held polls that have rung
         self._writing: set[str] = set()  # instances whose report is being written; without those that ended meanwhile
         store.on_commit(self._committed)
         store.on_gap(self._look_again)
@@ -192,8 +194,56 @@ class AgentService:
         _, owner_id = self._known.get(instance_id, (None, None))
         return self._attention.pause_s(owner_id or "")
 
-    async def poll(self, poll: Poll) -> AssignmentReply:
+    def poll(self, poll: Poll) -> Awaitable[AssignmentReply]:
         """As `assignment`, for an agent that has nothing to report but its samples."""
+        return self._held(poll) or self._polled(poll)
+
+    def _held(self, poll: Poll) -> asyncio.Future[AssignmentReply] | None:
+        """Holds the poll if there is nothing to say, as nearly always."""
+        instance_id, known = poll.instance_id, self._known.get(poll.instance_id)
+        if known is None or self._leaving or not self._store.alone or poll.wait <= 0:
+            return None
+        found, pause_s = self._polls.kept(instance_id, has=poll.have), self._attention.pause_s(known[1] or "")
+        if found is None or found.version != poll.have or pause_s < self._paces.get(instance_id, REPORT_S):
+            return None
+        if self._take(instance_id, known[1], poll.samples):
+            return None
+        self._hearing.hear(instance_id)
+        wait_s = min(poll.wait, MAX_WAIT_S)
+        held = Held(instance_id, poll.have, self._over, until=self._monotonic() + wait_s)
+        self._polls.add(instance_id, held)
+        self._polls.alarms.set(held, wait_s, early_s=wait_s * EARLY)
+        return held.answered
+
+    def _over(self, held: Held) -> None:
+        """The time of a poll is over; or it has rung, and there may be something to say."""
+        self._polls.take_down(held.instance_id, held)
+        if held.answered.done():
+            return  # whoever waited is gone
+        if held.stale:
+            looking = asyncio.create_task(self._look_for(held))
+            self._looking.add(looking)
+            looking.add_done_callback(self._looking.discard)
+        else:
+            pause_s = self._paces[held.instance_id] = self._pause_s(held.instance_id)
+            same = Found(True, held.have, whole=False)
+            held.answered.set_result(self._reply(held.instance_id, same, pause_s, has=held.have))
+
+    async def _look_for(self, held: Held) -> None:
+        """Answers a poll as any other."""
+        try:
+            reply = await self.assignment(held.instance_id, held.have, held.until - self._monotonic(), same=True)
+        except asyncio.CancelledError:
+            held.answered.cancel()
+            raise
+        except Exception as error:
+            if not held.answered.done():
+                held.answered.set_exception(error)
+        else:
+            if not held.answered.done():
+                held.answered.set_result(reply)
+
+    async def _polled(self, poll: Poll) -> AssignmentReply:
         instance_id = poll.instance_id
         self._hear(instance_id)
         known = self._known.get(instance_id)
@@ -245,7 +295,8 @@ class AgentService:
         left = deadline - now
         if left <= 0 or self._leaving:
             return False
-        rung = await bell.wait(left if self._store.alone else min(left, self._polls.look_s(instance_id, now)))
+        wait_s = left if self._store.alone else min(left, self._polls.look_s(instance_id, now))
+        rung = await bell.wait(wait_s, self._polls.alarms)
         return rung or not self._store.alone
 
     def users(self) -> dict[str, tuple[str, ...]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from brickyard.domain.libraries import NO_R, Library, LibraryInstallStatus, LibraryReport
+from brickyard.domain.libraries import LibraryInstallStatus, LibraryReport
 from brickyard.domain.node import (
     REPORT_S,
     Assignment,
@@ -28,6 +29,7 @@ from brickyard.domain.scripts import ScriptResult, ScriptsReport, ScriptStatus
 from brickyard.providers.base import AgentApi, LaunchRequest
 from brickyard.providers.simulated.samples import simulated_packed, simulated_samples
 from brickyard.providers.simulated.servers import ServerChanged
+from brickyard.providers.simulated.wanted import Wanted, installed
 
 if TYPE_CHECKING:
     from brickyard.providers.simulated.world import World
@@ -37,10 +39,6 @@ POLL_S, MOST_POLL_S = 20.0, 50.0  # while the server wants many reports, and few
 BUSY_LOOK_S = 0.05
 MOST_SAMPLES = 20  # in one report
 _NEW = NodeStatus(isolation="none: simulated", limits="none: simulated", host="127.0.0.1")
-_UNUSED: dict[str, Any] = {  # of an assignment: what only something that computes needs
-    "cluster_name": "", "spark_conf": {}, "spark_env_vars": {}, "secret": "", "connect_token": "", "user": "",
-    "default_tags": {}, "custom_tags": {}, "redact": (), "sealed": "",
-}  # fmt: skip
 
 
 class SimulatedAgent:
@@ -48,8 +46,8 @@ class SimulatedAgent:
     one process, so each keeps no more than it must."""
 
     __slots__ = (
-        "_assignment", "_doing", "_heard", "_installing", "_instance_id", "_report_s", "_said", "_sampled_s", "_server",
-        "_speaking", "_status", "_timer", "_warm", "_world", "alive", "called", "server_token", "spot",
+        "_assignment", "_doing", "_heard", "_installing", "_instance_id", "_living", "_report_s", "_said", "_sampled_s",
+        "_server", "_speakers", "_speaking", "_status", "_timer", "_warm", "_world", "alive", "called", "server_token", "spot",
     )  # fmt: skip
 
     def __init__(self, request: LaunchRequest, *, world: World, server: AgentApi) -> None:
@@ -58,11 +56,13 @@ class SimulatedAgent:
         self._instance_id = request.instance_id
         self._world = world
         self._server = server
-        self._doing: list[asyncio.Future[None]] = []  # referenced here so that they are not garbage-collected
+        self._living: asyncio.Task[None] | None = None
+        self._doing: set[asyncio.Future[None]] | None = None  # besides; referenced here so that they are not garbage-collected
         self._status = _NEW
-        self._assignment: Assignment | None = None
+        self._assignment: Wanted | None = None
         self._warm = False  # whether the runtime of the current generation was prepared before
-        self._speaking = asyncio.Lock()
+        self._speaking: asyncio.Lock | None = None  # while it speaks
+        self._speakers = 0  # those that speak, or wait for their turn
         self._said = self._heard = 0  # how often the status has changed, and up to which change a server knows it
         self._installing: asyncio.Lock | None = None
         self._report_s = REPORT_S  # how long the server lets us wait with samples
@@ -72,7 +72,7 @@ class SimulatedAgent:
         self.called = False  # home
 
     def start(self) -> None:
-        self._background(self._live())
+        self._living = asyncio.ensure_future(self._live())
         self.retime()
 
     def stop(self) -> None:
@@ -87,8 +87,9 @@ class SimulatedAgent:
         self._world.relist(self._instance_id)
         if self._timer is not None:
             self._timer.cancel()
-        for task in list(self._doing):
-            task.cancel()
+        for task in (self._living, *(self._doing or ())):
+            if task is not None:
+                task.cancel()
 
     def drives(self, cluster_id: str) -> bool:
         current = self._assignment
@@ -154,12 +155,12 @@ class SimulatedAgent:
             if sooner:
                 self._tick()
             if reply.assignment is not None and reply.assignment.version != have:
-                have, wanted = reply.assignment.version, msgspec.structs.replace(reply.assignment, **_UNUSED)
-                del reply  # or it would be kept during the next poll
+                have, wanted = reply.assignment.version, reply.assignment
                 await self._follow(wanted)
                 if wanted.closing and not self._status.told_ms:
-                    self._background(self._close(wanted))
+                    self._background(self._close(wanted.generation))
                 del wanted
+            del reply  # or it would be kept during the next poll
 
     def _poll(self, have: int) -> Awaitable[AssignmentReply]:
         """While the server wants few reports, the poll brings the samples, as a real agent's."""
@@ -171,7 +172,7 @@ class SimulatedAgent:
         )
 
     async def _follow(self, wanted: Assignment) -> None:
-        before, self._assignment = self._assignment, wanted
+        before, self._assignment = self._assignment, Wanted.of(wanted)
         fresh = before is None or before.generation != wanted.generation
         if fresh:
             self._warm = self._status.warm == wanted.runtime and wanted.role is not Role.WARM
@@ -205,9 +206,10 @@ class SimulatedAgent:
         if not wanted.runtime:
             await self._say(phase=Phase.READY)
             return
+        now = self._assignment
         await self._say(phase=Phase.PREPARING)
         await self._world.pause(self._world.knobs.prepare_s)
-        if not self.alive or self._assignment is not wanted:
+        if not self.alive or self._assignment is not now:
             return  # a cluster took it before it was warm
         if self._world.chance(self._world.knobs.prepare_error):
             failure = Failure(code="BOOTSTRAP_TIMEOUT", message="simulated failure of the preparation")
@@ -248,18 +250,7 @@ class SimulatedAgent:
                     continue
                 await self._report_library(LibraryReport(library=library, status=LibraryInstallStatus.INSTALLING))
                 await self._world.pause(self._world.knobs.library_s)
-                await self._report_library(self._installed(library))
-
-    def _installed(self, library: Library) -> LibraryReport:
-        if library.cran is not None:
-            return LibraryReport(library=library, status=LibraryInstallStatus.SKIPPED, message=NO_R)
-        address = library.whl or library.requirements or ""
-        name = library.pypi.package if library.pypi is not None else address.rpartition("/")[2]
-        if name in self._world.knobs.bad_libraries:
-            return LibraryReport(
-                library=library, status=LibraryInstallStatus.FAILED, message=f"simulated: no such library {name}"
-            )
-        return LibraryReport(library=library, status=LibraryInstallStatus.INSTALLED)
+                await self._report_library(installed(library, bad=self._world.knobs.bad_libraries))
 
     async def _report_library(self, report: LibraryReport) -> None:
         others = tuple(each for each in self._status.libraries if each.library != report.library)
@@ -290,12 +281,12 @@ class SimulatedAgent:
         await self._tell_driver(wanted.cluster_id, workers)
         await self._say(phase=Phase.RETIRED)
 
-    async def _close(self, wanted: Assignment) -> None:
+    async def _close(self, generation: int) -> None:
         """Lets finish what runs, and says when nothing does any more."""
         await self._say(told_ms=time.time_ns() // 1_000_000)
         while self._status.busy or self._world.kernels.busy(self._instance_id):  # noqa: ASYNC110 - results come with time
             await asyncio.sleep(BUSY_LOOK_S)
-        if self.alive and self._assignment is not None and self._assignment.generation == wanted.generation:
+        if self.alive and self._assignment is not None and self._assignment.generation == generation:
             await self._say(quiet_ms=time.time_ns() // 1_000_000)
 
     async def _tell_driver(self, cluster_id: str, workers: set[str]) -> None:
@@ -317,13 +308,26 @@ class SimulatedAgent:
             self._status = msgspec.structs.replace(self._status, **changes)
         self._said += 1
         said = self._said
-        async with self._speaking:  # one report at a time, always with the current status
+        async with self._turn():  # one report at a time, always with the current status
             if self._heard < said:
                 await self._report()
 
     async def _sample(self, samples: NodeSamples) -> None:
-        async with self._speaking:
+        async with self._turn():
             await self._report(samples)
+
+    @contextlib.asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        self._speakers += 1
+        try:
+            if self._speaking is None:
+                self._speaking = asyncio.Lock()
+            async with self._speaking:
+                yield
+        finally:
+            self._speakers -= 1
+            if not self._speakers:
+                self._speaking = None
 
     async def _report(self, samples: NodeSamples | None = None) -> None:
         said = self._said
@@ -377,5 +381,12 @@ class SimulatedAgent:
 
     def _background(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)
-        self._doing.append(task)
-        task.add_done_callback(self._doing.remove)
+        if self._doing is None:
+            self._doing = set()
+        self._doing.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Future[None]) -> None:
+        if self._doing is not None:
+            self._doing.discard(task)
+            self._doing = self._doing or None

@@ -6,16 +6,17 @@ import math
 import zlib
 from array import array
 
-from brickyard.domain.node import Assignment, Load
+from brickyard.domain.node import Load
 from brickyard.domain.packedsamples import PackedSamples, numbers
 from brickyard.domain.samples import NodeAbout, NodeSamples, Sample, as_bytes
+from brickyard.providers.simulated.wanted import Wanted
 
 _PERIOD_S = 600.0  # of the slow waves
 _MIB = 1 << 20
 
 
 def simulated_samples(
-    instance_id: str, wanted: Assignment, load: Load | None, *, now_s: float, every_s: float = 0.0, count: int = 1
+    instance_id: str, wanted: Wanted, load: Load | None, *, now_s: float, every_s: float = 0.0, count: int = 1
 ) -> NodeSamples:
     """The last so many samples, the newest of now: waves around what a node of that size and load might use. A pure function of
     its arguments."""
@@ -27,7 +28,7 @@ def simulated_samples(
 
 
 def simulated_packed(
-    instance_id: str, wanted: Assignment, load: Load | None, *, now_s: float, every_s: float, count: int
+    instance_id: str, wanted: Wanted, load: Load | None, *, now_s: float, every_s: float, count: int
 ) -> PackedSamples:
     """The same, packed. Every value changes in proportion to the wave."""
     times = _times(now_s, every_s, count)
@@ -51,7 +52,7 @@ def _waves(instance_id: str, times: list[int]) -> list[float]:
     return [0.5 + 0.5 * math.sin(2 * math.pi * (at_ms / 1000 / _PERIOD_S + phase)) for at_ms in times]
 
 
-def _about(wanted: Assignment) -> NodeAbout:
+def _about(wanted: Wanted) -> NodeAbout:
     return NodeAbout(
         role=wanted.role.value,
         node_type_id=wanted.node_type_id,
@@ -61,7 +62,7 @@ def _about(wanted: Assignment) -> NodeAbout:
     )
 
 
-def _values(wanted: Assignment, load: Load | None, wave: float) -> dict[str, float]:
+def _values(wanted: Wanted, load: Load | None, wave: float) -> dict[str, float]:
     tasks = sum(worker.running for worker in load.workers) if load is not None else 0
     busy = min(1.0, 0.05 + 0.1 * wave + (0.6 if tasks else 0.0))
     values = {
