@@ -28,7 +28,7 @@ from bench._servers import OWN_PROCESS, TOKEN, brickyard
 BODY = json.dumps({"cluster_name": "s", "spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge", "num_workers": 3})
 SIZES = (1_000, 2_000, 5_000, 10_000, 1_000)
 APART = 1_000  # clusters whose nodes live in a process of their own: each node holds a connection
-REST_S = 30.0
+SETTLE_S, REST_S = 45.0, 120.0  # several rounds of what agents and the server do every 40 and 60 s
 CPU_MS, UPKEEP_MS, RSS_MIB, GROWTH = 10.0, 20.0, 400.0, 1.25
 
 
@@ -116,7 +116,7 @@ def main() -> int:
 
 def at_rest(pid: int) -> float:
     """CPU seconds per second of an idle server."""
-    time.sleep(2.0)  # let work that has just begun finish
+    time.sleep(SETTLE_S)  # work that has just begun ends, and every agent polls as it does at rest
     cpu, began = cpu_s(pid), time.perf_counter()
     time.sleep(REST_S)
     return (cpu_s(pid) - cpu) / (time.perf_counter() - began)

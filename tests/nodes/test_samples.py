@@ -15,7 +15,7 @@ from brickyard.domain.packedsamples import PackedSamples, numbers, packed, sampl
 from brickyard.domain.samples import SAMPLE_S, NodeAbout, NodeSamples, Sample, unpack
 from brickyard.nodes.samples import FRESH_MS, MAX_WAITING, WRITE_S, Samples
 from brickyard.plan.samples import DAY, HOUR, MINUTE
-from brickyard.reconcile.samples import SamplePacking, move
+from brickyard.reconcile.samples import SHARES, SamplePacking, move
 from brickyard.services.access import Authorizer
 from brickyard.services.clustermetrics import AskRange, ClusterMetrics, MetricsRange
 from brickyard.store.store import Store
@@ -151,6 +151,26 @@ def test_packing_that_is_cut_off_leaves_every_sample_where_it_was(store: Store) 
         await asyncio.gather(world.packing.pack(), SamplePacking(store=store, clock=world.clock).pack())  # two at once
         assert world.rows() == {1: 1}
         assert await world.read(5 * MINUTE) == before
+
+    run(store, scenario)
+
+
+def test_every_cluster_has_its_turn(store: Store) -> None:
+    """Rounds share the clusters; one round moves several of them together."""
+
+    async def scenario(world: World) -> None:
+        others = [cluster(cluster_id=f"0101-000000-other{number:03}") for number in range(30)]
+        server = world.server()
+        for each in others:
+            await store.write(lambda tx, each=each: tx.clusters.insert(each))  # type: ignore[misc] # mypy infers no lambda with a default
+            sent = msgspec.structs.replace(world.measured(1, 2), cluster_id=each.cluster_id)
+            server.take(f"i-{each.cluster_id}", each.cluster_id, sent)
+        await server.write()
+        world.clock.advance(minutes=2)
+        moved = [await world.packing.pack(share=share) for share in range(SHARES)]
+        assert sum(moved) == 30
+        assert all(moved)
+        assert await world.packing.pack() == 0
 
     run(store, scenario)
 

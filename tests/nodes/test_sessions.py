@@ -11,9 +11,9 @@ import pytest
 
 from brickyard.domain.clock import SystemClock
 from brickyard.domain.instances import InstanceState
-from brickyard.domain.node import Assignment, AssignmentReply, NodeStatus, Phase, Role, ServerAddress, StatusReport
+from brickyard.domain.node import Assignment, AssignmentReply, NodeStatus, Phase, Poll, Role, ServerAddress, StatusReport
 from brickyard.nodes.loads import Loads
-from brickyard.nodes.polls import ANSWER_S, LOOK_S
+from brickyard.nodes.polls import ANSWER_S, LOOK_S, Alarms, Bell
 from brickyard.nodes.sessions import MAX_WAIT_S, AgentService
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.store.store import Store
@@ -403,5 +403,67 @@ def test_a_report_that_a_hung_server_had_in_hand_does_not_win_over_a_newer_one(c
         assert recorded(counting) is Phase.READY
         await other.report(report(0, Phase.PREPARING, boot_id="the next process"))  # it counts from the beginning
         assert recorded(counting) is Phase.PREPARING
+
+    asyncio.run(scenario())
+
+
+def test_a_poll_that_is_held_is_answered_once_there_is_something_to_say(counting: CountingStore) -> None:
+    """By a change, a loss, and the server's end; two of one agent, both."""
+
+    async def scenario() -> None:
+        agents = service(counting, asyncio.get_running_loop().time)
+        await agents.report(report(0, Phase.READY))
+        assert (await agents.poll(Poll(instance_id=ID))).assignment == DRIVER.assignment
+        has = Poll(instance_id=ID, have=version(), wait=MAX_WAIT_S)
+        two = [asyncio.ensure_future(agents.poll(has)) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert not any(each.done() for each in two)
+        await asyncio.to_thread(change, counting)
+        for reply in await asyncio.wait_for(asyncio.gather(*two), PATIENCE_S):
+            assert reply.assignment is not None and reply.assignment.version == version() + 1
+
+        leaving = asyncio.ensure_future(agents.poll(Poll(instance_id=ID, have=version() + 1, wait=MAX_WAIT_S)))
+        await asyncio.sleep(0)
+        agents.release()
+        assert (await asyncio.wait_for(leaving, PATIENCE_S)).same
+
+        other = service(counting, asyncio.get_running_loop().time)
+        await other.report(report(0, Phase.READY))
+        waits = asyncio.ensure_future(other.poll(Poll(instance_id=ID, have=version() + 1, wait=MAX_WAIT_S)))
+        await asyncio.sleep(0)
+        lost = msgspec.structs.replace(DRIVER, state=InstanceState.TERMINATING, lost="its agent has stopped answering")
+        await counting.write(lambda tx: tx.instances.update(lost))
+        assert not (await asyncio.wait_for(waits, PATIENCE_S)).known
+
+    asyncio.run(scenario())
+
+
+def test_a_poll_that_is_held_is_answered_when_its_time_is_over(counting: CountingStore) -> None:
+    async def scenario() -> None:
+        agents = service(counting, asyncio.get_running_loop().time)
+        await agents.report(report(0, Phase.READY))
+        await agents.poll(Poll(instance_id=ID, have=version()))
+        polls = [Poll(instance_id=ID, have=version(), wait=wait_s) for wait_s in (0.1, 0.3, 0.5)]
+        held = [asyncio.ensure_future(agents.poll(each)) for each in polls]
+        await asyncio.sleep(0)
+        held.pop().cancel()  # its agent has gone
+        reads = counting.reads
+        for reply in await asyncio.wait_for(asyncio.gather(*held), PATIENCE_S):
+            assert (reply.known, reply.same, reply.assignment) == (True, True, None)
+        if counting.alone:
+            assert counting.reads == reads
+        while agents._polls._bells:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(scenario(), 2 * PATIENCE_S))
+
+
+def test_polls_that_begin_together_do_not_end_together() -> None:
+    async def scenario() -> None:
+        alarms, bells = Alarms(), [Bell() for _ in range(400)]
+        for bell in bells:
+            alarms.set(bell, 40.0, early_s=8.0)
+        assert sorted(len(due) for due in alarms._due.values())[-1] < 40
+        assert len(alarms._due) > 20
 
     asyncio.run(scenario())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import structlog
@@ -19,12 +20,16 @@ from brickyard.store.tx import Tx
 log = structlog.get_logger(__name__)
 
 EVERY_S = 60.0
+# Each cluster's turn comes once in so many rounds: its window is written anew each time, whatever is added. Reads find samples
+# wherever they are.
+SHARES = 5
+TOGETHER = 10  # clusters in one transaction: a commit costs as much as the work on one of them
 TRIM_EVERY = 60  # rounds between two removals
 
 
 class SamplePacking:
-    """`run` until cancelled. With several servers, the one for which `held` is true works. Moving rows is one transaction for
-    each cluster and tier: a server that is killed leaves every sample where it was."""
+    """`run` until cancelled. With several servers, the one for which `held` is true works. A cluster's rows of a tier move in one
+    transaction: a server that is killed leaves every sample where it was."""
 
     def __init__(self, *, store: Store, clock: Clock, held: Callable[[], bool] = lambda: True) -> None:
         self._store = store
@@ -37,7 +42,7 @@ class SamplePacking:
             await self._store.usable()
             try:
                 if self._held():
-                    await self.pack()
+                    await self.pack(share=rounds % SHARES)
                     if rounds % TRIM_EVERY == 0:
                         await self.trim()
                     rounds += 1
@@ -45,14 +50,15 @@ class SamplePacking:
                 continue
             await asyncio.sleep(EVERY_S)
 
-    async def pack(self) -> int:
-        """Moves all rows that are due to the next tier; returns how many."""
+    async def pack(self, *, share: int | None = None) -> int:
+        """Moves the rows that are due to the next tier, of all clusters or of a share of them; returns how many."""
         now, moved = self._clock.now_ms(), 0
         for tier in range(LAST):
             before = now - TIERS[tier].kept_ms
             due = await self._store.read(partial(_due, tier=tier, before_ms=before), background=True)
-            for cluster_id in due:
-                work = partial(move, cluster_id=cluster_id, tier=tier, before_ms=before)
+            due = [each for each in due if share is None or zlib.crc32(each.encode()) % SHARES == share]
+            for start in range(0, len(due), TOGETHER):
+                work = partial(_move, cluster_ids=due[start : start + TOGETHER], tier=tier, before_ms=before)
                 moved += await self._store.write(work, background=True)
         return moved
 
@@ -64,6 +70,11 @@ class SamplePacking:
 
 def _due(tx: Tx, *, tier: int, before_ms: int) -> list[str]:
     return tx.samples.clusters(tier, before_ms)
+
+
+def _move(tx: Tx, *, cluster_ids: Sequence[str], tier: int, before_ms: int) -> int:
+    """In order: whoever else moves some of them takes their locks in the same one."""
+    return sum(move(tx, cluster_id=each, tier=tier, before_ms=before_ms) for each in cluster_ids)
 
 
 def move(tx: Tx, *, cluster_id: str, tier: int, before_ms: int) -> int:
