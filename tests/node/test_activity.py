@@ -69,3 +69,10 @@ def test_a_job_that_runs_for_long_is_asked_for_to_its_end() -> None:
         look.saw(active=True)
     look.saw(active=False)
     assert look.due(7)
+
+
+def test_jobs_that_ran_for_nobody_are_no_activity() -> None:
+    made = meter()
+    made.overlook(activity.Activity(busy=True, jobs=6, connect_ms=0))
+    assert made.sample(idle(jobs=6), NO_COMMANDS, 60_000) is None
+    assert made.sample(idle(jobs=7), NO_COMMANDS, 61_000) == {"busy": False, "last_activity_ms": 61_000}

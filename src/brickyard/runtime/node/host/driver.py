@@ -25,6 +25,7 @@ from ..spark.jars import AttachedJars
 from ..spark.leaving import Leavers
 from ..spark.load import LoadMeter
 from ..spark.metastore import MetastoreWay
+from ..spark.readiness import Readiness
 from ..spark.standalone import Master
 from . import failures
 from .role import Role
@@ -84,6 +85,7 @@ class DriverRole(Role):
         self._open = threading.Event()  # set once sessions may be made
         self._proven = False  # an executor has answered, and the catalog is loaded
         self.seen = (0, False)  # how often Spark has been asked what runs, and whether something did then
+        self._readiness: Readiness | None = None
         self._quiet = (-1, 0.0)  # the job count at which nothing ran, and time.monotonic() since when
 
     def open_within(self, patience_s: float) -> bool:
@@ -237,6 +239,24 @@ class DriverRole(Role):
             self._proven = True
         if self._warm:
             warm.work(driver.scala)
+        else:
+            self._get_ready(driver)
+
+    def _get_ready(self, driver: Driver) -> None:
+        """Has Spark do what first commands do, until somebody comes."""
+        self._readiness = Readiness(driver, unused=self._unused, cancel=self.cancel_group, cut=self._stopping)
+        with contextlib.suppress(Py4JError, OSError):  # it only saves time
+            if done := self._readiness.run():
+                self._report.log(f"ready for first commands: usual queries were run, {done} of them")
+
+    def _unused(self) -> bool:
+        """Whether nobody has asked for anything since the start."""
+        return self._commands()[1] == 0 and self._connect_used_ms == 0
+
+    @property
+    def _only_gets_ready(self) -> bool:
+        """Whether what runs is nobody's: it is no activity, and no load to add workers for."""
+        return self._readiness is not None and self._readiness.running and self._unused()
 
     def _open_spark(self, driver: Driver) -> None:
         """Has a kernel get ready, and makes the first session, for which it waits."""
@@ -329,6 +349,10 @@ class DriverRole(Role):
         looked, self._calm_until = 0.0, self._monotonic() + CALM_S
         while not self._stopping.wait(LOAD_S) and self._jvm.alive:
             activity = self._sample(driver.activity, None)
+            if activity is not None and self._only_gets_ready:
+                self._meter.overlook(activity)
+                self.seen = (self.seen[0] + 1, False)
+                continue
             if activity is not None:
                 self.seen = (self.seen[0] + 1, activity.busy)
             if self._master is not None and activity is not None:

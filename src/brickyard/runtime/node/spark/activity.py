@@ -48,6 +48,10 @@ class ActivityMeter:
     def touch(self, now: int) -> None:
         self._last_ms = self._told_ms = now
 
+    def overlook(self, activity: Activity) -> None:
+        """Takes jobs that have run for nobody."""
+        self._jobs = activity.jobs
+
     def sample(self, activity: Activity, commands: tuple[bool, int], now: int) -> dict[str, Any] | None:
         """`commands`: (one runs now, epoch ms of the last one). Returns `busy` and `last_activity_ms` if they should be
         reported."""

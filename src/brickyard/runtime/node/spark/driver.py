@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -79,6 +79,30 @@ class Driver:
         seconds."""
         session = self._scala.session()
         session.sql("SELECT count(*), max(id) FROM VALUES (1), (2) AS t(id) WHERE id > 1").queryExecution().executedPlan()
+
+    def setting(self, key: str) -> str:
+        """Returns the value of one of the context's settings; "" if there is none."""
+        return str(self._sc.conf().get(key, ""))
+
+    def slots(self) -> int:
+        """Returns how many tasks the executors can run at once, or what the user says (spark.default.parallelism)."""
+        return int(self._sc.defaultParallelism())
+
+    @contextlib.contextmanager
+    def group(self, name: str, description: str) -> Iterator[None]:
+        """Puts the jobs of this thread into a group. Raises Py4JError."""
+        self._sc.setJobGroup(name, description, False)
+        try:
+            yield
+        finally:
+            self._sc.clearJobGroup()
+
+    def queries(self, partitions: int) -> Callable[[str], int]:
+        """Returns a function that runs a statement in a session of its own, outside the history of queries, and returns how many
+        rows it has. It raises Py4JError. `partitions`: of shuffles."""
+        session = self._scala.session().newSession()
+        session.conf().set("spark.sql.shuffle.partitions", str(partitions))
+        return lambda statement: int(session.sql(statement).queryExecution().toRdd().count())
 
     def share_catalog(self, channel: Any, older: str, cluster_id: str, *, apart: bool) -> list[str]:
         """Puts the workspace's catalog in the place of Spark's own, and moves into it what drivers of older versions kept in

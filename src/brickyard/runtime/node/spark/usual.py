@@ -6,9 +6,10 @@ Every form takes a number. With another number Spark generates other code of it,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..jvm.scala import Scala
+if TYPE_CHECKING:
+    from ..jvm.scala import Scala
 
 BATCHED = 100  # PySpark's number of the usual kind of Python function (PythonEvalType.SQL_BATCHED_UDF)
 # The builtin `int` and the type of its results, as PySpark pickles a function.
@@ -16,16 +17,18 @@ PICKLED = b"\x80\x02(cbuiltins\nint\ncpyspark.sql.types\nLongType\n)Rt."
 FUNCTION, MADE = "usual_function", "org.apache.spark.sql.execution.python.UserDefinedPythonFunction"
 
 
-def aggregation(number: int) -> str:
-    """A scan, an aggregation over a shuffle, a sort."""
-    rows = "SELECT id % {0} AS k, count(*) AS n, sum(id) AS s FROM range(0, 1000, 1, 2) WHERE id > 3 GROUP BY id % {0} ORDER BY k"
-    return rows.format(number)
+def aggregation(number: int, parts: int = 2) -> str:
+    """A scan of so many parts, an aggregation over a shuffle, a sort."""
+    rows = (
+        "SELECT id % {0} AS k, count(*) AS n, sum(id) AS s FROM range(0, 1000, 1, {1}) WHERE id > 3 GROUP BY id % {0} ORDER BY k"
+    )
+    return rows.format(number, parts)
 
 
-def join(number: int) -> str:
+def join(number: int, parts: int = 2) -> str:
     """A join, an aggregation, the first rows of a sort."""
-    rows = "SELECT a.id % {} AS k, avg(b.id) AS m, max(a.id) AS x FROM range(0, 1000, 1, 2) a JOIN range(0, 100, 1, 2) b"
-    return rows.format(number) + " ON a.id = b.id GROUP BY 1 ORDER BY 2 DESC LIMIT 3"
+    rows = "SELECT a.id % {0} AS k, avg(b.id) AS m, max(a.id) AS x FROM range(0, 1000, 1, {1}) a JOIN range(0, 100, 1, {1}) b"
+    return rows.format(number, parts) + " ON a.id = b.id GROUP BY 1 ORDER BY 2 DESC LIMIT 3"
 
 
 def calls(number: int) -> str:
