@@ -5,7 +5,9 @@
     of a running server, with isolated nodes. RUNNING is more than (a)'s "ready": the driver has answered a job by then.
 
 Both run from the same installed runtime, and each round runs both; a first round, which reads the runtime's files from the disk,
-does not count. Options: --rounds N, --runtime KEY (several times). Exit code 1 when a ratio is above its limit (marked ✗).
+does not count. Options: --rounds N, --runtime KEY (several times), --pause S. Exit code 1 when a ratio is above its limit (marked ✗).
+
+With --pause, both wait for so many seconds between "ready" and the query, as a person does, and that time is taken off again.
 """
 
 from __future__ import annotations
@@ -55,12 +57,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--runtime", action="append", help=f"runtime keys; by default {', '.join(RUNTIMES)}")
+    parser.add_argument("--pause", type=float, default=0.0, help="seconds between being ready and the query")
     options = parser.parse_args()
     rows = []
     with brickyard(provider="local", isolation="required") as served:
         for key in options.runtime or RUNTIMES:
             manifest = install(key)
-            theirs, ours = _rounds(served, key, manifest, options.rounds)
+            theirs, ours = _rounds(served, key, manifest, options.rounds, options.pause)
             name = f"{key} (Spark {manifest.spark_version}, Java {major(manifest.java_version)})"
             rows += _report(name, theirs, ours, CACHED_TARGETS if keeps_caches(manifest.java_version) else TARGETS)
     table(
@@ -71,20 +74,23 @@ def main() -> int:
     return 1 if any("✗" in str(cell) for row in rows for cell in row) else 0
 
 
-def _rounds(served: Served, key: str, manifest: RuntimeManifest, count: int) -> tuple[list[Took], list[Took]]:
+def _rounds(
+    served: Served, key: str, manifest: RuntimeManifest, count: int, pause_s: float
+) -> tuple[list[Took], list[Took]]:
     theirs, ours = [], []
     for number in range(count + 1):
-        theirs.append(spark_start(manifest))
-        ours.append(Api(served.url).start(spark_version=key, node_type_id=NODE_TYPE))
+        theirs.append(spark_start(manifest, pause_s))
+        ours.append(Api(served.url).start(pause_s, spark_version=key, node_type_id=NODE_TYPE))
         print(f"{key} round {number}: Spark's own way {show(theirs[-1])}; Brickyard {show(ours[-1])}", file=sys.stderr)
     return theirs[1:], ours[1:]
 
 
-def spark_start(manifest: RuntimeManifest) -> Took:
+def spark_start(manifest: RuntimeManifest, pause_s: float = 0.0) -> Took:
     """Runs one start in Spark's own way. Raises RuntimeError when the answer is wrong."""
-    ready, answer, text = _sparkway.start(manifest, QUERY, cores=CORES, worker_mb=MEMORY_MB, executor_mb=EXECUTOR_MB)
+    query = f"import time; time.sleep({pause_s}){QUERY}"
+    ready, answer, text = _sparkway.start(manifest, query, cores=CORES, worker_mb=MEMORY_MB, executor_mb=EXECUTOR_MB)
     check(text)
-    return Took(ready, answer)
+    return Took(ready, answer - pause_s)
 
 
 class Api:
@@ -117,8 +123,9 @@ class Api:
                 raise RuntimeError(f"{path} did not become {wanted}: {found}")
             time.sleep(every_s)
 
-    def start(self, **fields: Any) -> Took:
-        """Runs one start: create to RUNNING and to the first result; the cluster is removed afterwards."""
+    def start(self, pause_s: float = 0.0, **fields: Any) -> Took:
+        """Runs one start: create to RUNNING and, after a pause that does not count, to the first result; the cluster is removed
+        afterwards."""
         spec = {"cluster_name": "start", "num_workers": 1, **fields}
         began = time.monotonic()
         cluster_id = self.call("POST", "/api/2.1/clusters/create", spec)["cluster_id"]
@@ -126,8 +133,9 @@ class Api:
         try:
             self.until(get, "state", "RUNNING", ("TERMINATED", "TERMINATING", "ERROR"))
             ready = time.monotonic() - began
+            time.sleep(pause_s)
             text = self.first_result(cluster_id)
-            answer = time.monotonic() - began
+            answer = time.monotonic() - began - pause_s
         finally:
             self.call("POST", "/api/2.1/clusters/delete", {"cluster_id": cluster_id})
             self.until(get, "state", "TERMINATED", ())
