@@ -5,9 +5,10 @@
     of a running server, with isolated nodes. RUNNING is more than (a)'s "ready": the driver has answered a job by then.
 
 Both run from the same installed runtime, and each round runs both; a first round, which reads the runtime's files from the disk,
-does not count. Options: --rounds N, --runtime KEY (several times), --pause S. Exit code 1 when a ratio is above its limit (marked ✗).
+does not count. Options: --rounds N, --runtime KEY (several times), --pause S. Exit code 1 when a ratio is above its limit
+(marked ✗).
 
-With --pause, both wait for so many seconds between "ready" and the query, as a person does, and that time is taken off again.
+With --pause, both wait for so many seconds between "ready" and the query, as a person does; they do not count.
 """
 
 from __future__ import annotations
@@ -74,13 +75,11 @@ def main() -> int:
     return 1 if any("✗" in str(cell) for row in rows for cell in row) else 0
 
 
-def _rounds(
-    served: Served, key: str, manifest: RuntimeManifest, count: int, pause_s: float
-) -> tuple[list[Took], list[Took]]:
+def _rounds(served: Served, key: str, manifest: RuntimeManifest, count: int, pause_s: float) -> tuple[list[Took], list[Took]]:
     theirs, ours = [], []
     for number in range(count + 1):
         theirs.append(spark_start(manifest, pause_s))
-        ours.append(Api(served.url).start(pause_s, spark_version=key, node_type_id=NODE_TYPE))
+        ours.append(Api(served.url, pause_s=pause_s).start(spark_version=key, node_type_id=NODE_TYPE))
         print(f"{key} round {number}: Spark's own way {show(theirs[-1])}; Brickyard {show(ours[-1])}", file=sys.stderr)
     return theirs[1:], ours[1:]
 
@@ -96,7 +95,9 @@ def spark_start(manifest: RuntimeManifest, pause_s: float = 0.0) -> Took:
 class Api:
     """A client of the server over one kept-alive connection, so that measuring costs next to nothing."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, pause_s: float = 0.0) -> None:
+        """`pause_s`: between a cluster's start and its first command."""
+        self._pause_s = pause_s
         self._connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
         self._used = 0.0
 
@@ -123,7 +124,7 @@ class Api:
                 raise RuntimeError(f"{path} did not become {wanted}: {found}")
             time.sleep(every_s)
 
-    def start(self, pause_s: float = 0.0, **fields: Any) -> Took:
+    def start(self, **fields: Any) -> Took:
         """Runs one start: create to RUNNING and, after a pause that does not count, to the first result; the cluster is removed
         afterwards."""
         spec = {"cluster_name": "start", "num_workers": 1, **fields}
@@ -133,9 +134,9 @@ class Api:
         try:
             self.until(get, "state", "RUNNING", ("TERMINATED", "TERMINATING", "ERROR"))
             ready = time.monotonic() - began
-            time.sleep(pause_s)
+            time.sleep(self._pause_s)
             text = self.first_result(cluster_id)
-            answer = time.monotonic() - began - pause_s
+            answer = time.monotonic() - began - self._pause_s
         finally:
             self.call("POST", "/api/2.1/clusters/delete", {"cluster_id": cluster_id})
             self.until(get, "state", "TERMINATED", ())

@@ -58,6 +58,7 @@ class Channel(protocol.Channel):
 
     def __init__(self) -> None:
         self.told: list[dict[str, Any]] = []
+        self.lines: list[str] = []
         self.failed = threading.Event()
 
     def status(self, **fields: Any) -> None:
@@ -66,7 +67,7 @@ class Channel(protocol.Channel):
             self.failed.set()
 
     def log(self, line: str) -> None:
-        """Nobody reads it here."""
+        self.lines.append(line)
 
     def failure(self) -> dict[str, Any]:
         assert self.failed.wait(PATIENCE_S)
@@ -177,6 +178,10 @@ class StartingDriver:
         """Waits for an executor, which never comes if `executors` is cleared."""
         assert self.executors.wait(PATIENCE_S)
 
+    def setting(self, _key: str) -> str:
+        """What getting ready asks first; here it ends with that."""
+        raise ValueError("no such setting\nat Spark.conf")
+
     @property
     def scala(self) -> Any:
         return SimpleNamespace(jvm=SimpleNamespace(brickyard=SimpleNamespace(CatalogChannel=SilentChannel)))
@@ -264,6 +269,15 @@ def test_a_cold_driver_waits_for_an_executor_if_settings_reach_it(
     role._stopping.set()
     driver.answers.set()
     driver.executors.set()
+
+
+def test_a_cold_driver_that_cannot_get_ready_for_first_commands_says_so_and_goes_on(roles: ModuleType, tmp_path: Path) -> None:
+    driver = StartingDriver(list)
+    driver.answers.set()
+    role, channel = starting(roles, tmp_path, driver)
+    until(lambda: [line for line in channel.lines if "first commands will take longer" in line and "no such setting" in line])
+    assert [fields["phase"] for fields in channel.told if "phase" in fields][-1] == "ready"
+    role._stopping.set()
 
 
 @pytest.mark.parametrize("warm", [False, True])

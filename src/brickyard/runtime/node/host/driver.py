@@ -245,9 +245,13 @@ class DriverRole(Role):
     def _get_ready(self, driver: Driver) -> None:
         """Has Spark do what first commands do, until somebody comes."""
         self._readiness = Readiness(driver, unused=self._unused, cancel=self.cancel_group, cut=self._stopping)
-        with contextlib.suppress(Py4JError, OSError):  # it only saves time
+        try:
             if done := self._readiness.run():
                 self._report.log(f"ready for first commands: usual queries were run, {done} of them")
+        except Exception as error:  # it only saves time, so its failure must not end a cluster
+            if not self.stopping:
+                why = error_text(error).splitlines()[0]
+                self._report.log(f"first commands will take longer, since a usual query failed: {why}")
 
     def _unused(self) -> bool:
         """Whether nobody has asked for anything since the start."""

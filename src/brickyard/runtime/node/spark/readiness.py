@@ -78,7 +78,7 @@ class Readiness:
 
     def _pieces(self) -> Iterator[Callable[[], Any]]:
         """Every executor has a task of each, and none waits for a free one."""
-        tasks = min(self._driver.slots(), MOST_TASKS)
+        tasks = max(1, min(self._driver.slots(), MOST_TASKS))
         queries = self._driver.queries(tasks)
         for statement in (usual.aggregation(7, tasks), usual.join(5, tasks), usual.aggregation(8, tasks)):
             yield partial(queries, statement)
