@@ -88,7 +88,6 @@ def test_it_stops_after_the_query_that_runs(end: str) -> None:
     driver = FakeDriver(during=(used if end == "used" else cut).set)
     ready = readiness_of(driver, unused=lambda: not used.is_set(), cut=cut)
     assert ready.run() == 1
-    assert not ready.running
 
 
 def test_a_query_that_finds_no_executor_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,5 +104,4 @@ def test_a_failure_leaves_nothing_behind() -> None:
     ready = readiness_of(FakeDriver(during=fail))
     with pytest.raises(OSError, match="has ended"):
         ready.run()
-    assert not ready.running
     until(lambda: not [each for each in threading.enumerate() if isinstance(each, threading.Timer)], "no timer is left")

@@ -21,22 +21,31 @@ print(json.dumps([jobs, store.executionsCount(), spark.conf.get("spark.sql.shuff
 """
 
 
+def ended(driver: Node) -> int:
+    """How many queries were run, once that is over. A machine that is too busy may allow none."""
+    lines: list[str] = until(lambda: [line for line in driver.lines if "while nobody used the cluster" in line])
+    return int(lines[0].rpartition(" ")[2])
+
+
 def test_first_queries_are_run_and_count_as_nothing(new_node: Callable[[], Node]) -> None:
     driver = new_node()
     driver.become("single")
     driver.wait_phase("ready")
-    until(lambda: [line for line in driver.lines if "ready for first commands" in line])
-    assert "3 of them" in next(line for line in driver.lines if "ready for first commands" in line)
-    assert not [status for status in driver.history if status.get("busy")], "nobody has used it"
+    count = ended(driver)
+    assert len([status for status in driver.history if status.get("busy")]) <= 1, "the job that proves an executor, if anything"
     jobs, queries, partitions = json.loads(driver.run(SEEN))
-    assert jobs >= 3
+    assert jobs >= count
+    assert count or not jobs
     assert queries == 0, "its queries are in no history"
     assert partitions == "200", "its session's settings are its own"
 
 
-def test_whoever_comes_at_once_has_the_driver_for_himself(new_node: Callable[[], Node]) -> None:
+def test_they_end_when_somebody_comes(new_node: Callable[[], Node]) -> None:
     driver = new_node()
     driver.become("single")
     driver.wait_phase("ready")
     assert driver.run("print(spark.range(10).count())") == "10"
-    assert json.loads(driver.run(SEEN))[0] == 0
+    ended(driver)
+    jobs = json.loads(driver.run(SEEN))[0]
+    assert driver.run("print(spark.range(10).count())") == "10"
+    assert json.loads(driver.run(SEEN))[0] == jobs, "it does not begin again"

@@ -85,7 +85,7 @@ class DriverRole(Role):
         self._open = threading.Event()  # set once sessions may be made
         self._proven = False  # an executor has answered, and the catalog is loaded
         self.seen = (0, False)  # how often Spark has been asked what runs, and whether something did then
-        self._readiness: Readiness | None = None
+        self._gets_ready = False
         self._quiet = (-1, 0.0)  # the job count at which nothing ran, and time.monotonic() since when
 
     def open_within(self, patience_s: float) -> bool:
@@ -244,14 +244,18 @@ class DriverRole(Role):
 
     def _get_ready(self, driver: Driver) -> None:
         """Has Spark do what first commands do, until somebody comes."""
-        self._readiness = Readiness(driver, unused=self._unused, cancel=self.cancel_group, cut=self._stopping)
+        readiness = Readiness(driver, unused=self._unused, cancel=self.cancel_group, cut=self._stopping)
+        self._gets_ready = True
         try:
-            if done := self._readiness.run():
-                self._report.log(f"ready for first commands: usual queries were run, {done} of them")
+            done = readiness.run()
+            self._meter.overlook(driver.activity())
+            self._report.log(f"usual queries that were run while nobody used the cluster: {done}")
         except Exception as error:  # it only saves time, so its failure must not end a cluster
             if not self.stopping:
                 why = error_text(error).splitlines()[0]
                 self._report.log(f"first commands will take longer, since a usual query failed: {why}")
+        finally:
+            self._gets_ready = False
 
     def _unused(self) -> bool:
         """Whether nobody has asked for anything since the start."""
@@ -260,7 +264,7 @@ class DriverRole(Role):
     @property
     def _only_gets_ready(self) -> bool:
         """Whether what runs is nobody's: it is no activity, and no load to add workers for."""
-        return self._readiness is not None and self._readiness.running and self._unused()
+        return self._gets_ready and self._unused()
 
     def _open_spark(self, driver: Driver) -> None:
         """Has a kernel get ready, and makes the first session, for which it waits."""
@@ -352,10 +356,11 @@ class DriverRole(Role):
         assert driver is not None  # noqa: S101 - `_take` has set it before starting this
         looked, self._calm_until = 0.0, self._monotonic() + CALM_S
         while not self._stopping.wait(LOAD_S) and self._jvm.alive:
+            nobodys = self._only_gets_ready  # it may be over when Spark has answered
             activity = self._sample(driver.activity, None)
-            if activity is not None and self._only_gets_ready:
+            if activity is not None and (nobodys or self._only_gets_ready):
                 self._meter.overlook(activity)
-                self.seen = (self.seen[0] + 1, False)
+                self.seen = (self.seen[0] + 1, activity.busy and not self._unused())
                 continue
             if activity is not None:
                 self.seen = (self.seen[0] + 1, activity.busy)

@@ -53,13 +53,12 @@ class Readiness:
         self._driver, self._unused, self._cancel, self._cut = driver, unused, cancel, cut
         self._late = threading.Event()
         self._pauses = pauses or Pauses()
-        self.running = False
 
     def run(self) -> int:
         """Runs the queries, and returns how many it has run. Raises what they raise."""
         if self._driver.setting(DYNAMIC) == "true" or self._cut.wait(PAUSE_S) or not self._unused():
             return 0
-        self.running, done = True, 0
+        done = 0
         patience = threading.Timer(PATIENCE_S, self._give_up)
         patience.daemon = True
         patience.start()
@@ -74,7 +73,6 @@ class Readiness:
             return done
         finally:
             patience.cancel()
-            self.running = False
 
     def _pieces(self) -> Iterator[Callable[[], Any]]:
         """Every executor has a task of each, and none waits for a free one."""
