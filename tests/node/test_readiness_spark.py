@@ -38,14 +38,5 @@ def test_first_queries_are_run_and_count_as_nothing(new_node: Callable[[], Node]
     assert count or not jobs
     assert queries == 0, "its queries are in no history"
     assert partitions == "200", "its session's settings are its own"
-
-
-def test_they_end_when_somebody_comes(new_node: Callable[[], Node]) -> None:
-    driver = new_node()
-    driver.become("single")
-    driver.wait_phase("ready")
-    assert driver.run("print(spark.range(10).count())") == "10"
-    ended(driver)
-    jobs = json.loads(driver.run(SEEN))[0]
     assert driver.run("print(spark.range(10).count())") == "10"
     assert json.loads(driver.run(SEEN))[0] == jobs, "it does not begin again"
