@@ -22,7 +22,7 @@ NODES = Callable[[dict[str, Any]], Node]
 @pytest.fixture(scope="module")
 def cached() -> dict[str, Any]:
     """The manifest of a runtime on Java 25."""
-    manifest = manifest_of(KEY)
+    manifest = manifest_of(KEY, trained=True)
     if not manifest["java_version"].startswith("25."):
         pytest.skip(f"the installed runtime {KEY} has Java {manifest['java_version']}")
     return manifest

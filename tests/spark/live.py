@@ -120,7 +120,8 @@ class Live(User):
     ) -> None:  # `start` makes the client: its URL is another each time
         self.patience_s = patience_s
         self.data = data
-        self.settings = Settings(data_dir=data, cache_dir=cache_dir(), port=0)
+        # Training would count among the workspace's processes whenever a runtime lacks its archives.
+        self.settings = Settings(data_dir=data, cache_dir=cache_dir(), port=0, background_training=False)
         self.workspace = Workspace(data)
 
     def start(self) -> None:

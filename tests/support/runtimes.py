@@ -19,9 +19,10 @@ def cache_dir() -> Path:
     return Path(os.environ.get("BRICKYARD_CACHE_DIR") or default_cache_dir())
 
 
-def manifest_of(key: str) -> dict[str, Any]:
-    """The manifest of a runtime."""
+def manifest_of(key: str, *, trained: bool = False) -> dict[str, Any]:
+    """The manifest of a runtime. `trained`: with archives or caches, which may take minutes to make."""
     argv = [sys.executable, "-m", "brickyard.runtime", "install", key, "--cache-dir", str(cache_dir()), "--json"]
+    argv += ["--training"] if trained else []
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     last = json.loads(done.stdout.strip().splitlines()[-1])
     assert done.returncode == 0, last
