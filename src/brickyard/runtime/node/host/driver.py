@@ -261,11 +261,6 @@ class DriverRole(Role):
         """Whether nobody has asked for anything since the start."""
         return self._commands()[1] == 0 and self._connect_used_ms == 0
 
-    @property
-    def _only_gets_ready(self) -> bool:
-        """Whether what runs is nobody's: it is no activity, and no load to add workers for."""
-        return self._gets_ready and self._unused()
-
     def _open_spark(self, driver: Driver) -> None:
         """Has a kernel get ready, and makes the first session, for which it waits."""
         if not self.isolates_users:
@@ -356,18 +351,19 @@ class DriverRole(Role):
         assert driver is not None  # noqa: S101 - `_take` has set it before starting this
         looked, self._calm_until = 0.0, self._monotonic() + CALM_S
         while not self._stopping.wait(LOAD_S) and self._jvm.alive:
-            nobodys = self._only_gets_ready  # it may be over when Spark has answered
+            gets_ready = self._gets_ready  # it may be over when Spark has answered
             activity = self._sample(driver.activity, None)
-            if activity is not None and (nobodys or self._only_gets_ready):
+            nobodys = gets_ready and self._unused()
+            if activity is not None and nobodys:
                 self._meter.overlook(activity)
-                self.seen = (self.seen[0] + 1, activity.busy and not self._unused())
-                continue
+                activity = activity._replace(busy=False)
             if activity is not None:
                 self.seen = (self.seen[0] + 1, activity.busy)
-            if self._master is not None and activity is not None:
-                self._tell_load(driver, self._master, activity)
-            elif activity is not None:
-                self._count_tasks(driver, activity)
+            if activity is not None and not nobodys:  # what is nobody's is no load to add workers for
+                if self._master is not None:
+                    self._tell_load(driver, self._master, activity)
+                else:
+                    self._count_tasks(driver, activity)
             if time.monotonic() < looked + SLOW_S:
                 continue
             looked = time.monotonic()

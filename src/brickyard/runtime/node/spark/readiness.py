@@ -9,10 +9,9 @@ and stops at the first request, after the query that runs. What fails only costs
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from . import usual
 from .pauses import Pauses
@@ -64,22 +63,17 @@ class Readiness:
         patience.start()
         try:
             with self._driver.group(GROUP, DESCRIPTION):
-                for piece in self._pieces():
+                tasks = max(1, min(self._driver.slots(), MOST_TASKS))  # each executor has some, and none waits for a free one
+                query = self._driver.queries(tasks)
+                for statement in (usual.aggregation(7, tasks), usual.join(5, tasks), usual.aggregation(8, tasks)):
                     self._pauses.give_way(self._cut)
                     if self._cut.is_set() or self._late.is_set() or not self._unused():
                         break
-                    piece()
+                    query(statement)
                     done += 1
             return done
         finally:
             patience.cancel()
-
-    def _pieces(self) -> Iterator[Callable[[], Any]]:
-        """Every executor has a task of each, and none waits for a free one."""
-        tasks = max(1, min(self._driver.slots(), MOST_TASKS))
-        queries = self._driver.queries(tasks)
-        for statement in (usual.aggregation(7, tasks), usual.join(5, tasks), usual.aggregation(8, tasks)):
-            yield partial(queries, statement)
 
     def _give_up(self) -> None:
         self._late.set()
