@@ -236,6 +236,14 @@ def test_the_users_class_path_of_executors_stays() -> None:
     assert values["spark.hadoop.fs.defaultFS"] == "file:///"
 
 
+def test_executors_load_what_was_rewritten_for_their_archive_unless_the_user_has_jars_before_sparks() -> None:
+    manifest = {**SPARK_4, "rewritten": "/r/rewritten.jar"}
+    name = "spark.executor.extraClassPath"
+    assert conf_of(assignment(), manifest).values[name] == "/r/rewritten.jar"
+    assert conf_of(assignment({name: "/mine.jar"}), manifest).values[name] == "/mine.jar"
+    assert name not in conf_of(assignment()).values
+
+
 def test_tables_are_in_the_metastore_unless_hive_has_them_or_there_is_none() -> None:
     assert sparkconf.keeps_catalog(WITH_CLASSES, SHARED, files_of())
     assert not sparkconf.keeps_catalog(WITH_CLASSES, SHARED, files_of({"spark.sql.catalogImplementation": "hive"}))

@@ -126,5 +126,6 @@ def test_what_cannot_be_read_is_no_progress(tmp_path: Path) -> None:
 
 def test_a_training_says_what_it_is_for() -> None:
     meter = Meter("Spark 4.0.5", now=0.0, steps=TRAINING)
-    meter.begin(TRAINING[1], now=90.0)
-    assert meter.report(now=90.0).head == "Preparing fast starts of Spark 4.0.5, step 2 of 2: making the archives"
+    assert meter.report(now=0.0).head == "Preparing fast starts of Spark 4.0.5, step 1 of 3: running Spark once"
+    meter.begin(TRAINING[2], now=90.0)
+    assert meter.report(now=90.0).head == "Preparing fast starts of Spark 4.0.5, step 3 of 3: making the archives"

@@ -99,6 +99,7 @@ import sys, pathlib
 out = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
 for name in ("node", "executor"):
     (out / f"{name}.jsa").write_text(name)
+(out.parent / "rewritten.jar").write_text("plain")
 """
 LASTS = """
 import subprocess, sys, pathlib
@@ -154,8 +155,26 @@ def test_a_training_is_named_in_the_manifest_once_it_is_whole(cache: Callable[[s
     assert made == manifest(place)
     assert is_trained(made)
     assert Path(made.executor_archive).read_text() == "executor"
-    assert sorted(path.name for path in Path(made.home).iterdir()) == ["archives", "runtime.json", "site"]
+    assert sorted(path.name for path in Path(made.home).iterdir()) == ["archives", "rewritten.jar", "runtime.json", "site"]
+    assert Path(made.rewritten).read_text() == "plain"
     assert not Trainings(cache_dir=place).next()
+
+
+@pytest.mark.parametrize("lost", ["node_archive", "rewritten"])
+def test_a_runtime_that_lost_a_file_is_trained_again(cache: Callable[[str], Path], lost: str) -> None:
+    place = cache(TRAINS)
+    path = Path(getattr(trained(place), lost))
+    path.unlink()
+    assert not is_trained(manifest(place))
+    assert is_trained(trained(place))
+    assert path.is_file()
+
+
+def test_a_runtime_that_an_earlier_version_trained_stays_so(cache: Callable[[str], Path]) -> None:
+    place = cache(TRAINS.replace('(out.parent / "rewritten.jar")', 'pathlib.Path("/dev/null")'))
+    made = trained(place)
+    assert made.rewritten == ""
+    assert is_trained(made)
 
 
 def test_a_failure_is_told_and_not_repeated_at_once(cache: Callable[[str], Path]) -> None:

@@ -40,7 +40,9 @@ def cache_with_iceberg(directory: Path) -> Path:
         for field, value in msgspec.structs.asdict(manifest).items()
         if isinstance(value, str)
     }
-    manifest = msgspec.structs.replace(manifest, **moved | {"classes": "", "node_archive": "", "executor_archive": ""})
+    manifest = msgspec.structs.replace(
+        manifest, **moved | {"classes": "", "node_archive": "", "executor_archive": "", "rewritten": ""}
+    )
     with serve(directory / "maven") as repository, pytest.MonkeyPatch.context() as patch:
         patch.setenv(mavenrepo.VARIABLE, repository.url)
         missing = installation.add_jar(artifact, Path(manifest.spark_home, "jars"), look=lambda: None, note=lambda _: None)

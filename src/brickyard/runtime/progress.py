@@ -35,8 +35,9 @@ CLASSES = Step("compiling classes", 8)
 STEPS = (ENVIRONMENT, DOWNLOAD, PACKAGES, JAVA, CLASSES)
 
 RUN = Step("running Spark once", 90)
+AGAIN = Step("running Spark again", 90)
 ARCHIVES = Step("making the archives", 25)
-TRAINING = (RUN, ARCHIVES)
+TRAINING = (RUN, AGAIN, ARCHIVES)
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

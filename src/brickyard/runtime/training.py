@@ -33,7 +33,8 @@ FAILURE = "training.json"  # in the runtime's home: why the last training failed
 LIMIT_S = 900.0
 PATIENT_LIMIT_S = 6 * 3600.0  # in the background it may be stopped for long
 LOOK_S, PATIENT_LOOK_S = 0.5, 0.1
-_SAID = "making the archives"  # what train.py prints when that step begins
+REWRITTEN = "rewritten.jar"  # in the runtime's home, where train.py writes it
+_SAID = {each.what: each for each in (steps.AGAIN, steps.ARCHIVES)}  # how what train.py prints begins when a step does
 
 
 class TrainingFailed(Exception):
@@ -51,7 +52,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_trained(manifest: RuntimeManifest) -> bool:
     """Whether the runtime's JVMs start as fast as they can."""
-    return bool(manifest.node_archive) and Path(manifest.node_archive).is_file()
+    named = [manifest.node_archive, *filter(None, [manifest.rewritten])]
+    return bool(manifest.node_archive) and all(Path(each).is_file() for each in named)
 
 
 def last_failure(environment: str, cache_dir: Path) -> Failure | None:
@@ -157,8 +159,9 @@ class _Training:
     def _watch(self, pid: int, lines: Sequence[str]) -> None:
         now = time.monotonic()
         for line in lines:
-            if line.startswith(_SAID):
-                self._meter.begin(steps.ARCHIVES, now=now)
+            for said, step in _SAID.items():
+                if line.startswith(said):
+                    self._meter.begin(step, now=now)
         if now - self._told >= steps.PUBLISH_EVERY_S:
             self._tell(now)
         if self._background is not None:
@@ -181,8 +184,9 @@ class _Training:
             place = self._home / ARCHIVES
             shutil.rmtree(place, ignore_errors=True)
             self._draft.rename(place)
-            made = archives_in(place, self._manifest.java_version)
-            manifest = msgspec.structs.replace(now, **{f"{name}_archive": str(path) for name, path in made.items()})
+            made = {f"{name}_archive": str(path) for name, path in archives_in(place, self._manifest.java_version).items()}
+            rewritten = self._home / REWRITTEN
+            manifest = msgspec.structs.replace(now, **made, rewritten=str(rewritten) if rewritten.is_file() else "")
             write_manifest(manifest)
         for left in (FAILURE, "training.manifest.json"):
             (self._home / left).unlink(missing_ok=True)

@@ -161,7 +161,9 @@ class NodeHost:
         return {}
 
     def _take_settings(self, manifest: Message, node_dir: Path) -> None:
-        absent = dict.fromkeys(("node_archive", "worker_archive", "executor_archive", "connect_missing", "classes"), "")
+        absent = dict.fromkeys(
+            ("node_archive", "worker_archive", "executor_archive", "rewritten", "connect_missing", "classes"), ""
+        )
         self._manifest = {**absent, "has_connect": False, "java_version": "17", **manifest}
         self._node_dir = node_dir
 

@@ -59,6 +59,11 @@ def list_flags(class_list: str) -> list[str]:
     return [f"-XX:DumpLoadedClassList={class_list}"]
 
 
+def listed(record: str) -> set[str]:
+    """Returns the classes of such a record, by names with slashes. Its other lines begin with @ or #."""
+    return {line.split(" ", 1)[0] for line in record.splitlines() if line and line[0] not in "@#"}
+
+
 def archive_command(java: str, class_list: str, archive: str, *, module_flags: Sequence[str], class_path: str) -> list[str]:
     """Returns the command that makes an archive from such a list."""
     return [

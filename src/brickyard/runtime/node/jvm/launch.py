@@ -231,8 +231,10 @@ def archive_of(manifest: Mapping[str, Any], options: JvmOptions) -> str:
 
 def class_path(manifest: Mapping[str, Any], options: JvmOptions) -> str:
     """Returns the class path: always the same string for the same runtime, and without directories, because archives depend on
-    both. Archives are made without our own classes, which come last: additions after an archive's class path do not affect it."""
-    return ":".join([*options.class_path, f"{manifest['spark_home']}/jars/*", *filter(None, [manifest.get("classes")])])
+    both. The user's JARs come first, and then nothing of Spark's is rewritten. Archives are made without our own classes, which
+    come last: additions after an archive's class path do not affect it."""
+    first = options.class_path or filter(None, [manifest.get("rewritten")])
+    return ":".join([*first, f"{manifest['spark_home']}/jars/*", *filter(None, [manifest.get("classes")])])
 
 
 def module_flags(java_version: str) -> list[str]:

@@ -23,6 +23,7 @@ INTERCEPTORS, GUARD_TOKEN = "spark.connect.grpc.interceptor.classes", "spark.bri
 GUARD_CLASS, APART_GUARD_CLASS = "brickyard.TokenGuard", "brickyard.UserGuard"
 CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 COMMIT_PROTOCOL = "spark.sql.sources.commitProtocolClass"
+EXECUTOR_JARS = "spark.executor.extraClassPath"  # before Spark's own
 WAREHOUSE = "dbfs:/user/hive/warehouse"  # managed tables, where Databricks has them
 ICEBERG_CATALOG = "spark.sql.catalog.spark_catalog"
 ICEBERG_MISSING = "spark.brickyard.missing.iceberg"  # why the runtime lacks it, for java/MissingFormat.java
@@ -160,6 +161,8 @@ def driver_conf(
         values.update(_ICEBERG)
     elif missing := manifest.get("iceberg_missing"):
         values[ICEBERG_MISSING] = missing
+    if not asked.get(EXECUTOR_JARS) and (rewritten := manifest.get("rewritten")):
+        values[EXECUTOR_JARS] = rewritten
     values["spark.executor.extraJavaOptions"] = _executor_java_options(asked, executor_archive)
     _redact(values, assignment.get("redact") or ())
     notes += _leave_out_plugin(values)

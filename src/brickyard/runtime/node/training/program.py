@@ -33,7 +33,8 @@ def run_program(work: Work, *, description: str, out: str, scratch_in_out: bool 
     scratch = Path(tempfile.mkdtemp(prefix=".brickyard-", dir=options.out if scratch_in_out else None))
     try:
         manifest = json.loads(options.manifest.read_bytes())
-        work({"node_archive": "", "worker_archive": "", "executor_archive": "", **manifest}, options.out, scratch)
+        absent = dict.fromkeys(("node_archive", "worker_archive", "executor_archive", "rewritten"), "")
+        work({**absent, **manifest}, options.out, scratch)
     except Exception as error:
         print(json.dumps({"error": (str(error) or type(error).__name__).splitlines()[0]}), flush=True)
         return 1

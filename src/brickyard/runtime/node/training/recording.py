@@ -19,11 +19,11 @@ class Recording:
 
     def __init__(self, manifest: Mapping[str, Any], scratch: Path) -> None:
         self._manifest = manifest
-        self._scratch = scratch
+        self.scratch = scratch
 
     def path(self, name: str, number: object = "") -> Path:
         """Returns where the record of a JVM is; `number` tells executors apart."""
-        return self._scratch / f"{name}{number}.record"
+        return self.scratch / f"{name}{number}.record"
 
     def flags(self, name: str, number: object = "") -> list[str]:
         """Returns the flags of a JVM that records."""

@@ -2,7 +2,9 @@
 DIR/executor, with the ending .jsa (class-data archives) or, from Java 25 on, .aot (caches; there is no DIR/worker.jsa).
 
 A throw-away cluster (driver with master, worker, one executor) runs some queries while its JVMs record what they load
-(`recording.py`); then Java makes a file from each record. Each file appears complete or not at all.
+(`recording.py`). What has lambdas among that is written once more without them (`lambdas.py`), as rewritten.jar in the runtime's
+home. A second such cluster records again, with that JAR; then Java makes a file from each record. Each file appears complete or
+not at all.
 
 Prints {"message": ...} lines. On failure: exit code 1 and a last {"error": ...} line.
 """
@@ -32,6 +34,7 @@ from ..processes import Spawner, adopt_orphans, descendants, kill_descendants
 from ..spark import conf as sparkconf
 from ..spark.driver import Driver, load_event_log
 from ..spark.standalone import Master, Worker
+from .lambdas import write_plain
 from .program import run_program, say
 from .recording import Recording, recording_of
 
@@ -43,6 +46,7 @@ WORK_TIMEOUT_S = 300
 END_S = 900.0  # a JVM that records for a cache writes its record when it ends; in the background it may be stopped meanwhile
 EXECUTOR = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
 FIRST_EXECUTOR = 0  # Spark replaces one that ends; each has a record of its own
+REWRITTEN = "rewritten.jar"  # not in `--out`, which is renamed later: archives depend on the paths of their JARs
 
 
 class TrainError(Exception):
@@ -57,29 +61,33 @@ def assignment() -> dict[str, Any]:
 
 
 def train(manifest: Mapping[str, Any], out: Path, scratch: Path) -> None:
-    """Runs the cluster, then makes the files. Raises TrainError and JvmError."""
-    recording = recording_of(manifest, scratch)
+    """Runs the clusters, then makes the files. Raises TrainError, RewriteError and JvmError."""
+    bare = {**manifest, "node_archive": "", "worker_archive": "", "rewritten": ""}
     say("running Spark once to see which classes it needs")
-    commands = run_cluster(manifest, scratch, recording)
-    if EXECUTOR.replace(b".", b"/") not in recording.path("executor").read_bytes():
-        raise TrainError("the executor did not record which classes it loads")
+    seen = Recording(bare, scratch / "seen")
+    run_cluster(bare, seen)
+    rewritten = Path(manifest["home"], REWRITTEN)
+    count = write_plain(bare, map(seen.path, ("node", "executor")), rewritten, scratch / "rewritten")
+    say(f"running Spark again, with {count} lambdas as plain classes")
+    recording = recording_of(bare, scratch / "recorded")
+    commands = run_cluster({**bare, "rewritten": str(rewritten)}, recording)
     say("making the archives")
     with ThreadPoolExecutor(2) as pool:
         for future in [pool.submit(make, recording, name, argv, out) for name, argv in commands.items()]:
             future.result()
 
 
-def run_cluster(manifest: Mapping[str, Any], scratch: Path, recording: Recording) -> dict[str, list[str]]:
-    """Runs one cluster, from start to end. Returns the command lines of the JVMs that have recorded, by their names."""
+def run_cluster(manifest: Mapping[str, Any], recording: Recording) -> dict[str, list[str]]:
+    """Runs one cluster, from start to end. Returns the command lines of the JVMs that have recorded, by their names. Raises
+    TrainError and JvmError."""
     adopt_orphans()
     spawner = Spawner()
-    bare = {**manifest, "node_archive": "", "worker_archive": ""}
     jvms = {}
     for name in recording.jvms:
         options = JvmOptions(heap_mb=HEAP_MB, worker=name == launch.WORKER, java_options=tuple(recording.flags(name)))
-        place = scratch / "jvms" / name
+        place = recording.scratch / "jvms" / name
         (place / "logs").mkdir(parents=True)
-        jvms[name] = Jvm(spawner=spawner, manifest=bare, options=options, node_dir=place, host=HOST)
+        jvms[name] = Jvm(spawner=spawner, manifest=manifest, options=options, node_dir=place, host=HOST)
         jvms[name].spawn()
     try:
         for jvm in jvms.values():
@@ -93,6 +101,8 @@ def run_cluster(manifest: Mapping[str, Any], scratch: Path, recording: Recording
             jvm.stop(END_S)
         kill_descendants(os.getpid())
     recording.path("executor", FIRST_EXECUTOR).replace(recording.path("executor"))
+    if EXECUTOR.replace(b".", b"/") not in recording.path("executor").read_bytes():
+        raise TrainError("the executor did not record which classes it loads")
     return commands
 
 

@@ -1,0 +1,74 @@
+"""Spark's classes with plain classes for lambdas: they verify, and their lambdas are what the original classes' are."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.node.node import Node
+from tests.support.runtimes import SPARK_3, SPARK_4, manifest_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+SAME = Path(__file__).with_name("java") / "SameLambdas.java"
+
+
+@pytest.fixture(scope="module", params=[SPARK_4, SPARK_3])
+def manifest(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return manifest_of(request.param, trained=True)
+
+
+@pytest.fixture
+def node(manifest: dict[str, Any], tmp_path: Path) -> Iterator[Node]:
+    made = Node(tmp_path / "node", manifest)
+    yield made
+    made.close()
+
+
+def names(manifest: dict[str, Any]) -> list[str]:
+    with zipfile.ZipFile(manifest["rewritten"]) as jar:
+        return [name.removesuffix(".class") for name in jar.namelist()]
+
+
+def test_all_rewritten_classes_verify(manifest: dict[str, Any], tmp_path: Path) -> None:
+    """Java verifies each class that it puts into an archive, and leaves out what does not verify."""
+    (tmp_path / "list").write_text("\n".join(["java/lang/Object", *names(manifest)]))
+    command = [
+        f"{manifest['java_home']}/bin/java", "-Xshare:dump", f"-XX:SharedClassListFile={tmp_path}/list", "-Xmx1g",
+        f"-XX:SharedArchiveFile={tmp_path}/out.jsa", "-Xlog:cds=warning,class+load=info",
+        "-cp", f"{manifest['rewritten']}:{manifest['spark_home']}/jars/*",
+    ]  # fmt: skip
+    said = subprocess.run(command, capture_output=True, text=True, timeout=800, check=True).stdout
+    bad = [line for line in said.splitlines() if "[warning]" in line and re.search("Verif|Error", line)]
+    assert not bad, bad[:5]
+    loaded = {match[1].replace(".", "/") for match in re.finditer(r"\[class,load\] (\S+) source: \S+rewritten.jar", said)}
+    missing = set(names(manifest)) - loaded
+    assert not missing, sorted(missing)[:5]
+
+
+COMPARE = """
+compiler = sc._jvm.org.codehaus.janino.SimpleCompiler()
+compiler.setParentClassLoader(sc._jvm.java.lang.Thread.currentThread().getContextClassLoader())
+compiler.cook(r'''{source}''')
+array = sc._gateway.new_array
+types, values = array(sc._jvm.java.lang.Class, 2), array(sc._jvm.java.lang.Object, 2)
+types[0] = types[1] = sc._jvm.java.lang.Class.forName("java.lang.String")
+values[0], values[1] = "{rewritten}", "{spark_home}/jars"
+same = compiler.getClassLoader().loadClass("tests.SameLambdas").getConstructor(types).newInstance(values)
+"""
+
+
+def test_lambdas_are_serialized_and_read_as_the_original_ones(manifest: dict[str, Any], node: Node) -> None:
+    node.become("single")
+    node.wait_phase("ready")
+    node.run(COMPARE.format(source=SAME.read_text(), **manifest))
+    for beginning in ("org/apache/spark/rdd/", "org/apache/spark/sql/catalyst/", "scala/collection/"):
+        *differences, compared = node.run(f"print(same.differences('{beginning}'))").splitlines()
+        assert not differences, differences[:5]
+        assert int(compared) > 20, beginning
