@@ -23,13 +23,16 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from bench import _sparkway
 from bench._common import table
 from bench._servers import TOKEN, Served, brickyard
 from brickyard.config import default_cache_dir
 from brickyard.domain.runtimes import RuntimeManifest
-from brickyard.runtime import catalogue, installer
+from brickyard.runtime import catalogue, installer, training
 from brickyard.runtime.node.jvm.archives import keeps_caches, major
+from brickyard.runtime.progress import Report
 
 RUNTIMES = ("17.3.x-scala2.13", "16.4.x-scala2.12", "18.2.x-scala2.13")
 ROUNDS = 5
@@ -178,11 +181,18 @@ def check(text: str) -> None:
 
 
 def install(key: str) -> RuntimeManifest:
+    """A runtime, installed and trained. Raises SystemExit."""
     runtime = catalogue.find(key)
     if runtime is None:
         raise SystemExit(f"there is no runtime {key}; see `brickyard runtime list`")
     cache = Path(os.environ.get("BRICKYARD_CACHE_DIR") or default_cache_dir())
-    return installer.install(runtime, cache_dir=cache, progress=lambda text: print(text, file=sys.stderr))
+    manifest = installer.install(runtime, cache_dir=cache, progress=_tell)
+    trained = training.train(runtime.environment, f"Spark {runtime.spark_version}", cache_dir=cache, progress=_tell)
+    return msgspec.structs.replace(trained, classes=manifest.classes)
+
+
+def _tell(report: Report) -> None:
+    print(report.text, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -120,7 +120,7 @@ def test_a_workers_scripts_know_the_driver_and_run_before_the_role(nodes: Nodes)
     script = nodes.script("a.sh", "echo $DB_IS_DRIVER $DB_DRIVER_IP")
     instance = nodes.start()
     nodes.run(instance, script, role=Role.WORKER, master_url="")
-    until(lambda: any("starting the node's processes" in each.status.message for each in nodes.here.server.reports))
+    nodes.here.server.status(instance.id, lambda status: status.message == "starting Java")  # and waits for the driver
     nodes.run(instance, script, version=2, role=Role.WORKER, driver_host="127.0.0.7")
     nodes.here.server.status(instance.id, lambda status: status.message == "waiting for the master")
     (log,) = (instance.node / "logs").rglob("*_a.sh.stdout.log")

@@ -72,3 +72,20 @@ def test_lambdas_are_serialized_and_read_as_the_original_ones(manifest: dict[str
         *differences, compared = node.run(f"print(same.differences('{beginning}'))").splitlines()
         assert not differences, differences[:5]
         assert int(compared) > 20, beginning
+
+
+@pytest.mark.any_runtime
+@pytest.mark.parametrize("harm", ["truncated", "lost"])
+def test_a_jar_that_cannot_be_read_costs_only_time(manifest: dict[str, Any], tmp_path: Path, harm: str) -> None:
+    bad = tmp_path / "rewritten.jar"
+    if harm == "truncated":
+        whole = Path(manifest["rewritten"]).read_bytes()
+        bad.write_bytes(whole[: len(whole) // 2])
+    node = Node(tmp_path / "node", {**manifest, "rewritten": str(bad)})
+    try:
+        node.become("single")
+        node.wait_phase("ready")
+        assert node.run("print(spark.range(100).selectExpr('sum(id)').first()[0])") == "4950"
+        assert [line for line in node.lines if "does not use what was prepared for a fast start" in line]
+    finally:
+        node.close()

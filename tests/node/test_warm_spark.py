@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 from collections.abc import Callable, Iterator
@@ -30,7 +31,10 @@ def warm(node: Node) -> None:
 
 def share_mib(node: Node) -> float:
     """PSS of the node host and everything below it: pages that several processes map are shared out among them."""
-    pages = [Path(f"/proc/{process.pid}/smaps_rollup").read_text() for process in node.processes()]
+    pages = []
+    for process in node.processes():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            pages.append(Path(f"/proc/{process.pid}/smaps_rollup").read_text())
     return sum(int(text.split("\nPss:")[1].split()[0]) for text in pages) / 1024
 
 

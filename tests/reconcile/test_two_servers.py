@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import random
+import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import psycopg
 import pytest
 import structlog.testing
 
-from brickyard.domain.cluster import Target, public_state
+from brickyard.domain.cluster import Cluster, Instance, Target, public_state
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import AssignmentReply, NodeStatus, Poll, Role, StatusReply, StatusReport
 from brickyard.domain.run import RunResultState
@@ -244,6 +245,16 @@ def test_runs_of_dead_servers_go_on_in_seconds_and_no_task_begins_twice(two: tup
     assert not [each for each in logs if each["event"] in BAD]
 
 
+def summary(clusters: Iterable[Cluster], rows: Iterable[Instance]) -> str:
+    """What a failure needs to say."""
+    lines = [f"{of.cluster_id}: {of.target}, up {of.up}, {of.num_workers} workers, {public_state(of)}" for of in clusters]
+    for row in rows:
+        told, wanted = row.status, row.assignment
+        generations = (told.generation if told else None, wanted.generation if wanted else None)
+        lines.append(f"{row.instance_id} of {row.cluster_id or row.pool_id}: {row.state}, told and wanted {generations}")
+    return "\n".join(lines)
+
+
 def test_two_servers_at_work_lose_no_change_and_never_wait_for_each_other_in_a_circle(two: tuple[Store, Store, str]) -> None:
     """Clusters take from one pool and give back to it while users change both, on two servers that share all the work."""
     one, other, url = two
@@ -295,22 +306,22 @@ def test_two_servers_at_work_lose_no_change_and_never_wait_for_each_other_in_a_c
                 tx.clusters.wake(name)
 
         await one.write(work)
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                found = await one.read(lambda tx: tx.clusters.many(names))
-                rows = await one.read(lambda tx: tx.instances.many(tx.instances.states()))
-                own = Counter(row.cluster_id for row in rows)
-                if (
-                    all(of.up and own[of.cluster_id] == of.num_workers + 1 for of in found.values())
-                    and {row.instance_id for row in rows} == set(simulated.observe())
-                    and all(
-                        row.status.generation == row.assignment.generation for row in rows if row.cluster_id and row.assignment
-                    )
-                ):
-                    taken_over(rows, list(found.values()))
-                    assert {name: of.unpinned_ms for name, of in found.items()} == counted, "no change is lost"
-                    return
-                await asyncio.sleep(0.1)
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            found = await one.read(lambda tx: tx.clusters.many(names))
+            rows = await one.read(lambda tx: tx.instances.many(tx.instances.states()))
+            own = Counter(row.cluster_id for row in rows)
+            if (
+                all(of.up and own[of.cluster_id] == of.num_workers + 1 for of in found.values())
+                and {row.instance_id for row in rows} == set(simulated.observe())
+                and all(row.status.generation == row.assignment.generation for row in rows if row.cluster_id and row.assignment)
+            ):
+                taken_over(rows, list(found.values()))
+                assert {name: of.unpinned_ms for name, of in found.items()} == counted, "no change is lost"
+                return
+            if time.monotonic() > deadline:
+                pytest.fail(f"no rest: {summary(found.values(), rows)}, observed {set(simulated.observe())}", pytrace=False)
+            await asyncio.sleep(0.1)
 
     async def scenario() -> None:
         worlds = [World(store, simulated) for store in (one, other)]

@@ -189,7 +189,7 @@ class SimulatedAgent:
             await self._say(phase=Phase.FAILED, failure=wanted.refusal)
         elif wanted.role is Role.WARM:
             if fresh:
-                self._background(self._prepare(wanted))
+                self._background(self._prepare(wanted, self._assignment))
         elif wanted.retiring:
             await self._leave(wanted)
         elif self._status.phase is Phase.FAILED or not await self._ran_scripts(wanted):
@@ -202,14 +202,16 @@ class SimulatedAgent:
         elif fresh:
             await self._say(phase=Phase.PREPARING)
 
-    async def _prepare(self, wanted: Assignment) -> None:
+    async def _prepare(self, wanted: Assignment, own: Wanted) -> None:
+        """`own`: what the agent follows now. Once it follows something else, as when a cluster takes it, nothing more is said."""
+        if self._assignment is not own:
+            return
         if not wanted.runtime:
             await self._say(phase=Phase.READY)
             return
-        now = self._assignment
         await self._say(phase=Phase.PREPARING)
         await self._world.pause(self._world.knobs.prepare_s)
-        if not self.alive or self._assignment is not now:
+        if not self.alive or self._assignment is not own:
             return  # a cluster took it before it was warm
         if self._world.chance(self._world.knobs.prepare_error):
             failure = Failure(code="BOOTSTRAP_TIMEOUT", message="simulated failure of the preparation")
