@@ -70,9 +70,14 @@ class AnyServer:
     def __init__(self, *servers: AgentService) -> None:
         self.living = list(servers)
         self._random = random.Random(7)  # noqa: S311 - the same choices each time
+        self._moves: dict[str, tuple[AgentService, int]] = {}  # by instance
 
     async def report(self, report: StatusReport) -> StatusReply:
-        return await self._random.choice(self.living).report(report)
+        """Counts how often an agent switches, as real agents do: what a server knew before is not what it knows."""
+        server = self._random.choice(self.living)
+        last, moves = self._moves.get(report.instance_id, (server, 0))
+        self._moves[report.instance_id] = (server, moves + (last is not server))
+        return await server.report(msgspec.structs.replace(report, moves=self._moves[report.instance_id][1]))
 
     async def assignment(self, instance_id: str, have: int, wait_s: float, *, same: bool = False) -> AssignmentReply:
         return await self._random.choice(self.living).assignment(instance_id, have, min(wait_s, 2.0), same=same)
