@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import zipfile
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from brickyard.runtime import NODE_CODE
 from tests.node.node import Node
 from tests.support.runtimes import SPARK_3, SPARK_4, manifest_of
 
@@ -88,3 +90,35 @@ def test_a_jar_that_cannot_be_read_costs_only_time(manifest: dict[str, Any], tmp
         assert node.run("print(spark.range(100).selectExpr('sum(id)').first()[0])") == "4950"
     finally:
         node.close()
+
+
+FAILS = """
+import importlib, json, sys
+from pathlib import Path
+sys.path.insert(0, {node_code!r})
+importlib.import_module("start").mount()
+programs = "_brickyard_node.training."
+lambdas, train, recording = (importlib.import_module(programs + name) for name in ("lambdas", "train", "recording"))
+lambdas.SOURCES = Path({sources!r})
+manifest, scratch = json.loads(Path({manifest!r}).read_text()), Path({scratch!r})
+seen = recording.Recording(manifest, scratch)
+for name in ("node", "executor"):
+    seen.path(name).write_text("org/apache/spark/SparkContext id: 1\\n")
+print(json.dumps(train.rewrite(manifest, seen, scratch / "rewritten")))
+"""
+
+
+def test_without_rewritten_classes_the_training_goes_on(manifest: dict[str, Any], tmp_path: Path) -> None:
+    home, file = tmp_path / "home", tmp_path / "manifest.json"
+    home.mkdir()
+    (home / "rewritten.jar").write_text("of an earlier training")
+    file.write_text(json.dumps({**manifest, "home": str(home), "node_archive": "", "worker_archive": "", "rewritten": ""}))
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "sources" / "PlainLambdas.java").write_text("no Java")
+    code = FAILS.format(node_code=str(NODE_CODE), sources=str(tmp_path / "sources"), manifest=str(file), scratch=str(tmp_path))
+    done = subprocess.run([manifest["python"], "-c", code], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    said, answer = map(json.loads, done.stdout.splitlines())
+    assert answer == ""
+    assert "its lambdas stay as they are: org.codehaus.commons.compiler.CompileException" in said["message"]
+    assert not list(home.iterdir())

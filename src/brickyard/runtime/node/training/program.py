@@ -18,6 +18,10 @@ def say(message: str) -> None:
     print(json.dumps({"message": message}), flush=True)
 
 
+def first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
 def run_program(work: Work, *, description: str, out: str, scratch_in_out: bool = False) -> int:
     """Runs `work(manifest, out, scratch)`, and prints an {"error": ...} line if it raises. Returns the exit code.
 
@@ -36,7 +40,7 @@ def run_program(work: Work, *, description: str, out: str, scratch_in_out: bool 
         absent = dict.fromkeys(("node_archive", "worker_archive", "executor_archive", "rewritten"), "")
         work({**absent, **manifest}, options.out, scratch)
     except Exception as error:
-        print(json.dumps({"error": (str(error) or type(error).__name__).splitlines()[0]}), flush=True)
+        print(json.dumps({"error": first_line(error)}), flush=True)
         return 1
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

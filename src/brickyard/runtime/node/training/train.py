@@ -28,14 +28,14 @@ from ..connect.server import server_url
 from ..jvm import launch
 from ..jvm.errors import error_text
 from ..jvm.launch import JvmOptions
-from ..jvm.process import Jvm
+from ..jvm.process import Jvm, JvmError
 from ..jvm.scala import Scala
 from ..processes import Spawner, adopt_orphans, descendants, kill_descendants
 from ..spark import conf as sparkconf
 from ..spark.driver import Driver, load_event_log
 from ..spark.standalone import Master, Worker
-from .lambdas import write_plain
-from .program import run_program, say
+from .lambdas import RewriteError, write_plain
+from .program import first_line, run_program, say
 from .recording import Recording, recording_of
 
 START = Path(__file__).resolve().parents[1] / "start.py"
@@ -61,20 +61,31 @@ def assignment() -> dict[str, Any]:
 
 
 def train(manifest: Mapping[str, Any], out: Path, scratch: Path) -> None:
-    """Runs the clusters, then makes the files. Raises TrainError, RewriteError and JvmError."""
+    """Runs the clusters, then makes the files. Raises TrainError and JvmError."""
     bare = {**manifest, "node_archive": "", "worker_archive": "", "rewritten": ""}
     say("running Spark once to see which classes it needs")
     seen = Recording(bare, scratch / "seen")
     run_cluster(bare, seen)
-    rewritten = Path(manifest["home"], REWRITTEN)
-    count = write_plain(bare, map(seen.path, ("node", "executor")), rewritten, scratch / "rewritten")
-    say(f"running Spark again, with {count} lambdas as plain classes")
+    rewritten = rewrite(bare, seen, scratch / "rewritten")
     recording = recording_of(bare, scratch / "recorded")
-    commands = run_cluster({**bare, "rewritten": str(rewritten)}, recording)
+    commands = run_cluster({**bare, "rewritten": rewritten}, recording)
     say("making the archives")
     with ThreadPoolExecutor(2) as pool:
         for future in [pool.submit(make, recording, name, argv, out) for name, argv in commands.items()]:
             future.result()
+
+
+def rewrite(manifest: Mapping[str, Any], seen: Recording, scratch: Path) -> str:
+    """Returns the path of the JAR without lambdas; "" if it cannot be written: starts take longer then."""
+    jar = Path(manifest["home"], REWRITTEN)
+    try:
+        jar.unlink(missing_ok=True)  # of an earlier training: after a failure it would be taken for this one's
+        count = write_plain(manifest, map(seen.path, ("node", "executor")), jar, scratch)
+    except (RewriteError, JvmError, OSError) as error:
+        say(f"running Spark again; its lambdas stay as they are: {first_line(error)}")
+        return ""
+    say(f"running Spark again, with {count} lambdas as plain classes")
+    return str(jar)
 
 
 def run_cluster(manifest: Mapping[str, Any], recording: Recording) -> dict[str, list[str]]:
