@@ -166,6 +166,25 @@ def test_a_jvm_that_is_killed_ends_its_launcher(room: Room, tmp_path: Path, numb
     assert launcher.wait(PATIENCE_S) == code
 
 
+def test_a_jvm_that_ends_before_its_launcher_has_read_the_answer_is_not_started_twice(room: Room, tmp_path: Path) -> None:
+    room.holder.kill()
+    room.holder.wait()
+    (room.directory / "socket").unlink()
+    place = os.open(room.directory, os.O_PATH)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"/proc/self/fd/{place}/socket")
+        os.close(place)
+        listener.listen()
+        listener.settimeout(PATIENCE_S)
+        launcher = room.launch(tmp_path / "first", "stay")
+        link, _ = listener.accept()
+        with link:
+            link.sendall(b"taken\n134\n")
+            link.shutdown(socket.SHUT_WR)
+            assert launcher.wait(PATIENCE_S) == 134
+    assert launcher.communicate() == (b"", b"")
+
+
 def test_the_jvm_dies_with_its_launcher(room: Room, tmp_path: Path) -> None:
     waiting = psutil.Process(room.rehearse(tmp_path / "first"))
     launcher = room.launch(tmp_path / "second", "stay")

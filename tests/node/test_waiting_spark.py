@@ -73,6 +73,12 @@ def on_executor(driver: Node, code: str) -> str:
     return driver.run(f"sc.parallelize([0], 1).map(lambda _: {code}).first()")
 
 
+def libraries(pid: int) -> list[str]:
+    """The files of native libraries that a JVM has unpacked and loaded. Linux marks those that are gone."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return sorted({line[line.index("/tmp/") :] for line in lines if "/tmp/" in line and ".so" in line})
+
+
 def words(text: str) -> dict[str, str]:
     """A map, as Java prints it."""
     return dict(each.partition("=")[::2] for each in text.strip("{}").split(", "))
@@ -84,6 +90,7 @@ class Met:
     def __init__(self, root: Path, manifest: dict[str, Any]) -> None:
         self.driver, self.worker = Node(root / "driver", manifest), Node(root / "worker", manifest)
         self.waited = 0
+        self.libraries: list[str] = []  # native ones, that the waiting JVM had unpacked and loaded
 
     def start(self) -> None:
         warm(self.driver)
@@ -91,6 +98,7 @@ class Met:
         self.waited = find(self.worker, WAITING)[0].pid
         assert find(self.driver, WAITING), "any node may become a worker"
         assert not any("failed" in line for line in self.worker.lines), "all that was to be rehearsed was"
+        self.libraries = libraries(self.waited)
         join(self.driver, self.worker)
 
     def files(self, name: str) -> list[Path]:
@@ -114,6 +122,7 @@ def test_the_waiting_jvm_becomes_the_first_executor_and_a_new_one_is_the_same(me
     assert on_executor(met.driver, EXECUTOR) == str(met.waited)
     until(lambda: not find(met.driver, WAITING), "a driver has no use for it")
     assert not (met.worker.directory / "waiting" / "socket").exists()
+    assert met.libraries and all(each.endswith(" (deleted)") for each in met.libraries), "it leaves no files"
     assert any("has become an executor" in line for line in met.worker.lines)
     first = json.loads(met.driver.run(FROM_JVM)), ast.literal_eval(on_executor(met.driver, FROM_CHILD))
     until(lambda: len(met.files("stderr")) == 1, "its output is kept")

@@ -1,8 +1,11 @@
 package brickyard;
 
+import java.io.BufferedReader;
 import java.io.DataInputStream;
+import java.io.File;
 import java.io.FileDescriptor;
 import java.io.FileInputStream;
+import java.io.FileReader;
 import java.io.IOException;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
@@ -42,6 +45,7 @@ public final class WaitingExecutor {
         }
         rehearsal.forget();
         forget();
+        removeLibraries();
         System.out.println(WAITS);
         System.out.flush();
         Order order = new Order(orders);
@@ -73,6 +77,26 @@ public final class WaitingExecutor {
             ManagementFactory.getPlatformMBeanServer().invoke(new ObjectName(BEAN), "systemTrimNativeHeap", nothing, types);
         } catch (javax.management.JMException unknown) {
             return; // older Javas cannot do this
+        }
+    }
+
+    /**
+     * Removes the files of the native libraries that were unpacked and loaded. The JVM needs them no more, and would leave them, since
+     * it is killed if no executor is wanted.
+     */
+    private static void removeLibraries() throws IOException {
+        String place = System.getProperty("java.io.tmpdir") + File.separator;
+        BufferedReader maps = new BufferedReader(new FileReader("/proc/self/maps"));
+        try {
+            for (String line = maps.readLine(); line != null; line = maps.readLine()) {
+                int path = line.indexOf(place);
+                if (path >= 0 && line.endsWith(".so")) {
+                    new File(line.substring(path)).delete();
+                    new File(line.substring(path) + ".lck").delete(); // by which lz4-java knows that its library is in use
+                }
+            }
+        } finally {
+            maps.close();
         }
     }
 

@@ -35,11 +35,11 @@ def main() -> None:
         become(command)
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until it is known who has to hear them
     try:
-        answer = hand_over(link, command)
+        answer, said = hand_over(link, command)
     except OSError:
-        answer = "cold the waiting JVM has ended"
+        answer, said = "cold the waiting JVM has ended", b""
     if answer == "taken":
-        os._exit(follow(link))
+        os._exit(follow(link, said))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     link.close()
     sys.stderr.write(f"This executor starts a JVM of its own: {answer.partition(' ')[2] or 'the waiting JVM has ended'}.\n")
@@ -60,8 +60,9 @@ def connect(directory: str) -> socket.socket:
     return link
 
 
-def hand_over(link: socket.socket, command: list[str]) -> str:
-    """Sends what the JVM needs to go on in this process's place; returns the answer. Raises OSError."""
+def hand_over(link: socket.socket, command: list[str]) -> tuple[str, bytes]:
+    """Sends what the JVM needs to go on in this process's place; returns the answer, and what came behind it: the JVM may have
+    ended already. Raises OSError."""
     variables = [key + b"=" + value for key, value in os.environb.items()]
     parts = [
         os.fsencode(os.getcwd()),  # noqa: PTH109 - as above
@@ -73,16 +74,17 @@ def hand_over(link: socket.socket, command: list[str]) -> str:
     link.sendmsg([len(text).to_bytes(4, "big")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [1, 2]))])
     link.sendall(text)
     answer = b""
-    while not answer.endswith(b"\n"):
+    while b"\n" not in answer:
         piece = link.recv(4096)
         if not piece:
             break
         answer += piece
-    return os.fsdecode(answer).strip()
+    line, _, said = answer.partition(b"\n")
+    return os.fsdecode(line).strip(), said
 
 
-def follow(link: socket.socket) -> int:
-    """Passes signals on until the JVM has ended; returns its exit code."""
+def follow(link: socket.socket, said: bytes) -> int:
+    """Passes signals on until the JVM has ended; returns its exit code. `said`: what of it has come."""
 
     def relay(number: int, _frame: object) -> None:
         try:
@@ -93,7 +95,6 @@ def follow(link: socket.socket) -> int:
     for number in SIGNALS:
         signal.signal(number, relay)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    said = b""
     try:
         while piece := link.recv(64):
             said += piece
