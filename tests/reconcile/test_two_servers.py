@@ -143,6 +143,16 @@ def test_what_dead_servers_left_is_done_in_seconds_and_nothing_twice(two: tuple[
             for name in names
         ) and set(simulated.observe()) == {node.instance_id for rows in nodes.values() for node in rows}
 
+    async def soon(survivor: World, names: list[str], state: State) -> None:
+        try:
+            await within(clock, lambda: settled(survivor, names, state))
+        except TimeoutError:
+            found = await other.read(lambda tx: tx.clusters.many(names))
+            rows = [row for each in (await other.read(lambda tx: tx.instances.of_clusters(names))).values() for row in each]
+            now, observed = clock.now_ms(), set(simulated.observe())
+            said = f"at {now} not {state}: {summary(found.values(), rows)}\nobserved {observed}\nlaunched {launched}"
+            pytest.fail(said, pytrace=False)
+
     async def scenario() -> None:
         dead: set[int] = set()
         survivor = World(other, simulated, clock=clock, living=lambda: frozenset(range(DOOMED + 1)) - dead)
@@ -159,15 +169,15 @@ def test_what_dead_servers_left_is_done_in_seconds_and_nothing_twice(two: tuple[
             ]
             try:
                 names = [await world.create(f"c-{number}", num_workers=2) for number, world in enumerate(doomed)]
-                await within(clock, lambda: settled(survivor, names, State.RUNNING))
+                await soon(survivor, names, State.RUNNING)
                 assert len(launched) == 3 * DOOMED, "no instance too many"
                 for world, name in zip(doomed, names, strict=True):
                     await world.resize(name, 3)
-                await within(clock, lambda: settled(survivor, names, State.RUNNING))
+                await soon(survivor, names, State.RUNNING)
                 assert len(launched) == 4 * DOOMED
                 for world, name in zip(doomed, names, strict=True):
                     await world.terminate(name)
-                await within(clock, lambda: settled(survivor, names, State.TERMINATED))
+                await soon(survivor, names, State.TERMINATED)
                 assert sum(fuse.blown.is_set() for fuse in fuses) >= DOOMED // 2, "servers died"
             finally:
                 await end(deaths)
@@ -256,7 +266,11 @@ def summary(clusters: Iterable[Cluster], rows: Iterable[Instance]) -> str:
     for row in rows:
         told, wanted = row.status, row.assignment
         generations = (told.generation if told else None, wanted.generation if wanted else None)
-        lines.append(f"{row.instance_id} of {row.cluster_id or row.pool_id}: {row.state}, told and wanted {generations}")
+        launch = f"launcher {row.launcher}, attempts {row.attempts}, launched {row.launched_ms}, not before {row.not_before_ms}"
+        lines.append(
+            f"{row.instance_id} of {row.cluster_id or row.pool_id}: {row.state}, {launch}, registered {row.registered_ms}, "
+            f"ready {row.ready_ms}, told and wanted {generations}"
+        )
     return "\n".join(lines)
 
 
