@@ -38,6 +38,7 @@ def names(manifest: dict[str, Any]) -> list[str]:
         return [name.removesuffix(".class") for name in jar.namelist()]
 
 
+@pytest.mark.any_runtime
 def test_all_rewritten_classes_verify(manifest: dict[str, Any], tmp_path: Path) -> None:
     """Java verifies each class that it puts into an archive, and leaves out what does not verify."""
     (tmp_path / "list").write_text("\n".join(["java/lang/Object", *names(manifest)]))
@@ -108,6 +109,7 @@ print(json.dumps(train.rewrite(manifest, seen, scratch / "rewritten")))
 """
 
 
+@pytest.mark.any_runtime
 def test_without_rewritten_classes_the_training_goes_on(manifest: dict[str, Any], tmp_path: Path) -> None:
     home, file = tmp_path / "home", tmp_path / "manifest.json"
     home.mkdir()
