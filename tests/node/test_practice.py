@@ -6,6 +6,7 @@ import importlib
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -118,6 +119,45 @@ def test_a_cluster_that_comes_cuts_it_off(practice: ModuleType, tmp_path: Path, 
     assert list(made.events.iterdir()) == []
     assert made.said == ["first commands were practised, until a cluster came"]
     runs.join()
+
+
+def test_a_statement_that_is_still_planned_is_cut_off_once_it_runs(
+    practice: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def planned(driver: Driver) -> None:
+        driver.began.set()
+        assert driver.cancelled.wait(PATIENCE_S)  # nothing runs that could be cancelled
+        driver.cancelled.clear()
+        driver.statement()
+
+    made = Made(practice, tmp_path, lambda driver: [partial(planned, driver)], monkeypatch)
+    runs = threading.Thread(target=made.practice.run)
+    runs.start()
+    until(lambda: Driver.made and Driver.made[0].began.is_set())
+    made.practice.cut()
+    assert Driver.made[0].stopped
+    runs.join()
+
+
+def test_what_leads_to_the_next_piece_is_not_done_for_nobody() -> None:
+    cut, done = threading.Event(), []
+
+    def pieces() -> Iterator[Callable[[], Any]]:
+        yield lambda: done.append("first")
+        done.append("a session for the second")
+        yield lambda: done.append("second")
+
+    for piece in pauses.Pauses(list).between(pieces(), cut):
+        piece()
+        cut.set()
+    assert done == ["first"]
+
+    def cut_meanwhile() -> Iterator[Callable[[], Any]]:
+        cut.set()
+        yield lambda: done.append("too late")
+
+    cut.clear()
+    assert list(pauses.Pauses(list).between(cut_meanwhile(), cut)) == []
 
 
 def test_a_cluster_may_come_before_it_begins(practice: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

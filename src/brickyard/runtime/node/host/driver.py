@@ -238,9 +238,15 @@ class DriverRole(Role):
             driver.first_job()
             self._proven = True
         if self._warm:
-            warm.work(driver.scala)
+            self._size_heap(driver)
         else:
             self._get_ready(driver)
+
+    def _size_heap(self, driver: Driver) -> None:
+        try:
+            warm.size_heap_as_usual(driver.scala)
+        except Py4JError as error:
+            self._report.log(f"the collector goes on saving memory: {error_text(error).splitlines()[0]}")
 
     def _get_ready(self, driver: Driver) -> None:
         """Has Spark do what first commands do, until somebody comes."""

@@ -20,11 +20,13 @@ from typing import Any, Protocol
 from py4j.protocol import Py4JError
 
 from ..jvm.errors import error_text
+from ..jvm.management import trim_native_heap
 from ..jvm.scala import Scala
 from . import usual
 from .driver import Driver
 from .pauses import Pauses
 
+CANCEL_S = 0.05  # between two attempts: a statement that is still planned has no job yet, and begins one later
 FETCH_S = 10.0  # for rows that come back, of which there are few
 # What the workspace's catalog and files need. It does not come from the archives, which are made without it.
 OURS = (
@@ -44,7 +46,7 @@ class Work(Protocol):
         ...
 
     def cut(self) -> None:
-        """Has `run` return soon. Raises Py4JError, OSError."""
+        """Has `run` return soon. Called again and again until it has. Raises Py4JError, OSError."""
         ...
 
 
@@ -101,22 +103,22 @@ class Practice:
     def cut(self) -> None:
         """Ends it. Returns when nothing of it is left."""
         self._cut.set()
-        if self._before is not None:
-            with contextlib.suppress(Py4JError, OSError):
-                self._before.cut()
+        while not self._over.is_set():
+            for cancel in (self._before.cut if self._before is not None else None, self._cancel):
+                with contextlib.suppress(Py4JError, OSError):
+                    if cancel is not None:
+                        cancel()
+            self._over.wait(CANCEL_S)
+
+    def _cancel(self) -> None:
         driver = self._driver
-        if driver is not None and not self._over.is_set():
-            with contextlib.suppress(Py4JError, OSError):
-                driver.cancel_all()
-        self._over.wait()
+        if driver is not None:
+            driver.cancel_all()
 
     def _practise(self) -> None:
         self._driver = driver = Driver(self._scala, conf=self._conf)
         try:
-            for piece in self._pieces(driver):
-                self._pauses.give_way(self._cut)
-                if self._cut.is_set():
-                    return
+            for piece in self._pauses.between(self._pieces(driver), self._cut):
                 self._try(piece)
         finally:
             self._driver = None
@@ -189,19 +191,13 @@ class Practice:
             jvm.System.gc()
             jvm.System.runFinalization()
         if not self._cut.is_set():
-            with contextlib.suppress(Py4JError):  # older Javas cannot do this
-                manage(self._scala, "DiagnosticCommand", "systemTrimNativeHeap")
+            try:
+                trim_native_heap(self._scala)
+            except Py4JError as error:
+                self._log(f"Java keeps memory that it does not use: {error_text(error).splitlines()[0]}")
 
 
 def forget_events(node_dir: Path) -> None:
     """Removes what Spark has written of its own runs: it would appear as runs of the next cluster. Raises OSError."""
     for events in (node_dir / "logs" / "eventlog").iterdir():
         events.unlink()
-
-
-def manage(scala: Scala, bean: str, operation: str, *arguments: str) -> None:
-    """Calls an operation of one of the JVM's management beans. Raises Py4JError."""
-    given, types = scala.array("java.lang.Object", arguments), scala.texts(*["java.lang.String"] * len(arguments))
-    jvm = scala.jvm
-    beans = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
-    beans.invoke(jvm.javax.management.ObjectName(f"com.sun.management:type={bean}"), operation, given, types)

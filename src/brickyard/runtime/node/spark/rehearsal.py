@@ -93,21 +93,17 @@ class Rehearsal:
         patience = threading.Timer(PATIENCE_S, self.cut)
         patience.start()
         try:
-            if not self._cut.is_set():
-                driver.first_job()
-            session = self._scala.session()
-            for piece in self._pieces(session):
-                self._pauses.give_way(self._cut)
-                if self._cut.is_set():
-                    return
+            for piece in self._pauses.between(self._pieces(driver), self._cut):
                 piece()
         finally:
             self._driver = None
             patience.cancel()
             driver.stop()
 
-    def _pieces(self, session: Any) -> Iterator[Callable[[], Any]]:
+    def _pieces(self, driver: Driver) -> Iterator[Callable[[], Any]]:
         """The most common work of a first command. The first time loads classes, the second has methods compiled."""
+        yield driver.first_job
+        session = self._scala.session()
         yield session.sql(usual.aggregation(7)).collectAsList
         yield session.sql(usual.aggregation(7)).collectAsList
         yield session.sql(usual.join(5)).collectAsList

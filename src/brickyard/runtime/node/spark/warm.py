@@ -7,20 +7,18 @@ practised after that (practice.py), until a cluster comes.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from py4j.protocol import Py4JError
-
+from ..jvm.management import set_flag
 from ..jvm.process import Jvm
 from ..jvm.scala import Scala
 from . import conf as sparkconf
 from .driver import Driver
 from .jars import AttachedJars
 from .pauses import Pauses
-from .practice import Practice, forget_events, manage
+from .practice import Practice, forget_events
 from .rehearsal import Executors, Rehearsal
 from .standalone import Master, Worker
 
@@ -90,8 +88,7 @@ def _work(scala: Scala, assignment: Mapping[str, Any], place: sparkconf.Place, m
         worker.stop()
 
 
-def work(scala: Scala) -> None:
-    """The JVM has its role, so the collector need not save memory any more. The values are Java's defaults."""
-    with contextlib.suppress(Py4JError):
-        manage(scala, "HotSpotDiagnostic", "setVMOption", "MaxHeapFreeRatio", "70")
-        manage(scala, "HotSpotDiagnostic", "setVMOption", "MinHeapFreeRatio", "40")
+def size_heap_as_usual(scala: Scala) -> None:
+    """The JVM has its role, so the collector need not save memory any more. The values are Java's defaults. Raises Py4JError."""
+    set_flag(scala, "MaxHeapFreeRatio", "70")
+    set_flag(scala, "MinHeapFreeRatio", "40")
