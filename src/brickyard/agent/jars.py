@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import html
 import os
 import re
 import shutil
@@ -19,7 +20,6 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
-from xml.sax.saxutils import quoteattr
 
 from brickyard.agent.installer import LibraryError, Target, execute, prepared, put_file
 from brickyard.domain.libraries import MavenLibrary
@@ -94,7 +94,7 @@ def _ask(library: MavenLibrary, roots: tuple[str, ...], new: Path) -> None:
 
 def _settings(roots: tuple[str, ...]) -> str:
     resolvers = "".join(
-        f'<ibiblio name={quoteattr(f"{number} {urlsplit(root).hostname}")} m2compatible="true" root={quoteattr(root + "/")}'
+        f'<ibiblio name={_quoted(f"{number} {urlsplit(root).hostname}")} m2compatible="true" root={_quoted(root + "/")}'
         ' timeoutConstraint="limits"/>'
         for number, root in enumerate(roots, start=1)
     )
@@ -108,15 +108,20 @@ def _settings(roots: tuple[str, ...]) -> str:
 def _module(library: MavenLibrary) -> str:
     """Returns a module that requires the library, and nothing that the runtime has."""
     group, name, version = library.coordinates.split(":")
-    excluded = "".join(f'<exclude org={quoteattr(org)} module={quoteattr(module)} matcher="regexp"/>' for org, module in _OWN)
+    excluded = "".join(f'<exclude org={_quoted(org)} module={_quoted(module)} matcher="regexp"/>' for org, module in _OWN)
     for each in library.exclusions or ():
         org, module = (re.escape(part).replace(r"\*", ".*") for part in each.split(":"))
-        excluded += f'<exclude org={quoteattr(org)} module={quoteattr(module)} matcher="regexp"/>'
+        excluded += f'<exclude org={_quoted(org)} module={_quoted(module)} matcher="regexp"/>'
     return (
         '<ivy-module version="2.0"><info organisation="brickyard" module="library"/><configurations><conf name="default"/>'
-        f"</configurations><dependencies><dependency org={quoteattr(group)} name={quoteattr(name)} rev={quoteattr(version)}"
+        f"</configurations><dependencies><dependency org={_quoted(group)} name={_quoted(name)} rev={_quoted(version)}"
         f' conf="default->default"/>{excluded}</dependencies></ivy-module>'
     )
+
+
+def _quoted(text: str) -> str:
+    """Returns the text as an attribute's value. (What `xml.sax` has for it imports a client for HTTP, in every agent.)"""
+    return f'"{html.escape(text)}"'
 
 
 def _ivy(target: Target) -> str:
