@@ -109,15 +109,11 @@ def test_the_very_jvms_become_the_cluster(cluster: Warm) -> None:
     assert all("cold_reason" not in node.status for node in cluster.nodes)
 
 
-# The bean's own class is not public, so its method is called as its interface's.
 FLAG = """
 def flag(name):
-    new, jvm = sc._gateway.new_array, sc._jvm
-    parameters, given = new(jvm.java.lang.Class, 1), new(jvm.Object, 1)
-    parameters[0], given[0] = jvm.java.lang.Class.forName("java.lang.String"), name
-    face = jvm.java.lang.Class.forName("com.sun.management.HotSpotDiagnosticMXBean")
-    bean = jvm.java.lang.management.ManagementFactory.getPlatformMXBean(face)
-    return int(face.getMethod("getVMOption", parameters).invoke(bean, given).getValue())
+    face = sc._jvm.java.lang.Class.forName("com.sun.management.HotSpotDiagnosticMXBean")
+    bean = sc._jvm.java.lang.management.ManagementFactory.getPlatformMXBean(face)
+    return int(bean.getVMOption(name).getValue())
 """
 
 

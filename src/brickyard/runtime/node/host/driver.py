@@ -245,7 +245,7 @@ class DriverRole(Role):
     def _size_heap(self, driver: Driver) -> None:
         try:
             warm.size_heap_as_usual(driver.scala)
-        except Py4JError as error:
+        except (Py4JError, OSError) as error:  # it only saves time, so its failure must not end a cluster
             self._report.log(f"the collector goes on saving memory: {error_text(error).splitlines()[0]}")
 
     def _get_ready(self, driver: Driver) -> None:
