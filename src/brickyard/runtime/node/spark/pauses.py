@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 # How long to look at the processors, above which share of all of them others need them, and how long to give way in all.
 LOOK_S, BUSY_SHARE, GIVE_WAY_S = 0.2, 0.85, 30.0
 
-Piece = TypeVar("Piece", bound="Callable[[], Any]")
+Piece = TypeVar("Piece")
 
 
 class Pauses:
@@ -20,12 +20,13 @@ class Pauses:
         self._read = read or processors
         self._left_s = GIVE_WAY_S
 
-    def between(self, pieces: Iterator[Piece], cut: threading.Event) -> Iterator[Piece]:
+    def between(self, pieces: Iterable[Piece], cut: threading.Event) -> Iterator[Piece]:
         """Yields the pieces of some work, with pauses between them, until `cut` is set. Then what would lead to the next piece is
         not done either."""
+        left = iter(pieces)
         while True:
             self.give_way(cut)
-            if cut.is_set() or (piece := next(pieces, None)) is None or cut.is_set():
+            if cut.is_set() or (piece := next(left, None)) is None or cut.is_set():
                 return
             yield piece
 

@@ -104,16 +104,17 @@ class Practice:
         """Ends it. Returns when nothing of it is left."""
         self._cut.set()
         while not self._over.is_set():
-            for cancel in (self._before.cut if self._before is not None else None, self._cancel):
-                with contextlib.suppress(Py4JError, OSError):
-                    if cancel is not None:
-                        cancel()
+            with contextlib.suppress(Py4JError, OSError):
+                self._cancel()
             self._over.wait(CANCEL_S)
 
     def _cancel(self) -> None:
+        """Cancels what runs now."""
         driver = self._driver
         if driver is not None:
             driver.cancel_all()
+        elif self._before is not None:
+            self._before.cut()
 
     def _practise(self) -> None:
         self._driver = driver = Driver(self._scala, conf=self._conf)

@@ -65,9 +65,9 @@ class Readiness:
             with self._driver.group(GROUP, DESCRIPTION):
                 tasks = max(1, min(self._driver.slots(), MOST_TASKS))  # each executor has some, and none waits for a free one
                 query = self._driver.queries(tasks)
-                for statement in (usual.aggregation(7, tasks), usual.join(5, tasks), usual.aggregation(8, tasks)):
-                    self._pauses.give_way(self._cut)
-                    if self._cut.is_set() or self._late.is_set() or not self._unused():
+                statements = (usual.aggregation(7, tasks), usual.join(5, tasks), usual.aggregation(8, tasks))
+                for statement in self._pauses.between(statements, self._cut):
+                    if self._late.is_set() or not self._unused():
                         break
                     query(statement)
                     done += 1
