@@ -14,8 +14,12 @@ from brickyard.agent.config import AgentConfig
 from brickyard.agent.host import HostError
 from brickyard.agent.steps import install
 from brickyard.domain.runtimes import RuntimeManifest
+from brickyard.lifecycle.sparkclasses import classes_path
+from brickyard.providers.bootstrap import environments_of
+from brickyard.runtime import NODE_CODE, catalogue
 from tests.agent.world import living
 from tests.support.patience import until
+from tests.support.runtimes import SPARK_3, SPARK_4, cache_dir, manifest_of
 
 MANIFEST = {
     "environment": "fake", "spark_version": "4", "scala_version": "2.13", "home": "/h", "python": "/p", "python_version": "3",
@@ -53,6 +57,51 @@ def test_an_installed_runtime_is_found_without_the_installer(
     home.mkdir(parents=True)
     (home / "runtime.json").write_text(json.dumps(MANIFEST))
     assert ensure(config, []) == msgspec.convert(MANIFEST, RuntimeManifest)
+
+
+@pytest.mark.parametrize("key", [SPARK_4, SPARK_3])
+@pytest.mark.parametrize("trains", [False, True], ids=["here", "elsewhere"])  # as on the machines of Kubernetes, Ray and Slurm
+def test_what_the_installer_has_installed_is_found_without_it(
+    config: AgentConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, trains: bool
+) -> None:
+    """Our classes for Spark included: every start would run the installer again."""
+    made = msgspec.convert(manifest_of(key), RuntimeManifest)
+    installer(tmp_path, monkeypatch, "sys.exit(3)")
+    here = msgspec.structs.replace(
+        config,
+        cache_dir=str(cache_dir()),
+        node_code_dir=str(NODE_CODE),
+        environments=environments_of(catalogue.rows()),
+        train_runtimes=trains,
+    )
+    assert asyncio.run(install.ensure(here, key, progress=lambda _: None)) == made
+
+
+def test_a_runtime_whose_classes_another_version_has_compiled_is_installed_again(
+    config: AgentConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installer(tmp_path, monkeypatch, "sys.exit(4)")
+    home = tmp_path / "runtimes" / "fake"
+    home.mkdir(parents=True)
+    (home / "runtime.json").write_text(json.dumps({**MANIFEST, "home": str(home)}))
+    code = tmp_path / "code"
+    for place in ("java", "java/iceberg", "java/spark4"):
+        (code / place).mkdir(parents=True)
+        (code / place / "One.java").write_text("class One {}")
+    there = msgspec.structs.replace(config, node_code_dir=str(code))
+    jar = Path(classes_path(str(home), code))
+    jar.parent.mkdir()
+    jar.touch()
+    assert install.installed(there, "key") is not None
+    for place in ("java", "java/iceberg", "java/spark4"):
+        source = code / place / "One.java"
+        before = source.read_text()
+        source.write_text("class One { int changed; }")
+        assert install.installed(there, "key") is None, place
+        source.write_text(before)
+    with pytest.raises(HostError, match="code 4"):
+        (code / "java" / "Two.java").write_text("class Two {}")
+        ensure(there, [])
 
 
 def test_progress_and_manifest_of_the_installer(config: AgentConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

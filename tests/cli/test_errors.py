@@ -17,7 +17,8 @@ import pytest
 from databricks.sdk.service.compute import State
 
 from brickyard.lifecycle.providernames import unknown
-from brickyard.runtime.classes import classes_of
+from brickyard.lifecycle.sparkclasses import classes_path
+from brickyard.runtime import NODE_CODE
 from tests.support.command import COMMAND, Cli, one_line
 from tests.support.patience import PATIENCE_S, until
 from tests.support.postgres import Postgres
@@ -161,7 +162,7 @@ def test_a_runtime_without_spark_connect_says_so(cli: Cli, tmp_path: Path) -> No
     versions = {"spark_version": "3.5.9", "scala_version": "2.12", "python_version": "3.11.7", "java_version": "17"}
     manifest = {"environment": "spark-3.5", "home": str(home), "connect_missing": "the network is down", **paths, **versions}
     (home / "runtime.json").write_text(json.dumps(manifest))
-    classes = Path(classes_of(str(home)))
+    classes = Path(classes_path(str(home), NODE_CODE))
     classes.parent.mkdir()
     classes.touch()  # what an installation compiles
     listed = cli.run("runtime", "list", "--cache-dir", str(tmp_path / "cache")).stdout.splitlines()

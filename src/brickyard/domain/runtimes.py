@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable
-
 import msgspec
 
 _SESSIONS_SINCE = 4  # major version of Spark
@@ -56,14 +53,7 @@ class RuntimeManifest(msgspec.Struct, frozen=True, kw_only=True):
     connect_missing: str = ""  # why it is not: a clause without a full stop
     has_iceberg: bool = False  # Iceberg's JAR is on the class path
     iceberg_missing: str = ""  # why it is not, if it was looked for: a clause without a full stop
-    classes: str = ""  # JAR of our classes for Spark; not in runtime.json, since it changes with our version: see `classes_path`
+    classes: str = (
+        ""  # JAR of our classes for Spark; not in runtime.json: it changes with our version (lifecycle/sparkclasses.py)
+    )
     installed_ms: int = 0
-
-
-def classes_path(home: str, sources: Iterable[bytes]) -> str:
-    """The path of our classes for Spark, compiled from these sources, in a runtime. A runtime that another version of us
-    installed lacks them until they are compiled."""
-    digest = hashlib.sha256()
-    for source in sources:
-        digest.update(hashlib.sha256(source).digest())
-    return f"{home}/classes/{digest.hexdigest()[:16]}.jar"

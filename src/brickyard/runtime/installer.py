@@ -13,7 +13,9 @@ from pathlib import Path
 
 from brickyard.domain.runtimes import Runtime, RuntimeManifest
 from brickyard.lifecycle.runtimeuse import unused
-from brickyard.runtime.classes import compile_classes, with_classes
+from brickyard.lifecycle.sparkclasses import with_classes
+from brickyard.runtime import NODE_CODE
+from brickyard.runtime.classes import compile_classes
 from brickyard.runtime.installation import Installation, InstallError
 from brickyard.runtime.installed import installed, runtime_home, write_manifest
 from brickyard.runtime.lock import end_training, locked
@@ -29,7 +31,7 @@ NEEDED_MB = 1_500
 def install(runtime: Runtime, *, cache_dir: Path, progress: Progress) -> RuntimeManifest:
     """Installs the runtime unless it is installed. Raises InstallError. Safe against concurrent installers and against being
     killed."""
-    if (manifest := installed(runtime.environment, cache_dir)) and (whole := with_classes(manifest)):
+    if (manifest := installed(runtime.environment, cache_dir)) and (whole := with_classes(manifest, NODE_CODE)):
         return whole
     try:
         with locked(runtime.environment, cache_dir, progress) as board:

@@ -18,7 +18,8 @@ from brickyard.agent.host import MAX_TEXT, HostError
 from brickyard.agent.sandbox import enter
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps.work import Work
-from brickyard.domain.runtimes import RuntimeManifest, classes_path
+from brickyard.domain.runtimes import RuntimeManifest
+from brickyard.lifecycle.sparkclasses import with_classes
 
 FAILURE = "SPARK_IMAGE_DOWNLOAD_FAILURE"
 
@@ -56,11 +57,7 @@ def installed(config: AgentConfig, runtime: str) -> RuntimeManifest | None:
     try:
         data = Path(config.cache_dir, "runtimes", environment, "runtime.json").read_bytes()
         manifest = msgspec.json.decode(data, type=RuntimeManifest)
-        sources = [source.read_bytes() for source in sorted(Path(config.node_code_dir, "java").glob("*.java"))]
-        if not sources:
-            return manifest
-        classes = classes_path(manifest.home, sources)
-        return msgspec.structs.replace(manifest, classes=classes) if Path(classes).is_file() else None
+        return with_classes(manifest, Path(config.node_code_dir))
     except (OSError, msgspec.MsgspecError):
         return None  # the installer finds out what is wrong with it
 
