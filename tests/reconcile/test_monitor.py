@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import threading
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -20,6 +21,7 @@ from brickyard.reconcile.launches import record_launch
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import NOW, SMALL, cluster, nodes
+from tests.support.patience import PATIENCE_S
 
 CLUSTER = cluster(num_workers=0)
 REQUESTED = msgspec.structs.replace(
@@ -125,5 +127,41 @@ def test_an_instance_that_comes_and_vanishes_is_gone_at_the_next_look(store: Sto
         assert recorded(store).state is InstanceState.REGISTERED
         await looks.look()
         assert recorded(store).state is InstanceState.GONE
+
+    asyncio.run(scenario())
+
+
+def test_a_monitor_that_was_ended_in_the_middle_of_a_look_runs_again(store: Store) -> None:
+    """Its next run asks providers, and records what is gone, as the first one did."""
+    asked = Asked()
+    looks = monitor(store, asked)
+    begin(store)
+    call_home(store)
+    answers, answered = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        answered.set()
+        answers.wait(PATIENCE_S)
+
+    async def until_true(condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():
+                await asyncio.sleep(0.01)
+
+    async def scenario() -> None:
+        asked.meanwhile = wait
+        first = asyncio.create_task(looks.run())
+        await until_true(answered.is_set)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        answers.set()
+        asked.listed = {}
+        again = asyncio.create_task(looks.run())
+        try:
+            await until_true(lambda: recorded(store).state is InstanceState.GONE or again.done())
+            assert recorded(store).state is InstanceState.GONE
+        finally:
+            again.cancel()
+            await asyncio.gather(again, return_exceptions=True)
 
     asyncio.run(scenario())

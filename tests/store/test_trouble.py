@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import requests
-from sqlalchemy import event
+from sqlalchemy import event, make_url
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as NoConnection
 from structlog.testing import capture_logs
 
 from brickyard.domain.errors import DatabaseAway, DatabaseFull, DatabaseTrouble
 from brickyard.nodes.tokens import InstanceTokens
-from brickyard.store import postgres
+from brickyard.providers.nodetypes import cloud_types
+from brickyard.providers.simulated import SimulatedProvider
+from brickyard.store import postgres as postgres_module
 from brickyard.store import store as store_module
 from brickyard.store.store import Store
 from brickyard.store.trouble import trouble_of
@@ -121,7 +125,7 @@ def test_a_database_that_hangs_is_told_and_waited_for(
     postgres_of_its_own: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its connections stay, so that only the clock can tell."""
-    monkeypatch.setattr(postgres, "ANSWER_S", 1.0)
+    monkeypatch.setattr(postgres_module, "ANSWER_S", 1.0)
     monkeypatch.setattr(store_module, "WAIT_S", 1.0)
     monkeypatch.setattr(store_module, "HUNG_S", 0.5)
     database = postgres_of_its_own.new_database()
@@ -140,6 +144,62 @@ def test_a_database_that_hangs_is_told_and_waited_for(
         until(lambda: get(server, "/readyz").status_code == 200, "the server is ready again")
         after = create(server, "after").json()["cluster_id"]
         until(lambda: state(server, after) == "RUNNING", "the loops go on")
+
+
+def test_locks_that_are_held_for_too_long_are_told_and_waited_for(postgres: Postgres, tmp_path: Path) -> None:
+    """With an operator's `lock_timeout`, of any statement, the check of the database among them. Afterwards a node that dies is
+    noticed, as before."""
+    database = postgres.new_database()
+    name = make_url(database).database
+    with psycopg.connect(database, autocommit=True) as operator:
+        operator.execute(f'ALTER DATABASE "{name}" SET lock_timeout = 100')
+        nodes = SimulatedProvider(node_types=cloud_types())
+        with Server.running(tmp_path, instances=nodes, database_url=database) as server:
+            cluster_id = create(server, "before").json()["cluster_id"]
+            until(lambda: state(server, cluster_id) == "RUNNING", "the cluster runs")
+            tables = [
+                row[0] for row in operator.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+            ]
+            with operator.transaction():
+                operator.execute(f"LOCK TABLE {', '.join(tables)} IN ACCESS EXCLUSIVE MODE")
+                for _ in range(3):
+                    for refused in (get(server, "/api/2.1/clusters/list"), create(server, "meanwhile")):
+                        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1"), refused.text
+                until(lambda: get(server, "/readyz").status_code == 503, "the server says that it is not ready")
+                time.sleep(1.5)  # long enough for every loop to have met it
+            until(lambda: get(server, "/readyz").status_code == 200, "the server is ready again")
+            (driver,) = server.store.read_sync(lambda tx: tx.instances.of_cluster(cluster_id))[:1]
+            nodes.kill(driver.instance_id)
+            until(lambda: state(server, cluster_id) != "RUNNING", "the loss of a node is noticed")
+
+
+PASSES = "08006 25006 25P03 28P01 3D000 40001 40P01 42501 53200 53300 55P03 57014 57P01 57P03 58030 XX001".split()
+
+
+@pytest.mark.parametrize("code", PASSES)
+def test_what_passes_by_itself_or_by_an_operator_is_trouble(code: str) -> None:
+    assert isinstance(trouble_of(failed(code)), DatabaseAway)
+
+
+@pytest.mark.parametrize("code", ["22012", "23505", "25P02", "42601", "42P01"])
+def test_what_only_we_can_mend_is_none(code: str) -> None:
+    assert trouble_of(failed(code)) is None
+
+
+def failed(code: str) -> Exception:
+    """SQLAlchemy's error for a code of PostgreSQL's."""
+    error = psycopg.errors.lookup(code)("reason")
+    wrapped = DBAPIError.instance(
+        "SELECT 1", None, error, psycopg.Error, dialect=make_url("postgresql+psycopg://").get_dialect()()
+    )
+    assert isinstance(wrapped, DBAPIError)
+    return wrapped
+
+
+def test_a_check_that_fails_in_a_way_of_its_own_is_trouble_too(store: Store) -> None:
+    """Every loop waits for the check: it raises nothing."""
+    store.write_sync(lambda tx: tx._connection.exec_driver_sql("DROP TABLE meta"))
+    assert isinstance(asyncio.run(store.check()), DatabaseAway)
 
 
 def test_a_full_disk_is_told_reads_go_on_and_room_cures_it(tmp_path: Path) -> None:

@@ -96,9 +96,7 @@ class InstanceMonitor:
         self._on_gone = on_gone
         self._grace_s = grace_s
         self._monotonic = monotonic
-        self._calls = ThreadPoolExecutor(4, thread_name_prefix="monitor")
-        # Apart from those, so that a provider that does not answer keeps no instance from being ended.
-        self._asks = ThreadPoolExecutor(len(providers), thread_name_prefix="observe")
+        self._calls, self._asks = self._threads()
 
     async def run(self) -> None:
         """Checks every half second until cancelled; with thousands of instances less often, to take little time."""
@@ -113,12 +111,24 @@ class InstanceMonitor:
                         self._messages.forget()
                 except DatabaseTrouble:
                     continue
-                except Exception:
-                    log.exception("monitor_failed")
                 await asyncio.sleep(min(max(POLL_S, (time.monotonic() - started) / SHARE), MAX_POLL_S))
         finally:
-            self._calls.shutdown(wait=False, cancel_futures=True)
-            self._asks.shutdown(wait=False, cancel_futures=True)
+            self._start_over()
+
+    def _threads(self) -> tuple[ThreadPoolExecutor, ThreadPoolExecutor]:
+        """Those that end instances, and those that ask providers: one that does not answer keeps no instance from being ended. None
+        of them starts before a call."""
+        ending, asking = ThreadPoolExecutor(4, "monitor"), ThreadPoolExecutor(len(self._providers), "observe")
+        return ending, asking
+
+    def _start_over(self) -> None:
+        """Drops what is under way, for another run."""
+        for threads in (self._calls, self._asks):
+            threads.shutdown(wait=False, cancel_futures=True)
+        self._calls, self._asks = self._threads()
+        self._questions.clear()
+        self._messages.forget()
+        self._quiet = None
 
     async def look(self) -> None:
         """One comparison. A server that loses the lease meanwhile (it was stopped, say) does nothing: its data may be old. A

@@ -30,6 +30,7 @@ CLAIM_MS = 3_000
 BATCH = 256  # keys per poll
 _MANY = 4 * BATCH  # woken rows per look
 _ALL = 1_000_000
+TOLERATED = 2  # polls in a row that may fail before the server is not ready
 _PAUSE_S = (1.0, 60.0)  # first and longest pause before the poll retries a key whose pass failed
 
 
@@ -64,6 +65,8 @@ class KeyedLoop(ABC, Generic[K]):
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._timed: set[K] = set()  # only a timer asked for the next pass of these
         self._seen: set[K] = set()  # rows that the last look found woken, if there are other servers
+        self._polls_failed = 0  # in a row
+        self._poll_error = ""
         self._failed: dict[K, tuple[float, float]] = {}  # the last pause, and when it ends (time.monotonic())
 
     @abstractmethod
@@ -87,6 +90,12 @@ class KeyedLoop(ABC, Generic[K]):
     def lag_s(self) -> float:
         """How long the longest-waiting key has waited for its pass."""
         return time.monotonic() - next(iter(self._waiting.values())) if self._waiting else 0.0
+
+    @property
+    def trouble(self) -> str:
+        """Why due rows are not found, if that keeps failing; "" if they are."""
+        failing = self._polls_failed > TOLERATED
+        return f"{self._name} that are due cannot be looked up: {self._poll_error}" if failing else ""
 
     async def run(self) -> None:
         """Polls for due keys and works on them until cancelled."""
@@ -134,7 +143,6 @@ class KeyedLoop(ABC, Generic[K]):
         return keys
 
     async def _poll(self) -> None:
-        failing = False
         while True:
             await self._store.usable()
             try:
@@ -144,13 +152,16 @@ class KeyedLoop(ABC, Generic[K]):
                     # What is under way was woken in memory as well, if anything has changed since it began.
                     if key not in self._running and self._failed.get(key, (0.0, 0.0))[1] <= time.monotonic():
                         self.wake(key)
-                failing = False
+                self._polls_failed = 0
             except DatabaseTrouble:
                 continue
-            except Exception:
-                if not failing:
+            except Exception as error:
+                if not self._polls_failed:
                     log.exception("poll_failed", loop=self._name)
-                failing = True
+                self._polls_failed, self._poll_error = (
+                    self._polls_failed + 1,
+                    f"{type(error).__name__}: {error}".partition("\n")[0],
+                )
             await asyncio.sleep(POLL_S)
 
     async def _serve(self) -> None:

@@ -97,6 +97,11 @@ class OwnerLoops:
         """How long the longest-waiting cluster or pool has waited for its pass."""
         return max(self._clusters.lag_s, self._pools.lag_s)
 
+    @property
+    def trouble(self) -> str:
+        """Why due clusters or pools are not found; "" if they are."""
+        return self._clusters.trouble or self._pools.trouble
+
     async def run(self) -> None:
         """Polls for due clusters and pools and works on them until cancelled."""
         try:

@@ -80,18 +80,13 @@ class AgentPort:
             listening, self._context, self._protocol, most=most, most_strangers=min(MOST_STRANGERS, most // 2)
         )
         self.port = self._listener.address[1]
-        self._renewal: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         self._config.load()
         self._listener.start()
-        self._renewal = asyncio.create_task(self._renew())
 
     async def stop(self) -> None:
         """Ends all connections, after a moment for what is being answered."""
-        if self._renewal is not None:
-            self._renewal.cancel()
-            await asyncio.gather(self._renewal, return_exceptions=True)
         await self._listener.stop()
         for connection in list(self._state.connections):
             connection.shutdown()
@@ -100,7 +95,8 @@ class AgentPort:
         for connection in list(self._state.connections):
             connection.transport.abort()
 
-    async def _renew(self) -> None:
+    async def renew(self) -> None:
+        """Renews the certificate in time, until cancelled."""
         while True:
             await asyncio.sleep(RENEW_S)
             self._authority.renew(self._context, self._where.host)

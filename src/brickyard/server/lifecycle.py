@@ -29,6 +29,7 @@ from brickyard.runtime.catalogue import rows as runtimes
 from brickyard.server.application import application
 from brickyard.server.assembly import assemble
 from brickyard.server.resources import Resources
+from brickyard.server.supervisor import Supervisor
 from brickyard.server.workspace import join
 from brickyard.storage.directory import Storage
 from brickyard.store import membership
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 AGAIN_S = 0.2  # between two checks for servers that may come back
+ESSENTIAL = ("clusters and pools", "instances", "agents", "runs", "withdrawal")  # the loops without which a server is not ready
 RECORD_LIMIT_S = 5.0  # for each commit that records why clusters end: a database that hangs must not keep their nodes running
 
 
@@ -53,7 +55,8 @@ class Application:
         self._given = given
         self._member = given.member
         self._admin = (given.settings.admin_user, admin_token)
-        self._tasks: list[asyncio.Task[None]] = []
+        self._supervisor = Supervisor()
+        self._loading: asyncio.Task[None] | None = None
         self._not_ready = "the server is starting"
         self._loop_lag = LoopLag()
         self.new_token = ""  # the administrator's, if it was just created
@@ -75,7 +78,9 @@ class Application:
     async def _ready(self) -> str:
         """Why the API cannot be used, or "" if it can."""
         trouble = None if self._not_ready else await self.store.check()
-        return self._not_ready or (trouble.message if trouble is not None else self._member.trouble)
+        if self._not_ready or trouble is not None:
+            return self._not_ready or (trouble.message if trouble is not None else "")
+        return self._member.trouble or self._supervisor.trouble(ESSENTIAL) or self.parts.loops.trouble
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -150,9 +155,9 @@ class Application:
         self._given.providers.attach(self.parts.nodes.agents)
         await loops.monitor.look()
         await loops.owners.first_pass()
-        self._tasks = [asyncio.create_task(_forever(name, run)) for name, run in self._background().items()]
+        self._supervisor.start(self._background())
         if self._given.providers.compute:  # not loaded before, so that the server starts sooner (nodes/client.py)
-            self._tasks.append(asyncio.create_task(_load("aiohttp")))
+            self._loading = asyncio.create_task(_load("aiohttp"))
         await self._open_connect()
         if self._agent_port is not None:
             self._agent_port.start()
@@ -179,6 +184,7 @@ class Application:
             "schedules": self.parts.schedules.run,
             "last use of tokens": self.parts.services.tokens.use.run,
             "event loop": self._loop_lag.watch,
+            **({"certificate for agents": self._agent_port.renew} if self._agent_port is not None else {}),
             **self._training(),
             **self._given.providers.background(),
         }
@@ -223,10 +229,10 @@ class Application:
     async def stop(self) -> None:
         """Ends the loops; agents and Spark keep running."""
         self._not_ready = "the server is stopping"
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = []
+        await self._supervisor.stop()
+        if self._loading is not None:
+            self._loading.cancel()
+            await asyncio.gather(self._loading, return_exceptions=True)
         await self.parts.services.tokens.use.close()
         self.parts.services.changes.close()
         self.parts.services.log_followers.close()
@@ -331,13 +337,3 @@ def _about(settings: Settings, url: str, providers: tuple[str, ...]) -> About:
 async def _load(module: str) -> None:
     """Loads it on a thread: the first call of a node need not wait for it, and nothing else either."""
     await asyncio.to_thread(importlib.import_module, module)
-
-
-async def _forever(name: str, run: Callable[[], Awaitable[None]]) -> None:
-    """Runs a loop and restarts it after an error: the server's work must not stop while it serves."""
-    while True:
-        try:
-            await run()
-        except Exception:
-            log.exception("loop_failed", loop=name)
-        await asyncio.sleep(1.0)

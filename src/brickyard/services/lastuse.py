@@ -46,8 +46,10 @@ class LastUse:
         if last:
             try:
                 await self._store.write(lambda tx: self._record(tx, last), background=True)
-            except DatabaseTrouble:
+            except BaseException as error:
                 self._last = last | self._last
+                if not isinstance(error, DatabaseTrouble):
+                    raise
 
     async def close(self) -> None:
         """Writes the rest, because the server stops. A database that hangs does not delay that."""

@@ -83,7 +83,8 @@ class Withdrawal:
             self.wake()
 
     async def run(self) -> None:
-        """Looks after every change, until cancelled."""
+        """Looks now, and after every change, until cancelled."""
+        self.wake()  # what was to be withdrawn when an error ended the last run
         pause_s = LOOK_S
         while True:
             with contextlib.suppress(TimeoutError):

@@ -80,7 +80,7 @@ class ChangeFeed:
                         log.info("change_feed_is_back")
                     pause_s, lost = AGAIN_S[0], False
                     self._follow(connection)
-            except (psycopg.Error, OSError) as error:
+            except Exception as error:  # of any kind: a feed that has ended while it counts as listening would lose changes
                 self.listening = False
                 if not lost and not self._closed:
                     lost = True

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
+import structlog
 from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
@@ -40,6 +41,8 @@ from brickyard.store.writer import Writer
 
 if TYPE_CHECKING:
     from brickyard.store.changes import ChangeFeed
+
+log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 Commit = Callable[[Callable[[Tx], T]], Awaitable[T]]
@@ -282,7 +285,10 @@ class Store:
                 await self.check()
 
     async def check(self) -> DatabaseTrouble | None:
-        """Checks whether the database can be used; returns the trouble if not. After a recent failure, checks with a write."""
+        """Checks whether the database can be used; returns the trouble if not. After a recent failure, checks with a write.
+
+        Never raises: every loop waits for it, and an error of a kind that nobody has thought of must not end them.
+        """
         try:
             async with asyncio.timeout(ANSWER_S):
                 if self._health.trouble is None:
@@ -295,6 +301,8 @@ class Store:
             return error
         except TimeoutError:
             return self._health.trouble or DatabaseAway(f"no answer within {ANSWER_S:g} s")
+        except Exception as error:
+            return DatabaseAway(f"{type(error).__name__}: {error}")
         return None
 
     def close(self) -> None:
@@ -329,11 +337,11 @@ class Store:
 
     def _tell(self, changed: Changes) -> None:
         for listener in self._listeners:
-            listener(changed)
+            _call(listener, changed)
 
     def _tell_gap(self) -> None:
         for listener in self._gap_listeners:
-            listener()
+            _call(listener)
 
     def _post(self, work: Callable[[], None]) -> None:
         """Runs it on the event loop, or here if there is none."""
@@ -364,6 +372,14 @@ class Store:
         for outcome in outcomes:
             if outcome.unit.loop is None:
                 outcome.unit.done(outcome)
+
+
+def _call(listener: Callable[..., None], *arguments: Changes) -> None:
+    """Calls a listener. One that fails keeps neither the others nor whoever waits for the commit from hearing of it."""
+    try:
+        listener(*arguments)
+    except Exception:
+        log.exception("listener_failed")
 
 
 def _write_probe(tx: Tx) -> None:

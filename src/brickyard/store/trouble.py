@@ -28,9 +28,21 @@ _SQLITE_AWAY = (
     sqlite3.SQLITE_NOMEM,
 )
 _DISK_FULL = "53100"
-# Connection errors, operator intervention (shutting down, starting up), insufficient resources, system errors; a standby.
-_AWAY = ("08", "57", "53", "58")
-_READ_ONLY = "25006"
+# Classes and codes of PostgreSQL after which the same statement may succeed later, or once an operator has mended what is wrong.
+# Every other code is a bug of ours, or the unit's own error (23: a constraint).
+_AWAY = (
+    "08",  # the connection
+    "25006",  # a standby, which only reads
+    "25P03", "25P04",  # it took too long in a transaction
+    "28",  # our role is refused: its password is being changed, say
+    "3D000",  # no such database: it is being restored
+    "40",  # serialization failures, deadlocks
+    "42501",  # a right was taken away
+    "53",  # out of memory, connections, ...
+    "55006", "55P03",  # what it needs is in use, or locked for too long (lock_timeout)
+    "57",  # stopping, starting, cancelled (statement_timeout)
+    "58", "XX",  # its machine; a damaged database
+)  # fmt: skip
 
 
 def trouble_of(error: BaseException) -> DatabaseTrouble | None:
@@ -46,7 +58,7 @@ def trouble_of(error: BaseException) -> DatabaseTrouble | None:
     else:
         state = getattr(cause, "sqlstate", None)
         never_answered = state is None and isinstance(error, OperationalError | InterfaceError)
-        full, away = state == _DISK_FULL, never_answered or (state or "").startswith(_AWAY) or state == _READ_ONLY
+        full, away = state == _DISK_FULL, never_answered or (state or "").startswith(_AWAY)
     reason = str(cause).strip().partition("\n")[0]
     if full:
         return DatabaseFull(reason)

@@ -1,0 +1,76 @@
+"""A server's loops go on after any error, and readiness tells which do not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from brickyard.server import supervisor as module
+from brickyard.server.supervisor import TOLERATED, Supervisor
+
+QUICK = (0.001, 0.002)
+
+
+async def begun(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def supervised(run: Callable[[], Awaitable[None]], scenario: Callable[[Supervisor], Awaitable[None]]) -> None:
+    async def main() -> None:
+        supervisor = Supervisor(pause_s=QUICK)
+        supervisor.start({"instances": run})
+        try:
+            await scenario(supervisor)
+        finally:
+            await supervisor.stop()
+
+    asyncio.run(main())
+
+
+def test_a_loop_that_fails_ends_or_is_cancelled_by_what_it_awaits_is_started_again() -> None:
+    runs = 0
+
+    async def run() -> None:
+        nonlocal runs
+        runs += 1
+        if runs == 1:
+            raise ValueError("unforeseen")
+        if runs == 2:
+            return
+        if runs == 3:  # a call that was under way when its threads were shut down
+            cancelled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            cancelled.cancel()
+            await cancelled
+        await asyncio.Event().wait()
+
+    async def scenario(_: Supervisor) -> None:
+        await begun(lambda: runs == 4)
+
+    supervised(run, scenario)
+
+
+def test_readiness_hears_of_what_keeps_failing_until_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STEADY_S", 0.02)
+    runs, broken = 0, True
+
+    async def run() -> None:
+        nonlocal runs
+        runs += 1
+        if broken:
+            raise ValueError("unforeseen")
+        await asyncio.Event().wait()
+
+    async def scenario(supervisor: Supervisor) -> None:
+        nonlocal broken
+        assert supervisor.trouble(["instances"]) == ""
+        await begun(lambda: runs > TOLERATED + 1)
+        assert "unforeseen" in supervisor.trouble(["instances"])
+        assert supervisor.trouble(["another"]) == ""
+        broken = False
+        await begun(lambda: supervisor.trouble(["instances"]) == "")
+
+    supervised(run, scenario)
