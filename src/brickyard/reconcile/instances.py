@@ -116,8 +116,8 @@ class InstanceMonitor:
             self._start_over()
 
     def _threads(self) -> tuple[ThreadPoolExecutor, ThreadPoolExecutor]:
-        """Those that end instances, and those that ask providers: one that does not answer keeps no instance from being ended. None
-        of them starts before a call."""
+        """Those that end instances, and those that ask providers: one that does not answer keeps no instance from being ended.
+        None of them starts before a call."""
         ending, asking = ThreadPoolExecutor(4, "monitor"), ThreadPoolExecutor(len(self._providers), "observe")
         return ending, asking
 

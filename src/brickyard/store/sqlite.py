@@ -6,10 +6,14 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
 
+# How long to wait for another program that has locked the database (a copy that an administrator makes): a request waits for two
+# such turns at most, and must be answered within 5 s.
+LOCKED_S = 2.0
+
 
 def engine(url: str) -> Engine:
     """An engine for one writer and several readers."""
-    made = create_engine(url, pool_size=8, max_overflow=0, connect_args={"timeout": 30, "check_same_thread": False})
+    made = create_engine(url, pool_size=8, max_overflow=0, connect_args={"timeout": LOCKED_S, "check_same_thread": False})
 
     @event.listens_for(made, "connect")
     def _configure(raw: Any, _record: Any) -> None:

@@ -222,6 +222,12 @@ class Writer:
         with self._ready:
             return queue.popleft().unit if queue else None
 
+    def _all(self, queue: deque[Ticket]) -> list[Unit]:
+        with self._ready:
+            units = [ticket.unit for ticket in queue]
+            queue.clear()
+            return units
+
     def _next_inserts(self, queue: deque[Ticket]) -> list[Unit]:
         """The next unit, and those behind it that can share its transaction."""
         units: list[Unit] = []
@@ -282,8 +288,8 @@ class Writer:
         except _Spoilt:
             return self._apart(units)
         except BaseException as error:
-            if not units and (unit := self._next(queue)) is not None:
-                units.append(unit)  # no connection was available: somebody must hear of it
+            if not units:  # the transaction could not begin: whoever waits would only wait as long again, one after the other
+                units = self._all(queue)
             return [Outcome(unit, error=error) for unit in units]
         return outcomes
 
