@@ -229,7 +229,7 @@ class World:
             policies=PolicyService(**common),
             pools=PoolService(**common, offers=clusters.offers, wake=lambda _: None),
             global_scripts=GlobalScriptService(**common),
-            commands=CommandService(store=store, authorizer=recorder, nodes=calls, ids=ids),
+            commands=CommandService(store=store, authorizer=recorder, nodes=calls, clock=clock, ids=ids),
             runs=RunService(
                 **common,
                 specify=clusters.commands.specify,

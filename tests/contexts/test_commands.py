@@ -15,7 +15,7 @@ from aiohttp import web
 from databricks.sdk.errors import BadRequest, NotFound
 from databricks.sdk.service.compute import CommandStatus, ContextStatus, Language, ResultType
 
-from brickyard.domain.clock import Ids
+from brickyard.domain.clock import Ids, SystemClock
 from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.errors import RETRY_PHRASES, ClusterNotReady, CommandError
 from brickyard.domain.node import Role
@@ -96,7 +96,12 @@ class Desk:
         self.store = store
         self.node = FakeNode()
         self.service = CommandService(
-            store=store, authorizer=Authorizer(), nodes=NodeCalls(client=self.node, tokens=TOKENS), ids=Ids(), pause_s=0.001
+            store=store,
+            authorizer=Authorizer(),
+            nodes=NodeCalls(client=self.node, tokens=TOKENS),
+            clock=SystemClock(),
+            ids=Ids(),
+            pause_s=0.001,
         )
         self.cluster = self.put(up(cluster(num_workers=1, creator_user_name=USER.user_name)))
         self.id = self.cluster.cluster_id

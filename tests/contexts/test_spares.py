@@ -96,9 +96,9 @@ def test_a_context_waits_for_the_spare_that_is_coming(node: Any) -> None:
 def test_a_coming_spare_is_given_back_when_its_context_goes(node: Any) -> None:
     node.warm()
     until(lambda: Factory.made)
-    for _ in range(3):  # the same name again and again
-        node.create("one", "python")
-        node.destroy("one")
+    for number in range(3):
+        node.create(f"gone-{number}", "python")
+        node.destroy(f"gone-{number}")
         node.warm()
     node.create("one", "python")
     node.create("other", "python")  # there is one spare only

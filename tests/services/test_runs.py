@@ -18,13 +18,16 @@ from brickyard.domain.errors import ApiError, InvalidParameterValue, InvalidStat
 from brickyard.domain.events import EventType
 from brickyard.domain.requests import CreateCluster, EditCluster, RestartCluster, StartCluster
 from brickyard.domain.run import RunLifeCycleState, RunLifecycleStateV2State, RunResultState, TerminationCode
-from brickyard.domain.runviews import ListRuns, RunId
+from brickyard.domain.runviews import GetRun, ListRuns, RunId
 from brickyard.domain.spec import ClientsTypes, WorkloadType
 from brickyard.domain.states import ClusterSource, State
 from brickyard.domain.tasks import PythonWheelTask, RunIf, SparkJarTask, SparkPythonTask, SubmitRun, SubmitTask
 from brickyard.domain.terminations import TerminationReasonCode
+from brickyard.reconcile.runpass import Call
+from brickyard.reconcile.runs import Ended, NodeSilent
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
+from brickyard.services.tasknodes import DriverTasks
 from brickyard.services.withdrawal import code_refusal
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -131,6 +134,61 @@ def test_an_existing_cluster_is_started_used_and_left_as_it_is(store: Store, tmp
         assert not world.provider.kernels.contexts(), "each task's process has ended"
 
     play(store, tmp_path, scenario)
+
+
+class Noted:
+    """Drivers as a slow server calls them: what it was about to begin may still come."""
+
+    def __init__(self, tasks: DriverTasks) -> None:
+        self.tasks = tasks
+        self.calls: list[Call] = []
+
+    async def begin(self, call: Call) -> Ended | None:
+        self.calls.append(call)
+        return await self.tasks.begin(call)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.tasks, name)
+
+
+@pytest.mark.parametrize("how", ["done", "cancelled", "cancelled before it came"])
+def test_what_a_slow_server_begins_after_the_end_does_not_run(store: Store, tmp_path: Path, how: str) -> None:
+    class Lost(Noted):
+        async def begin(self, call: Call) -> Ended | None:
+            self.calls.append(call)
+            raise NodeSilent("the request is on its way")
+
+    noted: list[Noted] = []
+
+    def around(tasks: DriverTasks) -> Noted:
+        noted.append((Lost if how == "cancelled before it came" else Noted)(tasks))
+        return noted[0]
+
+    async def main() -> None:
+        async with RunWorld(store, provider(), tmp_path, around_drivers=around).running() as world:
+            name = await existing(world)
+            world.file("a", "one" if how == "done" else "slow")
+            run_id = await world.submit(task("a", on=name))
+            if how == "cancelled":
+                await world.begun(run_id, "a")
+            elif how != "done":
+                await asyncio.wait_for(_called(noted[0]), PATIENCE_S)
+            if how != "done":
+                await world.service.cancel(ADMIN, RunId(run_id=run_id))
+            view = await world.over(run_id)
+            began = list(world.provider.kernels.begun)
+            for call in noted[0].calls:
+                assert await noted[0].tasks.begin(call) is not None, "the driver refuses"
+            assert world.provider.kernels.begun == began
+            assert not world.provider.kernels.contexts()
+            assert await world.service.get(ADMIN, GetRun(run_id=run_id)) == view
+
+    asyncio.run(main())
+
+
+async def _called(noted: Noted) -> None:
+    while not noted.calls:
+        await asyncio.sleep(0.01)
 
 
 def test_a_failure_has_its_traceback_and_decides_what_follows(store: Store, tmp_path: Path) -> None:

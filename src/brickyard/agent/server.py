@@ -150,7 +150,13 @@ class Routes:
             return await self._new_context(contexts, asked, fields)
         elif isinstance(asked, nodeops.WithdrawContexts):
             fields["sessions"] = contexts.sessions_of(asked.user)
-        answer = await self._call(op.name, **fields)
+        try:
+            answer = await self._call(op.name, **fields)
+        except HostError as error:
+            if op is nodeops.CONTEXT_DESTROY and error.code == "NOT_FOUND":  # the node host has forgotten it before
+                contexts.forget(asked.context_id)
+                self._contexts_changed()
+            raise
         if op.opens:  # a hostile node may name any port, but the socket leads only to ports of that same node
             answer["way"] = await self._way(_port(answer))
         elif isinstance(asked, nodeops.OfContext | nodeops.OfCommand):

@@ -46,6 +46,12 @@ def _stamp(seconds: int) -> str:
     return time.strftime("%m%d-%H%M%S", time.gmtime(seconds))
 
 
+def timed_name(now_ms: int, number: int) -> str:
+    """The name of a context or a command on a node: 12 hex digits of time, and 20 that tell it from others of the same time. By
+    their order a node knows which names are too old to begin (`runtime/node/contexts/fence.py`)."""
+    return f"{now_ms:012x}{number:020x}"
+
+
 class _Random:
     """Random bytes of the kernel, each used once. They are fetched many at a time, because every call of the kernel lets another
     thread have the interpreter first. Safe to call from several threads."""
@@ -96,6 +102,10 @@ class Ids:
     def hex(self, digits: int = 32) -> str:
         """Lower-case hex digits, for context and command ids."""
         return secrets.token_hex((digits + 1) // 2)[:digits]
+
+    def timed(self, now_ms: int) -> str:
+        """32 lower-case hex digits that begin with the time, so that what was named later sorts later (`timed_name`)."""
+        return timed_name(now_ms, int.from_bytes(self._random.take(10), "big"))
 
     def spark_context_id(self) -> int:
         """A positive 62-bit integer, new for every driver start."""

@@ -108,6 +108,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     awaited: int = 0  # the cluster incarnation that it waits for, once that is starting
     generation: int = 0  # the incarnation it runs on, from STARTING on
     driver_id: str = ""  # the instance of that incarnation's driver
+    starting_ms: int = 0  # since when it is STARTING: its name on the driver begins with it
     begun_ms: int = 0  # when the driver accepted it
     decided_ms: int = 0  # when its result became known
     left: bool = False  # nothing of it is left on its driver

@@ -223,6 +223,7 @@ class _Pass:
                 awaited=facts.incarnation,
                 generation=facts.incarnation,
                 driver_id=facts.driver_id,
+                starting_ms=self.now,
             )
             self._call_driver(number, self._last(number), facts)
         elif facts.state not in _ENDED:

@@ -289,7 +289,7 @@ def _services(
         spend=SpendService(
             store=store, clock=clock, authorizer=authorizer, node_types=given.node_types, currency=given.prices.currency
         ),
-        commands=CommandService(store=store, authorizer=authorizer, nodes=nodes.calls, ids=ids),
+        commands=CommandService(store=store, authorizer=authorizer, nodes=nodes.calls, clock=clock, ids=ids),
         withdrawal=withdrawal,
         runs=RunService(
             store=store,

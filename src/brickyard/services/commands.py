@@ -13,7 +13,7 @@ from typing import Any
 
 from brickyard.domain import nodeops
 from brickyard.domain.access import Permission
-from brickyard.domain.clock import Ids
+from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.cluster import Cluster, Instance, public_state
 from brickyard.domain.errors import ClusterNotReady, CommandError
 from brickyard.domain.nodeops import (
@@ -71,12 +71,14 @@ class CommandService:
         store: Store,
         authorizer: Authorizer,
         nodes: NodeCalls,
+        clock: Clock,
         ids: Ids,
         pause_s: float = PAUSE_S,
     ) -> None:
         self._store = store
         self._authorizer = authorizer
         self._nodes = nodes
+        self._clock = clock
         self._ids = ids
         self._pause_s = pause_s
 
@@ -84,7 +86,7 @@ class CommandService:
         """Starts a context and returns its id."""
         _language(language or Language.PYTHON)
         driver = await self._driver(caller, cluster_id)
-        context_id = self._ids.hex()
+        context_id = self._ids.timed(self._clock.now_ms())
         asked = NewContext(context_id=context_id, language=language or Language.PYTHON.value, user=caller.user_name)
         await self._call(driver, nodeops.CONTEXT_CREATE, asked)
         return context_id
@@ -106,7 +108,7 @@ class CommandService:
         if language:
             _language(language)
         driver = await self._driver(caller, cluster_id)
-        command_id = self._ids.hex()
+        command_id = self._ids.timed(self._clock.now_ms())
         context = _context(caller, context_id)
         asked = NewCommand(
             context_id=context.context_id, command_id=command_id, language=language, command=command, user=context.user

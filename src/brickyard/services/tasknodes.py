@@ -2,7 +2,8 @@
 
 The context and its single command are named after the attempt. Creating either twice changes nothing on a node, and the node
 reports whether it knows them; so an attempt that a killed server began is found again rather than repeated. Both name the
-cluster incarnation that they are for, and a node of another incarnation refuses them.
+cluster incarnation that they are for, and a node of another incarnation refuses them. The node also refuses a name whose context
+was destroyed, so a request that arrives after the attempt is over begins nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import msgspec
 import structlog
 
 from brickyard.domain import nodeops
+from brickyard.domain.clock import timed_name
 from brickyard.domain.nodeops import (
     AgentRefused,
     AgentUnreachable,
@@ -134,8 +136,8 @@ class DriverTasks:
 
 
 def _name(call: Call) -> str:
-    """The name of an attempt's context and of its command: hex, like all context ids."""
-    return f"{call.attempt.task_run_id:032x}"
+    """The name of an attempt's context and of its command, the same on every server."""
+    return timed_name(call.attempt.starting_ms, call.attempt.task_run_id)
 
 
 def _command(call: Call) -> OfCommand:

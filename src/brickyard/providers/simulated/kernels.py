@@ -53,6 +53,7 @@ class SimulatedKernels:
         self._contexts: dict[tuple[str, str], _Commands] = {}
         self._users: dict[tuple[str, str], str] = {}
         self._withdrawn: set[tuple[str, str]] = set()
+        self._over: set[tuple[str, str]] = set()  # contexts that were destroyed: they do not begin again
         self._tasks: set[tuple[str, str]] = set()  # contexts of tasks, which are destroyed once the output is kept
 
     def renew(self, instance_id: str, generation: int) -> None:
@@ -65,6 +66,7 @@ class SimulatedKernels:
         self.generations.pop(instance_id, None)
         for key in [each for each in self._contexts if each[0] == instance_id]:
             self._drop(key)
+        self._over = {each for each in self._over if each[0] != instance_id}
 
     def _drop(self, key: tuple[str, str]) -> None:
         del self._contexts[key], self._users[key]
@@ -108,6 +110,8 @@ class SimulatedKernels:
             case NewContext(context_id=context):
                 if asked.generation not in (0, self.generations.get(instance_id, 0)):
                     raise KernelRefused("INVALID", "the node is of another start of the cluster")
+                if (instance_id, context) in self._over:
+                    raise KernelRefused("INVALID", f"context {context} is over")
                 if (instance_id, context) not in self._contexts:
                     self._contexts[instance_id, context] = {}
                     self._users[instance_id, context] = asked.user
@@ -125,6 +129,8 @@ class SimulatedKernels:
                 commands = self._context(instance_id, context)
                 return self._cancel(commands, command) if op is nodeops.COMMAND_CANCEL else _state(commands, command)
             case OfContext(context_id=context):
+                if op is nodeops.CONTEXT_DESTROY:
+                    self._over.add((instance_id, context))
                 self._context(instance_id, context)
                 if op is nodeops.CONTEXT_DESTROY:
                     self._drop((instance_id, context))

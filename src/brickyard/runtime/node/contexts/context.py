@@ -14,10 +14,12 @@ from . import results
 from .asking import Ask
 from .client import AccessLost, Event, Kernel, KernelDied
 from .command import Command, kernel_code
+from .fence import Fence
 from .process import KernelDirectories
 
 KEEP_COMMANDS = 100  # finished commands whose results can still be read
 KEEP_BYTES = 48 * 1024 * 1024  # bytes of their results, as JSON; the newest result is always kept
+FENCED = 2_000  # older commands that are remembered by their names only: some 300 KB
 MAX_QUEUED = 1000
 POLL_S = 0.1
 SIGNAL_EVERY_S = 1.0  # an interrupt at the wrong moment is lost, so it is repeated
@@ -78,6 +80,7 @@ class Context:
         self._lost = ""  # why its user may no longer run code here
         self._queue: deque[Command] = deque()
         self._commands: OrderedDict[str, Command] = OrderedDict()
+        self._over = Fence(FENCED)  # those of which nothing else is known any more
         self._wake = threading.Condition()
         self._thread = threading.Thread(target=self._main, name=f"context-{context_id[:8]}", daemon=True)
         self._thread.start()
@@ -104,8 +107,12 @@ class Context:
         """Queues a command. Raises ContextError DEAD, LIMIT, INVALID."""
         with self._wake:
             self._used_ms = now_ms()
-            if command.command_id in self._commands:
+            if self._knows(command.command_id):
                 return
+            if self._over.refuses(command.command_id):
+                raise ContextError(
+                    "INVALID", f"Command {command.command_id} is older than all that this context remembers; it was not run."
+                )
             if self._state == "Error":
                 raise ContextError(
                     "DEAD", f"{self._failure.splitlines()[0]} Destroy this context (contexts/destroy) and create a new one."
@@ -128,7 +135,10 @@ class Context:
     def knows(self, command_id: str) -> bool:
         """Whether the command was submitted before."""
         with self._wake:
-            return command_id in self._commands
+            return self._knows(command_id)
+
+    def _knows(self, command_id: str) -> bool:
+        return command_id in self._commands or self._over.known(command_id)
 
     def cancel(self, command_id: str) -> None:
         """Cancels a command. Raises ContextError NOT_FOUND, INVALID."""
@@ -341,6 +351,7 @@ class Context:
             if len(over) <= KEEP_COMMANDS and size <= KEEP_BYTES:
                 break
             del self._commands[old.command_id]
+            self._over.close(old.command_id)
             over = over[1:]
             size -= old.size
 

@@ -21,6 +21,7 @@ from typing import Any
 from .client import Kernel, KernelDied, KernelFactory
 from .command import Command
 from .context import Context, ContextError
+from .fence import Fence
 from .process import Beside, KernelDirectories, Starter
 from .sparkaccess import SparkAccessError, SparkAccessProvider
 
@@ -31,6 +32,7 @@ STARTS_AT_ONCE = 2  # a kernel uses a whole core for a second or two while it st
 # The next spare starts after the first command of the context that took the last one: SPARE_DELAY_S later at the earliest, then
 # as soon as nothing runs, and after SPARE_PATIENCE_S in any case.
 SPARE_DELAY_S, SPARE_PATIENCE_S, SPARE_LOOK_S = 3.0, 20.0, 0.5
+FENCED = 20_000  # contexts that are over and remembered one by one: some 3 MB
 OPEN_LOOK_S = 0.1  # how often to check whether a kernel is still wanted while Spark makes its first session
 LANGUAGES = ("python", "sql")
 
@@ -90,6 +92,7 @@ class Contexts:
         self._lock = threading.Lock()
         self._starting = threading.BoundedSemaphore(STARTS_AT_ONCE)
         self._contexts: dict[str, Context] = {}
+        self._over = Fence(FENCED)
         self._held: Kernel | None = None  # waits for the driver
         self._spare: Future[Kernel | None] | None = None
         self._claimed: dict[str, Future[Kernel | None]] = {}  # context id -> the spare in preparation that it waits for
@@ -101,12 +104,14 @@ class Contexts:
     # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def create(self, context_id: str, language: str, user: str = "") -> None:
-        """Starts a context; `user` is its owner, for the list. Repeating the call changes nothing.
-        Raises ContextError LIMIT, INVALID."""
+        """Starts a context; `user` is its owner, for the list. Repeating the call changes nothing; one that arrives after the
+        context was destroyed is refused. Raises ContextError LIMIT, INVALID."""
         _check_language(language)
         with self._lock:
             if context_id in self._contexts:
                 return
+            if self._over.refuses(context_id):
+                raise ContextError("INVALID", f"Execution context {context_id} is over. Create a new one.")
             self._drop_withdrawn()
             if self._closed or self._closing:
                 raise ContextError("INVALID", "This node is stopping; no new execution context can start on it.")
@@ -151,8 +156,10 @@ class Contexts:
         return self._context(context_id).status()
 
     def destroy(self, context_id: str) -> None:
-        """Ends a context, whatever it runs, and forgets its results. Raises ContextError NOT_FOUND."""
+        """Ends a context, whatever it runs, and forgets its results: its name is over, even if the request to create it is still
+        on its way. Raises ContextError NOT_FOUND."""
         with self._lock:
+            self._over.close(context_id)
             context = self._contexts.pop(context_id, None)
             spare = self._claimed.pop(context_id, None)
             if self._spare is None and not self._closed:  # the next context may take the spare
@@ -290,6 +297,7 @@ class Contexts:
         """Forgets contexts that nobody may use any more, where they would keep others from having one. The lock is held."""
         if len(self._contexts) >= self._limit:
             for context_id in [each for each, context in self._contexts.items() if context.withdrawn]:
+                self._over.close(context_id)
                 self._contexts.pop(context_id).destroy()
 
     def _touch(self) -> None:
@@ -355,7 +363,7 @@ class Contexts:
             with contextlib.suppress(NotYet):
                 spare.result(timeout=0.1)
         with self._lock:
-            # A destroyed context has returned the spare, and a new context of the same name may wait for it.
+            # A destroyed context has returned the spare, for which another may wait by now.
             mine = wanted() and self._claimed.get(context_id) is spare
             if mine:
                 del self._claimed[context_id]
