@@ -14,14 +14,14 @@ import statistics
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from bench._common import table
 from bench.start import install
-from brickyard.agent import environment, libraries
+from brickyard.agent import environment, libraries, sandbox
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.installer import Target
 from brickyard.agent.libraries import Wanted
@@ -101,7 +101,13 @@ def _node(top: Path, name: str, manifest: RuntimeManifest) -> Target:
     )  # fmt: skip
     config.node_dir.mkdir(parents=True)
     environment.make(config, manifest, environ=os.environ)
-    return Target(config=config, manifest=manifest, linked=True, network=None)
+    walls = sandbox.choose("auto", sandbox.probe())
+    return Target(config=config, manifest=manifest, linked=True, walls=walls, network=None, lend=_machines_network)
+
+
+@asynccontextmanager
+async def _machines_network(_urls: Sequence[str]) -> AsyncIterator[None]:
+    yield None
 
 
 def _index(top: Path) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from brickyard.agent.config import AgentConfig
@@ -36,3 +38,9 @@ def make_runtime(top: Path) -> RuntimeManifest:
         environment="fake", spark_version="0", scala_version="0", home=str(venv.parent), python=str(venv / "bin" / "python"),
         python_version=version, python_base=sys.base_prefix, spark_home="", java_home="", java_real="", java_version="",
     )  # fmt: skip
+
+
+@contextlib.asynccontextmanager
+async def no_network(urls: Sequence[str]) -> AsyncIterator[None]:
+    """Nodes share the machine's network."""
+    yield None

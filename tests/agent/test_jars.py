@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from brickyard.agent import jars
+from brickyard.agent import jars, sandbox
 from brickyard.agent.installer import LibraryError, Target
 from brickyard.domain.libraries import MavenLibrary
 from brickyard.domain.runtimes import RuntimeManifest
-from tests.agent.runtime import make_config, make_runtime
+from tests.agent.runtime import make_config, make_runtime, no_network
 from tests.support.maven import Repository, make_jar, serve
 from tests.support.runtimes import SPARK_4, manifest_of
 
@@ -33,7 +33,8 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
 def node(top: Path, manifest: RuntimeManifest, name: str = "i-1") -> Target:
     config = make_config(top, name)
     config.libraries_dir.mkdir()
-    return Target(config=config, manifest=manifest, linked=True, network=None)
+    walls = sandbox.choose("auto", sandbox.probe())
+    return Target(config=config, manifest=manifest, linked=True, walls=walls, network=None, lend=no_network)
 
 
 def resolve(library: MavenLibrary, target: Target, machines: str = "") -> list[str]:
@@ -56,7 +57,7 @@ def test_an_artifact_comes_with_what_it_requires_once_for_all_nodes(
     asked = len(repository.asked)
     assert resolve(wanted, two, repository.url) == both
     assert len(repository.asked) == asked, "the second node asks nobody"
-    assert [path.name for path in one.cache.iterdir() if path.is_dir() and path.name.startswith("draft")] == []
+    assert [path.name for path in one.workshop.iterdir() if path.name.startswith("draft")] == []
 
 
 @pytest.mark.spark

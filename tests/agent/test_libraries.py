@@ -22,59 +22,19 @@ from pathlib import Path
 import psutil
 import pytest
 
-from brickyard.agent import environment, libraries
-from brickyard.agent.installer import LibraryError, Target, execute, locked, prune
+from brickyard.agent import libraries
+from brickyard.agent.installer import LibraryError, execute, locked, prune
 from brickyard.agent.libraries import OnlySource, Wanted
+from brickyard.agent.view import View
 from brickyard.domain.libraries import Library, PythonPyPiLibrary
 from brickyard.domain.node import Phase
-from tests.agent.runtime import make_config, make_runtime
+from tests.agent.machine import WALLS, Machine, drafts, install, run
 from tests.agent.world import FAKES, SOURCE, World, assignment
 from tests.support.maven import make_jar
-from tests.support.packages import make_index, make_sdist, make_wheel
+from tests.support.packages import make_sdist
 from tests.support.patience import until
 
 TOOL = "import base, helper, sys\ndef main(): print(base.VERSION, helper.VERSION, sys.prefix)\n"
-
-
-class Machine:
-    """A machine with a package index, and nodes on it."""
-
-    def __init__(self, top: Path) -> None:
-        self.top = top
-        self.manifest = make_runtime(top)
-
-    def node(self, name: str, *, linked: bool = True) -> Target:
-        config = make_config(self.top, name)
-        environment.make(config, self.manifest, environ={"PIP_CONFIG_FILE": "/dev/null"})
-        return Target(config=config, manifest=self.manifest, linked=linked, network=None)
-
-    def index(self, *wheels: Path) -> str:
-        return make_index(self.top, *wheels)
-
-    def wheel(self, name: str, version: str = "1.0", **more: object) -> Path:
-        return make_wheel(self.top, name, version, **more)  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    for name in ("PIP_FIND_LINKS", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX"):
-        monkeypatch.delenv(name, raising=False)
-    conf = tmp_path / "pip.conf"
-    conf.write_text(
-        f"[global]\nindex-url = {(tmp_path / 'simple').as_uri()}\nextra-index-url = {(tmp_path / 'simple').as_uri()}\n"
-    )
-    monkeypatch.setenv("PIP_CONFIG_FILE", str(conf))
-    return Machine(tmp_path)
-
-
-def install(node: Target, *requirements: str, wheel: Path | None = None) -> None:
-    asyncio.run(libraries.install(Wanted(requirements=requirements, wheel=wheel), node))
-
-
-def run(node: Target, *argv: str) -> str:
-    bins = f"{node.config.python_dir}/bin:{node.top}/bin:/usr/bin:/bin"
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, env={"PATH": bins})
-    return (done.stdout + done.stderr).strip()
 
 
 def test_a_library_with_its_requirements_over_the_runtimes(machine: Machine) -> None:
@@ -105,7 +65,7 @@ def test_the_second_node_costs_no_installation(machine: Machine, monkeypatch: py
         assert run(node, "python", "-c", "import tool; print(tool.VERSION)") == "1.0"
     files = [(node.top / "site" / "tool.py").stat().st_ino for node in (one, two, three)]
     assert files[0] == files[1] != files[2], "a node whose processes could write to a link gets a copy"
-    assert not list((machine.top / "cache" / "libraries").glob("draft-*"))
+    assert not drafts(machine)
 
 
 def test_the_cache_is_bounded_and_keeps_what_is_in_use(tmp_path: Path) -> None:
@@ -152,7 +112,7 @@ def test_a_lock_that_was_removed_is_taken_anew(tmp_path: Path) -> None:
 
 def test_uvs_cache_is_emptied_when_it_is_too_large(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.index(machine.wheel("tool"), machine.wheel("other"))
-    node, marker = machine.node("i-1"), machine.top / "cache" / "libraries" / "uv" / "wheels-v0" / "marker"
+    node, marker = machine.node("i-1"), machine.top / "cache" / "libraries" / "installer" / "uv" / "wheels-v0" / "marker"
     marker.parent.mkdir(parents=True)
     marker.write_text("x")
     install(node, "tool")
@@ -197,7 +157,7 @@ def test_what_cannot_be_installed_says_why_and_changes_nothing(machine: Machine,
         install(node, requirement)
     assert said in str(caught.value)
     assert sorted(path.relative_to(node.top) for path in node.top.rglob("*")) == before
-    assert not list((machine.top / "cache" / "libraries").glob("draft-*"))
+    assert not drafts(machine)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +176,7 @@ def test_a_package_without_a_wheel_is_built_by_nobody_but_the_node(machine: Mach
     with pytest.raises(OnlySource) as caught:
         install(machine.node("i-1"), wanted)
     assert caught.value.requirement == missing
-    assert not list((machine.top / "cache" / "libraries").glob("draft-*"))
+    assert not drafts(machine)
 
 
 def test_what_was_built_is_not_built_again_while_something_else_is_missing(tmp_path: Path) -> None:
@@ -258,8 +218,9 @@ def test_a_node_builds_what_exists_only_as_source(here: World, machine: Machine)
 
 def test_words_that_an_installer_writes_one_by_one_stay_lines(tmp_path: Path) -> None:
     text = "for word in no such '`package`'; do printf '%s ' $word; sleep 0.05; done; echo; printf 'the end'; exit 1"
-    command, env = ["/bin/sh", "-c", text], {"PATH": os.environ["PATH"]}
-    running = execute(command, env=env, cwd=tmp_path, python=sys.executable, network=None, hints={})
+    command, env = ["/bin/sh", "-c", f"PATH=/usr/bin:/bin; {text}"], dict[str, str]()
+    view = View(trees=((str(tmp_path), str(tmp_path)),))
+    running = execute(command, env=env, cwd=tmp_path, walls=WALLS, view=view, network=None, hints={})
     with pytest.raises(LibraryError, match=r"^no such `package`\nthe end$"):
         asyncio.run(running)
 
@@ -330,7 +291,7 @@ def test_a_disk_that_is_full_while_uv_unpacks(machine: Machine) -> None:
     *said, hint, left = (done.stdout + done.stderr).splitlines()
     assert "No space left on device" in "".join(said), done
     assert hint.startswith("The disk of the machine's cache is full (cache_dir)")
-    assert left == "['uv']", "no part of the library"
+    assert left == "['installer']", "no part of the library"
 
 
 def test_a_killed_agent_leaves_no_installer(here: World, machine: Machine, monkeypatch: pytest.MonkeyPatch, silent: str) -> None:
@@ -437,7 +398,7 @@ def installers(mark: str) -> list[int]:
 def test_a_users_index_gets_nothing_of_the_machines(machine: Machine) -> None:
     wanted = Wanted(requirements=("a",), repo="https://theirs.test/simple")
     environ = {"UV_INDEX": "https://me:secret@ours.test", "AWS_SECRET_ACCESS_KEY": "x", "PATH": "/bin"}
-    env = libraries.uv_variables(wanted, machine.node("i-1").config, environ, links="")
+    env = libraries.uv_variables(wanted, machine.node("i-1"), environ, links="")
     assert env["UV_DEFAULT_INDEX"] == "https://theirs.test/simple"
     assert not any("secret" in value.lower() or name.startswith("AWS") for name, value in env.items())
 

@@ -1,6 +1,10 @@
 """What installing any kind of library has in common: the node, the installer's process, and the machine's cache.
 
-CACHE/libraries/<key>/    what one library needs, complete or absent; nodes get hard links or copies
+CACHE/libraries/<key>/        what one library needs, complete or absent; nodes get hard links or copies
+CACHE/libraries/installer/    all that installers can write: drafts of such entries, and uv's own cache
+
+An installer reads what strangers have written. So it runs in the sandbox, where the machine has one. It sees the runtime, and
+what it is given; its network has the nodes' rules; it finds no program but its own.
 """
 
 from __future__ import annotations
@@ -18,17 +22,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from brickyard.agent import locks
+from brickyard.agent.addresses import NetworkError
 from brickyard.agent.config import AgentConfig
-from brickyard.agent.sandbox import Network, enter
+from brickyard.agent.networks import Lend
+from brickyard.agent.sandbox import Network, Sandbox
+from brickyard.agent.view import View, write_etc
 from brickyard.domain.runtimes import RuntimeManifest
 
 KEPT_S = 24 * 3600.0  # after the last use
 IN_USE_S = 1800.0  # what was used within this time is never removed: an agent may be putting it onto its node
 MAX_BYTES = 10 << 30  # of all that is kept besides
+_WORKSHOP = "installer"
 _SIZE = "size"  # a file of each entry: its bytes when it was made
 LOOK_S = (0.05, 0.5)  # how often a waiting agent looks whether another one is done: the longer it has waited, the more rarely
 MAX_LINES = 64 << 10  # bytes of one line, or of those that come at once
 MESSAGE = 2000  # characters of what the installer says
+NOWHERE = "/nonexistent"
 
 
 class LibraryError(Exception):
@@ -41,7 +50,9 @@ class Target(NamedTuple):
     config: AgentConfig
     manifest: RuntimeManifest
     linked: bool
+    walls: Sandbox
     network: Network | None  # the node's network, through which a user's `repo` is reached
+    lend: Lend  # networks with the same rules, through which the machine's own index is reached
 
     @property
     def top(self) -> Path:
@@ -50,6 +61,11 @@ class Target(NamedTuple):
     @property
     def cache(self) -> Path:
         return Path(self.config.cache_dir, "libraries")
+
+    @property
+    def workshop(self) -> Path:
+        """The part of the cache that installers see."""
+        return workshop(self.cache)
 
     @property
     def pins(self) -> str:
@@ -61,16 +77,43 @@ class Target(NamedTuple):
 # ── the installer's process ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@contextlib.asynccontextmanager
+async def network_of(target: Target, urls: Sequence[str] | None) -> AsyncIterator[Network | None]:
+    """The network of an installer: the node's own, or, for the machine's repositories at `urls`, a new one that leads to them as
+    well. Raises LibraryError."""
+    if urls is None:
+        yield target.network
+        return
+    try:
+        async with target.lend(urls) as network:
+            yield network
+    except NetworkError as error:
+        raise LibraryError(f"the installer's network cannot be made: {error}") from error
+
+
+def view_of(target: Target, *, etc: Path, reads: Sequence[str], writes: Path) -> View:
+    """What an installer sees: the runtime, the files in `reads`, and the directory `writes`."""
+    config, manifest = target.config, target.manifest
+    write_etc(etc, hostname="installer", host=config.node_host, home=NOWHERE)
+    return View(
+        hostname="installer", etc=str(etc), interpreter=manifest.python, trees=((str(writes), str(writes)),),
+        read_only=tuple(filter(None, (manifest.home, manifest.python_base, manifest.java_real, *reads))),
+        hidden=tuple(filter(None, (config.data_dir, config.storage_dir, config.instance_dir))),
+    )  # fmt: skip
+
+
 async def execute(
-    command: Sequence[str], *, env: Mapping[str, str], cwd: Path, python: str, network: Network | None, hints: Mapping[str, str]
-) -> None:
+    command: Sequence[str], *, env: Mapping[str, str], cwd: Path, walls: Sandbox, view: View, network: Network | None,
+    hints: Mapping[str, str],
+) -> None:  # fmt: skip
     """Runs an installer. Raises LibraryError with what it said last. Cancelling ends it. `hints`: words -> what to do."""
     there = ["/bin/sh", "-c", 'cd "$0" && exec "$@"', str(cwd), *command]
+    line = await asyncio.to_thread(walls.command, there, view=view, network=network)
     try:
-        # Under the launcher, so that it ends when we do.
+        # Under the launcher, so that it ends when we do. Without a PATH, it finds no other program: no git, no credential helper.
         process = await asyncio.create_subprocess_exec(
-            *enter(python, "plain", there, network=network), stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT, env=dict(env), start_new_session=True, pass_fds=network or (),
+            *line, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            env={**env, "PATH": NOWHERE}, start_new_session=True, pass_fds=network or (),
         )  # fmt: skip
     except OSError as error:
         raise LibraryError(f"the installer cannot be started: {error}") from error
@@ -106,18 +149,22 @@ def explain(lines: Sequence[str], hints: Mapping[str, str]) -> str:
 
 async def prepared(cache: Path, key: str, prepare: Callable[[Path], Awaitable[None]]) -> Path:
     """Returns what `prepare` made in the machine's cache for this key. One agent prepares it, and the others wait."""
-    entry = cache / key
-    await asyncio.to_thread(cache.mkdir, parents=True, exist_ok=True)
+    entry, drafts = cache / key, workshop(cache)
+    await asyncio.to_thread(drafts.mkdir, parents=True, exist_ok=True)
     async with locked(cache / f"{key}.lock"):
         if not entry.is_dir():
             await asyncio.to_thread(prune, cache)
-            with tempfile.TemporaryDirectory(dir=cache, prefix="draft-") as draft:
+            with tempfile.TemporaryDirectory(dir=drafts, prefix="draft-") as draft:
                 new = Path(draft, "new")
                 await prepare(new)
                 await asyncio.to_thread((new / _SIZE).write_text, str(size_of(new)))
                 await asyncio.to_thread(new.rename, entry)
         await asyncio.to_thread(os.utime, entry)  # it is in use: `prune` removes what is not
     return entry
+
+
+def workshop(cache: Path) -> Path:
+    return cache / _WORKSHOP
 
 
 @contextlib.asynccontextmanager
@@ -148,16 +195,16 @@ def prune(cache: Path, *, limit: int = MAX_BYTES) -> None:
     nodes have links or copies of their own."""
     now = time.time()
     kept = []
-    for path in cache.iterdir():
+    for path in (*cache.iterdir(), *workshop(cache).glob("draft-*")):
         with contextlib.suppress(OSError):
             used = path.stat().st_mtime
-            if path.name == "uv":
+            if path.name == _WORKSHOP:
                 continue
             if path.name.endswith(".lock"):
                 _remove_lock(path, before=now - KEPT_S)
             elif now - used > KEPT_S:
                 shutil.rmtree(path)
-            elif not path.name.startswith("draft-"):
+            elif path.parent == cache:
                 kept.append((used, size_of(path), path))
     over = sum(size for _, size, _ in kept) - limit
     for used, size, path in sorted(kept):

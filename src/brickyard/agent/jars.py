@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from brickyard.agent.installer import LibraryError, Target, execute, prepared, put_file
+from brickyard.agent.installer import LibraryError, Target, execute, network_of, prepared, put_file, view_of
 from brickyard.domain.libraries import MavenLibrary
 from brickyard.lifecycle.mavenrepo import VARIABLE, repository
 
@@ -76,9 +76,11 @@ async def _resolve(library: MavenLibrary, roots: tuple[str, ...], target: Target
         "-retrieve", f"{new}/jars/[organisation]_[artifact]-[revision](-[classifier]).[ext]",
         "-types", "jar", "bundle", "test-jar",
     ]  # fmt: skip
-    env = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
-    network = target.network if library.repo else None
-    await execute(command, env=env, cwd=scratch, python=target.config.python, network=network, hints=_HINTS)
+    env = {name: os.environ[name] for name in ("LANG", "LC_ALL") if name in os.environ}
+    reads = [target.manifest.java_home, *(root.path for each in roots if (root := urlsplit(each)).scheme == "file")]
+    view = await asyncio.to_thread(view_of, target, etc=new.parent / "etc", reads=reads, writes=new)
+    async with network_of(target, None if library.repo else roots) as network:
+        await execute(command, env=env, cwd=scratch, walls=target.walls, view=view, network=network, hints=_HINTS)
     if not any((new / "jars").iterdir()):
         raise LibraryError(f"{library.coordinates} has no jar")
     await asyncio.to_thread(shutil.rmtree, scratch)

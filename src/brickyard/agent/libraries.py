@@ -1,11 +1,14 @@
 """Installs Python libraries: resolves and unpacks them once for all nodes of this machine, then puts them onto the node.
 
-    CACHE/libraries/uv/       uv's own cache: indexes, wheels
-    CACHE/libraries/<key>/    what one library needs besides the runtime, unpacked: site/, pins.txt. Complete or absent
+    CACHE/libraries/<key>/           what one library needs besides the runtime, unpacked: site/, pins.txt. Complete or absent
+    CACHE/libraries/installer/uv/    uv's own cache: indexes, wheels
 
 Only this program writes there, and it runs no code of the packages: uv unpacks wheels with the runtime's own interpreter, and
 builds nothing (`builds.py` does, on the node). So no cluster can change what another one gets. A node's copy consists of hard
 links where the node can only read it, otherwise of copies.
+
+Packages are found by name, in the index alone. What a wheel requires by an address (`name @ URL`) would make this machine fetch
+it, read its files or run git: uv refuses this of packages that it finds by name, and `check_wheel` of those that it is given.
 """
 
 from __future__ import annotations
@@ -18,28 +21,31 @@ import re
 import shutil
 import time
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from brickyard.agent import environment
-from brickyard.agent.config import AgentConfig
-from brickyard.agent.installer import LibraryError, Target, execute, prepared, put_file, size_of
+from brickyard.agent.installer import NOWHERE, LibraryError, Target, execute, network_of, prepared, put_file, size_of, view_of
 from brickyard.domain.libraries import is_requirement, is_url
-from brickyard.lifecycle.packageindex import uv_environment
+from brickyard.lifecycle.packageindex import certificate_files, index_files, index_urls, uv_environment
 
 LIMIT_S = 900.0  # for one library
 HTTP_S = "20"  # how long an index may be silent
 AWAY_S = 75.0  # for so long a package index may be away
 AGAIN_S = 5.0  # between two attempts then
+MAX_METADATA = 16 << 20
 MAX_UV_BYTES = 5 << 30  # of uv's own cache
 MEASURE_S = 3600.0  # between two looks at its size
 FRESH_S = 3600  # for so long a machine gives all nodes the same versions of what a library does not pin
 _HINTS = {
     "is not compatible": "The wheel is for another platform or Python.",
     "incompatible with the current": "The wheel is for another platform or Python.",
+    "was included as a URL dependency": "What a package requires by an address (name @ URL) is not fetched.",
     "No space left on device": "The disk of the machine's cache is full (cache_dir): free space there, then install it again.",
 }
+_REQUIRES = ("requires-dist", "requires", "setup-requires-dist")
 _AWAY = re.compile(r"error sending request|HTTP status server error")
 _SOURCE = re.compile(r"Wheels are required for `([A-Za-z0-9._-]+)` because building from source is disabled")
 _INDEX = re.compile(r"(?:-i|--index-url)[ =]\s*(\S+)")
@@ -110,6 +116,8 @@ def key(wanted: Wanted, target: Target) -> str:
 
 async def prepare(wanted: Wanted, target: Target, new: Path) -> None:
     """Resolves and unpacks. The runtime's versions are kept wherever they will do."""
+    for wheel in filter(None, (wanted.wheel, *wanted.built)):
+        await asyncio.to_thread(check_wheel, wheel)
     await asyncio.to_thread(ask, wanted, target, new)
     await bound_uv_cache(target, cwd=new)
     options = ["-c", "fixed.txt", "--no-header", "--no-annotate", "--no-build", "-q"]
@@ -121,6 +129,29 @@ async def prepare(wanted: Wanted, target: Target, new: Path) -> None:
         options = ["--target", "site", "--no-deps", "--no-build", "--compile-bytecode", "-q"]
         await uv(("pip", "install", "-r", "missing.txt", *options), wanted, target, cwd=new)
     await asyncio.to_thread(shutil.rmtree, new / "runtime")
+
+
+def check_wheel(wheel: Path) -> None:
+    """Raises LibraryError for a wheel that requires something by its address. It must have one METADATA, which all programs read
+    alike."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            names = archive.namelist()
+            found = [name for name in names if re.fullmatch(r"[^/]+\.dist-info/METADATA", name, re.IGNORECASE)]
+            if len(names) != len(set(names)) or len(found) != 1 or archive.getinfo(found[0]).file_size > MAX_METADATA:
+                raise LibraryError(f"{wheel.name} is not a wheel: it needs one METADATA, and no file twice")
+            text = archive.read(found[0]).decode(errors="replace")
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
+        raise LibraryError(f"{wheel.name} is not a wheel: {error}") from error
+    import email.parser  # noqa: PLC0415 - only an agent that installs needs it
+
+    about = email.parser.HeaderParser().parsestr(text)
+    for required in (value for name, value in about.items() if name.lower() in _REQUIRES):
+        if "@" in str(required).partition(";")[0]:
+            raise LibraryError(
+                f"{wheel.name} requires {str(required)[:200]!r}: what a wheel requires by an address (name @ URL) is not fetched."
+                " Require it by name, from a package index"
+            )
 
 
 def only_source(said: str, wanted: Wanted) -> OnlySource | None:
@@ -173,7 +204,7 @@ def stand_ins(packages: Path, directory: Path) -> None:
 
 async def bound_uv_cache(target: Target, *, cwd: Path) -> None:
     """Empties uv's own cache when it has become too large. uv itself waits for others that use it."""
-    cache, stamp = target.cache / "uv", target.cache / "uv.stamp"
+    cache, stamp = target.workshop / "uv", target.workshop / "uv.stamp"
     with contextlib.suppress(OSError):
         if time.time() - stamp.stat().st_mtime < MEASURE_S:
             return
@@ -188,28 +219,33 @@ async def uv(arguments: Sequence[str], wanted: Wanted, target: Target, *, cwd: P
     python = ("--python", target.manifest.python) if arguments[0] == "pip" else ()
     command = [uv_binary(), *arguments, *python, "--color", "never"]
     links = ",".join([str(cwd / "runtime"), *(str(wheel.parent) for wheel in wanted.built)])
-    env = uv_variables(wanted, target.config, os.environ, links=links)
-    network = target.network if wanted.repo else None
+    env = uv_variables(wanted, target, os.environ, links=links)
+    own = certificate_files(os.environ) if wanted.repo else index_files(os.environ)
+    wheels = [str(wheel) for wheel in filter(None, (wanted.wheel, *wanted.built))]
+    view = await asyncio.to_thread(
+        view_of, target, etc=cwd.parent / "etc", reads=(command[0], *own, *wheels), writes=target.workshop
+    )  # fmt: skip
     patient_until = time.monotonic() + AWAY_S
-    while True:
-        try:
-            return await execute(command, env=env, cwd=cwd, python=target.config.python, network=network, hints=_HINTS)
-        except LibraryError as error:
-            if not _AWAY.search(str(error)) or time.monotonic() > patient_until:
-                raise
-        await asyncio.sleep(AGAIN_S)
+    async with network_of(target, None if wanted.repo else index_urls(os.environ)) as network:
+        while True:
+            try:
+                return await execute(command, env=env, cwd=cwd, walls=target.walls, view=view, network=network, hints=_HINTS)
+            except LibraryError as error:
+                if not _AWAY.search(str(error)) or time.monotonic() > patient_until:
+                    raise
+            await asyncio.sleep(AGAIN_S)
 
 
-def uv_variables(wanted: Wanted, config: AgentConfig, environ: Mapping[str, str], *, links: str) -> dict[str, str]:
+def uv_variables(wanted: Wanted, target: Target, environ: Mapping[str, str], *, links: str) -> dict[str, str]:
     """Returns uv's environment: the machine's package index, or a user's `repo` alone, without anything of the machine's; besides
     it, the wheels in the directories `links`."""
     if wanted.repo:
-        env = {name: environ[name] for name in ("PATH", "LANG", "SSL_CERT_FILE", "SSL_CERT_DIR") if name in environ}
-        env |= {"UV_DEFAULT_INDEX": wanted.repo, "UV_NO_CONFIG": "1", "HOME": "/nonexistent"}
+        env = {name: environ[name] for name in ("LANG", "SSL_CERT_FILE", "SSL_CERT_DIR") if name in environ}
+        env |= {"UV_DEFAULT_INDEX": wanted.repo, "UV_NO_CONFIG": "1", "HOME": NOWHERE}
     else:
         env = {name: value for name, value in environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")}
         env |= uv_environment(environ)
-    cache = str(Path(config.cache_dir, "libraries", "uv"))
+    cache = str(target.workshop / "uv")
     env["UV_FIND_LINKS"] = ",".join(filter(None, [env.get("UV_FIND_LINKS"), links]))
     return env | {"UV_CACHE_DIR": cache, "UV_HTTP_TIMEOUT": HTTP_S, "UV_HTTP_RETRIES": "1", "UV_NO_PROGRESS": "1"}
 

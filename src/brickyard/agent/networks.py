@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from urllib.parse import urlsplit
 
-from brickyard.agent.addresses import NetworkError, in_range, master_host
+from brickyard.agent.addresses import RANGE, NetworkError, in_range, is_own, master_host
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.host import HostError
 from brickyard.agent.network import Network, Plan
 from brickyard.domain.node import Assignment
+
+Lend = Callable[[Sequence[str]], AbstractAsyncContextManager[tuple[int, int] | None]]
+_PORTS = {"http": 80, "https": 443}
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
 class Networks:
@@ -71,6 +82,28 @@ class Networks:
             raise HostError("INTERNAL_ERROR", f"the node's network cannot be made: {error}") from error
         return self._network
 
+    @contextlib.asynccontextmanager
+    async def lend(self, urls: Sequence[str]) -> AsyncIterator[tuple[int, int] | None]:
+        """A network with the node's rules and without the node, for a program of ours that has to reach `urls`. Administrators
+        have chosen these, so they may be on this machine; without the internet, only URLs elsewhere lead there. Yields the
+        network's descriptors, or None if nodes share the machine's. Raises NetworkError."""
+        config = self._config
+        if config.network == "shared":
+            yield None
+            return
+        places = await asyncio.to_thread(_places, [*urls, *proxies(os.environ)])
+        plan = Plan(
+            address=str(RANGE[1]), ways=str(Path(config.ways_dir).parent / f".lent-{secrets.token_hex(8)}"),
+            switchboard=self._switchboard, internet=config.internet or not all(places.values()),
+            allow=(*config.network_allow, *places),
+        )  # fmt: skip
+        lent = Network(plan=plan, python=config.python, on_end=lambda: None)
+        try:
+            await lent.start()
+            yield lent.descriptors
+        finally:
+            await lent.stop()
+
     async def join(self, wanted: Assignment) -> None:
         """Connects to the assignment's driver, if it names one. Raises HostError."""
         peer = master_host(wanted.master_url)
@@ -108,3 +141,21 @@ class Networks:
     def _ended(self, network: Network) -> None:
         if network is self._network and self._used:
             self.on_end()
+
+
+def proxies(environ: Mapping[str, str]) -> list[str]:
+    """The HTTP proxies of this machine."""
+    return [environ[name] for name in _PROXIES if environ.get(name)]
+
+
+def _places(urls: Sequence[str]) -> dict[str, bool]:
+    """ADDRESS:PORT of each URL's host, and whether it is this machine's."""
+    found: dict[str, bool] = {}
+    for url in urls:
+        parts = urlsplit(url)
+        with contextlib.suppress(ValueError, OSError):  # not a URL; an unknown name is the installer's to report
+            port = parts.port or _PORTS.get(parts.scheme, 0)
+            for *_, address in socket.getaddrinfo(parts.hostname, port, socket.AF_INET) if parts.hostname else ():
+                host = str(address[0])
+                found[f"{host}:{port}"] = host.startswith("127.") or is_own(host)
+    return found

@@ -63,6 +63,7 @@ class NodeState:
         self.ending = False  # the node host is being ended, so its end is expected
         self.group = cgroups.Group()
         self.limits = cgroups.Limits(memory_mb=0, cores=0)
+        self.walls: sandbox.Sandbox = sandbox.Plain(python=config.python)  # the node host's
         self.manifest: RuntimeManifest | None = None
         self.use = RuntimeUse(Path(config.cache_dir))
         self.starting = Starting(Path(config.cache_dir))

@@ -10,8 +10,11 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 _OPTIONS = ("index-url", "extra-index-url", "find-links", "cert")
+PYPI = "https://pypi.org/simple"
+_UV_URLS = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
 _UV_INDEX = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_CONFIG_FILE")
 
 
@@ -33,6 +36,62 @@ def uv_environment(environ: Mapping[str, str], *, files: Iterable[Path] | None =
     if "cert" in pip:
         found["SSL_CERT_FILE"] = pip["cert"]
     return {name: value for name, value in found.items() if not environ.get(name)}
+
+
+def index_urls(environ: Mapping[str, str]) -> list[str]:
+    """Where uv, with `uv_environment`, looks for packages."""
+    env = {**environ, **uv_environment(environ)}
+    named = [word.partition("=")[2] if "=" in word.split(":")[0] else word for name in _UV_URLS for word in _words(env.get(name))]
+    named += [text for text in _configured(environ) if "://" in text]
+    defaults = () if env.get("UV_DEFAULT_INDEX") or env.get("UV_INDEX_URL") else (PYPI,)
+    return [*defaults, *named]
+
+
+def index_files(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The files and directories of this machine that uv reads to find packages: settings, certificates, indexes on the disk. The
+    logins of index servers are among them (netrc)."""
+    env = {**environ, **uv_environment(environ)}
+    home = environ.get("HOME") or str(Path.home())
+    named = [env.get("UV_CONFIG_FILE"), env.get("SSL_CLIENT_CERT"), environ.get("NETRC") or f"{home}/.netrc"]
+    words = [
+        *filter(None, named),
+        *map(str, uv_files(environ)),
+        *certificate_files(env),
+        *index_urls(environ),
+        *_configured(environ),
+    ]
+    paths = (unquote(urlsplit(word).path) if word.startswith("file:") else word for word in words)
+    return tuple(dict.fromkeys(path for path in paths if path.startswith("/") and Path(path).exists()))
+
+
+def certificate_files(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The certificate authorities that this machine's environment names."""
+    found = (environ.get("SSL_CERT_FILE", ""), environ.get("SSL_CERT_DIR", ""))
+    return tuple(path for path in found if path.startswith("/") and Path(path).exists())
+
+
+def _words(value: str | None) -> list[str]:
+    return (value or "").replace(",", " ").split()
+
+
+def _configured(environ: Mapping[str, str]) -> list[str]:
+    """Every text in uv's own configuration: addresses and paths of indexes may be among them."""
+    import tomllib  # noqa: PLC0415 - only an agent that installs needs it
+
+    found: list[str] = []
+    own = environ.get("UV_CONFIG_FILE")
+    for path in (Path(own),) if own else uv_files(environ):
+        try:
+            left: list[object] = [tomllib.loads(path.read_text())]
+        except (OSError, ValueError):
+            continue  # uv itself will report it
+        while left:
+            value = left.pop()
+            if isinstance(value, str):
+                found.append(value)
+            else:
+                left += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return found
 
 
 def pip_files(environ: Mapping[str, str]) -> list[Path]:

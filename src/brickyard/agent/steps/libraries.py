@@ -68,7 +68,10 @@ async def install(node: NodeState, library: Library) -> LibraryReport:
 
 def target_of(node: NodeState) -> Target:
     assert node.manifest is not None  # noqa: S101 - `decide` installs the runtime first
-    return Target(config=node.config, manifest=node.manifest, linked=node.walled, network=node.networks.descriptors)
+    return Target(
+        config=node.config, manifest=node.manifest, linked=node.walled, walls=node.walls, network=node.networks.descriptors,
+        lend=node.networks.lend,
+    )  # fmt: skip
 
 
 async def _install_python(node: NodeState, library: Library, scratch: Path) -> None:

@@ -61,7 +61,7 @@ async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManif
     node.group = await asyncio.to_thread(_limit, node, wanted)
     node.update(limits=node.group.text)
     node.host = host = node.make_host()
-    walls = sandbox.choose(config.isolation, isolation, python=config.python)
+    node.walls = walls = sandbox.choose(config.isolation, isolation, python=config.python)
     await asyncio.to_thread(environment.make, config, manifest, environ=os.environ)
     view = await asyncio.to_thread(_view, config, wanted, manifest)
     command = [manifest.python, str(Path(config.node_code_dir, "start.py")), "host"]
