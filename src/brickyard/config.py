@@ -18,6 +18,7 @@ from brickyard.domain.ratelimits import rates
 from brickyard.domain.secrets import key_entries
 from brickyard.domain.signin import Provider, group_names, trusted_url, words
 from brickyard.lifecycle import providernames
+from brickyard.lifecycle.servicelinks import without_links
 from brickyard.lifecycle.urls import is_database, is_origin
 from brickyard.storage import urls
 
@@ -180,7 +181,7 @@ def load(
     *, config_file: Path | None = None, environ: Mapping[str, str] | None = None, options: Mapping[str, Any] | None = None
 ) -> Settings:
     """Settings merged from all sources. An option that is None counts as not given. Raises ConfigError."""
-    environ = os.environ if environ is None else environ
+    environ = without_links(os.environ if environ is None else environ)
     values, sources = _gather(config_file, environ, options or {})
     _gather_section(values, environ)
     for field in msgspec.structs.fields(Settings):
@@ -221,7 +222,8 @@ def source(
     options: Mapping[str, Any] | None = None,
 ) -> str:
     """Where a setting's value comes from: an option, a variable, a key of a file, or "the default". Raises ConfigError."""
-    return _gather(config_file, os.environ if environ is None else environ, options or {})[1].get(name, "the default")
+    environ = without_links(os.environ if environ is None else environ)
+    return _gather(config_file, environ, options or {})[1].get(name, "the default")
 
 
 def _gather(

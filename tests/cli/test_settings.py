@@ -143,3 +143,33 @@ def test_settings_that_get_into_a_log_show_no_secret() -> None:
         assert "hidden-" not in shown
     assert "oidc_client_secret=***" in repr(settings)
     assert "***" not in repr(Settings())
+
+
+def links(name: str, port: int = 80) -> dict[str, str]:
+    """What Kubernetes writes into containers for a Service."""
+    address = "10.96.0.7"
+    prefix = name.upper().replace("-", "_")
+    values = {"": f"tcp://{address}:{port}", "_PROTO": "tcp", "_PORT": str(port), "_ADDR": address}
+    return {
+        f"{prefix}_SERVICE_HOST": address,
+        f"{prefix}_SERVICE_PORT": str(port),
+        f"{prefix}_SERVICE_PORT_HTTP": str(port),
+        f"{prefix}_PORT": f"tcp://{address}:{port}",
+        **{f"{prefix}_PORT_{port}_TCP{ending}": value for ending, value in values.items()},
+    }
+
+
+@pytest.mark.parametrize("name", ["brickyard", "brickyard-connect", "brickyard-agent", "brickyard-kubernetes", "brickyard-port"])
+def test_what_kubernetes_writes_for_a_service_is_no_setting(name: str) -> None:
+    given = {"provider": "kubernetes"}
+    assert load(environ=links(name), options=given) == load(environ={}, options=given)
+    assert source("port", environ=links(name)) == "the default"
+
+
+def test_a_setting_beside_the_links_of_a_service_counts() -> None:
+    found = load(
+        environ={**links("brickyard"), "BRICKYARD_PORT": "9090", "BRICKYARD_KUBERNETES_IMAGE": "x", "BRICKYARD_HOST": "::1"},
+        options={"provider": "kubernetes"},
+    )
+    assert (found.port, found.host, found.sections) == (9090, "::1", {"kubernetes": {"image": "x"}})
+    assert "BRICKYARD_PORT is 'foo'" in refusal(environ={**links("brickyard"), "BRICKYARD_PORT": "foo"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from brickyard.cli.options import place, settings
 from brickyard.cli.options import serving as serving_options
 from brickyard.cli.progress import Say, Shown, working
 from brickyard.cli.up import START_LIMIT_S, start_detached
-from brickyard.config import Settings
+from brickyard.config import Settings, source
 from brickyard.lifecycle.messages import token_line
 from brickyard.lifecycle.providernames import listed
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
@@ -53,7 +52,7 @@ def command(runtime_key: str, pool: bool, config_file: Path | None, **options: A
     and check its answer; then show a cold and a warm start on an instance pool. What it made stays: run it again, or go on with
     the cluster. After Ctrl-C nothing of it stays."""
     chosen = settings(config_file, **options)
-    port_is_ours = options.get("port") is None and not os.environ.get("BRICKYARD_PORT") and chosen.port == Settings().port
+    port_is_ours = source("port", config_file=config_file, options=options) == "the default"
     quickstart = _Quickstart(chosen, runtime_key or chosen.default_runtime, any_port=port_is_ours, pool=pool)
     try:
         quickstart.run()

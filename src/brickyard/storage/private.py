@@ -19,6 +19,12 @@ def prepare(place: Path, *, called: str, remedy: str) -> None:
     """Makes a directory that only its owner can use, and checks that there is room to work in. Raises WorkspaceError."""
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if (owner := place.stat().st_uid) != os.geteuid() and os.geteuid():
+            raise WorkspaceError(
+                f"cannot use the {called} {place}: it belongs to user {owner}, and this server runs as user {os.geteuid()}. Use a "
+                f"directory inside it that the server can create, such as {place / 'data'} (volumes in containers belong to "
+                f"root), change its owner, or {remedy}."
+            )
         place.chmod(0o700)
         probe = place / f".writable.{secrets.token_hex(8)}"
         try:
