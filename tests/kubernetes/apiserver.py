@@ -18,6 +18,7 @@ from tests.kubernetes.store import Change, Key, Objects
 
 USER = "system:serviceaccount:lab:brickyard"
 TOKEN = "a-token-of-the-cluster"
+FIRST_BOOKMARK_S = 120.0  # after which the real server sends the first bookmark to a watch of which nothing is to be told
 _PATH = re.compile(
     r"/(?:api|apis/(?P<group>[^/]+))/v1(?:/namespaces/(?P<namespace>[^/]+))?/(?P<plural>[a-z]+)(?:/(?P<name>[^/]+))?"
 )
@@ -238,8 +239,7 @@ class ApiServer:
                             await asyncio.wait_for(objects.bell.wait(), self.bookmark_s)
                     except TimeoutError:
                         if request.query.get("allowWatchBookmarks") == "true":
-                            mark = {"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": str(seen)}}
-                            await answer.write(_line("BOOKMARK", mark))
+                            await answer.write(_line("BOOKMARK", bookmark(seen)))
         except (TimeoutError, ConnectionError):
             return answer
         finally:
@@ -308,6 +308,12 @@ class ApiServer:
     def _check(document: Document) -> None:
         if wrong := schemas.mistakes(document):
             raise ApiError(400, "BadRequest", f"{document.get('kind')} cannot be handled: {'; '.join(wrong)}")
+
+
+def bookmark(version: int) -> Document:
+    """As the real server writes it: an empty pod, whose required fields are null."""
+    meta = {"resourceVersion": str(version), "creationTimestamp": None}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": meta, "spec": {"containers": None}, "status": {}}
 
 
 def _default(pod: Document) -> None:

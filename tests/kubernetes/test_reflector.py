@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
-from brickyard.providers.kubernetes.api import Api, connected
+from brickyard.providers.kubernetes import objects
+from brickyard.providers.kubernetes.api import SILENCE_S, Api, connected
 from brickyard.providers.kubernetes.reflector import Reflector
+from tests.kubernetes.apiserver import FIRST_BOOKMARK_S
 from tests.kubernetes.cluster import NAMESPACE, Cluster
 from tests.kubernetes.schemas import Document
 from tests.kubernetes.store import Key
@@ -143,3 +146,39 @@ def test_stopping_does_not_wait_for_the_watch_to_end(cluster: Cluster, reflector
     stopping.start()
     stopping.join(PATIENCE_S / 4)
     assert not stopping.is_alive()
+
+
+def test_a_quiet_watch_outlasts_the_first_bookmark(cluster: Cluster, reflector: Reflector) -> None:
+    assert FIRST_BOOKMARK_S * 1.25 < SILENCE_S
+    cluster.api.bookmark_s = 0.02
+    before = cluster.api.watches
+    told = cluster.api.objects.version
+    for _ in range(3):
+        cluster.add("pods", pod("theirs", label="theirs"))
+        cluster.remove("pods", "theirs")
+        version = cluster.api.objects.version
+        until(lambda: int(reflector._version) >= version, "a bookmark")  # noqa: B023 - called in this turn
+    assert told < int(reflector._version)
+    assert cluster.api.watches <= before + 1, "no bookmark has ended the watch"
+    assert lists(cluster) == 1
+
+
+def test_an_event_that_cannot_be_read_has_everything_listed_again(cluster: Cluster, reflector: Reflector) -> None:
+    cluster.change("pods", "first", lambda made: made["metadata"].update(labels={"brickyard.io/workspace": "ours", "n": 5}))
+    until(lambda: lists(cluster) >= 2, "another list")
+    cluster.change("pods", "first", lambda made: made["metadata"]["labels"].pop("n"))
+    cluster.add("pods", pod("second"))
+    has(reflector, "first", "second")
+
+
+def structs() -> list[type[msgspec.Struct]]:
+    found = [each for each in vars(objects).values() if isinstance(each, type) and issubclass(each, msgspec.Struct)]
+    return [each for each in found if each.__module__ == objects.__name__ and each is not objects.Event]
+
+
+@pytest.mark.parametrize("kind", structs(), ids=lambda each: each.__name__)
+def test_whatever_is_empty_may_be_null(kind: type[msgspec.Struct]) -> None:
+    """As in `"containers": null` of a bookmark."""
+    for field in msgspec.structs.fields(kind):
+        if msgspec.inspect.multi_type_info([field.type])[0].__class__.__name__ in ("VarTupleType", "DictType", "ListType"):
+            pytest.fail(f"{kind.__name__}.{field.name} refuses null")

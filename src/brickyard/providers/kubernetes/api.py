@@ -24,7 +24,8 @@ from brickyard.providers.base import InvalidError, ProviderError, QuotaError, Se
 from brickyard.providers.kubernetes.objects import Event, Status
 
 CALL_S = 10.0  # for one answer
-SILENCE_S = 100.0  # a watch is sent a bookmark about every minute
+SILENCE_S = 180.0  # a watch is sent a bookmark about every minute, and the first one after two
+KEEPALIVE_S, PROBES_S, PROBES = 30, 10, 3  # so a lost connection shows within a minute, also while nothing is sent
 MANAGER = "brickyard"
 APPLY, MERGE = "application/apply-patch+yaml", "application/strategic-merge-patch+json"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -108,6 +109,7 @@ class Api:
             if answer.is_error:
                 answer.read()
                 raise _refused(answer)
+            _keep_alive(answer)
             connected(lambda: _cut(answer))
             for line in answer.iter_lines():
                 if line:
@@ -146,9 +148,22 @@ def _complete() -> Iterator[None]:
         raise UnreachableError(f"the credentials for the Kubernetes API server cannot be had: {error}") from error
 
 
-def _cut(answer: httpx2.Response) -> None:
+def _socket_of(answer: httpx2.Response) -> socket.socket | None:
     stream = answer.extensions.get("network_stream")
-    if (sock := stream.get_extra_info("socket") if stream is not None else None) is not None:
+    return stream.get_extra_info("socket") if stream is not None else None
+
+
+def _keep_alive(answer: httpx2.Response) -> None:
+    if (sock := _socket_of(answer)) is not None:
+        with contextlib.suppress(OSError, AttributeError):  # not every system has all of them
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_S)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBES_S)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)
+
+
+def _cut(answer: httpx2.Response) -> None:
+    if (sock := _socket_of(answer)) is not None:
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
 

@@ -77,7 +77,7 @@ class Container(_Read, frozen=True):
 
 class PodSpec(_Read, frozen=True):
     node_name: str | None = None
-    containers: tuple[Container, ...] = ()
+    containers: tuple[Container, ...] | None = None
     init_containers: tuple[Container, ...] | None = None
     overhead: dict[str, str] | None = None
 
@@ -86,6 +86,12 @@ class Pod(_Read, frozen=True):
     metadata: Meta
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+
+
+class Mark(_Read, frozen=True):
+    """The object of a bookmark: a pod with nothing in it but the version that the watch has come to."""
+
+    metadata: Meta
 
 
 class Taint(_Read, frozen=True):
@@ -136,13 +142,13 @@ class Column(_Read, frozen=True):
 
 
 class Row(_Read, frozen=True):
-    cells: tuple[object, ...] = ()
+    cells: tuple[object, ...] | None = None
 
 
 class Table(_Read, frozen=True):
     """What kubectl shows: a tenth of the list's bytes."""
 
-    column_definitions: tuple[Column, ...]
+    column_definitions: tuple[Column, ...] | None = None
     rows: tuple[Row, ...] | None = None
 
 

@@ -136,10 +136,10 @@ class KubernetesProvider(Provider):
     def _names(self) -> Sequence[str]:
         params = {"labelSelector": self._selector, "includeObject": "None"}
         table = self._api.get(self._pods_path, Table, params=params, accept=TABLE)
-        column = next((index for index, each in enumerate(table.column_definitions) if each.name == "Name"), None)
+        column = next((index for index, each in enumerate(table.column_definitions or ()) if each.name == "Name"), None)
         if column is None:
             raise UnreachableError("the table of pods has no names")
-        return [str(row.cells[column]) for row in table.rows or ()]
+        return [str(row.cells[column]) for row in table.rows or () if row.cells]
 
     # ── launching ──
 

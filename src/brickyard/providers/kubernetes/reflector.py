@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from brickyard.providers.kubernetes.api import SILENCE_S, Api, RefusedError, UnreachableError
-from brickyard.providers.kubernetes.objects import Event, Pod, PodList, Status
+from brickyard.providers.kubernetes.objects import Event, Mark, Pod, PodList, Status
 
 log = structlog.get_logger(__name__)
 
@@ -88,6 +88,10 @@ class Reflector:
         except UnreachableError as error:
             log.info("kubernetes_watch_lost", error=str(error))
             return True, 0.0
+        except msgspec.MsgspecError as error:  # of one event: what the others have told may lack it
+            self._version = ""
+            log.warning("kubernetes_watch_unreadable", error=str(error))
+            return True, 0.0
         except Exception:
             self._version = ""
             log.exception("kubernetes_watch_failed")
@@ -124,10 +128,11 @@ class Reflector:
         if event.type == "ERROR":
             status = msgspec.json.decode(event.object, type=Status)
             raise RefusedError(status.code, status.reason or "", status.message or "")
-        pod = msgspec.json.decode(event.object, type=Pod)
+        pod = None if event.type == "BOOKMARK" else msgspec.json.decode(event.object, type=Pod)
+        meta = pod.metadata if pod is not None else msgspec.json.decode(event.object, type=Mark).metadata
         with self._lock:
             if event.type == "DELETED":
-                self._pods.pop(pod.metadata.name, None)
-            elif event.type in ("ADDED", "MODIFIED"):
-                self._pods[pod.metadata.name] = pod
-            self._version, self._heard_s = pod.metadata.resource_version or self._version, time.monotonic()
+                self._pods.pop(meta.name, None)
+            elif pod is not None and event.type in ("ADDED", "MODIFIED"):
+                self._pods[meta.name] = pod
+            self._version, self._heard_s = meta.resource_version or self._version, time.monotonic()
