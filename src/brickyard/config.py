@@ -33,6 +33,7 @@ class ConfigError(Exception):
 
 
 CONNECT_PORT = 15002  # Spark's own
+MAX_NODES = 10_000  # of max_nodes: what drivers report of their workers has as many at most
 SESSION_IDLE_S = 300.0  # the shortest session_idle_s
 
 
@@ -93,6 +94,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     init_script_timeout_s: float = 600.0  # an init script that runs for longer has failed
     autoscale_up_after_s: float = 1.0  # tasks that have waited this long add workers to an autoscaling cluster
     autoscale_down_after_s: float = 150.0  # workers idle for this long are removed; on a job cluster after 40 s at most
+    max_nodes: int = 1_000  # the most workers of one cluster, and instances of one instance pool
     photon: Literal["refuse", "standard"] = "refuse"  # what a cluster that asks for Photon gets: an error or Spark's own engine
     policy_checks: Literal["strict", "lax"] = (
         "strict"  # when a policy with mistakes is refused: when it is saved, or when it is used
@@ -311,9 +313,7 @@ def _check(settings: Settings, sources: Mapping[str, str]) -> None:
         raise _wrong("public_url", settings.public_url, sources, "http://HOST:PORT or https://HOST:PORT, with nothing after it")
     _check_keys(settings, sources)
     _check_connect(settings)
-    give_up_s, silence_s = settings.driver_give_up_s, settings.spark_silence_s
-    if give_up_s < silence_s:
-        raise ConfigError(f"driver_give_up_s is {give_up_s:g}; it must be at least spark_silence_s ({silence_s:g}).")
+    _check_nodes(settings, sources)
     if settings.ends_with is not None and settings.ends_with <= 0:
         raise _wrong("ends_with", settings.ends_with, sources, "a process id")
     _check_sessions(settings, sources)
@@ -340,6 +340,14 @@ def _check(settings: Settings, sources: Mapping[str, str]) -> None:
     ):
         if not 0 < getattr(settings, name) < math.inf:
             raise _wrong(name, getattr(settings, name), sources, "a number above 0")
+
+
+def _check_nodes(settings: Settings, sources: Mapping[str, str]) -> None:
+    give_up_s, silence_s = settings.driver_give_up_s, settings.spark_silence_s
+    if give_up_s < silence_s:
+        raise ConfigError(f"driver_give_up_s is {give_up_s:g}; it must be at least spark_silence_s ({silence_s:g}).")
+    if not 1 <= settings.max_nodes <= MAX_NODES:
+        raise _wrong("max_nodes", settings.max_nodes, sources, f"between 1 and {MAX_NODES}")
 
 
 def _check_rates(settings: Settings, sources: Mapping[str, str]) -> None:

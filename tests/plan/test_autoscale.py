@@ -150,7 +150,7 @@ def test_windows() -> None:
         (0, 2, "autoscale.min_workers is 0; it must be at least 1"),
         (3, 3, "autoscale.max_workers is 3; it must be strictly greater than min_workers, 3."),
         (3, 2, "autoscale.max_workers is 2"),
-        (1, 101, "autoscale.max_workers is 101; at most 100"),
+        (1, 101, "autoscale.max_workers is 101; this workspace allows at most 100"),
     ],
 )
 def test_ranges(low: int | None, high: int | None, message: str) -> None:

@@ -149,7 +149,7 @@ def check_autoscale(scale: AutoScale, *, limit: int) -> None:
     if high <= low:
         raise InvalidParameterValue(f"autoscale.max_workers is {high}; it must be strictly greater than min_workers, {low}.")
     if high > limit:
-        raise InvalidParameterValue(f"autoscale.max_workers is {high}; at most {limit} are possible.")
+        raise InvalidParameterValue(f"autoscale.max_workers is {high}; this workspace allows at most {limit} (max_nodes).")
 
 
 def check_window(conf: Mapping[str, str]) -> None:

@@ -23,6 +23,7 @@ from brickyard.domain.states import ClusterSource, State
 from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
 from brickyard.plan import enforcement, graceful
 from brickyard.plan.policies.governing import ALL_PURPOSE, NOTHING, Choice, compliance
+from brickyard.plan.policy import DEFAULT_MAX_NODES
 from brickyard.plan.spec import check_num_workers, check_range
 from brickyard.plan.specifying import Offered, Specified, check_single_user, specify
 from brickyard.plan.starts import STARTING, next_incarnation
@@ -179,7 +180,13 @@ def defer(cluster: Cluster, requested: ClusterSpec, offered: Offered, asked: Ask
 
 
 def resize(
-    cluster: Cluster, request: ResizeCluster, asked: Asked, *, policy: PolicyRow | None = None, choice: Choice = NOTHING
+    cluster: Cluster,
+    request: ResizeCluster,
+    asked: Asked,
+    *,
+    policy: PolicyRow | None = None,
+    choice: Choice = NOTHING,
+    max_nodes: int = DEFAULT_MAX_NODES,
 ) -> Changed:
     """Sets another number of workers for a running cluster, or a range in which it follows its load. `policy` is the one that
     governs it, unless that was deleted: the new size must comply."""
@@ -189,7 +196,7 @@ def resize(
     if scale is not None and request.num_workers:
         raise InvalidParameterValue("num_workers and autoscale are both given: a cluster has a size or a range. Leave one out.")
     _expect(cluster, State.RUNNING)
-    resized = _resized(cluster, request.num_workers, scale)
+    resized = _resized(cluster, request.num_workers, scale, max_nodes=max_nodes)
     if resized.spec == cluster.spec and not cluster.grow_failures:
         return Changed(cluster)
     if policy is not None:
@@ -340,14 +347,14 @@ def _terminated(cluster: Cluster, now: int, reason: TerminationReason, message: 
     return Changed(terminated, (event,))
 
 
-def _resized(cluster: Cluster, num_workers: int | None, scale: AutoScale | None) -> Cluster:
+def _resized(cluster: Cluster, num_workers: int | None, scale: AutoScale | None, *, max_nodes: int) -> Cluster:
     """The cluster with another size, or with a range, to which its current size is clamped."""
     single = is_single_node(cluster.spec)
     if scale is not None:
-        check_range(scale, single=single)
+        check_range(scale, single=single, max_nodes=max_nodes)
         num_workers = None
     elif num_workers is not None:
-        check_num_workers(num_workers, single=single)
+        check_num_workers(num_workers, single=single, max_nodes=max_nodes)
     return msgspec.structs.replace(
         cluster,
         spec=msgspec.structs.replace(cluster.spec, num_workers=num_workers, autoscale=scale),

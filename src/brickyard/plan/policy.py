@@ -6,6 +6,8 @@ import msgspec
 
 from brickyard.plan.autoscale import Rules
 
+DEFAULT_MAX_NODES = 1_000
+
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """The planner's settings. Times are milliseconds."""
@@ -23,6 +25,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     launch_lease_ms: int = 15_000  # how long a launch call may take before another process may repeat it
     autoscale: Rules = Rules()
     spot_markets: frozenset[str] = frozenset()  # the names of providers that have one
+    max_nodes: int = DEFAULT_MAX_NODES  # the most workers of one cluster, and instances of one pool
+    nodes_per_pass: int = 100  # how many nodes one pass may change: everybody's writes wait for it
     currency: str = "USD"  # of the node types' prices
     provider: str = ""  # the name of the default provider
     encrypting: frozenset[str] = frozenset()  # providers whose nodes are on different machines: Spark encrypts what they send

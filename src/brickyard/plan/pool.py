@@ -33,6 +33,7 @@ class PoolPlan(msgspec.Struct, frozen=True, kw_only=True):
     new: int
     removed: tuple[Instance, ...]
     due_ms: int | None
+    unfinished: bool = False  # the pass has changed as much as one may: the next one is due now
     purge: bool = False  # deleted, and nothing is left of it: remove its row
 
 
@@ -45,11 +46,13 @@ def plan_pool(
     now: int,
     policy: Policy,
     moved: frozenset[str] = frozenset(),
+    beyond: int = 0,
 ) -> PoolPlan:
     """Decides about one pool. `idle` are its instances that no cluster has, in any state; `used` counts the live instances that
     clusters have, `others` all rows of instances that clusters have. `moved` are idle ones that no cluster will take, because
-    their node type now belongs to another provider."""
-    return _Pass(pool, idle, used=used, others=others, now=now, policy=policy, moved=moved).run()
+    their node type now belongs to another provider. `beyond` counts idle instances that are not
+    among `idle`, because there are more than any pass takes in."""
+    return _Pass(pool, idle, used=used, others=others, now=now, policy=policy, moved=moved, beyond=beyond).run()
 
 
 class _Pass:
@@ -65,6 +68,7 @@ class _Pass:
         now: int,
         policy: Policy,
         moved: frozenset[str],
+        beyond: int,
     ) -> None:
         self.pool = pool
         self.rows = list(idle)
@@ -73,6 +77,8 @@ class _Pass:
         self.now = now
         self.policy = policy
         self.moved = moved
+        self.beyond = beyond
+        self.unfinished = False  # there is more to do at once, in another pass
         self.changed: dict[str, Instance] = {}
         self.removed: list[Instance] = []
         self.failed: list[PendingInstanceError] = []
@@ -94,8 +100,9 @@ class _Pass:
             instances=self.changed,
             new=new,
             removed=tuple(self.removed),
-            due_ms=min(self.deadlines, default=None),
-            purge=not self.pool.active and len(self.removed) == len(self.rows) and not self.others,
+            due_ms=self.now if self.unfinished else min(self.deadlines, default=None),
+            unfinished=self.unfinished,
+            purge=not self.pool.active and len(self.removed) == len(self.rows) and not (self.others or self.beyond),
         )
 
     def _reap(self) -> None:
@@ -103,6 +110,8 @@ class _Pass:
         after a pause."""
         for row in self.rows:
             if row.state is InstanceState.GONE:
+                if not self._left():
+                    continue
                 self.removed.append(row)
                 if row.lost:
                     self._fail(row, _LOST.format(row.lost))
@@ -165,10 +174,8 @@ class _Pass:
 
     def _fill(self) -> int:
         """How many to launch to reach the minimum idle within the capacity. While attempts fail: one at a time, after a pause."""
-        missing = self.pool.min_idle - len(self.idle)
-        if (capacity := self.pool.spec.max_capacity) is not None:
-            missing = min(missing, capacity - self.used - len(self.idle))
-        if missing <= 0:
+        missing = min(self.pool.min_idle - len(self.idle), self._capacity() - self.used - len(self.idle))
+        if missing <= 0 or self.beyond:
             return 0
         if self.pool.fill_after_ms > self.now:
             self.deadlines.append(self.pool.fill_after_ms)
@@ -177,16 +184,28 @@ class _Pass:
             since = self.pool.failed_ms
             trying = any(row.state is not InstanceState.REGISTERED and row.created_ms > since for row in self.idle)
             return 0 if trying else 1
-        return missing
+        return min(missing, self._left(missing))
+
+    def _capacity(self) -> int:
+        """How many instances the pool may have: also one that was made when more were allowed."""
+        limit = self.policy.max_nodes
+        return limit if self.pool.spec.max_capacity is None else min(limit, self.pool.spec.max_capacity)
+
+    def _left(self, wanted: int = 1) -> int:
+        """How many more instances this pass may change. The rest is for the next one, which follows at once: nobody else can
+        write while a pass does."""
+        left = max(0, self.policy.nodes_per_pass - len(self.changed) - len(self.removed))
+        self.unfinished = self.unfinished or wanted > left
+        return left
 
     def _trim(self) -> None:
         """Ends idle instances beyond the minimum when their time is over, and those beyond the capacity (an edit may have
         lowered it) at once. The least useful go first: cold ones, then the longest idle."""
         minutes = self.pool.spec.idle_instance_autotermination_minutes
         limit_ms = (DEFAULT_IDLE_MINUTES if minutes is None else minutes) * 60_000
-        capacity = self.pool.spec.max_capacity
-        over = self.used + len(self.idle) - capacity if capacity is not None else 0
-        excess = len(self.idle) - self.pool.min_idle
+        there = len(self.idle) + self.beyond
+        over = there - max(0, self._capacity() - self.used)
+        excess = there - min(self.pool.min_idle, self._capacity())
         if excess <= 0 and over <= 0:
             return
         candidates = self.idle if over > 0 else [row for row in self.idle if row.idle_ms + limit_ms <= self.now]
@@ -205,6 +224,6 @@ class _Pass:
     def _end(self, rows: Sequence[Instance]) -> None:
         if not rows:
             return
-        for row in rows:
+        for row in rows[: self._left(len(rows))]:
             self.changed[row.instance_id] = msgspec.structs.replace(row, state=InstanceState.TERMINATING)
         self.idle = [row for row in self.idle if row.instance_id not in self.changed]

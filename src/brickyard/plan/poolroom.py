@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
@@ -36,16 +37,16 @@ class PoolStock:
     def __init__(self, pool: Pool, *, idle: Iterable[Instance], live: int) -> None:
         self.pool = pool
         sound = (each for each in idle if each.launch_error is None)
-        self._idle = sorted(sound, key=lambda each: (standing(each), each.instance_id))
+        self._idle = deque(sorted(sound, key=lambda each: (standing(each), each.instance_id)))
         self._live = live  # idle, used and pending
 
     def take(self, fits: Callable[[Instance], bool] = lambda _: True) -> Taken | TerminationReason:
-        """One instance that fits, or why there is none."""
+        """One instance that fits, or why there is none. `fits` gives the same answer throughout the pass."""
         if not self.pool.active:
             return pool_not_found(self.pool.instance_pool_id)
-        if (found := next((each for each in self._idle if fits(each)), None)) is not None:
-            self._idle.remove(found)
-            return Taken(instance=found)
+        while self._idle:
+            if fits(found := self._idle.popleft()):
+                return Taken(instance=found)
         capacity = self.pool.spec.max_capacity
         if capacity is not None and self._live >= capacity:
             return self._full(capacity)

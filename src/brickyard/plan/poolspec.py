@@ -25,13 +25,13 @@ from brickyard.domain.pools import (
     PoolSpec,
 )
 from brickyard.domain.spec import GcpAvailability
+from brickyard.plan.policy import DEFAULT_MAX_NODES
 from brickyard.plan.pool import DEFAULT_IDLE_MINUTES
 from brickyard.plan.spec import MAX_SPOT_BID_PERCENT, MAX_TAG_KEY, MAX_TAG_VALUE, MAX_TAGS
 from brickyard.plan.zones import check_zone
 
 MAX_POOL_NAME = 99  # "less than 100 characters"
 MAX_IDLE_MINUTES = 10_000
-MAX_INSTANCES = 100_000
 EDITABLE = ("instance_pool_name", "min_idle_instances", "max_capacity", "idle_instance_autotermination_minutes", "custom_tags")
 _SHOWN = 140
 
@@ -63,8 +63,14 @@ REFUSED: dict[str, tuple[_Test, str]] = {
 }
 
 
-def pool_spec(request: CreateInstancePool, *, node_types: Mapping[str, NodeType], runtimes: Collection[str]) -> PoolSpec:
-    """The specification of a new pool, with the server's defaults."""
+def pool_spec(
+    request: CreateInstancePool,
+    *,
+    node_types: Mapping[str, NodeType],
+    runtimes: Collection[str],
+    max_nodes: int = DEFAULT_MAX_NODES,
+) -> PoolSpec:
+    """The specification of a new pool, with the server's defaults. `max_nodes`: how many instances a pool may have."""
     _check_refused(request)
     if request.node_type_id not in node_types:
         raise InvalidParameterValue(
@@ -86,11 +92,12 @@ def pool_spec(request: CreateInstancePool, *, node_types: Mapping[str, NodeType]
                 "enable_elastic_disk": elastic,
                 "idle_instance_autotermination_minutes": _idle_minutes(request.idle_instance_autotermination_minutes),
             }
-        )
+        ),
+        max_nodes,
     )
 
 
-def edited_spec(pool: Pool, request: EditInstancePool) -> PoolSpec:
+def edited_spec(pool: Pool, request: EditInstancePool, *, max_nodes: int = DEFAULT_MAX_NODES) -> PoolSpec:
     """The specification after an edit. The sizes and the idle time are those of the request, even if absent there; absent tags
     keep their values. Everything else must be unchanged."""
     spec = pool.spec
@@ -110,11 +117,12 @@ def edited_spec(pool: Pool, request: EditInstancePool) -> PoolSpec:
             max_capacity=request.max_capacity,
             idle_instance_autotermination_minutes=_idle_minutes(request.idle_instance_autotermination_minutes),
             custom_tags=spec.custom_tags if request.custom_tags is None else _tags(request.custom_tags),
-        )
+        ),
+        max_nodes,
     )
 
 
-def _checked(spec: PoolSpec) -> PoolSpec:
+def _checked(spec: PoolSpec, max_nodes: int) -> PoolSpec:
     """Checks the rules that hold for both create and edit."""
     name = spec.instance_pool_name
     if not name.strip():
@@ -123,8 +131,8 @@ def _checked(spec: PoolSpec) -> PoolSpec:
         raise InvalidParameterValue(f"instance_pool_name has {len(name)} characters; it must be less than {MAX_POOL_NAME + 1}.")
     for field in ("min_idle_instances", "max_capacity"):
         value = getattr(spec, field)
-        if value is not None and not 0 <= value <= MAX_INSTANCES:
-            raise InvalidParameterValue(f"{field} is {value}; it must be between 0 and {MAX_INSTANCES}.")
+        if value is not None and not 0 <= value <= max_nodes:
+            raise InvalidParameterValue(f"{field} is {value}; it must be between 0 and {max_nodes} (max_nodes).")
     if spec.max_capacity is not None and spec.max_capacity < max(1, spec.min_idle_instances or 0):
         raise InvalidParameterValue(
             f"max_capacity is {spec.max_capacity}; it must be at least 1 and not below min_idle_instances "

@@ -23,13 +23,13 @@ from brickyard.plan.autoscale import check_autoscale, check_window
 from brickyard.plan.launching import apart, types_of
 from brickyard.plan.logconf import log_destination
 from brickyard.plan.owned import check_conf, check_variables
+from brickyard.plan.policy import DEFAULT_MAX_NODES
 from brickyard.plan.refused import check_refused
 from brickyard.plan.scripts import check_init_scripts
 from brickyard.plan.zones import check_zones
 
 T = TypeVar("T")
 DEFAULT_AUTOTERMINATION_MINUTES = 120  # the Clusters API guide's default; 0 turns it off
-MAX_WORKERS = 100_000
 MAX_TAGS = 45
 MAX_TAG_KEY, MAX_TAG_VALUE = 127, 255
 MAX_NAME = 1_000
@@ -52,6 +52,7 @@ def normalise(
     runtimes: Mapping[str, Runtime],
     pools: Mapping[str, Pool] = MappingProxyType({}),
     photon: bool = False,
+    max_nodes: int = DEFAULT_MAX_NODES,
 ) -> ClusterSpec:
     """The effective specification. `user` becomes the single user if the mode needs one and none is named. `runtimes` are those
     on offer, by key; `pools` are the existing ones among those that the request names (`named_pools`). Idempotent: normalising
@@ -60,7 +61,7 @@ def normalise(
     spec = _single_node_defaults(request)
     check_refused(spec, photon=photon)
     _check_runtime(spec, runtimes)
-    num_workers = _size(spec)
+    num_workers = _size(spec, max_nodes)
     spec = _pool_defaults(spec, pools)
     driver_node_type_id = _check_node_types(spec, node_types)
     _check_name_and_tags(spec)
@@ -89,6 +90,7 @@ def problems(
     runtimes: Mapping[str, Runtime],
     pools: Mapping[str, Pool] = MappingProxyType({}),
     photon: bool = False,
+    max_nodes: int = DEFAULT_MAX_NODES,
 ) -> list[tuple[str, str]]:
     """Everything that `normalise` would refuse, one after the other: (the field that is checked, the message). A check that needs
     what another one has refused looks at the request as it is."""
@@ -105,7 +107,7 @@ def problems(
     spec = tried("is_single_node", lambda: _single_node_defaults(request), request)
     tried("", lambda: check_refused(spec, photon=photon), None)
     tried("spark_version", lambda: _check_runtime(spec, runtimes), None)
-    tried("num_workers", lambda: _size(spec), None)
+    tried("num_workers", lambda: _size(spec, max_nodes), None)
     spec = tried("instance_pool_id", lambda: _pool_defaults(spec, pools), spec)
     if spec.node_type_id or not spec.instance_pool_id:
         tried("node_type_id", lambda: _check_node_types(spec, node_types), "")
@@ -169,12 +171,12 @@ def _pool_defaults(spec: ClusterSpec, pools: Mapping[str, Pool]) -> ClusterSpec:
     return msgspec.structs.replace(spec, driver_instance_pool_id=driver_pool_id, **types)
 
 
-def check_num_workers(num_workers: int, *, single: bool) -> None:
+def check_num_workers(num_workers: int, *, single: bool, max_nodes: int) -> None:
     """Raises InvalidParameterValue unless a cluster of that kind may have that many workers."""
     if num_workers < 0:
         raise InvalidParameterValue(f"num_workers is {num_workers}; it must not be negative.")
-    if num_workers > MAX_WORKERS:
-        raise InvalidParameterValue(f"num_workers is {num_workers}; at most {MAX_WORKERS} are possible.")
+    if num_workers > max_nodes:
+        raise InvalidParameterValue(f"num_workers is {num_workers}; this workspace allows at most {max_nodes} (max_nodes).")
     if num_workers == 0 and not single:
         raise InvalidParameterValue(
             "NumWorkers could be 0 only for SingleNode clusters. Cluster size must be at least 1 worker, or set "
@@ -184,11 +186,11 @@ def check_num_workers(num_workers: int, *, single: bool) -> None:
         raise InvalidParameterValue(f"num_workers is {num_workers}; a SingleNode cluster has no workers.")
 
 
-def check_range(scale: AutoScale, *, single: bool) -> None:
+def check_range(scale: AutoScale, *, single: bool, max_nodes: int) -> None:
     """Raises InvalidParameterValue unless a cluster of that kind may have that range of sizes."""
     if single:
         raise InvalidParameterValue("autoscale cannot be used with a SingleNode cluster: it has no workers. Leave autoscale out.")
-    check_autoscale(scale, limit=MAX_WORKERS)
+    check_autoscale(scale, limit=max_nodes)
 
 
 def _single_node_defaults(spec: ClusterSpec) -> ClusterSpec:
@@ -221,12 +223,12 @@ def _check_runtime(spec: ClusterSpec, runtimes: Mapping[str, Runtime]) -> None:
         )
 
 
-def _size(spec: ClusterSpec) -> int | None:
+def _size(spec: ClusterSpec, max_nodes: int) -> int | None:
     """The number of workers, or None if `autoscale` has a range instead."""
     single = is_single_node(spec)
     check_window(spec.spark_conf or {})
     if spec.autoscale is not None and spec.autoscale != AutoScale():
-        check_range(spec.autoscale, single=single)
+        check_range(spec.autoscale, single=single, max_nodes=max_nodes)
         if spec.num_workers:  # some clients send a zero for an absent value
             raise InvalidParameterValue(
                 f"num_workers ({spec.num_workers}) and autoscale are both given: a cluster has a size or a range. Leave one out."
@@ -236,7 +238,7 @@ def _size(spec: ClusterSpec) -> int | None:
     num_workers = 0 if spec.num_workers is None and single else spec.num_workers
     if num_workers is None:
         raise InvalidParameterValue("Missing required field: size")
-    check_num_workers(num_workers, single=single)
+    check_num_workers(num_workers, single=single, max_nodes=max_nodes)
     return num_workers
 
 

@@ -15,6 +15,7 @@ from brickyard.domain.pools import Pool, inherited_tags
 from brickyard.domain.runtimes import Runtime
 from brickyard.domain.spec import ClusterSpec
 from brickyard.plan.policies.governing import Governed
+from brickyard.plan.policy import DEFAULT_MAX_NODES
 from brickyard.plan.spec import normalise
 
 _SHOWN = 140  # how many characters of a client's value a message repeats
@@ -27,6 +28,7 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
     node_types: Mapping[str, NodeType]
     runtimes: Mapping[str, Runtime]
     photon: bool = False
+    max_nodes: int = DEFAULT_MAX_NODES
     pools: Mapping[str, Pool] = {}
     governed: Governed | None = None  # the specification under its policy; None: it names none, or one that does not exist
     users: frozenset[str] = frozenset()
@@ -62,6 +64,7 @@ def specify(requested: ClusterSpec, offered: Offered, *, user: str) -> Specified
         runtimes=offered.runtimes,
         pools=offered.pools,
         photon=offered.photon,
+        max_nodes=offered.max_nodes,
     )
     if governed is not None:
         governed.check(spec)

@@ -31,6 +31,7 @@ def mistakes(requested: ClusterSpec, offered: Offered, *, user: str) -> list[Mis
         "runtimes": offered.runtimes,
         "pools": offered.pools,
         "photon": offered.photon,
+        "max_nodes": offered.max_nodes,
     }
     found = [Mistake(named(message, field), message) for field, message in problems(given, **about)]
     if governed is not None:

@@ -22,7 +22,7 @@ from brickyard.plan.poolroom import PoolStock, pools_needed
 from brickyard.plan.samples import TIERS
 from brickyard.plan.spend import settle
 from brickyard.plan.starts import begun_ms, kind_of
-from brickyard.reconcile.launches import OwnerContext, ProviderCalls, lease_launches
+from brickyard.reconcile.launches import OwnerContext, ProviderCalls, lease_launches, rows_per_pass
 from brickyard.reconcile.loop import KeyedLoop
 from brickyard.reconcile.measures import Came, ClusterMeasures, came, ended
 from brickyard.store.clusters import ClusterRows
@@ -84,7 +84,7 @@ class ClusterLoop(KeyedLoop[str]):
         left = await self._store.write(one_pass, background=True)
         self._measures.note(left.came, left.ended)
         self._need(key, left.needs_reports)
-        if self._loads.follow(key, left.follows_load):
+        if self._loads.follow(key, left.follows_load) or left.unfinished:
             self.wake(key)  # for an earlier load report, which may not change again
         if left.gone:
             self._on_gone()
@@ -102,6 +102,7 @@ class FollowUp(msgspec.Struct, frozen=True, kw_only=True):
     pools: tuple[str, ...] = ()  # pools that must look at their instances now
     came: Came | None = None  # set if the cluster has come up
     ended: tuple[str, str] | None = None  # set if the cluster has ended: the reason's code and type
+    unfinished: bool = False  # it needs another pass at once
     gone: bool = False  # nothing is left of the cluster except its directory
 
 
@@ -129,9 +130,9 @@ def pass_over_cluster(
     if stored is None:
         return FollowUp()
     cluster = _with_global_scripts(tx, stored)
-    before = tx.instances.of_cluster(cluster_id)
+    before, partial = tx.instances.of_cluster_within(cluster_id, rows_per_pass(policy))
     # The cluster's instances are locked before the pools. Nobody locks them without the cluster, so this cannot deadlock.
-    rooms = _rooms(tx, cluster, before)
+    rooms = _rooms(tx, cluster, before, most=policy.nodes_per_pass + 1)
     asked = before if load_matters(cluster, before) else ()
     load = next((found for each in asked if (found := _load(tx, each, cluster, loads)) is not None), None)
     decided = plan(
@@ -145,6 +146,7 @@ def pass_over_cluster(
         rooms=rooms,
         spent=_spent(tx, cluster, before, now=now, sizes=sizes, policy=policy),
         used_ms=_used(tx, cluster, before, now=now, began_ms=began_ms),
+        partial=partial,
     )
     if decided.purge:
         _charge(tx, cluster, (), had_nodes=bool(before), now=now, sizes=sizes, policy=policy)
@@ -154,7 +156,7 @@ def pass_over_cluster(
     after = [decided.instances.get(name, row) for name, row in old.items() if name not in left]
     after += [row for name, row in decided.instances.items() if name not in old]  # taken from a pool
     created = [_new_instance(node, decided.cluster, now=now, sizes=sizes, policy=policy, ids=ids) for node in decided.new]
-    launch, due = lease_launches([*after, *created], now=now, policy=policy, due=decided.due_ms, server=server)
+    launch, due, more = lease_launches([*after, *created], now=now, policy=policy, due=decided.due_ms, server=server)
     leased = {instance.instance_id: instance for instance in launch}
     _write(tx, stored, decided, old, [leased.get(row.instance_id, row) for row in after], due=due)
     for instance in created:
@@ -179,6 +181,7 @@ def pass_over_cluster(
         pools=pools,
         came=came(cluster, decided.cluster, after),
         ended=ended(cluster, decided.cluster),
+        unfinished=decided.unfinished or more,
     )
 
 
@@ -239,9 +242,10 @@ def _with_global_scripts(tx: Tx, cluster: Cluster) -> Cluster:
     return msgspec.structs.replace(cluster, global_scripts=scripts, scripts_incarnation=cluster.incarnation)
 
 
-def _rooms(tx: Tx, cluster: Cluster, instances: Sequence[Instance]) -> dict[str, PoolStock]:
+def _rooms(tx: Tx, cluster: Cluster, instances: Sequence[Instance], *, most: int) -> dict[str, PoolStock]:
     """The pools that the pass may take from or return to, locked, with as many of their idle instances as it may take."""
     needed, wanted = pools_needed(cluster, instances)
+    wanted = min(wanted, most)
     rooms: dict[str, PoolStock] = {}
     for pool_id, pool in tx.pools.many(needed).items():
         live = sum(count for kind, count in tx.instances.standings(pool_id).get(pool_id, {}).items() if kind is not Standing.NONE)

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +36,7 @@ log = structlog.get_logger(__name__)
 POLL_S = 0.5
 MAX_POLL_S = 5.0
 SHARE = 0.02  # of the time may go into checks, as long as the interval stays within MAX_POLL_S
+MOST_CHANGED = 500  # instances in one look: other writers wait for its transaction
 PATIENCE_S = 5.0  # for a provider's answer; then the check goes on without it, and takes the answer when it is there
 
 _NEW = ("", InstanceState.REQUESTED)
@@ -171,15 +173,16 @@ class InstanceMonitor:
         telling = _telling(records, listed, suspects, has_said=self._messages.has_said)
         said = self._messages.look(telling, now_s=self._monotonic())
         if suspects or said:
+            now = dict(itertools.islice(suspects.items(), MOST_CHANGED))
             try:
-                woken = await self._store.write(lambda tx: _write(tx, suspects, listed, said), background=True)
+                woken = await self._store.write(lambda tx: _write(tx, now, listed, said), background=True)
             except BaseException:
                 self._messages.forget()
                 raise
             for owner_id in woken:
                 self._wake(owner_id)
         # Concurrently: one that is slow to end delays no other.
-        await asyncio.gather(*(self._terminate(*each) for each in ending))
+        await asyncio.gather(*(self._terminate(*each) for each in ending[:MOST_CHANGED]))
         if known is records and not (suspects or telling or said or ending or left or silent):
             self._quiet = _Quiet(records, registered, listings)
 
@@ -333,10 +336,9 @@ def _change(tx: Tx, instance_ids: Collection[str], change: Callable[[Instance], 
     for cluster_id in cluster_ids:
         tx.clusters.lock(cluster_id)
     pools = tx.pools.many(row.pool_id for row in rows if not row.cluster_id)
-    locked = [row for cluster_id in cluster_ids for row in tx.instances.of_cluster(cluster_id)]
-    locked += [row for pool_id in pools for row in tx.instances.idle_of_pool(pool_id)]
-    for instance in locked:
-        if instance.instance_id in instance_ids and (after := change(instance)) != instance:
+    for instance in tx.instances.many_locked(row.instance_id for row in rows):
+        owned = instance.cluster_id in cluster_ids if instance.cluster_id else instance.pool_id in pools
+        if owned and (after := change(instance)) != instance:
             tx.instances.update(after)
             if instance.owner_id not in woken:
                 woken.add(instance.owner_id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -35,6 +36,7 @@ from brickyard.store.tx import Tx
 log = structlog.get_logger(__name__)
 
 CALLS = 8  # concurrent provider calls
+_MOST_TAKEN = 500  # leases that end at once when a server has gone; the others end when their time is over
 
 
 class ProviderCalls(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,8 +106,16 @@ class Launches:
             error = LaunchError(kind="InvalidError", message=f"its provider {instance.provider} is no longer in the settings")
             self._note(loop, over, _Launched(instance, error, 0.0))
         else:
+            if instance.instance_id in over.queued:
+                return  # its lease has ended while it waits for a thread
+            over.queued.add(instance.instance_id)
             request = self._request(instance, node_type, encrypted=provider.where == "elsewhere")
-            self._threads.submit(lambda: self._note(loop, over, _launched(provider, request, instance)))
+
+            def call() -> None:
+                over.queued.discard(instance.instance_id)
+                self._note(loop, over, _launched(provider, request, instance))
+
+            self._threads.submit(call)
 
     def _request(self, instance: Instance, node_type: NodeType, *, encrypted: bool) -> LaunchRequest:
         return LaunchRequest(
@@ -174,10 +184,11 @@ class _Launched(NamedTuple):
 
 
 class _Over:
-    """The launches of one run of the loops that are over and not recorded yet."""
+    """The launches of one run of the loops that wait for a thread, and those that are over and not recorded yet."""
 
     def __init__(self) -> None:
         self.launches: deque[_Launched] = deque()
+        self.queued: set[str] = set()  # instances whose launch waits for a thread
         self.told = False  # whether the event loop knows that there are some
 
 
@@ -212,22 +223,35 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(CALLS, thread_name_prefix="provider")
 
 
-def lease_launches(
-    instances: Sequence[Instance], *, now: int, policy: Policy, due: int | None, server: int
-) -> tuple[tuple[Instance, ...], int | None]:
-    """The requested instances whose turn it is, leased for the server with that number, and when to look again at the
-    others."""
+class Leased(NamedTuple):
+    """The instances that are leased for a launch, when to look again at the others, and whether there are more at once."""
+
+    instances: tuple[Instance, ...]
+    due_ms: int | None
+    more: bool
+
+
+def rows_per_pass(policy: Policy) -> int:
+    """How many rows a pass reads. A cluster or pool with more of them has more than the workspace allows, and is worked off.
+    Twice the limit: instances that end are there for a while beside those that replace them."""
+    return 2 * policy.max_nodes + policy.nodes_per_pass
+
+
+def lease_launches(instances: Sequence[Instance], *, now: int, policy: Policy, due: int | None, server: int) -> Leased:
+    """Leases the requested instances whose turn it is for the server with that number: as many as one pass may change."""
     leased: list[Instance] = []
     for instance in instances:
         if instance.state is not InstanceState.REQUESTED or instance.launch_error is not None:
             continue
         next_look = instance.not_before_ms
         if next_look <= now:
+            if len(leased) == policy.nodes_per_pass:
+                return Leased(tuple(leased), now, True)
             next_look = now + policy.launch_lease_ms
             attempts = instance.attempts + 1
             leased.append(msgspec.structs.replace(instance, attempts=attempts, not_before_ms=next_look, launcher=server))
         due = next_look if due is None else min(due, next_look)
-    return tuple(leased), due
+    return Leased(tuple(leased), due, False)
 
 
 async def take_over_launches(store: Store, gone: Callable[[int], bool]) -> set[str]:
@@ -240,7 +264,8 @@ async def take_over_launches(store: Store, gone: Callable[[int], bool]) -> set[s
 
 def _leased_by(tx: Tx, gone: Callable[[int], bool]) -> list[str]:
     requested = [key for key, (_, state) in tx.instances.states().items() if state is InstanceState.REQUESTED]
-    return [each.instance_id for each in tx.instances.many(requested) if each.not_before_ms and gone(each.launcher)]
+    leased = (each.instance_id for each in tx.instances.many(requested) if each.not_before_ms and gone(each.launcher))
+    return list(itertools.islice(leased, _MOST_TAKEN))
 
 
 def _end_lease(tx: Tx, instance_id: str, gone: Callable[[int], bool]) -> str:

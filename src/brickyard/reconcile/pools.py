@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Instance
@@ -14,7 +15,7 @@ from brickyard.plan.assignments import idle_assignment
 from brickyard.plan.launching import provider_of, stays
 from brickyard.plan.policy import Policy
 from brickyard.plan.pool import plan_pool
-from brickyard.reconcile.launches import OwnerContext, ProviderCalls, lease_launches
+from brickyard.reconcile.launches import OwnerContext, ProviderCalls, lease_launches, rows_per_pass
 from brickyard.reconcile.loop import KeyedLoop
 from brickyard.store.pools import PoolRows
 from brickyard.store.tx import Tx
@@ -36,37 +37,47 @@ class PoolLoop(KeyedLoop[str]):
         given = self._given
         now, sizes, server = self._clock.now_ms(), given.node_types.now(), given.number()
 
-        def one_pass(tx: Tx) -> ProviderCalls:
+        def one_pass(tx: Tx) -> PoolPass:
             return pass_over_pool(tx, key, now=now, sizes=sizes, policy=given.policy, ids=given.ids, server=server)
 
-        given.launches.begin(await self._store.write(one_pass, background=True), sizes)
+        done = await self._store.write(one_pass, background=True)
+        if done.unfinished:
+            self.wake(key)
+        given.launches.begin(done.calls, sizes)
+
+
+class PoolPass(NamedTuple):
+    """What remains to be done once a pool's pass is committed. `unfinished`: another pass at once."""
+
+    calls: ProviderCalls = ProviderCalls()
+    unfinished: bool = False
 
 
 def pass_over_pool(
     tx: Tx, pool_id: str, *, now: int, sizes: Mapping[str, NodeType], policy: Policy, ids: Ids, server: int = 0
-) -> ProviderCalls:
+) -> PoolPass:
     """Manages a pool's idle instances. The pool's row stays locked until the commit, so no cluster takes one meanwhile."""
     pool = tx.pools.get(pool_id)
     if pool is None:
-        return ProviderCalls()
-    idle = tx.instances.idle_of_pool(pool_id)
+        return PoolPass()
+    idle, beyond = tx.instances.idle_of_pool_within(pool_id, rows_per_pass(policy))
     standings = tx.instances.standings(pool_id).get(pool_id, {})
     used = standings.get(Standing.USED, 0) + standings.get(Standing.PENDING_USED, 0)
-    others = tx.instances.count_of_pool(pool_id) - len(idle)
+    others = tx.instances.count_of_pool(pool_id) - len(idle) - beyond
     moved = frozenset(row.instance_id for row in idle if row.node_type_id in sizes and not stays(row, sizes))
-    decided = plan_pool(pool, idle, used=used, others=others, now=now, policy=policy, moved=moved)
+    decided = plan_pool(pool, idle, used=used, others=others, now=now, policy=policy, moved=moved, beyond=beyond)
     for instance in decided.removed:
         tx.instances.delete(instance)
     if decided.purge:
         tx.pools.delete(pool_id)
-        return ProviderCalls()
+        return PoolPass()
     left = {instance.instance_id for instance in decided.removed}
     after = [decided.instances.get(row.instance_id, row) for row in idle if row.instance_id not in left]
     created = [
         _new_instance(pool, now=now, sizes=sizes, policy=policy, ids=ids)
         for _ in range(decided.new if pool.spec.node_type_id in sizes else 0)
     ]
-    launch, due = lease_launches([*after, *created], now=now, policy=policy, due=decided.due_ms, server=server)
+    launch, due, more = lease_launches([*after, *created], now=now, policy=policy, due=decided.due_ms, server=server)
     leased = {instance.instance_id: instance for instance in launch}
     old = {row.instance_id: row for row in idle}
     for row in (leased.get(row.instance_id, row) for row in after):
@@ -77,9 +88,8 @@ def pass_over_pool(
     if decided.pool != pool:
         tx.pools.update(decided.pool)
     tx.pools.schedule(pool_id, due)
-    return ProviderCalls(
-        launch=launch, terminate=tuple(row for row in decided.instances.values() if row.state is InstanceState.TERMINATING)
-    )
+    ended = tuple(row for row in decided.instances.values() if row.state is InstanceState.TERMINATING)
+    return PoolPass(ProviderCalls(launch=launch, terminate=ended), decided.unfinished or more)
 
 
 def _new_instance(pool: Pool, *, now: int, sizes: Mapping[str, NodeType], policy: Policy, ids: Ids) -> Instance:

@@ -204,6 +204,7 @@ def _services(
         node_types=given.node_types,
         runtimes=runtimes,
         photon=settings.photon == "standard",
+        max_nodes=settings.max_nodes,
         currency=given.prices.currency,
         authorizer=authorizer,
         wake=loops.owners.wake,

@@ -236,4 +236,5 @@ def _policy(settings: Settings, providers: Providers, prices: Prices) -> Policy:
         provider=providers.default.name,
         encrypting=frozenset(provider.name for provider in providers if provider.where == "elsewhere"),
         currency=prices.currency,
+        max_nodes=settings.max_nodes,
     )

@@ -69,7 +69,12 @@ class PoolService:
         def work(tx: Tx) -> str:
             to = "create instance pools in the"
             self._authorizer.require(tx, caller, Permission.ALLOW_INSTANCE_POOL_CREATE, WORKSPACE, to=to)
-            spec = pool_spec(request, node_types=self._offers.node_types(), runtimes=list(self._offers.runtimes))
+            spec = pool_spec(
+                request,
+                node_types=self._offers.node_types(),
+                runtimes=list(self._offers.runtimes),
+                max_nodes=self._offers.max_nodes,
+            )
             now = self._clock.now_ms()
             pool = Pool(
                 instance_pool_id=self._ids.pool_id(now),
@@ -90,7 +95,7 @@ class PoolService:
         """Changes a pool; instances are launched or ended in the background."""
 
         def change(tx: Tx, pool: Pool) -> Pool:
-            spec = edited_spec(pool, request)
+            spec = edited_spec(pool, request, max_nodes=self._offers.max_nodes)
             if spec.instance_pool_name != pool.spec.instance_pool_name:
                 _take_name(tx, spec)
             # Somebody is working on the pool: whatever kept it from filling may be fixed.

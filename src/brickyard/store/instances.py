@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, text, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func, insert, select, text, update
 
 from brickyard.domain.cluster import Instance
 from brickyard.domain.instances import InstanceState, check_edge
@@ -27,6 +27,10 @@ _GET_LOCKED = Prepared(_BY_ID.with_for_update())
 _BY_CLUSTER = select(t.c.doc).where(t.c.cluster_id == bindparam("id")).order_by(t.c.instance_id)
 _OF_CLUSTER = Prepared(_BY_CLUSTER)
 _OF_CLUSTER_LOCKED = Prepared(_BY_CLUSTER.with_for_update())
+_WITHIN = _BY_CLUSTER.limit(bindparam("limit"))
+_OF_CLUSTER_WITHIN = Prepared(_WITHIN)
+_OF_CLUSTER_WITHIN_LOCKED = Prepared(_WITHIN.with_for_update())
+_DOC = select(t.c.doc)
 _INSERT = Prepared(insert(t), t.c.keys())
 _DELETE = Prepared(delete(t).where(t.c.instance_id == bindparam("id")))
 
@@ -57,6 +61,8 @@ class InstanceRows:
         self._connection = connection
         self._get = _GET_LOCKED if locking else _GET
         self._of_cluster = _OF_CLUSTER_LOCKED if locking else _OF_CLUSTER
+        self._of_cluster_within = _OF_CLUSTER_WITHIN_LOCKED if locking else _OF_CLUSTER_WITHIN
+        self._locking = locking
         self._changed = changed
         self._rows: dict[str, Instance] = {}  # read or written in this transaction: nobody else can change them
 
@@ -79,6 +85,23 @@ class InstanceRows:
     def of_cluster(self, cluster_id: str) -> list[Instance]:
         """All instances of a cluster, ordered by id. Inside `write` the rows are locked."""
         return [self._seen(_decode(doc)) for (doc,) in self._of_cluster.all(self._connection, id=cluster_id)]
+
+    def of_cluster_within(self, cluster_id: str, limit: int) -> tuple[list[Instance], bool]:
+        """The instances of a cluster, ordered by id, and False. If there are more than `limit`, some of them and True: first
+        those that are not just being ended."""
+        docs = self._of_cluster_within.all(self._connection, id=cluster_id, limit=limit + 1)
+        if len(docs) <= limit:
+            return [self._seen(_decode(doc)) for (doc,) in docs], False
+        return self._first(t.c.cluster_id == cluster_id, limit, lock=self._locking), True
+
+    def _first(self, of: ColumnElement[bool], limit: int, *, lock: bool) -> list[Instance]:
+        """At most `limit` of those instances: the ones that somebody must act upon, then those that their providers end."""
+        found: list[Instance] = []
+        for ending in (False, True):
+            query = _DOC.where(of, (t.c.state == InstanceState.TERMINATING.value) == ending).limit(limit - len(found))
+            rows = self._connection.execute(query.with_for_update() if lock else query).scalars()
+            found += [self._seen(_decode(doc)) for doc in rows]
+        return found
 
     def of_clusters(self, cluster_ids: Iterable[str]) -> dict[str, list[Instance]]:
         """Instances by cluster; a cluster without instances has an empty list."""
@@ -123,6 +146,16 @@ class InstanceRows:
             found.extend(_decode(doc) for doc in rows.scalars())
         return found
 
+    def many_locked(self, instance_ids: Iterable[str]) -> list[Instance]:
+        """The same, locked until the commit inside `write`, in a fixed order. Lock their clusters and pools first."""
+        wanted = sorted(instance_ids)
+        found: list[Instance] = []
+        for start in range(0, len(wanted), 500):
+            query = _DOC.where(t.c.instance_id.in_(wanted[start : start + 500])).order_by(t.c.instance_id)
+            rows = self._connection.execute(query.with_for_update() if self._locking else query).scalars()
+            found += [self._seen(_decode(doc)) for doc in rows]
+        return found
+
     def insert(self, instance: Instance) -> None:
         self._changed.wrote(instance)
         _INSERT.run(self._connection, instance_id=instance.instance_id, **_columns(instance))
@@ -154,6 +187,16 @@ class InstanceRows:
         """The instances of a pool that no cluster has, in any state, ordered by id. Lock the pool first: every writer of one of
         them does."""
         return [self._seen(_decode(doc)) for doc in self._connection.execute(_OF_POOL, {"id": pool_id}).scalars()]
+
+    def idle_of_pool_within(self, pool_id: str, limit: int) -> tuple[list[Instance], int]:
+        """The same, and 0. If there are more than `limit`, some of them, first those that are not just being ended, and how many
+        others there are."""
+        docs = self._connection.execute(_OF_POOL.limit(limit + 1), {"id": pool_id}).scalars().all()
+        if len(docs) <= limit:
+            return [self._seen(_decode(doc)) for doc in docs], 0
+        idle = and_(t.c.pool_id == pool_id, named(t.c.pool_id), t.c.cluster_id == "")
+        total = self._connection.execute(select(func.count()).select_from(t).where(idle)).scalar_one()
+        return self._first(idle, limit, lock=False), total - limit
 
     def live_of_pool(self, pool_id: str) -> list[Instance]:
         """The instances of a pool that are not being ended, used or not, ordered by id. Without locks: only to show them."""

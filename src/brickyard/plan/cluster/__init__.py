@@ -4,7 +4,8 @@
 interfere and no decision is made on stale rows. External actions (launch, terminate) are recorded in the state of instances and
 carried out after the commit, repeatedly until the provider agrees.
 
-A pass has small phases in a fixed order: first record what happened outside (`_reap`), then act on it.
+A pass has small phases in a fixed order: first record what happened outside (`_reap`), then act on it. It changes a limited
+number of nodes, and its time grows with their number, not with its square: other writers wait for it.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ def plan(
     rooms: Mapping[str, PoolStock] = MappingProxyType({}),
     spent: Spent | None = None,
     used_ms: int = 0,
+    partial: bool = False,
 ) -> Plan:
     """Decides about one cluster.
 
@@ -49,6 +51,7 @@ def plan(
     concludes nothing from their idleness. `load` is the driver's last reported load, or None if this process does not know it.
     `rooms` are the existing pools among `poolroom.pools_needed`; the plan takes from them.
     `spent`: needed if the cluster has a limit of its cost. `used_ms`: until when its machines were in use, if that matters.
+    `partial`: the cluster has more nodes than any may have, and `instances` are some of them. It ends.
     """
     return _Pass(
         cluster,
@@ -61,6 +64,7 @@ def plan(
         rooms=rooms,
         spent=spent,
         used_ms=used_ms,
+        partial=partial,
     ).run()
 
 
@@ -70,6 +74,7 @@ class _Pass(EndPhases):
     def run(self) -> Plan:
         self._reap()
         if self.cluster.target is Target.RUNNING:
+            self._check_extent()
             self._limits()
         if not self._lets_finish():
             if self.cluster.target is Target.RUNNING and not self._restores():
@@ -82,8 +87,9 @@ class _Pass(EndPhases):
             new=self.new,
             removed=self.removed,
             events=self.events,
-            due_ms=min(self.deadlines, default=None),
+            due_ms=self.now if self.unfinished else min(self.deadlines, default=None),
             returned=self.returned,
+            unfinished=self.unfinished,
             purge=self.cluster.ended and (bool(self.cluster.deleted_ms) or 0 < self.cluster.forget_ms <= self.now),
         )
 

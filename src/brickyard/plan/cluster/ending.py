@@ -53,7 +53,7 @@ class EndPhases(ServePhases):
         if not self.cluster.workbench.task.pending:
             return False
         self._empty()
-        if not self.nodes:
+        if self._gone():
             self._ready_for_task()
         return True
 
@@ -63,7 +63,7 @@ class EndPhases(ServePhases):
         self.deadlines.clear()
         self._empty()
         self.new.clear()
-        if not self.nodes and not self.cluster.ended:
+        if self._gone() and not self.cluster.ended:
             if self.cluster.workbench.task.pending:
                 self._ready_for_task()
             else:
@@ -74,9 +74,12 @@ class EndPhases(ServePhases):
             self.deadlines.append(self.cluster.forget_ms)
 
     def _empty(self) -> None:
-        for node in self._live():
+        for node in self._in_turn(self._live()):
             self._send_away(node)
         self.deadlines.extend(node.releasing_ms + CLEAN_TIMEOUT_MS for node in self.nodes.values() if node.releasing_ms)
+
+    def _gone(self) -> bool:
+        return not self.nodes and not self.partial
 
     def _ready_for_task(self) -> None:
         """Records since when the cluster has had no node."""

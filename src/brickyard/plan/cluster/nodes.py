@@ -18,7 +18,8 @@ class NodePhases(ScriptPhases):
 
     def _reap(self) -> None:
         """Removes instances that are gone or are clean and back in their pool; the ones that nobody sent away are losses."""
-        for node in list(self.nodes.values()):
+        # Drivers first: a pass that cannot take in everything must not replace workers of a cluster that has lost its driver.
+        for node in self._in_turn(sorted(self.nodes.values(), key=lambda each: each.role is Role.WORKER)):
             if node.releasing_ms and node.live:
                 self._release(node)
             if node.state is InstanceState.GONE:
@@ -54,7 +55,7 @@ class NodePhases(ScriptPhases):
                 EventType.NODES_LOST,
                 EventDetails(
                     instance_id=node.instance_id,
-                    current_num_workers=len(self._current_workers()),
+                    current_num_workers=self.nodes.num_workers,
                     target_num_workers=self._wanted(),
                     cause=EventDetailsCause.AUTORECOVERY,
                     driver_state_message=why,
@@ -83,6 +84,18 @@ class NodePhases(ScriptPhases):
         else:
             self.deadlines.append(deadline)
 
+    def _check_extent(self) -> None:
+        """Ends a cluster that has more nodes than any may have, and one that would start with as many. One that is up keeps the
+        nodes that it has."""
+        limit = self.policy.max_nodes
+        if not self.partial and (self.cluster.up or self._wanted() <= limit):
+            return
+        message = f"The cluster has {self._wanted()} workers, and this workspace allows at most {limit}"
+        self._end(
+            simple_reason(TerminationReasonCode.INVALID_ARGUMENT, databricks_error_message=message),
+            f"{message}. Edit the cluster, or ask an administrator to raise max_nodes.",
+        )
+
     def _check_types(self) -> None:
         """Handles node types that the provider has stopped offering. A cluster that is up keeps its nodes."""
         if self.cluster.up:
@@ -97,7 +110,7 @@ class NodePhases(ScriptPhases):
         spec = self.cluster.spec
         wanted = {self._driver_role(): 1, Role.WORKER: self._wanted()}
         taken = {role: sum(1 for n in self._current() if n.role is role) for role in Role}
-        for node in self._live():
+        for node in self._in_turn(sorted(self._live(), key=lambda each: each.role is Role.WORKER)):
             if node.generation == self.cluster.incarnation:
                 continue
             room = taken[node.role] < wanted.get(node.role, 0)
@@ -109,7 +122,7 @@ class NodePhases(ScriptPhases):
 
     def _disks(self) -> None:
         """Reports, once, nodes whose files take most of their limit, before their agents end them for it."""
-        for node in self._current():
+        for node in self._in_turn(self._current()):
             status = node.current_status
             if bool(status.disk_limit) == node.disk_told:
                 continue
@@ -174,7 +187,7 @@ class NodePhases(ScriptPhases):
 
     def _workers(self) -> None:
         """Sends away workers that failed or could not be launched; `_size` decides what that means for the cluster."""
-        for node in self._current_workers():
+        for node in self._in_turn(self._current_workers()):
             if node.launch_error is not None:
                 if not self._retry_launch(node):
                     self.shortage = launch_reason(node.launch_error, what="a worker")[0]

@@ -6,8 +6,7 @@ Every change goes through `PassState`, so that each phase finds the cluster and 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -19,6 +18,7 @@ from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.terminations import TerminationReason
 from brickyard.plan import graceful
 from brickyard.plan.assignments import assignment_for
+from brickyard.plan.cluster.nodeset import NodeSet
 from brickyard.plan.gpu.limits import Spent
 from brickyard.plan.launching import is_spot, next_attempt, provider_of, stays, types_of, unsupported
 from brickyard.plan.policy import Policy
@@ -48,32 +48,8 @@ class Plan(msgspec.Struct, kw_only=True):
     events: list[ClusterEvent]
     due_ms: int | None
     returned: list[Instance] = []  # back in their pools and idle
+    unfinished: bool = False  # the pass has changed as much as one may: the next one is due now
     purge: bool = False  # permanently deleted, or retention is over, and nothing is left: remove its rows
-
-
-class _Nodes(dict[str, Instance]):
-    """Instances by id, and how often they have changed."""
-
-    changes = 0
-
-    def __setitem__(self, instance_id: str, node: Instance) -> None:
-        self.changes += 1
-        super().__setitem__(instance_id, node)
-
-    def __delitem__(self, instance_id: str) -> None:
-        self.changes += 1
-        super().__delitem__(instance_id)
-
-
-class _Sorted(NamedTuple):
-    """Which nodes are there, until they change: phases ask dozens of times in a pass. `at`: how often they had changed, and the
-    cluster's incarnation."""
-
-    at: tuple[int, int]
-    live: tuple[Instance, ...]
-    current: tuple[Instance, ...]
-    workers: tuple[Instance, ...]
-    driver: Instance | None
 
 
 class PassState:
@@ -92,11 +68,12 @@ class PassState:
         rooms: Mapping[str, PoolStock],
         spent: Spent | None,
         used_ms: int,
+        partial: bool,
     ) -> None:
         self.cluster = cluster
-        self.nodes = _Nodes((instance.instance_id, instance) for instance in instances)
+        self.nodes = NodeSet(instances, incarnation=cluster.incarnation)
         self.before = dict(self.nodes)
-        self._sorted: _Sorted | None = None
+        self.partial = partial
         self.now = now
         self.sizes = sizes
         self.policy = policy
@@ -107,10 +84,12 @@ class PassState:
         self.used_ms = used_ms
         self.returned: list[Instance] = []
         self.new: list[NewNode] = []
+        self._new_on_demand = 0
         self.removed: list[Instance] = []
         self.events: list[ClusterEvent] = []
         self.shortage: TerminationReason | None = None  # why a worker could not be had in this pass
         self.deadlines: list[int] = []
+        self.unfinished = False  # there is more to do at once, in another pass
 
     # -- facts -------------------------------------------------------------------------------------------------------
 
@@ -125,30 +104,35 @@ class PassState:
         return min(self._wanted(), max(1, math.ceil(self.policy.min_ready_ratio * self._wanted())))
 
     def _live(self) -> tuple[Instance, ...]:
-        return self._sort().live
+        return self.nodes.live
 
     def _current(self) -> tuple[Instance, ...]:
-        return self._sort().current
+        return self.nodes.current
 
     def _current_workers(self) -> tuple[Instance, ...]:
-        return self._sort().workers
+        return self.nodes.workers
 
     def _driver_node(self) -> Instance | None:
-        return self._sort().driver
+        return self.nodes.driver
 
-    def _sort(self) -> _Sorted:
-        known, incarnation = self._sorted, self.cluster.incarnation
-        if known is None or known.at != (self.nodes.changes, incarnation):
-            live = tuple([node for node in self.nodes.values() if node.live and not node.releasing_ms])
-            current = tuple([node for node in live if node.generation == incarnation])
-            workers = tuple([node for node in current if node.role is Role.WORKER])
-            driver = next((node for node in current if node.role is not Role.WORKER), None)
-            known = self._sorted = _Sorted((self.nodes.changes, incarnation), live, current, workers, driver)
-        return known
+    def _full(self) -> bool:
+        """Whether the pass has changed as many nodes as one pass may. The rest is for the next one, which follows at once: nobody
+        else can write while a pass does."""
+        if len(self.nodes.touched) + len(self.new) < self.policy.nodes_per_pass:
+            return False
+        self.unfinished = True
+        return True
+
+    def _in_turn(self, nodes: Iterable[Instance]) -> Iterator[Instance]:
+        """The nodes that a phase may change, for as long as this pass may change any."""
+        for node in nodes:
+            if self._full():
+                return
+            yield node
 
     def _registered_workers(self, driver: Instance) -> list[Instance]:
         """Workers that report ready and that the master considers alive."""
-        alive = driver.current_status.alive_workers
+        alive = frozenset(driver.current_status.alive_workers)
         return [
             node
             for node in self._current_workers()
@@ -205,11 +189,12 @@ class PassState:
         if found is not None:
             self.nodes[found.instance_id] = found
         else:
-            on_demand = sum(not node.spot for node in self._current()) + sum(not node.spot for node in self.new)
+            on_demand = self.nodes.on_demand + self._new_on_demand
             node_type_id = types_of(spec, role)[0]
             provider = provider_of(node_type_id, self.sizes, self.policy)
             spot = not pool_id and is_spot(spec, self.policy, on_demand, provider=provider)
             self.new.append(NewNode(role=role, node_type_id=node_type_id, provider=provider, pool_id=pool_id, spot=spot))
+            self._new_on_demand += not spot
         return None
 
     def _send_away(self, node: Instance) -> None:

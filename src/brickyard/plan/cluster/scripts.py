@@ -21,7 +21,7 @@ class ScriptPhases(PassState):
         if cluster.scripts_told != cluster.incarnation and any(node.current_status.scripts for node in self._current()):
             self._change(scripts_told=cluster.incarnation)
             self._event(EventType.INIT_SCRIPTS_STARTED, EventDetails(init_scripts=event_details(cluster, None)))
-        for node in self._current():
+        for node in self._in_turn(self._current()):
             report = node.current_status.scripts
             if report is None or report.running:
                 continue

@@ -31,7 +31,7 @@ class ServePhases(SizePhases):
         if driver is None:
             return
         host = driver.status.host if driver.state is InstanceState.REGISTERED else ""
-        for node in self._current_workers():
+        for node in self._in_turn(self._current_workers()):
             if (before := node.assignment) is None:
                 continue
             told = msgspec.structs.replace(
@@ -45,8 +45,9 @@ class ServePhases(SizePhases):
     def _tell_libraries(self) -> None:
         """Tells nodes of libraries that were added after their assignment was made."""
         wanted = wanted_libraries(self.cluster)
-        for node in (self._driver_node(), *self._current_workers()):
-            if node is None or node.assignment is None or node.retiring or node.assignment.libraries == wanted:
+        driver = self._driver_node()
+        for node in self._in_turn(([driver] if driver is not None else []) + [*self._current_workers()]):
+            if node.assignment is None or node.retiring or node.assignment.libraries == wanted:
                 continue
             told = msgspec.structs.replace(node.assignment, version=node.assignment.version + 1, libraries=wanted)
             self._set(node, assignment=told)
@@ -75,7 +76,8 @@ class ServePhases(SizePhases):
         deadline = max(begun_ms(self.cluster), restored_ms) + self.policy.launch_timeout_ms
         late = self.now >= deadline
         driver_ready = driver is not None and driver.ready
-        pending = [n for n in self._current_workers() if not n.retiring and n not in ready]
+        arrived = {node.instance_id for node in ready}
+        pending = [n for n in self._current_workers() if not n.retiring and n.instance_id not in arrived]
         complete = len(ready) == self._wanted()
         # Fewer workers are enough only when the rest cannot be had: their launch was refused, or their time is over.
         fewer = len(ready) >= self._enough() and (late or (not pending and self.cluster.grow_after_ms > self.now))

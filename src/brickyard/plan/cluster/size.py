@@ -7,11 +7,11 @@ import msgspec
 from brickyard.domain.cluster import Instance, Target
 from brickyard.domain.events import EventDetails, EventDetailsCause, EventType
 from brickyard.domain.node import Phase, Role
-from brickyard.domain.terminations import TerminationReason
+from brickyard.domain.terminations import TerminationReason, TerminationReasonCode
 from brickyard.plan import autoscale
 from brickyard.plan.cluster.nodes import NodePhases
 from brickyard.plan.cluster.passstate import NewNode
-from brickyard.plan.reasons import shortage_text
+from brickyard.plan.reasons import shortage_text, simple_reason
 
 
 class SizePhases(NodePhases):
@@ -45,7 +45,7 @@ class SizePhases(NodePhases):
             self._note_shortage(self.shortage)
         if self.cluster.target is not Target.RUNNING:
             return
-        for node in self._current_workers():
+        for node in self._in_turn(self._current_workers()):
             if node.current_status.leaving and not node.retiring:
                 self._dismiss(node)  # its data moves while there is time, and another worker takes its place
         staying = [node for node in self._current_workers() if not node.retiring]
@@ -54,13 +54,13 @@ class SizePhases(NodePhases):
             if self.cluster.grow_after_ms > self.now:
                 self.deadlines.append(self.cluster.grow_after_ms)
             else:
-                self._grow(missing)
+                self._grow(missing, allowed=self.policy.max_nodes - len(staying))
         # Idle workers go first, then those that hold the least data, as reported by the driver; without a report, the newest.
         loads = autoscale.loads_of(self.load) if missing < 0 else {}
         staying.sort(key=lambda node: autoscale.weight(node, loads.get(node.current_status.worker_address)))
-        for node in staying[: max(0, -missing)]:
+        for node in self._in_turn(staying[: max(0, -missing)]):
             self._dismiss(node)
-        for node in self._current_workers():
+        for node in self._in_turn(self._current_workers()):
             over = self.now >= node.retire_after_ms or self._hangs(node)
             done = over or node.current_status.phase in (Phase.RETIRED, Phase.FAILED)
             if node.retiring and done:
@@ -69,12 +69,22 @@ class SizePhases(NodePhases):
             elif node.retiring:
                 self.deadlines.append(node.retire_after_ms)
 
-    def _grow(self, missing: int) -> None:
-        """Adds workers. A start fails if the pool has no room; a cluster that is up takes what is available."""
-        for _ in range(missing):
+    def _grow(self, missing: int, *, allowed: int) -> None:
+        """Adds workers. A start fails if the pool has no room; a cluster that is up takes what is available, up to the limit of
+        the workspace."""
+        for added in range(missing):
+            if added >= allowed:
+                self._note_shortage(self._over_limit())
+                return
+            if self._full():
+                return
             if (short := self._add(Role.WORKER)) is not None:
                 self._note_shortage(short, enough=self._wanted())
                 return
+
+    def _over_limit(self) -> TerminationReason:
+        message = f"this workspace allows at most {self.policy.max_nodes} workers for one cluster (max_nodes)"
+        return simple_reason(TerminationReasonCode.INVALID_ARGUMENT, databricks_error_message=message)
 
     def _note_shortage(self, reason: TerminationReason, *, enough: int | None = None) -> None:
         """Handles workers that cannot be had. A start goes on if enough can; a cluster that is up says so and retries later."""

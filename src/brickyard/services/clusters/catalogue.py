@@ -10,6 +10,7 @@ from brickyard.domain.nodetypes import Catalogue, NodeType
 from brickyard.domain.runtimes import Runtime
 from brickyard.domain.views import GetSparkVersionsResponse, ListAvailableZonesResponse, ListNodeTypesResponse, SparkVersion
 from brickyard.plan.policies.governing import Choice
+from brickyard.plan.policy import DEFAULT_MAX_NODES
 from brickyard.plan.zones import DEFAULT_ZONE, ZONES
 from brickyard.services.views import node_type_view
 
@@ -17,9 +18,17 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Offers:
-    """For one server. Lists are JSON. Node types change with the provider; zones and runtimes are fixed."""
+    """For one server. Lists are JSON. Node types change with the provider; zones and runtimes are fixed.
+    `max_nodes`: how many workers a cluster, and instances a pool, may have."""
 
-    def __init__(self, *, node_types: Callable[[], Sequence[NodeType]], runtimes: Callable[[], Iterable[Runtime]]) -> None:
+    def __init__(
+        self,
+        *,
+        node_types: Callable[[], Sequence[NodeType]],
+        runtimes: Callable[[], Iterable[Runtime]],
+        max_nodes: int = DEFAULT_MAX_NODES,
+    ) -> None:
+        self.max_nodes = max_nodes
         self._node_types = Catalogue(node_types)
         self.runtimes = {runtime.key: runtime for runtime in runtimes()}
         versions = [SparkVersion(key=runtime.key, name=runtime.name) for runtime in self.runtimes.values()]

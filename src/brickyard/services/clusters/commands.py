@@ -188,7 +188,8 @@ class ClusterCommands:
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
             policy = find_policy(tx, cluster.spec.policy_id)
-            return changes.resize(cluster, request, asked, policy=policy, choice=self._offers.choice())
+            choice, limit = self._offers.choice(), self._offers.max_nodes
+            return changes.resize(cluster, request, asked, policy=policy, choice=choice, max_nodes=limit)
 
         return self._change(tx, caller, Permission.CAN_MANAGE, request.cluster_id, change, to="resize")
 
@@ -301,6 +302,7 @@ class ClusterCommands:
             node_types=choice.node_types,
             runtimes=self._offers.runtimes,
             photon=self._photon,
+            max_nodes=self._offers.max_nodes,
             pools=pools,
             users=frozenset({single_user.user_name}) if single_user is not None else frozenset(),
             governed=governed,

@@ -34,6 +34,7 @@ from brickyard.domain.requests import (
 from brickyard.domain.runtimes import Runtime
 from brickyard.domain.validation import ClusterValidation, PolicyTrial, TryPolicy
 from brickyard.domain.views import GetEventsResponse
+from brickyard.plan.policy import DEFAULT_MAX_NODES
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE
 from brickyard.services.caller import Caller
@@ -62,12 +63,13 @@ class ClusterService:
         authorizer: Authorizer,
         wake: Callable[[str], None],
         photon: bool = False,
+        max_nodes: int = DEFAULT_MAX_NODES,
         currency: str = "USD",
     ) -> None:
         self._store = store
         self._authorizer = authorizer
         self._wake = wake
-        self.offers = Offers(node_types=node_types, runtimes=runtimes)
+        self.offers = Offers(node_types=node_types, runtimes=runtimes, max_nodes=max_nodes)
         self._reads = ClusterReads(store=store, clock=clock, sizes=self.offers.node_types, authorizer=authorizer)
         self.commands = ClusterCommands(clock=clock, ids=ids, offers=self.offers, authorizer=authorizer, photon=photon)
         self._validations = ClusterValidations(store=store, commands=self.commands, authorizer=authorizer, currency=currency)
