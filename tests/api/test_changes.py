@@ -119,7 +119,7 @@ def test_strangers_hear_nothing(server: Server) -> None:
 
 
 def test_who_has_gone_takes_no_place(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "MOST_OF_USER", 1)
+    monkeypatch.setattr(changes, "WATCHERS", changes.WATCHERS._replace(share=1, admin_share=1))
 
     def status() -> int:
         with opened(server) as answer:

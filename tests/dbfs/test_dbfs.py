@@ -31,10 +31,10 @@ from brickyard.domain.errors import (
 )
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
-from brickyard.services.files import DbfsService, FileTree, Uploads, safetree
+from brickyard.services.files import DbfsService, FileTree, Uploads, safetree, uploads
 from brickyard.services.files.arguments import MAX_BLOCK
 from brickyard.services.files.errors import MaxBlockSizeExceeded, PartialDelete
-from brickyard.services.files.uploads import HANDLE_IDLE_MS, MAX_HANDLES
+from brickyard.services.files.uploads import HANDLE_IDLE_MS, HANDLES
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.clock import ManualClock
@@ -43,6 +43,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.trees import deep
 
 T = TypeVar("T")
+ADMIN = Caller(user_name="admin@example.com", user_id="1", is_admin=True, token_id="a")
 OTHER = Caller(user_name="other@example.com", user_id="8", is_admin=False, token_id="o")
 
 
@@ -138,7 +139,7 @@ def test_of_two_uploads_to_one_path_the_second_to_close_is_refused(desk: Desk) -
 
 def test_handles_are_bounded_expire_and_belong_to_their_user(desk: Desk) -> None:
     async def run() -> None:
-        handles = [await desk.service.create(USER, f"/{n}", overwrite=False) for n in range(MAX_HANDLES)]
+        handles = [await desk.service.create(USER, f"/{n}", overwrite=False) for n in range(HANDLES.share)]
         with pytest.raises(QuotaExceeded):
             await desk.service.create(USER, "/more", overwrite=False)
         with pytest.raises(ResourceDoesNotExist):
@@ -192,10 +193,26 @@ def test_an_upload_goes_on_at_another_server_and_after_a_restart(desk: Desk) -> 
     asyncio.run(run())
 
 
+def test_nobody_can_take_every_upload(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "HANDLES", HANDLES._replace(total=4, share=2, reserve=1))
+
+    async def create(user: Caller, name: str) -> None:
+        await desk.service.create(user, f"/{name}", overwrite=False)
+
+    async def run() -> None:
+        for user, allowed in ((USER, 2), (OTHER, 1), (ADMIN, 1)):
+            for number in range(allowed):
+                await create(user, f"{user.user_name}{number}")
+            with pytest.raises(QuotaExceeded):
+                await create(user, "more")
+
+    asyncio.run(run())
+
+
 def test_the_limit_of_uploads_is_that_of_all_servers(desk: Desk) -> None:
     async def run() -> None:
         servers = [desk.service, desk.restarted()]
-        for number in range(MAX_HANDLES - 1):
+        for number in range(HANDLES.share - 1):
             await servers[number % 2].create(USER, f"/{number}", overwrite=False)
         begun = await asyncio.gather(
             *(servers[n % 2].create(USER, f"/more{n}", overwrite=False) for n in range(6)), return_exceptions=True

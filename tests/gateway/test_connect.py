@@ -344,7 +344,7 @@ def test_a_client_that_never_reads_costs_a_window_and_delays_nobody(tmp_path: Pa
 
 
 def test_a_user_cannot_take_every_call_for_himself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connect, "MAX_CALLS_OF_USER", 2)
+    monkeypatch.setattr(connect, "CALLS", connect.CALLS._replace(share=2, admin_share=2))
 
     async def work() -> None:
         async with world(tmp_path) as w, w.channel() as channel:

@@ -163,7 +163,7 @@ def test_the_clusters_side_ends_when_the_client_vanishes(tmp_path: Path) -> None
 
 
 def test_messages_and_their_number_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(websockets, "MOST_OF_USER", 1)
+    monkeypatch.setattr(websockets, "WEBSOCKETS", websockets.WEBSOCKETS._replace(share=1, admin_share=1))
 
     async def work() -> None:
         async with world(tmp_path) as w, aiohttp.ClientSession() as http:

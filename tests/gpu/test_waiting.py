@@ -22,7 +22,7 @@ from brickyard.domain.gpuclusters import (
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.gpu import GpuClusterService, PortPlanner
-from brickyard.services.gpu.following import MOST_OF_USER
+from brickyard.services.gpu.following import STREAMS
 from brickyard.services.tokens import TokenService
 from brickyard.store.store import Store
 from brickyard.testing.clock import ManualClock
@@ -149,8 +149,8 @@ def test_a_user_has_so_many_streams(store: Store) -> None:
     async def scenario() -> None:
         gpu = service(store)
         made = await gpu.create(ADMIN, CreateGpuCluster(name="abc"))
-        streams = [await gpu.reads.follow(ADMIN, made.id) for _ in range(MOST_OF_USER)]
-        with pytest.raises(QuotaExceeded, match=f"{MOST_OF_USER}"):
+        streams = [await gpu.reads.follow(ADMIN, made.id) for _ in range(STREAMS.share)]
+        with pytest.raises(QuotaExceeded, match=f"{STREAMS.share}"):
             await gpu.reads.follow(ADMIN, made.id)
         streams[0].close()
         streams[0].close()  # counts once

@@ -170,13 +170,17 @@ def test_limits_and_bad_values(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) ->
             assert "does not exist" in await refused(ResourceDoesNotExist, call(calls, USER))
             await calls.create_scope(USER, "s")
         monkeypatch.setattr(service, "MAX_SECRETS", 2)
-        monkeypatch.setattr(service, "MAX_SCOPES", 2)
+        monkeypatch.setattr(service, "SCOPES", service.SCOPES._replace(total=4, share=2, reserve=1))
         for key in ("k", "l"):
             await calls.put(USER, SecretName("s", key), string_value="v")
         await refused(ResourceLimitExceeded, calls.put(USER, SecretName("s", "m"), string_value="v"))
         await calls.put(USER, SecretName("s", "K"), string_value="an old one may be replaced")
         await calls.create_scope(USER, "t")
         await refused(ResourceLimitExceeded, calls.create_scope(USER, "u"))
+        await calls.create_scope(OTHER, "u")
+        await refused(ResourceLimitExceeded, calls.create_scope(OTHER, "v"))  # the last one is for administrators
+        await calls.create_scope(ADMIN, "v")
+        await refused(ResourceLimitExceeded, calls.create_scope(ADMIN, "w"))
 
     run(scenario())
 

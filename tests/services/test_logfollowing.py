@@ -240,7 +240,7 @@ def test_nothing_that_is_written_later_reaches_whoever_was_locked_out(tmp_path: 
 
 
 def test_followers_are_limited(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logfollowing, "MOST_OF_USER", 2)
+    monkeypatch.setattr(logfollowing, "FOLLOWERS", logfollowing.FOLLOWERS._replace(share=2, admin_share=2))
 
     async def work(world: World) -> None:
         followers = [await world.follow() for _ in range(2)]

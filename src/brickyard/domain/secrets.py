@@ -10,7 +10,6 @@ import msgspec
 
 from brickyard.domain.errors import InvalidParameterValue
 
-MAX_SCOPES = 1_000  # per workspace
 MAX_SECRETS = 1_000  # per scope
 MAX_BYTES = 128 * 1024  # of one value
 MAX_NAME = 128

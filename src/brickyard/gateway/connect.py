@@ -8,8 +8,8 @@ driver's Spark Connect server.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
-from collections import Counter
 from collections.abc import Coroutine
 from functools import partial
 from typing import Any
@@ -33,6 +33,7 @@ from brickyard.domain.errors import (
     Unauthenticated,
 )
 from brickyard.domain.printable import printable
+from brickyard.domain.quotas import Occupancy, Quota
 from brickyard.gateway.endpoints import Endpoint, Endpoints
 from brickyard.gateway.errors import GatewayError
 from brickyard.gateway.relay import ONE_TO_ONE, ClientGone, Metadata, Relay, Saw
@@ -45,8 +46,8 @@ from brickyard.services.connectclients import ConnectClient, Session
 CLUSTER_ID = "x-databricks-cluster-id"
 USER = "x-brickyard-user"  # tells the driver who calls; it matters if users are kept apart (UserGuard.java)
 MAX_MESSAGE = 128 << 20  # bytes: the limit of Spark's own clients and servers
-MAX_CALLS = 1_000  # at once, for all clients together
-MAX_CALLS_OF_USER = 250
+CALLS = Quota("calls in progress", total=1_000, share=250, reserve=100, advice="Wait until one has ended.", admin_share=250)
+MAX_CALLS = CALLS.total + 100  # with those whose caller is not known yet
 MAX_RELAYS = 100  # idle connections to drivers that are kept open
 NO_TOKEN = "No token was sent. Put a token of the workspace into the URL: sc://HOST:PORT/;token=TOKEN;..."  # noqa: S105 - none
 CHECK_S = 3.0  # between two looks at whether the caller of a call in progress may still make it
@@ -113,7 +114,7 @@ class ConnectGateway:
         self._users = attach.session_users
         self._credentials = credentials
         self._relays: dict[str, Relay] = {}
-        self._calls: Counter[str] = Counter()  # in progress, by user
+        self._calls = Occupancy()  # in progress
         self._server: grpc.aio.Server | None = None
         self.port = 0
 
@@ -145,13 +146,13 @@ class ConnectGateway:
     async def serve(self, method: str, context: Any) -> bytes:
         """Handles a client's call, from its credentials to its status. Returns the answer of calls that have exactly one."""
         metadata = {str(key): value for key, value in context.invocation_metadata() or ()}
-        user = ""
+        left = contextlib.ExitStack()
         try:
             address = _address(context.peer())
             caller = await self._authenticator.of_metadata(metadata, address=address, missing=NO_TOKEN)
-            user = self._enter(caller)
+            left.callback(self._calls.enter(CALLS, caller, error=QuotaExceeded))
             endpoint = await self._find(caller, _cluster_id(metadata), finishes=method in FINISHING)
-            passed_on = _passed_on(metadata, endpoint, user)
+            passed_on = _passed_on(metadata, endpoint, caller.user_name)
             interrupts: list[bytes] = []
 
             async def saw(request: bytes) -> None:
@@ -169,7 +170,7 @@ class ConnectGateway:
             code = next((code for kind, code in _STATUSES.items() if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
             await context.abort(code, error.message)
         finally:
-            self._leave(user)
+            left.close()
         raise AssertionError("abort raises")
 
     async def _while_allowed(self, work: Coroutine[Any, Any, bytes], metadata: dict[str, Any], cluster_id: str) -> bytes:
@@ -234,18 +235,6 @@ class ConnectGateway:
         except ClientGone:
             pass  # nobody is left to answer
         return b""
-
-    def _enter(self, caller: Caller) -> str:
-        """Counts a call of that user; `_leave` undoes it. Raises QuotaExceeded."""
-        if self._calls[caller.user_name] >= MAX_CALLS_OF_USER:
-            raise QuotaExceeded(f"{caller.user_name} has {MAX_CALLS_OF_USER} calls in progress, which is the maximum.")
-        self._calls[caller.user_name] += 1
-        return caller.user_name
-
-    def _leave(self, user: str) -> None:
-        self._calls[user] -= 1
-        if self._calls[user] <= 0:
-            del self._calls[user]
 
     async def _relay(self, endpoint: Endpoint) -> Relay:
         if endpoint.address not in self._relays and len(self._relays) >= MAX_RELAYS:

@@ -143,7 +143,7 @@ class PortProxy:
         try:
             await self._websockets.carry(
                 Target(url, dict(headers), target.way, scope["subprotocols"]),
-                Client(caller.user_name, receive, send, self._check(scope, asked)),
+                Client(caller, receive, send, self._check(scope, asked)),
             )
         except Unreachable as error:
             raise self._silent(asked) from error

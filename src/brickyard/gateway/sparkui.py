@@ -165,7 +165,7 @@ class SparkUi:
         try:
             await self._websockets.carry(
                 Target(url, headers, upstream.way, scope["subprotocols"]),
-                Client(caller.user_name, receive, send, check),
+                Client(caller, receive, send, check),
             )
         except Unreachable as error:
             self._sources.forget(cluster_id)

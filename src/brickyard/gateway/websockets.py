@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +15,9 @@ from starlette.types import Receive, Send
 from yarl import URL
 
 from brickyard.api.edge.websockets import MESSAGE_BYTES, PING_S
+from brickyard.domain.access import Principal
 from brickyard.domain.errors import ApiError, PermissionDenied, QuotaExceeded, ResourceDoesNotExist, Unauthenticated
+from brickyard.domain.quotas import Occupancy, Quota
 from brickyard.gateway.ways import short
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 CHECK_S = 3.0  # between two looks at whether the caller may still have it
 CONNECT_S = 10.0  # for the cluster to accept
 CLOSE_S = 2.0  # for the cluster to agree that it is closed
-MOST_OF_USER = 64
+WEBSOCKETS = Quota("open websockets", total=2_000, share=64, reserve=200, admin_share=64)  # of one server
 MAX_REASON = 120  # bytes; a close frame has room for 123
 _FINE, _LEFT, _REFUSED, _FAILED = 1000, 1001, 1008, 1011
 _NEVER_SENT = (1005, 1006, 1015)  # codes that only say how a websocket ended
@@ -48,7 +49,7 @@ class Target(NamedTuple):
 class Client(NamedTuple):
     """Whoever asked. `check` raises ApiError if they may no longer have the websocket."""
 
-    user_name: str
+    user: Principal
     receive: Receive
     send: Send
     check: Callable[[], Awaitable[None]]
@@ -66,14 +67,12 @@ class Websockets:
     """All that this server carries."""
 
     def __init__(self) -> None:
-        self._of_user: Counter[str] = Counter()
+        self._open = Occupancy()
 
     async def carry(self, target: Target, client: Client) -> None:
         """Carries one until either side closes it. Before the client is answered it raises Unreachable and ApiError, and nothing
         afterwards."""
-        if self._of_user[client.user_name] >= MOST_OF_USER:
-            raise QuotaExceeded(f"{client.user_name} has {MOST_OF_USER} websockets open, which is the maximum. Close one first.")
-        self._of_user[client.user_name] += 1
+        left = self._open.enter(WEBSOCKETS, client.user, error=QuotaExceeded)
         try:
             async with _session(target.way) as http, await _connect(http, target) as cluster:
                 await client.send({"type": "websocket.accept", "subprotocol": cluster.protocol})
@@ -85,9 +84,7 @@ class Websockets:
                 if end.client is not None:
                     await client.send({"type": "websocket.close", "code": end.client, "reason": _cut(end.reason)})
         finally:
-            self._of_user[client.user_name] -= 1
-            if not self._of_user[client.user_name]:
-                del self._of_user[client.user_name]
+            left()
 
 
 def _session(way: str) -> aiohttp.ClientSession:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator, Collection
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable, Collection
 from typing import NamedTuple
 
 from brickyard.domain.access import ObjectKind, SecurableObject
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.errors import DatabaseTrouble, QuotaExceeded, RequestLimitExceeded
+from brickyard.domain.quotas import Occupancy, Quota
 from brickyard.plan.access import holders
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster, of_policy, of_pool, of_run
@@ -30,7 +31,7 @@ IDLE_S = 15.0  # without a change; then a keep-alive is sent and the caller's to
 PACE_S = 0.25  # between two events of a watcher, while changes accumulate; each event costs a read
 PACE_OF_EACH_S = 0.002  # added per watcher: together they make at most about 500 reads a second
 RETRY_S = 2.0  # after a failed read
-MOST_OF_USER, MOST = 50, 1_000  # watchers
+WATCHERS = Quota("open streams of changes", total=1_000, share=50, reserve=100, admin_share=50)  # of one server
 MOST_IDS = 1_000  # pending for a watcher; beyond this it is told to read everything
 REMEMBERED = 1_000  # commits, for watchers that reconnect
 _POSITION = re.compile(r"([0-9a-f]+)-([0-9]{1,18})")
@@ -70,7 +71,7 @@ class Changes:
         self._recent: deque[tuple[int, frozenset[Key]]] = deque(maxlen=REMEMBERED)
         self._lost: OrderedDict[Key, dict[tuple[str, str], int]] = OrderedDict()  # since which change who cannot see what
         self._watchers: set[Watcher] = set()
-        self._of_user: Counter[str] = Counter()
+        self._open = Occupancy()
         self.closed = False
         store.on_commit(self._committed)
         store.on_gap(self._missed)
@@ -79,16 +80,11 @@ class Changes:
         """A watcher of objects of these kinds; close it after use. `after` is the position of the last change that the client has
         seen; without one, or if it is no longer known, the watcher is first told that anything may have changed. Raises
         QuotaExceeded."""
-        if self._of_user[caller.user_name] >= MOST_OF_USER or len(self._watchers) >= MOST:
-            raise QuotaExceeded(
-                f"{caller.user_name} has {self._of_user[caller.user_name]} streams open, {len(self._watchers)} in total; "
-                f"at most {MOST_OF_USER} and {MOST} are allowed. Close one first."
-            )
         pending = self._since(after)
         told = int(after.rpartition("-")[2]) if pending is not None else self._number
-        watcher = Watcher(self, caller, frozenset(kinds), pending, told=told, since_ms=self._clock.now_ms())
+        left = self._open.enter(WATCHERS, caller, error=QuotaExceeded)
+        watcher = Watcher(self, caller, frozenset(kinds), pending, told=told, since_ms=self._clock.now_ms(), left=left)
         self._watchers.add(watcher)
-        self._of_user[caller.user_name] += 1
         try:
             await self._store.read(lambda tx: [self._authorizer.visible(tx, caller, kind) for kind in watcher.kinds])
         except BaseException:
@@ -98,12 +94,8 @@ class Changes:
 
     def leave(self, watcher: Watcher) -> None:
         """Removes the watcher."""
-        if watcher in self._watchers:
-            self._watchers.remove(watcher)
-            name = watcher.caller.user_name
-            self._of_user[name] -= 1
-            if not self._of_user[name]:
-                del self._of_user[name]
+        self._watchers.discard(watcher)
+        watcher.left()
 
     def close(self) -> None:
         """Ends all watchers, because the server stops."""
@@ -208,7 +200,9 @@ class Watcher:
         *,
         told: int,
         since_ms: int,
+        left: Callable[[], None],
     ) -> None:
+        self.left = left  # its place in the quota; may be called again
         self.caller = caller
         self.kinds = kinds
         self.since_ms = since_ms

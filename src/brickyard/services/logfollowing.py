@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from brickyard.domain import nodeops
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import ApiError, DatabaseTrouble, QuotaExceeded, RequestLimitExceeded, TemporarilyUnavailable
 from brickyard.domain.nodeops import ReadLog
+from brickyard.domain.quotas import Occupancy, Quota
 from brickyard.services.caller import Caller
 from brickyard.services.clusterlogs import MAX_READ, ClusterLogs, LogName, NodePiece
 from brickyard.services.tokens import renewed
@@ -28,7 +28,7 @@ from brickyard.store.store import Store
 
 PAUSE_S = 0.5  # between two looks at a log in which nothing new is
 IDLE_S = 15.0  # without anything new; then a keep-alive is sent and the caller's rights are checked again
-MOST_OF_USER, MOST = 50, 1_000  # followers
+FOLLOWERS = Quota("logs that are followed", total=1_000, share=50, reserve=100, admin_share=50)  # of one server
 
 
 class Followed(NamedTuple):
@@ -51,33 +51,22 @@ class LogFollowers:
         self._clock = clock
         self._pause_s = pause_s
         self._readers: dict[tuple[str, str], _Reader] = {}
-        self._of_user: Counter[str] = Counter()
+        self._open = Occupancy()
         self._identity_changes = 0
         self.closed = False
         store.on_commit(self._committed)
 
     async def follow(self, caller: Caller, cluster_id: str, file: str, asked: ReadLog) -> Follower:
         """A follower from `asked.position` or `asked.offset` on; close it after use. Raises ApiError."""
-        count = self._of_user[caller.user_name]
-        if count >= MOST_OF_USER or self._of_user.total() >= MOST:
-            raise QuotaExceeded(
-                f"{caller.user_name} follows {count} logs, all users {self._of_user.total()}; at most {MOST_OF_USER} and {MOST} "
-                "are allowed. Close one first."
-            )
-        self._of_user[caller.user_name] += 1
+        left = self._open.enter(FOLLOWERS, caller, error=QuotaExceeded)
         try:
             name = LogName.parse(file)
             nodes = await self._logs.nodes(caller, cluster_id)
             first = await self._logs.piece(cluster_id, name, asked, nodes)
         except BaseException:
-            self.leave(caller)
+            left()
             raise
-        return Follower(self, caller, cluster_id, name, first, since_ms=self._clock.now_ms())
-
-    def leave(self, caller: Caller) -> None:
-        self._of_user[caller.user_name] -= 1
-        if not self._of_user[caller.user_name]:
-            del self._of_user[caller.user_name]
+        return Follower(self, caller, cluster_id, name, first, since_ms=self._clock.now_ms(), left=left)
 
     def close(self) -> None:
         """Ends all followers, because the server stops."""
@@ -127,7 +116,15 @@ class Follower:
     """One client's view of a log. Created by `LogFollowers.follow`."""
 
     def __init__(
-        self, followers: LogFollowers, caller: Caller, cluster_id: str, name: LogName, first: NodePiece, *, since_ms: int
+        self,
+        followers: LogFollowers,
+        caller: Caller,
+        cluster_id: str,
+        name: LogName,
+        first: NodePiece,
+        *,
+        since_ms: int,
+        left: Callable[[], None],
     ) -> None:
         self.caller = caller
         self.cluster_id = cluster_id
@@ -136,13 +133,11 @@ class Follower:
         self._name = name
         self._first = first
         self.checked_s, self.checked_changes = 0.0, -1
-        self._open = True
+        self._left = left  # its place in the quota; may be called again
 
     def close(self) -> None:
         """Stops following."""
-        if self._open:
-            self._open = False
-            self._followers.leave(self.caller)
+        self._left()
 
     async def texts(self) -> AsyncIterator[Followed | None]:
         """Yields what is written, and None from time to time otherwise. Ends when the node has ended and everything was

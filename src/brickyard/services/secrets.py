@@ -18,9 +18,9 @@ from brickyard.domain.errors import (
     ResourceLimitExceeded,
 )
 from brickyard.domain.identity import USERS_ID, fold_name
+from brickyard.domain.quotas import Quota
 from brickyard.domain.secrets import (
     MAX_BYTES,
-    MAX_SCOPES,
     MAX_SECRETS,
     ScopeRow,
     SecretName,
@@ -38,6 +38,7 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 T = TypeVar("T")
+SCOPES = Quota("secret scopes", total=1_000, share=100, reserve=50, advice="Delete one first.")
 MAX_GRANTS = 1_000  # per scope, as in Databricks
 BATCH = 500  # secrets that one transaction of a rotation takes
 _USERS = "users"  # the name of the group with USERS_ID
@@ -70,10 +71,9 @@ class SecretService:
             tx.lock(_LOCK)
             if tx.secrets.scope(fold(scope)) is not None:
                 raise ResourceAlreadyExists(f"Scope {scope} already exists.")
-            if len(tx.secrets.scopes()) >= MAX_SCOPES:
-                raise ResourceLimitExceeded(
-                    f"The workspace has {MAX_SCOPES} secret scopes, which is the maximum. Delete one first."
-                )
+            creators = [each.creator for each in tx.secrets.scopes()]
+            if why := SCOPES.refusal(caller, own=creators.count(caller.user_name), total=len(creators)):
+                raise ResourceLimitExceeded(why)
             row = ScopeRow(name=scope, created_ms=self._clock.now_ms(), creator=caller.user_name)
             tx.secrets.insert_scope(fold(scope), row)
             tx.grants.put(_place(scope), [Grant(USERS_ID if initial_manage_principal else caller.user_id, Permission.MANAGE)])

@@ -124,7 +124,7 @@ class DbfsService:
             self._files.check_target(parts, overwrite=overwrite)
             self._files.check_room()
             self._tree.make_directories(parts[:-1])
-            return self._uploads.begin(owner=caller.user_name, parts=parts, overwrite=overwrite)
+            return self._uploads.begin(owner=caller, parts=parts, overwrite=overwrite)
 
         return await self._do(path, begin)
 

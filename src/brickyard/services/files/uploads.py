@@ -23,10 +23,14 @@ from pathlib import Path
 import msgspec
 
 from brickyard.agent import files, locks
+from brickyard.domain.access import Principal
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import QuotaExceeded, ResourceDoesNotExist, TemporarilyUnavailable
+from brickyard.domain.quotas import Quota
 
-MAX_HANDLES = 200
+HANDLES = Quota(
+    "uploads in progress", total=400, share=100, reserve=40, advice="Close some, or wait: idle ones end after 10 minutes."
+)
 HANDLE_IDLE_MS = 10 * 60 * 1000
 LOCK_PATIENCE_S = 20.0
 
@@ -61,17 +65,16 @@ class Uploads:
         if life >= 0:
             os.close(life)
 
-    def begin(self, *, owner: str, parts: tuple[str, ...], overwrite: bool) -> int:
+    def begin(self, *, owner: Principal, parts: tuple[str, ...], overwrite: bool) -> int:
         """Begins an upload and returns its handle. Raises QuotaExceeded."""
         lock = _lock(self._place / ".lock", os.O_RDWR | os.O_CREAT)  # so that all servers together keep to the limit
         try:
             self.sweep()
-            if len(self._handles()) >= MAX_HANDLES:
-                raise QuotaExceeded(
-                    f"{MAX_HANDLES} uploads are in progress. Close some, or wait: idle ones end after 10 minutes."
-                )
+            owners = self._owners()
+            if why := HANDLES.refusal(owner, own=owners.count(owner.user_name), total=len(owners)):
+                raise QuotaExceeded(why)
             handle = secrets.randbits(52) | 1
-            self._make(handle, Upload(owner=owner, parts=parts, overwrite=overwrite, used_ms=self._clock.now_ms()))
+            self._make(handle, Upload(owner=owner.user_name, parts=parts, overwrite=overwrite, used_ms=self._clock.now_ms()))
             return handle
         finally:
             os.close(lock)
@@ -184,8 +187,15 @@ class Uploads:
             files.remove_tree(draft)
             raise
 
-    def _handles(self) -> list[str]:
-        return [name for name in os.listdir(self._place) if name.isdecimal()]  # noqa: PTH208 - only names are needed
+    def _owners(self) -> list[str]:
+        """Whose the uploads in progress are; "" for one that cannot be read."""
+        return [self._owner(name) for name in os.listdir(self._place) if name.isdecimal()]  # noqa: PTH208 - only names are needed
+
+    def _owner(self, name: str) -> str:
+        try:
+            return self.find(int(name)).owner
+        except (ResourceDoesNotExist, OSError):
+            return ""
 
     def _is_expired(self, upload: Upload) -> bool:
         return upload.used_ms < self._clock.now_ms() - HANDLE_IDLE_MS

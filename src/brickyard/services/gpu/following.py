@@ -4,48 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 
-from brickyard.domain.errors import DatabaseTrouble, PermissionDenied, QuotaExceeded, ResourceNotFound
+from brickyard.domain.errors import DatabaseTrouble, PermissionDenied, ResourceNotFound
 from brickyard.domain.gpuclusters import Operation, PhaseStatus
-from brickyard.services.caller import Caller
+from brickyard.domain.quotas import Quota
 from brickyard.store.bells import Bells
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 BEAT_S = 15.0  # without news: the caller's token is checked again
 PACE_S = 0.25  # between two events
-MOST_OF_USER, MOST = 20, 500  # streams, on one server
-
-
-class Streams:
-    """Counts the streams that are open."""
-
-    def __init__(self) -> None:
-        self._of_user: Counter[str] = Counter()
-
-    @contextlib.contextmanager
-    def added(self, caller: Caller) -> Iterator[Callable[[], None]]:
-        """Counts one more stream; what it yields ends the stream, and so does an error inside. Raises QuotaExceeded."""
-        name, total = caller.user_name, self._of_user.total()
-        if self._of_user[name] >= MOST_OF_USER or total >= MOST:
-            raise QuotaExceeded(
-                f"{name} follows {self._of_user[name]} operations, {total} are followed in total; at most {MOST_OF_USER} and "
-                f"{MOST} are allowed. Close a stream first, or ask for the operation from time to time."
-            )
-        self._of_user[name] += 1
-        left = contextlib.ExitStack()
-        left.callback(self._leave, name)
-        try:
-            yield left.close
-        except BaseException:
-            left.close()
-            raise
-
-    def _leave(self, name: str) -> None:
-        self._of_user[name] -= 1
-        self._of_user += Counter()  # forgets those who have none
+STREAMS = Quota("operations that are followed", total=500, share=20, reserve=50, admin_share=20)  # of one server
 
 
 class Following:

@@ -12,15 +12,16 @@ import msgspec
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import Cluster, Instance
-from brickyard.domain.errors import ResourceNotFound
+from brickyard.domain.errors import QuotaExceeded, ResourceNotFound
 from brickyard.domain.gpuclusters import GpuCluster, ListGpuClusters, Operation, PhaseStatus
+from brickyard.domain.quotas import Occupancy
 from brickyard.plan.gpu.limits import Deadlines, deadlines
 from brickyard.services.access import Acl, Authorizer
 from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.catalogue import Offers
 from brickyard.services.gpu import listing
-from brickyard.services.gpu.following import Following, Streams
+from brickyard.services.gpu.following import STREAMS, Following
 from brickyard.services.gpu.ports import PortPlanner
 from brickyard.services.gpu.problems import permitted
 from brickyard.services.gpu.views import Viewer
@@ -68,7 +69,7 @@ class GpuReads:
         self._cache = ClusterCache(store=store, read=self._many)
         self._looks: dict[str, _Look] = {}
         self.bells = cluster_bells(store)
-        self._streams = Streams()
+        self._streams = Occupancy()
 
     async def get(self, caller: Caller, cluster_id: str) -> bytes:
         """One cluster, without its details."""
@@ -112,11 +113,15 @@ class GpuReads:
 
     async def follow(self, caller: Caller, cluster_id: str) -> Following:
         """A stream of the cluster's operation, until it has ended. Close it after use. Raises QuotaExceeded."""
-        with self._streams.added(caller) as close:
+        close = self._streams.enter(STREAMS, caller, error=QuotaExceeded)
+        try:
             since_ms = self._clock.now_ms()
             known = last_of(await self.look(caller, cluster_id))
             still = functools.partial(self._still, caller=caller, cluster_id=cluster_id, since_ms=since_ms)
             return Following(store=self._store, bells=self.bells, cluster_id=cluster_id, known=known, still=still, close=close)
+        except BaseException:
+            close()
+            raise
 
     def viewer(self) -> Viewer:
         """Shows clusters as they are now."""

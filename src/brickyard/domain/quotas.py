@@ -1,0 +1,59 @@
+"""Limits that all users of a workspace share. Each user may use a share of one, and administrators keep a reserve: else one user
+could keep everybody out, the administrators who would have to end that included."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+from brickyard.domain.access import Principal
+
+
+class Quota(NamedTuple):
+    """`things` is their name in the plural. Users who are no administrators may have `share` of them each, and `total - reserve`
+    together. Administrators may have `admin_share` each; without it, as many as are left."""
+
+    things: str
+    total: int
+    share: int
+    reserve: int
+    advice: str = "Close one first."
+    admin_share: int | None = None
+
+    def refusal(self, principal: Principal, *, own: int, total: int) -> str:
+        """Why the principal cannot have one more than the `own` ones, of `total`; "" if it can."""
+        share = self.admin_share if principal.is_admin else self.share
+        if share is not None and own >= share:
+            return f"{principal.user_name} has {own} {self.things}; at most {share} are allowed for each user. {self.advice}"
+        if total >= self.total:
+            return f"The workspace has {total} {self.things}, which is the maximum. {self.advice}"
+        if not principal.is_admin and total >= self.total - self.reserve:
+            return f"The workspace has {total} {self.things}; the last {self.reserve} are for administrators. {self.advice}"
+        return ""
+
+
+class Occupancy:
+    """How much of a quota each user takes in this process at the moment. For one thread."""
+
+    def __init__(self) -> None:
+        self._of_user: Counter[str] = Counter()
+
+    def enter(self, quota: Quota, principal: Principal, *, error: Callable[[str], Exception]) -> Callable[[], None]:
+        """Counts one more; what it returns ends that, once. Raises `error` with the reason if the quota does not allow it."""
+        name = principal.user_name
+        if why := quota.refusal(principal, own=self._of_user[name], total=self._of_user.total()):
+            raise error(why)
+        self._of_user[name] += 1
+        left = contextlib.ExitStack()
+        left.callback(self._leave, name)
+        return left.close
+
+    def __len__(self) -> int:
+        return self._of_user.total()
+
+    def _leave(self, name: str) -> None:
+        self._of_user[name] -= 1
+        if not self._of_user[name]:
+            del self._of_user[name]
