@@ -36,7 +36,7 @@ class Driver:
         self.store = Metastore(root)
 
     def ask(self, ask: str, **fields: Any) -> dict[str, Any]:
-        return self.store.answer(json.dumps({"ask": ask, **fields}).encode())
+        return self.store.answer(json.dumps({"ask": ask, **fields}).encode(), cluster_id="one", host=self)
 
     def put(self, name: str, tree: object, *, version: str = "", database: str = "default") -> dict[str, Any]:
         return self.ask("put", database=database, kind="table", name=name, version=version, text=packed(tree))
@@ -142,7 +142,7 @@ def test_names_lead_nowhere_else(one: Driver, tmp_path: Path, name: str) -> None
     ],
 )
 def test_a_request_that_makes_no_sense_is_refused(one: Driver, request_: bytes, said: str) -> None:
-    assert said in one.store.answer(request_)["error"]
+    assert said in one.store.answer(request_, cluster_id="one", host=one)["error"]
 
 
 def test_a_description_has_a_size_and_a_form(one: Driver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ hold for a moment; nothing has to run for it, and nothing is lost when an agent 
     databases/<name>/table/<name>.json    a table or view, with its partitions
     databases/<name>/function/<name>.json
     dropped/<id>/                         what was dropped, until its rows are removed
+    writing/                              locks of drivers that write (agent/writelocks.py)
 
 A file has its version in the first line and Spark's description, as JSON, below. A change names the version that it was made
 for; if there is another by now, the answer says so, and the driver makes its change again. Names are percent-encoded.
@@ -31,6 +32,7 @@ import msgspec
 
 from brickyard.agent import files, locks
 from brickyard.agent.pressure import DBFS_FULL
+from brickyard.agent.writelocks import Lock, Refused, Unlock, WriteLocks
 
 MAX_TEXT = 64 << 20  # bytes of one description; a partition takes about 700
 MAX_PACKED = 7 << 20  # characters of one, as it travels: two of them, and a request, fit into a line between agent and node host
@@ -110,16 +112,12 @@ class Cleared(_Ask):
     files: tuple[str, ...]
 
 
-Ask = Databases | Names | Look | Put | Rename | Drop | DropDatabase | Abandoned | Cleared
+Ask = Databases | Names | Look | Put | Rename | Drop | DropDatabase | Abandoned | Cleared | Lock | Unlock
 
 CONFLICT: dict[str, Any] = {"conflict": True}
 _TOO_LARGE = (
     f"a description may have {MAX_TEXT >> 20} MiB, or {MAX_PACKED >> 20} MiB compressed: has the table too many partitions?"
 )
-
-
-class Refused(Exception):
-    """The request makes no sense; the message says why."""
 
 
 class Metastore:
@@ -129,11 +127,16 @@ class Metastore:
         self._root = root
         self._databases = root / "databases"
         self._dropped = root / "dropped"
+        self.write_locks = WriteLocks(root / "writing")
 
-    def answer(self, request: bytes) -> dict[str, Any]:
-        """Answers a driver. Never raises: an error is part of the answer, and nothing was changed then."""
+    def answer(self, request: bytes, *, cluster_id: str, host: object) -> dict[str, Any]:
+        """Answers a driver, which asks through its node host. Never raises: an error is part of the answer, and nothing was
+        changed then."""
         try:
-            return self._answer(msgspec.json.decode(request, type=Ask))
+            ask = msgspec.json.decode(request, type=Ask)
+            if isinstance(ask, Lock | Unlock):
+                return self.write_locks.answer(ask, cluster_id=cluster_id, host=host)
+            return self._answer(ask)
         except (msgspec.MsgspecError, RecursionError) as error:
             return {"error": f"the request makes no sense: {error}"}
         except Refused as error:

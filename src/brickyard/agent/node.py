@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,7 +18,6 @@ from brickyard.agent.converge import Current, Stage, Step, decide
 from brickyard.agent.delivering import deliver_regularly
 from brickyard.agent.host import HostError, HostGone, NodeHost, cut_failure
 from brickyard.agent.log import LogFile
-from brickyard.agent.metastore import Metastore
 from brickyard.agent.networks import Networks
 from brickyard.agent.sampling import Sampled
 from brickyard.agent.state import NodeState, explained
@@ -54,7 +52,6 @@ class Node:
     ) -> None:
         self._config = config
         self._ladder = ladder
-        self._metastore = Metastore(Path(config.metastore_dir)) if config.has_metastore else None
         self._state = NodeState(
             config=config, probe=probe, networks=networks, log=log, make_host=self._make_host, on_change=on_change
         )  # fmt: skip
@@ -81,9 +78,10 @@ class Node:
 
     async def _ask_metastore(self, request: bytes) -> dict[str, Any]:
         """Answers a driver's question about the workspace's tables."""
-        if self._metastore is None or not self._state.is_driver:
+        state = self._state
+        if state.metastore is None or not state.is_driver:
             return {"error": "this node has no metastore"}
-        return await asyncio.to_thread(self._metastore.answer, request)
+        return await asyncio.to_thread(state.metastore.answer, request, cluster_id=state.cluster_id, host=state.host)
 
     @property
     def status(self) -> NodeStatus:

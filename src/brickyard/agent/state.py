@@ -19,6 +19,7 @@ from brickyard.agent.delivery import Passes
 from brickyard.agent.host import HostGone, NodeHost, cut_failure
 from brickyard.agent.keep import NodeRecord
 from brickyard.agent.log import LogFile
+from brickyard.agent.metastore import Metastore
 from brickyard.agent.networks import Networks
 from brickyard.agent.processes import sweep
 from brickyard.agent.sampling import Sampled
@@ -61,6 +62,7 @@ class NodeState:
         self.wanted: Assignment | None = None
         self.host: NodeHost | None = None
         self.ending = False  # the node host is being ended, so its end is expected
+        self.metastore = Metastore(Path(config.metastore_dir)) if config.has_metastore else None
         self.group = cgroups.Group()
         self.limits = cgroups.Limits(memory_mb=0, cores=0)
         self.walls: sandbox.Sandbox = sandbox.Plain(python=config.python)  # the node host's
@@ -232,6 +234,8 @@ class NodeState:
             if host is not None:
                 await (host.stop(grace_s=grace_s) if grace_s else host.kill())
             await asyncio.to_thread(self._end_leftovers)
+            if self.metastore is not None:
+                await asyncio.to_thread(self.metastore.write_locks.end, host)
             await self.networks.end()
             if self.host is host:
                 self.host = None

@@ -320,12 +320,14 @@ class DriverRole(Role):
         """Makes the first session, with the workspace's catalog, and opens Spark to others. In a JVM that was not warm, it comes
         after READY: it would take two seconds of CPU time from the starting executor, and it is done by the time the first kernel
         has started."""
-        if self._keeps_writes:
-            for note in driver.finish_writes(self._place.older_writes_dir):
-                self._report.log(f"A write that was cut off cannot be finished or undone: {note}")
-        if self._keeps_catalog:
-            self._metastore = way = MetastoreWay(driver.scala.jvm, send=self._report.ask_metastore)
+        if self._place.metastore and self._keeps_writes:
+            self._metastore = MetastoreWay(driver.scala.jvm, send=self._report.ask_metastore)
             self._run(self._serve_metastore)
+        way = self._metastore
+        if self._keeps_writes:
+            for note in driver.finish_writes(way and way.channel, self._place.older_writes_dir):
+                self._report.log(f"A write that was cut off cannot be finished or undone: {note}")
+        if self._keeps_catalog and way is not None:
             older, cluster_id = self._place.older_catalog_dir, str(self._assignment["cluster_id"])
             for note in driver.share_catalog(way.channel, older, cluster_id, apart=self.isolates_users):
                 self._report.log(f"A table of this cluster cannot be moved to the workspace's metastore: {note}")

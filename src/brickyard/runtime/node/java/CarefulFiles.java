@@ -20,7 +20,7 @@ import org.apache.hadoop.fs.RawLocalFileSystem;
  * such work may be forged. So no link is followed, not even one that is created meanwhile: it could make this driver move or remove
  * files that only its own cluster sees. Compiled as NodeFiles.java is.
  */
-final class CarefulFiles extends RawLocalFileSystem {
+final class CarefulFiles extends RawLocalFileSystem implements AtomicFiles {
     private static final LinkOption[] NO_LINK = new LinkOption[] {LinkOption.NOFOLLOW_LINKS};
     private static final int MAX_DEPTH = 200;
     private static final String DBFS = "fs.brickyard.dbfs.root";
@@ -74,8 +74,13 @@ final class CarefulFiles extends RawLocalFileSystem {
         return true;
     }
 
-    /** Replaces an existing file. */
     public boolean rename(Path from, Path to) throws IOException {
+        move(from, to, true);
+        return true;
+    }
+
+    /** Replaces an existing file in any case: what records move has names that are never used twice. */
+    public void move(Path from, Path to, boolean replace) throws IOException {
         java.nio.file.Path source = relative(from);
         java.nio.file.Path target = relative(to);
         SecureDirectoryStream here = open(source.getParent(), false);
@@ -83,7 +88,6 @@ final class CarefulFiles extends RawLocalFileSystem {
         try {
             there = open(target.getParent(), true);
             here.move(source.getFileName(), there, target.getFileName());
-            return true;
         } finally {
             close(here);
             close(there);

@@ -2,11 +2,8 @@ package brickyard;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.File;
-import java.io.FileNotFoundException;
 import java.io.FileOutputStream;
 import java.io.IOException;
-import java.io.RandomAccessFile;
-import java.nio.channels.FileLock;
 import java.nio.file.Files;
 import java.nio.file.OpenOption;
 import java.nio.file.StandardCopyOption;
@@ -46,44 +43,50 @@ public final class CommitRecords {
     private static final String PARTED = "parted"; // in a record: directories of partitions that were not there before
     private static final String SUFFIX = ".json";
     private static final String DRAFT = ".draft";
-    private static final String LOCK = "lock"; // held by the driver whose records these are
     private static final long PATIENCE_NS = 30000000000L;
-    private static final int COMMIT_LOCKS = 64;
 
     private static final Logger LOG = LoggerFactory.getLogger(CommitRecords.class);
     private static final Map LATE = new LinkedHashMap(); // file -> record of this driver that is committed and could not be finished
 
+    private static final Set EMPTY = new java.util.HashSet(); // other clusters' directories without records that were looked at
+
     private static boolean late; // there were such
-    private static RandomAccessFile lifetime;
+    private static CommitLocks locks = new CommitLocks(null);
     private static byte[] key; // of seals; null: there is none
 
-    /** Waits until no other driver commits to the same place; closing what this returns ends that. */
-    static RandomAccessFile committing(Configuration conf, String path) throws IOException, InterruptedException {
-        File top = new File(conf.get(RECORDS)).getParentFile();
-        top.mkdirs(); // programs may remove what is in the workspace's files
-        int number = (path.hashCode() & Integer.MAX_VALUE) % COMMIT_LOCKS;
-        RandomAccessFile file = new RandomAccessFile(new File(top, "commit-" + number + ".lock"), "rw");
+    /** Waits until no other driver commits to the same place, as long as this one does not call `committed`. */
+    static void committing(Configuration conf, String path) throws IOException, InterruptedException {
+        new File(conf.get(RECORDS)).mkdirs(); // programs may remove what is in the workspace's files
+        takePlace(conf, path);
         try {
-            takeLock(conf, path, file);
             finishOthers(conf); // what a killed driver has committed comes before what is committed now
         } catch (IOException error) {
-            file.close();
+            committed(path);
             throw error;
         }
-        return file;
     }
 
-    /** Not for ever: the other driver may hang, and any program can lock the file. */
-    private static void takeLock(Configuration conf, String path, RandomAccessFile file) throws IOException, InterruptedException {
+    static void committed(String path) throws InterruptedException {
+        try {
+            locks.giveBackPlace(path);
+        } catch (IOException error) { // the rows count, and the lock ends with the node at the latest
+            LOG.warn("The right to commit to " + path + " cannot be given back", error);
+        }
+    }
+
+    /** Not for ever: the other driver may hang. */
+    private static void takePlace(Configuration conf, String path) throws IOException, InterruptedException {
         long patience = conf.getTimeDuration(PATIENCE, USUAL_PATIENCE_S, TimeUnit.SECONDS);
         long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(patience);
-        while (file.getChannel().tryLock() == null) {
+        long pause = 10L;
+        for (String holder = locks.takePlace(path); holder != null; holder = locks.takePlace(path)) {
             if (System.nanoTime() > deadline) {
                 throw new IOException(
-                    "Nothing was written to " + path + ": another driver has been committing there, or to a place with the same lock, for "
-                    + patience + " s. Write again when it has ended.");
+                    "Nothing was written to " + path + ": the driver of cluster " + holder + " has been committing there for " + patience
+                    + " s. Write again when it has ended, or restart that cluster.");
             }
-            Thread.sleep(10L);
+            Thread.sleep(pause);
+            pause = Math.min(2L * pause, 200L);
         }
     }
 
@@ -125,22 +128,19 @@ public final class CommitRecords {
      * Takes the directory of records for this driver, as long as it lives: whoever can lock it knows that no driver is left.
      * Finishes what was committed, and removes what was not. Returns what could not be done.
      */
-    public static List takeOver(Configuration conf) throws IOException, InterruptedException {
+    public static List takeOver(Configuration conf, CatalogChannel agent) throws IOException, InterruptedException {
+        locks = new CommitLocks(agent);
         File directory = new File(conf.get(RECORDS));
         long deadline = System.nanoTime() + PATIENCE_NS;
         while (System.nanoTime() < deadline) {
             Files.createDirectories(directory.toPath(), new java.nio.file.attribute.FileAttribute[0]);
-            File file = new File(directory, LOCK);
-            lifetime = new RandomAccessFile(file, "rw"); // never closed: that would end the lock
-            FileLock taken = lifetime.getChannel().tryLock();
-            if (taken != null && file.exists()) {
+            if (locks.takeOwn(directory)) {
                 takeKey(conf);
                 return recover(conf, directory, false);
             }
-            lifetime.close(); // another driver is finishing the writes, or has removed the file
-            Thread.sleep(20L);
+            Thread.sleep(20L); // another driver is finishing the writes, or has removed the directory
         }
-        throw new IOException("another driver of this cluster still holds " + new File(directory, LOCK));
+        throw new IOException("another driver of this cluster still writes, or finishes what it wrote: " + directory);
     }
 
     /** The same for records in `directory`, where nobody else can write. */
@@ -229,7 +229,7 @@ public final class CommitRecords {
      * Does the same for other clusters whose driver was killed, after what this driver could not finish. Returns the directories with
      * records of partitions that the catalog may not know.
      */
-    static synchronized List finishOthers(Configuration conf) throws IOException {
+    static synchronized List finishOthers(Configuration conf) throws IOException, InterruptedException {
         List found = new ArrayList();
         File own = new File(conf.get(RECORDS));
         if (late) {
@@ -238,25 +238,18 @@ public final class CommitRecords {
         }
         File[] all = own.getParentFile().listFiles();
         for (int index = 0; all != null && index < all.length; index++) {
-            File lock = new File(all[index], LOCK);
-            if (!all[index].equals(own) && lock.exists() && !Files.isSymbolicLink(all[index].toPath())) {
-                finishOther(conf, all[index], lock, found);
+            if (!all[index].equals(own) && all[index].isDirectory() && !Files.isSymbolicLink(all[index].toPath())) {
+                finishOther(conf, all[index], found);
             }
         }
         return found;
     }
 
-    private static void finishOther(Configuration conf, File directory, File lock, List found) throws IOException {
-        RandomAccessFile stream;
-        try {
-            stream = new RandomAccessFile(lock, "rw");
-        } catch (FileNotFoundException gone) {
+    private static void finishOther(Configuration conf, File directory, List found) throws IOException, InterruptedException {
+        if (!hasRecords(directory) && !EMPTY.add(directory.getName()) || !locks.takeOther(directory)) {
             return;
         }
         try {
-            if (stream.getChannel().tryLock() == null) {
-                return; // its driver lives
-            }
             recover(conf, directory, false);
             String[] left = directory.list();
             for (int index = 0; left != null && index < left.length; index++) {
@@ -265,13 +258,21 @@ public final class CommitRecords {
                     return;
                 }
             }
-            if (left != null && left.length == 1) {
-                lock.delete();
-                directory.delete();
-            }
+            CommitLocks.removeOlder(directory);
+            directory.delete(); // if it is empty
         } finally {
-            stream.close();
+            locks.giveBackOther(directory);
         }
+    }
+
+    private static boolean hasRecords(File directory) {
+        String[] names = directory.list();
+        for (int index = 0; names != null && index < names.length; index++) {
+            if (names[index].endsWith(SUFFIX)) {
+                return true;
+            }
+        }
+        return false;
     }
 
     /** The catalog knows the partitions of the table in `path` that are in these directories. */
@@ -328,8 +329,8 @@ public final class CommitRecords {
             Path from = new Path((String) ((List) moves.get(index)).get(0));
             Path to = new Path((String) ((List) moves.get(index)).get(1));
             FileSystem fs = fs(conf, careful, from);
-            if (fs.exists(from) && !fs.rename(from, to)) {
-                throw new IOException("The file " + from + " cannot be moved to " + to + ".");
+            if (fs.exists(from)) {
+                ((AtomicFiles) fs).move(from, to, true); // _SUCCESS is there from an earlier job
             }
         }
         emptied.removeAll(needed);

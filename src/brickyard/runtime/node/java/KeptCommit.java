@@ -3,7 +3,6 @@ package brickyard;
 import java.io.File;
 import java.io.FileNotFoundException;
 import java.io.IOException;
-import java.io.RandomAccessFile;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -129,14 +128,15 @@ public final class KeptCommit extends SQLHadoopMapReduceCommitProtocol {
         try {
             Configuration conf = context.getConfiguration();
             synchronized (KeptCommit.class) { // of two overwrites one comes after the other, and removes what that has written
-                RandomAccessFile lock = CommitRecords.committing(conf, new Path(this.path).toString());
+                String place = new Path(this.path).toString();
+                CommitRecords.committing(conf, place);
                 try {
                     Map record = committing(conf, messages);
                     CommitRecords.write(this.records, this.job, true, record);
                     this.committed = true;
                     CommitRecords.finishOwn(conf, this.records, record(), record);
                 } finally {
-                    lock.close();
+                    CommitRecords.committed(place);
                 }
             }
             CommitRecords.removeStages(conf, null, this.stages); // a task that was still writing has found the record until now

@@ -8,9 +8,12 @@ import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.attribute.PosixFileAttributes;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.util.EnumSet;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.CreateFlag;
 import org.apache.hadoop.fs.DelegateToFileSystem;
 import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.FsServerDefaults;
@@ -18,6 +21,7 @@ import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.permission.FsPermission;
+import org.apache.hadoop.util.Progressable;
 
 /*
  * The file systems that Spark uses on a node: `dbfs:/` for the workspace's files, which every node sees, and `file:/` for the
@@ -97,8 +101,63 @@ final class Trees {
     }
 }
 
+/** A local file system whose renames and creations are one step (AtomicMoves), where Hadoop's look first and act then. */
+abstract class SteadyFiles extends RawLocalFileSystem implements AtomicFiles {
+    /** Throws if nothing may be written there. */
+    abstract void check(Path f) throws IOException;
+
+    public boolean rename(Path src, Path dst) throws IOException {
+        check(dst);
+        return AtomicMoves.rename(pathToFile(src), pathToFile(dst));
+    }
+
+    public void move(Path from, Path to, boolean replace) throws IOException {
+        check(to);
+        AtomicMoves.move(pathToFile(from), pathToFile(to), replace);
+    }
+
+    public FSDataOutputStream create(
+        Path f, boolean overwrite, int buffer, short replication, long block, Progressable progress) throws IOException {
+        return super.create(f, claimed(f, overwrite, true), buffer, replication, block, progress);
+    }
+
+    public FSDataOutputStream create(
+        Path f, FsPermission permission, boolean overwrite, int buffer, short replication, long block, Progressable progress)
+        throws IOException {
+        return super.create(f, permission, claimed(f, overwrite, true), buffer, replication, block, progress);
+    }
+
+    public FSDataOutputStream createNonRecursive(
+        Path f, FsPermission permission, boolean overwrite, int buffer, short replication, long block, Progressable progress)
+        throws IOException {
+        return super.createNonRecursive(f, permission, claimed(f, overwrite, false), buffer, replication, block, progress);
+    }
+
+    public FSDataOutputStream createNonRecursive(
+        Path f, FsPermission permission, EnumSet flags, int buffer, short replication, long block, Progressable progress)
+        throws IOException {
+        if (!flags.contains(CreateFlag.APPEND)) {
+            claimed(f, flags.contains(CreateFlag.OVERWRITE), false);
+            flags = EnumSet.of(CreateFlag.CREATE, CreateFlag.OVERWRITE);
+        }
+        return super.createNonRecursive(f, permission, flags, buffer, replication, block, progress);
+    }
+
+    /** Takes the name of a file that must be new. From then on it may be overwritten: it is this caller's. */
+    private boolean claimed(Path f, boolean overwrite, boolean parents) throws IOException {
+        if (!overwrite) {
+            check(f);
+            if (parents && f.getParent() != null && !mkdirs(f.getParent())) {
+                throw new IOException("Mkdirs failed to create " + f.getParent());
+            }
+            AtomicMoves.create(pathToFile(f));
+        }
+        return true;
+    }
+}
+
 /** The workspace's files, without checksum files beside them. */
-final class DbfsFiles extends RawLocalFileSystem {
+final class DbfsFiles extends SteadyFiles {
     private static final URI NAME = URI.create("dbfs:///");
 
     private Trees trees = new Trees(new Configuration(false));
@@ -139,6 +198,9 @@ final class DbfsFiles extends RawLocalFileSystem {
         return this.trees.ofDbfs(name);
     }
 
+    void check(Path f) {
+    }
+
     public FileStatus getFileStatus(Path f) throws IOException {
         return status(f);
     }
@@ -164,7 +226,7 @@ final class DbfsFiles extends RawLocalFileSystem {
 }
 
 /** The node's own files. On a cluster with several nodes they can be written only where all nodes see them. */
-final class OwnFiles extends RawLocalFileSystem {
+final class OwnFiles extends SteadyFiles {
     private Trees trees = new Trees(new Configuration(false));
     private String checkpoint = "";
     private String scratch = "";
@@ -223,11 +285,6 @@ final class OwnFiles extends RawLocalFileSystem {
         return super.createOutputStreamWithMode(f, append, permission);
     }
 
-    public boolean rename(Path src, Path dst) throws IOException {
-        check(dst);
-        return super.rename(src, dst);
-    }
-
     public boolean delete(Path p, boolean recursive) throws IOException {
         if (pathToFile(p).exists()) {
             check(p); // first: an overwrite must not delete files that it cannot write again
@@ -249,7 +306,7 @@ final class OwnFiles extends RawLocalFileSystem {
         return cut.isEmpty() ? "/" : cut;
     }
 
-    private void check(Path f) throws IOException {
+    void check(Path f) throws IOException {
         if (this.shared.length == 0) {
             return;
         }
@@ -268,7 +325,7 @@ final class OwnFiles extends RawLocalFileSystem {
 }
 
 /** `file:/` for Hadoop, which requires this superclass. Without checksum files, which would fill `/dbfs`. */
-final class NodeFiles extends LocalFileSystem {
+final class NodeFiles extends LocalFileSystem implements AtomicFiles {
     public NodeFiles() {
         super(new OwnFiles());
     }
@@ -279,6 +336,10 @@ final class NodeFiles extends LocalFileSystem {
         setVerifyChecksum(false);
     }
 
+    public void move(Path from, Path to, boolean replace) throws IOException {
+        ((AtomicFiles) getRawFileSystem()).move(from, to, replace);
+    }
+
     /** Unwrapped: Hadoop's wrapper makes the Parquet of Spark 3.4 believe that the stream can fill Java's byte buffers. */
     public FSDataInputStream open(Path f, int bufferSize) throws IOException {
         return getRawFileSystem().open(f, bufferSize);
@@ -287,8 +348,20 @@ final class NodeFiles extends LocalFileSystem {
 
 /** Both file systems for Hadoop's newer interface (FileContext), which streaming checkpoints use. */
 abstract class FilesContext extends DelegateToFileSystem {
+    private final AtomicFiles files;
+
     FilesContext(URI name, FileSystem files, Configuration conf, String scheme) throws IOException, java.net.URISyntaxException {
         super(name, files, conf, scheme, false);
+        this.files = (AtomicFiles) files;
+    }
+
+    public void renameInternal(Path src, Path dst) throws IOException {
+        this.files.move(src, dst, false);
+    }
+
+    /** Hadoop's own looks whether the name is in use, removes what an overwrite replaces, and renames then. */
+    public void renameInternal(Path src, Path dst, boolean overwrite) throws IOException {
+        this.files.move(src, dst, overwrite);
     }
 
     public int getUriDefaultPort() {

@@ -113,11 +113,12 @@ class Driver:
         catalog = self._scala.java("brickyard.SharedCatalog").keep(session.sharedState().externalCatalog(), channel, conf, apart)
         return [str(each) for each in catalog.moveIn(older, cluster_id)]
 
-    def finish_writes(self, older: str) -> list[str]:
+    def finish_writes(self, channel: Any | None, older: str) -> list[str]:
         """Finishes or undoes the writes that the cluster's previous driver left unfinished, in `older` if it was of an older
-        version. Returns those that failed. Raises Py4JError."""
+        version. `channel`: to the agent, which holds the locks; None if there is no metastore. Returns those that failed. Raises
+        Py4JError."""
         records, conf = self._scala.java("brickyard.CommitRecords"), self._sc.hadoopConfiguration()
-        return [str(each) for notes in (records.takeOver(conf), records.recover(conf, older)) for each in notes]
+        return [str(each) for notes in (records.takeOver(conf, channel), records.recover(conf, older)) for each in notes]
 
     def send_jars(self, paths: Sequence[str]) -> None:
         """Has executors fetch these jars before their next task. Raises Py4JError."""

@@ -30,8 +30,8 @@ CANCEL_S = 0.05  # between two attempts: a statement that is still planned has n
 FETCH_S = 10.0  # for rows that come back, of which there are few
 # What the workspace's catalog and files need. It does not come from the archives, which are made without it.
 OURS = (
-    "BoundedPorts", "CarefulFiles", "CatalogChannel", "CatalogCodec", "CatalogFace", "CatalogPaper", "CatalogRows",
-    "CommitRecords", "KeptCommit", "NodeFiles", "Overwrites", "SharedCatalog",
+    "AtomicFiles", "AtomicMoves", "BoundedPorts", "CarefulFiles", "CatalogChannel", "CatalogCodec", "CatalogFace", "CatalogPaper",
+    "CatalogRows", "CommitLocks", "CommitRecords", "KeptCommit", "NodeFiles", "Overwrites", "SharedCatalog",
 )  # fmt: skip
 # Numbers of statements (usual.py): what users write first is compiled anew each time, by methods that are compiled by then.
 NUMBERS = range(8, 12)

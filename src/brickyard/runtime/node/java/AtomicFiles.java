@@ -1,0 +1,10 @@
+package brickyard;
+
+import java.io.IOException;
+import org.apache.hadoop.fs.Path;
+
+/** A file system that moves files in one step (AtomicMoves). Compiled as NodeFiles.java is. */
+public interface AtomicFiles {
+    /** Moves a file or directory. Unless `replace`, fails with FileAlreadyExistsException where the name is in use. */
+    void move(Path from, Path to, boolean replace) throws IOException;
+}
