@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import os
+import signal
+import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+import requests
+from databricks.sdk import WorkspaceClient
 from databricks.sdk.errors import NotFound
 from databricks.sdk.service.compute import ClusterDetails, Language, State
 
@@ -17,27 +22,34 @@ from brickyard.agent.usage import published
 from brickyard.config import Settings
 from brickyard.domain.node import Phase
 from brickyard.domain.nodetypes import NodeType
+from brickyard.lifecycle.workspace import Workspace as Place
+from brickyard.providers import registry
+from brickyard.providers.base import Setup
 from brickyard.providers.capacity import Hardware
+from brickyard.providers.fleet import Providers
 from brickyard.providers.local import LocalProvider
 from brickyard.reconcile import room
+from brickyard.server import process
+from brickyard.server.preflight import prepared
 from brickyard.storage.snapshots import job as jobs
 from brickyard.storage.snapshots.job import Job, JobFailed, JobKind, Line, Named
+from brickyard.store.store import Store
 from tests.agent.world import FAKES, Instance, World, world
-from tests.support.patience import SOON, until
+from tests.support.patience import PATIENCE_S, SOON, until
 from tests.support.server import Server
 
 RUNTIME = "17.3.x-scala2.13"
 SINGLE = {"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"}
 SMALL = NodeType(node_type_id="small", num_cores=1, memory_mb=1024, category="test")
 FILL = """
-    import os, threading
+    import os, threading, time
     def fill():
         with open(os.environ["{place}"] + "/fill", "wb", buffering=0) as file:
             while True:
                 try:
                     file.write(b"x" * 65536)
                 except OSError:
-                    pass
+                    time.sleep(0.001)
     threading.Thread(target=fill, daemon=True).start()
 """
 
@@ -45,10 +57,9 @@ FILL = """
 class Workspace:
     """A server with the local provider, whose nodes run Python and no Spark."""
 
-    def __init__(self, here: World, server: Server, provider: LocalProvider) -> None:
+    def __init__(self, here: World, client: WorkspaceClient) -> None:
         self.here = here
-        self.provider = provider
-        self.client = server.client()
+        self.client = client
 
     def cluster(self, name: str) -> ClusterDetails:
         return self.client.clusters.create(
@@ -91,7 +102,7 @@ def workspace(disk: Path, **settings: float) -> Iterator[Workspace]:
         environments={RUNTIME: "fake"}, node_code_dir=FAKES,
     )  # fmt: skip
     with Server.running(here.data_dir, instances=provider, cache_dir=here.cache_dir, connect_port=0, **settings) as server:  # type: ignore[arg-type]
-        made = Workspace(here, server, provider)
+        made = Workspace(here, server.client())
         until(lambda: (here.data_dir / "brickyard.db-wal").stat().st_size > 4 << 20, "the database's reserve")
         yield made
     assert not provider.observe(), "nodes are left"
@@ -111,6 +122,123 @@ def a_cluster_is_deleted_on_a_full_disk(disk: Path) -> None:
         until(lambda: here.free > 16 << 20, "the room that the node took")
         here.fill(second)
         until(lambda: here.free == 0, "a full disk")
+
+
+def serve(disk: Path) -> None:
+    """A server process, as `brickyard up --detach` starts one, with nodes as `workspace` has them."""
+    here = {"data_dir": disk / "data", "cache_dir": disk / "cache"}
+    chosen = Settings(**here, port=0, connect_port=0, min_free_disk_gb=0, node_disk_gb=1, dbfs_gb=1, rate_limits="off")
+
+    def nodes(setup: Setup) -> Providers:
+        return Providers(
+            LocalProvider(
+                settings=chosen, server_file=setup.server_file, node_types=(SMALL,), machine=Hardware(8, 64 * 1024, 0),
+                environments={RUNTIME: "fake"}, node_code_dir=FAKES,
+            )
+        )  # fmt: skip
+
+    registry.open_providers = nodes
+    place = Place(chosen.data_dir, chosen.storage_dir)
+    process.run(chosen, place, prepared(chosen, place), detached=True)
+
+
+class Running:
+    """A server that `serve` runs, seen from outside."""
+
+    def __init__(self, disk: Path, process: subprocess.Popen[bytes]) -> None:
+        self._place = Place(disk / "data")
+        self.process = process
+
+    @property
+    def url(self) -> str:
+        running = self._place.running()
+        return running.url if running is not None else ""
+
+    def readiness(self) -> tuple[int, str]:
+        """Status and reason of /readyz; 0 if it does not answer."""
+        try:
+            answer = requests.get(f"{self.url}/readyz", timeout=PATIENCE_S)
+        except requests.RequestException:
+            return 0, ""
+        return answer.status_code, answer.json().get("reason", "")
+
+    def client(self) -> WorkspaceClient:
+        return WorkspaceClient(host=self.url, token=self._place.stored_token())
+
+
+@contextlib.contextmanager
+def served(disk: Path) -> Iterator[Running]:
+    """Runs `serve` until the block ends; its nodes end with it."""
+    path = disk.parent / f"{disk.name}.log"  # not on that disk
+    with path.open("ab") as log:
+        server = subprocess.Popen([sys.executable, "-m", "tests.room.scenarios", "serve", str(disk)], stdout=log, stderr=log)
+    running = Running(disk, server)
+    try:
+        until(lambda: server.poll() is not None or running.readiness()[0] == 200, "the server's start")
+        assert server.poll() is None, path.read_text()[-4000:]
+        yield running
+    finally:
+        server.terminate()
+        server.wait(PATIENCE_S)
+
+
+def a_killed_server_starts_on_a_full_disk(disk: Path) -> None:
+    """What fills the disk goes on, and only a server can end it."""
+    here = World(disk)
+    with served(disk) as server:
+        first = Workspace(here, server.client())
+        until(lambda: (here.data_dir / "brickyard.db-wal").stat().st_size > 4 << 20, "the database's reserve")
+        first.client.dbfs.put("/large", contents=base64.b64encode(bytes(512 << 10)).decode())
+        assert server.readiness() == (200, "")
+        greedy = first.cluster("greedy")
+        first.fill(greedy)
+        until(lambda: first.free == 0, "a full disk")
+        server.process.kill()
+        server.process.wait(PATIENCE_S)
+    with served(disk) as server:
+        again = Workspace(here, server.client())
+        status, reason = server.readiness()
+        assert status == 200 and "disk is full" in reason, reason
+        assert again.state(greedy).state is State.RUNNING
+        again.client.dbfs.delete("/large")
+        again.client.clusters.delete(greedy.cluster_id or "")
+        again.ended(greedy)
+        until(lambda: again.free > 16 << 20, "the room that the node took")
+        until(lambda: server.readiness() == (200, ""), "nothing to say")
+        again.client.clusters.start(greedy.cluster_id or "").result(SOON)
+
+
+def a_database_opens_while_others_take_every_byte(disk: Path) -> None:
+    """After a kill SQLite needs a file of its own anew: somebody else is faster."""
+    url = f"sqlite:///{disk / 'a.db'}"
+    if (child := os.fork()) == 0:
+        store = Store.open(url)
+        asyncio.run(store.keep_reserve())
+        store.write_sync(lambda tx: tx.set_meta("before", "kept"))
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    code = textwrap.dedent("""
+        import sys
+        with open(sys.argv[1], "wb", buffering=0) as file:
+            while True:
+                try:
+                    file.write(bytes(4096))
+                except OSError:
+                    pass
+    """)
+    fillers = [subprocess.Popen([sys.executable, "-c", code, str(disk / name)]) for name in ("one", "two")]
+    try:
+        until(lambda: os.statvfs(disk).f_bavail == 0, "a full disk")
+        store = Store.open(url)
+        assert store.read_sync(lambda tx: tx.get_meta("before")) == "kept"
+        for _ in range(20):
+            store.write_sync(lambda tx: tx.set_meta("after", "written"))
+        assert store.read_sync(lambda tx: tx.get_meta("after")) == "written"
+        store.close()
+    finally:
+        for each in fillers:
+            each.kill()
+            each.wait()
 
 
 def the_one_that_fills_the_disk_is_ended(disk: Path) -> None:

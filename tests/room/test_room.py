@@ -14,6 +14,14 @@ def test_a_cluster_is_deleted_on_a_full_disk(tmp_path: Path, user: bool) -> None
     apart.run("a_cluster_is_deleted_on_a_full_disk", tmp_path, user=user)
 
 
+def test_a_killed_server_starts_on_a_full_disk(tmp_path: Path) -> None:
+    apart.run("a_killed_server_starts_on_a_full_disk", tmp_path, user=True)
+
+
+def test_a_database_opens_while_others_take_every_byte(tmp_path: Path) -> None:
+    apart.run("a_database_opens_while_others_take_every_byte", tmp_path, user=True)
+
+
 @pytest.mark.parametrize("user", [False, True], ids=["as-we-are", "without-privileges"])
 def test_the_one_that_fills_the_disk_is_ended(tmp_path: Path, user: bool) -> None:
     apart.run("the_one_that_fills_the_disk_is_ended", tmp_path, user=user)

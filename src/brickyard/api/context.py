@@ -121,6 +121,7 @@ class ApiContext:
     """Created once, by the composition root.
 
     `ready` returns "" when the server may be used, and otherwise the reason why not; `servers` counts the workspace's servers.
+    `disk_shortage`: why a server that may be used can do little, or "".
     `lag_s` is how long requested work has been waiting to begin: in the database's queue, for a loop or for the event loop.
     `/metrics` reads from `metrics` after `refresh_metrics`; `build_app` registers the API's request metrics there.
     """
@@ -163,6 +164,7 @@ class ApiContext:
     audit: AuditLog | None  # None: nothing is recorded
     workspace_id: str
     ready: Callable[[], Awaitable[str]]
+    disk_shortage: Callable[[], str] = lambda: ""
     servers: Callable[[], int]
     lag_s: Callable[[], float]
     metrics: CollectorRegistry

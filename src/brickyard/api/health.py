@@ -16,7 +16,8 @@ from brickyard.services.caller import Caller
 
 
 class Health(Wire, frozen=True, kw_only=True):
-    """`reason` is set when the status is not good; `servers`, the workspace's number of servers, when the API is ready."""
+    """`reason` is set when something is wrong, also when the disk is full and the API is ready nevertheless; `servers`, the
+    workspace's number of servers, when the API is ready."""
 
     status: str
     reason: str | None = None
@@ -29,7 +30,7 @@ async def _healthz(ctx: ApiContext, caller: Caller, request: Empty) -> Health:
 
 async def _readyz(ctx: ApiContext, caller: Caller, request: Empty) -> Health | Reply:
     if not (reason := await ctx.ready()):
-        return Health(status="ready", servers=ctx.servers())
+        return Health(status="ready", servers=ctx.servers(), reason=ctx.disk_shortage() or None)
     body = msgspec.json.encode(Health(status="not ready", reason=reason))
     return Reply(status=503, body=body, headers=(("retry-after", str(RETRY_AFTER_S)),))
 

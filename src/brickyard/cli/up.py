@@ -61,7 +61,8 @@ def command(detach: bool, config_file: Path | None, **options: Any) -> None:
 
 def start_detached(chosen: Settings, workspace: Workspace) -> Started:
     """Starts a server in the background; returns once it serves. Raises CliError with its message if it fails to."""
-    workspace.prepare()
+    if warning := workspace.prepare():
+        click.echo(f"Warning: {warning}", err=True)
     if running := workspace.running():
         raise CliError(f"another Brickyard server ({running}) is using {chosen.data_dir}. Stop it with `brickyard down`.")
     token_is_new = not chosen.admin_token and not workspace.storage.admin_token_file.exists()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from brickyard.agent import locks, processes
 from brickyard.storage.directory import Storage
-from brickyard.storage.private import WorkspaceError, prepare, unusable, write_private
+from brickyard.storage.private import WorkspaceError, prepare, unusable, write_over
 
 __all__ = ["RunningServer", "Workspace", "WorkspaceError"]
 
@@ -56,11 +56,15 @@ class Workspace:
     def _keep_file(self) -> Path:
         return self.data_dir / "keep-nodes"
 
-    def prepare(self) -> None:
-        """Creates the directory and the storage, accessible only to their owner. Raises WorkspaceError."""
-        prepare(self.data_dir, called=_CALLED, remedy=_REMEDY)
+    def prepare(self) -> str:
+        """Creates the directory and the storage, accessible only to their owner. Raises WorkspaceError. Returns a warning if a
+        disk is full and the server can start nevertheless, else ""."""
+        known = (self.data_dir / "server.lock").exists()
+        full = [prepare(self.data_dir, known=known, called=_CALLED, remedy=_REMEDY)]
         if self._storage_dir != self.data_dir:
-            Storage(self._storage_dir).prepare(instead_of=Storage(self.data_dir))
+            full.append(Storage(self._storage_dir).prepare(instead_of=Storage(self.data_dir)))
+        why = "; ".join(each for each in full if each)
+        return f"{why}. Until there is room, terminate clusters and delete files; nothing else may work." if why else ""
 
     def lock(self) -> None:
         """Locks the directory until this process ends, even if killed. Raises WorkspaceError if another server holds it."""
@@ -77,11 +81,16 @@ class Workspace:
             holder = f"{os.getpid()} {psutil.Process().create_time():.2f}\n".encode()
             os.pwrite(handle, holder, 0)
             os.ftruncate(handle, len(holder))
-            self.server_file.unlink(missing_ok=True)  # left by a killed server
+            self._forget_killed_server()
             self._keep_file.unlink(missing_ok=True)  # a request that it did not live to fulfil
         except OSError as error:
             raise self._unusable(error) from error
         self._lock = handle
+
+    def _forget_killed_server(self) -> None:
+        """Blanks its record in place: on a full disk, the next record needs the room."""
+        with contextlib.suppress(FileNotFoundError), self.server_file.open("r+b") as file:
+            file.write(b" " * self.server_file.stat().st_size)
 
     def unlock(self) -> None:
         """Releases the directory before this process ends."""
@@ -132,7 +141,10 @@ class Workspace:
         """Records the server's URL and other facts for agents and commands. Raises WorkspaceError."""
         itself = processes.find(os.getpid())
         note = {**about, "pid": os.getpid(), "start": itself.start if itself is not None else 0, "url": url}
-        self._write_private(self.server_file, json.dumps(note))
+        try:
+            write_over(self.server_file, json.dumps(note))
+        except OSError as error:
+            raise self._unusable(error) from error
 
     def withdraw(self) -> None:
         """Removes the record: the server has stopped."""
@@ -161,12 +173,6 @@ class Workspace:
 
     def _unusable(self, error: OSError) -> WorkspaceError:
         return unusable(self.data_dir, error, called=_CALLED, remedy=_REMEDY)
-
-    def _write_private(self, path: Path, text: str) -> None:
-        try:
-            write_private(path, text)
-        except OSError as error:
-            raise self._unusable(error) from error
 
 
 def _holder(written: bytes) -> int:

@@ -24,6 +24,7 @@ LOOK_S = 1.0
 SCAN_S = 60.0  # the workspace's files are counted at least this often; sooner if the disk has filled meanwhile
 SCAN_SHARE = 0.05  # share of the time that may go into counting
 SCAN_STEP = 64 << 20  # lost free bytes that trigger an early count
+FULL = 1 << 20  # free bytes below which a disk is full, whatever the settings say
 RESERVE_S = 30.0  # between two checks of the reserve
 
 
@@ -59,6 +60,17 @@ class DiskRoom:
         """Total and free bytes."""
         there = shutil.disk_usage(self._storage.root)
         return there.total, there.free
+
+    def shortage(self) -> str:
+        """Why little more than ending clusters and deleting files works now, for whoever watches the server; "" if all does."""
+        for place in dict.fromkeys((self._data_dir, self._storage.root)):
+            disk = shutil.disk_usage(place)
+            if disk.free < max(disk_floor(disk.total, self._min_free), FULL):
+                return (
+                    f"The workspace's disk is full: {text(disk.free)} of {text(disk.total)} are free. Clusters can be terminated "
+                    "and files deleted; what needs more room fails."
+                )
+        return ""
 
     def refusal(self) -> str:
         """Why nothing may be added to the workspace's files; "" if it may."""

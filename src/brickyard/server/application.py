@@ -60,6 +60,7 @@ def application(given: Resources, parts: Parts, *, ready: Callable[[], Awaitable
         workspace_id=given.workspace_id,
         lag_s=LargestLag(parts.lags.values()),
         ready=ready,
+        disk_shortage=parts.loops.room.shortage,
         servers=lambda: len(given.servers()),
         metrics=given.metrics,
         refresh_metrics=parts.measures.refresh,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
 
@@ -25,7 +26,9 @@ class ServerError(Exception):
 def prepared(chosen: Settings, workspace: Workspace) -> socket.socket:
     """Locks the data directory and binds the port. Raises ServerError, WorkspaceError."""
     _check_limits()
-    workspace.prepare()
+    if warning := workspace.prepare():
+        with contextlib.suppress(OSError):  # the terminal may be a file on that disk
+            click.echo(f"Warning: {warning}", err=True)
     _check_places(chosen)
     workspace.lock()
     return listen(chosen.host, chosen.port)

@@ -141,9 +141,9 @@ class Storage:
 
     # ── secrets ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def prepare(self, *, instead_of: Storage) -> None:
+    def prepare(self, *, instead_of: Storage) -> str:
         """Makes the directory, private to its owner. `instead_of` is the data directory: it must not hold the workspace's files
-        if the storage does not. Raises WorkspaceError."""
+        if the storage does not. Returns why its disk is full, or "". Raises WorkspaceError."""
         if instead_of._key_file.exists() and not self._key_file.exists():
             names = ", ".join(
                 (
@@ -159,7 +159,7 @@ class Storage:
                 f"the workspace's files are in {instead_of.root}, and storage_url is {self.root}, which has none. Stop all "
                 f"servers and move there what exists of {names}; or correct storage_url."
             )
-        prepare(self.root, called=_CALLED, remedy=_REMEDY)
+        return prepare(self.root, known=self._key_file.exists(), called=_CALLED, remedy=_REMEDY)
 
     @property
     def _key_file(self) -> Path:

@@ -8,6 +8,8 @@ import secrets
 import shutil
 from pathlib import Path
 
+from brickyard.domain.errors import is_full_disk
+
 NEEDED_BYTES = 16 * 2**20  # a new database with its write-ahead log, and the lines of one start in server.log
 
 
@@ -15,8 +17,12 @@ class WorkspaceError(Exception):
     """The data directory or the storage cannot be used. The message is one line: why, and what to do."""
 
 
-def prepare(place: Path, *, called: str, remedy: str) -> None:
-    """Makes a directory that only its owner can use, and checks that there is room to work in. Raises WorkspaceError."""
+def prepare(place: Path, *, known: bool, called: str, remedy: str) -> str:
+    """Makes a directory that only its owner can use, and checks that it can be worked in. Raises WorkspaceError.
+
+    `known`: a workspace is in it already, so a full disk does not keep its server from starting: nothing but the server can end
+    what fills the disk, and what it writes has its room (store/reserve.py). Returns why the disk is full then, else "".
+    """
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         if (owner := place.stat().st_uid) != os.geteuid() and os.geteuid():
@@ -33,12 +39,15 @@ def prepare(place: Path, *, called: str, remedy: str) -> None:
             probe.unlink(missing_ok=True)
         free = shutil.disk_usage(place).free
     except OSError as error:
-        raise unusable(place, error, called=called, remedy=remedy) from error
-    if free < NEEDED_BYTES:
-        raise WorkspaceError(
-            f"the disk of the {called} {place} is full: {free / 2**20:.1f} MiB are free, and a server needs "
-            f"{NEEDED_BYTES // 2**20} MiB to start. Free space there, or {remedy}."
-        )
+        if not (known and is_full_disk(error)):
+            raise unusable(place, error, called=called, remedy=remedy) from error
+        free = 0
+    if free >= NEEDED_BYTES:
+        return ""
+    why = f"the disk of the {called} {place} is full: {free / 2**20:.1f} MiB are free"
+    if known:
+        return why
+    raise WorkspaceError(f"{why}, and a server needs {NEEDED_BYTES // 2**20} MiB to start. Free space there, or {remedy}.")
 
 
 def unusable(place: Path, error: OSError, *, called: str, remedy: str) -> WorkspaceError:
@@ -59,6 +68,18 @@ def write_private(path: Path, text: str) -> None:
     finally:
         draft.unlink(missing_ok=True)
     _sync(path.parent)
+
+
+def write_over(path: Path, text: str) -> None:
+    """`write_private`, or, on a full disk, in the place of the file that is there, which needs no room. Raises OSError."""
+    try:
+        write_private(path, text)
+    except OSError as error:
+        if not is_full_disk(error):
+            raise
+        data = text.encode()
+        with path.open("r+b") as file:
+            file.write(data.ljust(path.stat().st_size))  # blanks at the end keep what room it has
 
 
 def create_private(path: Path, text: str) -> str:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Any
+from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
 
 # How long to wait for another program that has locked the database (a copy that an administrator makes): a request waits for two
 # such turns at most, and must be answered within 5 s.
 LOCKED_S = 2.0
 
 
-def engine(url: str) -> Engine:
-    """An engine for one writer and several readers."""
-    made = create_engine(url, pool_size=8, max_overflow=0, connect_args={"timeout": LOCKED_S, "check_same_thread": False})
+def engine(url: str, *, in_memory_index: bool = False) -> Engine:
+    """An engine for one writer and several readers. `in_memory_index`: without the file beside the database through which
+    processes share the log's index. SQLite makes that file anew at each start, and on a full disk it may not get the room, nor
+    keep it from whoever fills the disk. Then no other program can read the database meanwhile."""
+    options: dict[str, Any] = {"timeout": LOCKED_S, "check_same_thread": False}
+    path = make_url(url).database
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(f"file:{quote(path or '')}?vfs=unix-excl", uri=True, **options)
+
+    given: dict[str, Any] = {"creator": connect} if in_memory_index and path else {"connect_args": options}
+    made = create_engine(url, pool_size=8, max_overflow=0, **given)
 
     @event.listens_for(made, "connect")
     def _configure(raw: Any, _record: Any) -> None:

@@ -28,13 +28,13 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from brickyard.domain.errors import ApiError, DatabaseAway, DatabaseTrouble, RequestLimitExceeded
+from brickyard.domain.errors import ApiError, DatabaseAway, DatabaseFull, DatabaseTrouble, RequestLimitExceeded
 from brickyard.store import reserve
 from brickyard.store.changeset import Changes
 from brickyard.store.prepared import direct
 from brickyard.store.schema import bring_up_to_date
 from brickyard.store.sqlite import engine as sqlite_engine
-from brickyard.store.trouble import Health
+from brickyard.store.trouble import Health, trouble_of
 from brickyard.store.tx import Tx
 from brickyard.store.units import Outcome, Ticket, Unit
 from brickyard.store.writer import Writer
@@ -120,10 +120,11 @@ class Store:
         parsed = make_url(url)
         sqlite = parsed.get_backend_name() == "sqlite"
         try:
-            engine = sqlite_engine(url) if sqlite else _postgres_engine(url, _WRITERS)
+            engine = _open_sqlite(url) if sqlite else _postgres_engine(url, _WRITERS)
             # On PostgreSQL a transaction that only reads would see no more than its statements do, and cost two exchanges more.
             reading = engine if sqlite else _postgres_engine(url, _READERS + 1, isolation_level="AUTOCOMMIT")
-            bring_up_to_date(engine if sqlite else _unbounded(url))
+            if not sqlite:
+                bring_up_to_date(_unbounded(url))
         except (DBAPIError, sqlite3.Error) as error:
             reason = str(getattr(error, "orig", error)).strip().splitlines()[0]
             where = parsed.database if sqlite else parsed.render_as_string(hide_password=True)
@@ -394,6 +395,21 @@ def _settle(future: asyncio.Future[T] | Future[T], outcome: Outcome) -> None:
         future.set_exception(outcome.error)
     else:
         future.set_result(outcome.result)
+
+
+def _open_sqlite(url: str) -> Engine:
+    """An engine for a database that is up to date then. Raises DBAPIError."""
+    engine = sqlite_engine(url)
+    try:
+        bring_up_to_date(engine)
+    except DBAPIError as error:
+        engine.dispose()
+        if not isinstance(trouble_of(error), DatabaseFull):
+            raise
+        engine = sqlite_engine(url, in_memory_index=True)
+        bring_up_to_date(engine)
+        log.warning("database_not_shared", why="its disk is full, so no other program can read it until the next start")
+    return engine
 
 
 def _postgres_engine(url: str, connections: int, **options: Any) -> Engine:
