@@ -79,6 +79,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     encryption_key: str = ""  # 64 hex digits; more keys after a comma only decrypt. Empty: the file secrets.key in the storage
     cpu_overcommit: float = 16.0  # logical cores offered per core of the machine, so that cloud sizes fit on a laptop
     memory_overcommit: float = 4.0  # this many nodes may each be promised the whole machine's memory (docs/resources.md)
+    memory_guard_share: float = 0.5  # a node that takes less of its share of memory is not ended when the machine runs out of it
     min_free_disk_gb: float = 1.0  # at most a twentieth of the disk; below this, the node that uses the most is ended
     node_disk_gb: float | None = None  # limit for one node's files; None: half of the disk
     dbfs_gb: float | None = None  # limit for the workspace's files; None: half of the disk
@@ -396,6 +397,8 @@ def _check_keys(settings: Settings, sources: Mapping[str, str]) -> None:
 
 
 def _check_room(settings: Settings) -> None:
+    if not 0 <= settings.memory_guard_share <= 1:
+        raise ConfigError(f"memory_guard_share is {settings.memory_guard_share}; it must be a number from 0 to 1.")
     if not 0 <= settings.min_free_disk_gb < math.inf:
         raise ConfigError(f"min_free_disk_gb is {settings.min_free_disk_gb}; it must be a number, 0 or more.")
     if not 0 <= settings.snapshot_days < math.inf:

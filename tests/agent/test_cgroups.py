@@ -96,7 +96,9 @@ def test_an_oom_kill_is_seen_in_both_versions(tmp_path: Path) -> None:
     (tmp_path / "memory.oom_control").write_text("oom_kill 0\n")
     assert not group.out_of_memory()
     (tmp_path / "memory.events").write_text("low 0\noom 1\noom_kill 1\n")
-    assert group.out_of_memory()
+    assert group.out_of_memory() == "limit"
+    (tmp_path / "memory.events").write_text("low 0\noom 0\noom_kill 1\n")
+    assert group.out_of_memory() == "machine"
 
 
 def test_a_real_group_is_made_and_removed() -> None:

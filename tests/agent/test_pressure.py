@@ -16,6 +16,7 @@ from brickyard.agent.pressure import (
     disk_offender,
     exceeds_disk,
     fair_share,
+    holders,
     memory_offender,
     node_memory_limit,
 )
@@ -46,20 +47,32 @@ def fresh(found: list[Usage]) -> list[Usage]:
 def test_all_agents_name_the_same_one(found: list[Usage], random: object, total: int) -> None:
     mixed = found.copy()
     random.shuffle(mixed)  # type: ignore[attr-defined]
-    assert memory_offender(found, now_s=NOW_S, total=total) == memory_offender(mixed, now_s=NOW_S, total=total)
+    named = [memory_offender(each, now_s=NOW_S, total=total, least=0.5) for each in (found, mixed)]
+    assert named[0] == named[1]
     assert disk_offender(found, now_s=NOW_S) == disk_offender(mixed, now_s=NOW_S)
 
 
-@given(usages, st.integers(1 * GIB, 64 * GIB))
-def test_nobody_within_its_share_gives_way_to_one_above_it(found: list[Usage], total: int) -> None:
-    named = memory_offender(found, now_s=NOW_S, total=total)
-    there = {usage.instance_id: usage for usage in fresh(found) if usage.memory >= SMALLEST}
-    assert (named is None) == (not there), "somebody is named, unless nobody uses anything"
+@given(usages, st.integers(1 * GIB, 64 * GIB), st.floats(0, 1))
+def test_nobody_within_its_share_gives_way_to_one_above_it(found: list[Usage], total: int, least: float) -> None:
+    """Nor does anybody who takes less than the least part of it, whatever the others take."""
+    named = memory_offender(found, now_s=NOW_S, total=total, least=least)
+    shares = sum(usage.memory_share for usage in fresh(found))
+    taking = [usage for usage in fresh(found) if usage.memory >= least * fair_share(usage, shares, total)]
+    there = {usage.instance_id: usage for usage in taking if usage.memory >= SMALLEST}
+    assert (named is None) == (not there), "somebody is named, unless nobody takes enough"
     if named is not None:
-        shares = sum(usage.memory_share for usage in fresh(found))
         above = {name: usage.memory - fair_share(usage, shares, total) for name, usage in there.items()}
         assert above[named] == max(above.values())
         assert sum(fair_share(usage, shares, total) for usage in fresh(found)) <= total * 1.001, "shares fit into the machine"
+
+
+def test_an_idle_node_is_not_ended_for_what_other_programs_hold() -> None:
+    idle = Usage(instance_id="idle", at_s=NOW_S, memory=450 * MIB, memory_share=8 * GIB)
+    memory = Memory(total=24 * GIB, available=100 * MIB)
+    assert memory.low
+    assert memory_offender([idle], now_s=NOW_S, total=memory.total, least=0.5) is None
+    assert memory_offender([idle], now_s=NOW_S, total=memory.total, least=0.0) == "idle"
+    assert holders([idle], memory, now_s=NOW_S) == (450 * MIB, 24 * GIB - 550 * MIB)
 
 
 @given(usages)

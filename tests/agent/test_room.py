@@ -8,18 +8,20 @@ import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from brickyard.agent import cgroups, measure
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.log import LogFile
-from brickyard.agent.pressure import Usage
+from brickyard.agent.pressure import Memory, Usage
 from brickyard.agent.usage import Published, published, turn
 from brickyard.agent.watch import Watch, Watched
 from brickyard.domain.node import Phase, Role
 from tests.agent.world import World, assignment
 from tests.support.patience import until
 
+GIB = 1 << 30
 MIB = 1 << 20
 WRITE = """
     import os
@@ -119,15 +121,15 @@ class Ended:
 
     def __init__(self, pid: int, shared_dir: Path | None = None) -> None:
         self.watched: Watched | None = Watched(
-            pid=pid, group=cgroups.Group(), walled=False, limits=cgroups.Limits(memory_mb=4096, cores=1), share=1,
+            pid=pid, group=cgroups.Group(), walled=False, limits=cgroups.Limits(memory_mb=9216, cores=1), share=1,
             shared_dirs=(str(shared_dir),) if shared_dir else (),
         )  # fmt: skip
-        self.code = ""
+        self.code = self.message = ""
 
     def end(self, code: str, message: str) -> None:
-        self.code, self.watched = code, None
+        self.code, self.message, self.watched = code, message, None
 
-    def starved(self, message: str) -> None:
+    def starved(self, code: str, message: str) -> None:
         raise AssertionError(message)
 
     def disk_is_low(self, used: int, limit: int) -> None:
@@ -186,6 +188,42 @@ def test_of_a_cluster_s_directory_what_was_not_there_before_makes_room_when_its_
             process.kill()
             process.wait()
     assert [node.code for node in nodes] == (["DRIVER_OUT_OF_DISK", ""] if grows else ["", "DRIVER_OUT_OF_DISK"])
+
+
+def test_a_node_is_ended_for_what_it_takes_itself_and_not_for_other_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "instances" / "i-1" / "node").mkdir(parents=True)
+    idle = subprocess.Popen(["sleep", "600"])
+    node = Ended(idle.pid)
+    assert node.watched is not None
+    node.watched = msgspec.structs.replace(node.watched, share=8 * GIB)
+    takes = 450 * MIB
+    monkeypatch.setattr(measure, "memory_of", lambda _: {idle.pid: (takes, 0)})
+    monkeypatch.setattr(measure, "exact_memory_of", lambda _: {})
+    monkeypatch.setattr(measure, "machine_memory", lambda: Memory(total=24 * GIB, available=100 * MIB))
+    said = tmp_path / "i-1.log"
+
+    async def look() -> None:
+        nonlocal takes
+        running = asyncio.create_task(watch(tmp_path, "i-1", node).run())
+        try:
+            await asyncio.to_thread(until, lambda: said.exists() and "other programs" in said.read_text())
+            assert not node.code
+            takes = 7 * GIB
+            await asyncio.to_thread(until, lambda: node.code)
+        finally:
+            running.cancel()
+
+    try:
+        asyncio.run(look())
+    finally:
+        idle.kill()
+        idle.wait()
+    assert node.code == "DRIVER_EVICTION"
+    assert node.message.startswith("the machine ran out of memory")
+    assert "other programs of the machine 16.9 GiB" in node.message
+    assert said.read_text().count("No node is ended") == 1
 
 
 def test_agents_see_each_other_and_take_turns(tmp_path: Path) -> None:

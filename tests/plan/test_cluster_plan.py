@@ -191,6 +191,21 @@ def test_a_driver_that_fails_ends_the_cluster_with_the_log() -> None:
     assert "line 2" in decided.cluster.state_message
 
 
+def test_the_message_of_a_failure_has_its_reason_first_and_no_line_that_tells_of_normal_work() -> None:
+    of = cluster(num_workers=0, single=True)
+    tail = [f"26/11/27 03:00:{second:02} INFO SparkContext: Running" for second in range(29)]
+    tail += ["26/11/27 03:00:30 ERROR SparkContext: failed", "java.lang.Exception: INFO of a user's own", ""]
+    failure = Failure(code="DRIVER_EVICTION", message="the machine ran out of memory", log_tail="\n".join(tail))
+    failed = NodeStatus(phase=Phase.FAILED, generation=1, failure=failure)
+    decided = decide(of, [instance(of, role=Role.SINGLE, status=failed)])
+    reason, message = decided.cluster.termination_reason, decided.cluster.state_message
+    assert reason is not None and reason.type is TerminationReasonType.CLOUD_FAILURE
+    assert (reason.parameters or {})["log_tail"] == failure.log_tail
+    assert failure.message in message.splitlines()[0]
+    assert message.splitlines()[-2:] == tail[-3:-1]
+    assert "Running" not in message
+
+
 def refused(of: Cluster, node: Instance, kind: str = "CapacityError", attempts: int = 1) -> Instance:
     error = LaunchError(kind=kind, message="4 cores asked, 1 left", asked="4 cores", left="1 core")
     return msgspec.structs.replace(

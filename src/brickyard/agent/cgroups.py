@@ -15,6 +15,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -58,16 +59,17 @@ class Group(msgspec.Struct, frozen=True):
         """The files to which a process writes "0" to join."""
         return [f"{directory}/cgroup.procs" for directory in self.directories]
 
-    def out_of_memory(self) -> bool:
-        """Whether the kernel killed one of its processes because of the memory limit."""
+    def out_of_memory(self) -> Literal["", "limit", "machine"]:
+        """Whether the kernel killed one of its processes for want of memory: because of the group's limit, or of the machine's.
+        The first version of control groups does not tell: there it counts as the limit."""
         for directory in self.directories:
             for name in ("memory.events", "memory.oom_control"):
                 with contextlib.suppress(OSError, ValueError):
-                    for line in Path(directory, name).read_text().splitlines():
-                        key, _, count = line.partition(" ")
-                        if key == "oom_kill" and int(count):
-                            return True
-        return False
+                    lines = Path(directory, name).read_text().splitlines()
+                    counts = {key: int(count) for key, _, count in (line.partition(" ") for line in lines)}
+                    if counts.get("oom_kill"):
+                        return "machine" if counts.get("oom") == 0 else "limit"
+        return ""
 
     def processes(self) -> set[int]:
         """The pids in the group."""

@@ -63,6 +63,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     gpu_uuids: tuple[str, ...] = ()  # the same GPUs, as CUDA and NVML name them
     gpu_file: str = ""  # stands in for NVML: see `gpus.opened`
     init_script_timeout_s: float = 600.0  # for each init script
+    memory_guard_share: float = 0.5  # of its share of the machine's memory; a node that takes less is not ended for others
     min_free_disk: int = 1 << 30  # bytes: when less is free on the disk, the node that uses the most is ended
     node_disk: int = 0  # bytes that the node's files may use; 0: unlimited
     train_runtimes: bool = False  # what installs a runtime trains it, too: nothing else on this machine does

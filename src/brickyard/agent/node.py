@@ -144,12 +144,13 @@ class Node:
         if self._state.current.generation == 0:
             self._warm_lost(message)
             return
-        self._end_generation(cut_failure(code if self._state.is_driver else "INSTANCE_UNREACHABLE", message, self._state.tail))
+        # Without the tail of its log, which knows nothing of the reason.
+        self._end_generation(cut_failure(code if self._state.is_driver else "INSTANCE_UNREACHABLE", message, ""))
         self._give_up()
 
-    def starved(self, message: str) -> None:
+    def starved(self, code: str, message: str) -> None:
         """Records that a process is ended for lack of memory. If the node then fails, this is the reason."""
-        self._state.starved(message)
+        self._state.starved(message, code)
         self._state.say(message)
 
     def disk_is_low(self, used: int, limit: int) -> None:

@@ -7,6 +7,7 @@ machine runs low, every agent looks at all of them, and only the agent of the no
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -83,13 +84,31 @@ def fair_share(usage: Usage, all_shares: int, total: int) -> float:
     return usage.memory_share * min(1.0, total / all_shares) if all_shares else 0.0
 
 
-def memory_offender(usages: Iterable[Usage], *, now_s: float, total: int) -> str | None:
-    """Returns the node furthest above its share of the machine's memory, or None if no node uses enough to matter."""
+def memory_offender(usages: Iterable[Usage], *, now_s: float, total: int, least: float) -> str | None:
+    """Returns the node furthest above its share of the machine's memory, or None if no node takes `least` of its share: then
+    others hold the memory, and ending a node would free next to nothing."""
     fresh = _fresh(usages, now_s)
     shares = sum(usage.memory_share for usage in fresh)
-    named = [usage for usage in fresh if usage.memory >= SMALLEST]
+    named = [usage for usage in fresh if usage.memory >= max(SMALLEST, least * fair_share(usage, shares, total))]
     worst = max(named, key=lambda usage: (usage.memory - fair_share(usage, shares, total), usage.instance_id), default=None)
     return worst.instance_id if worst else None
+
+
+class Holders(NamedTuple):
+    """Who holds the machine's memory. Bytes. `programs`: whatever is not a node, the server and its tools included."""
+
+    nodes: int
+    programs: int
+
+    @property
+    def text(self) -> str:
+        return f"nodes held {text(self.nodes)}, and other programs of the machine {text(self.programs)}"
+
+
+def holders(usages: Iterable[Usage], memory: Memory, *, now_s: float) -> Holders:
+    """Who holds what is not available."""
+    nodes = sum(usage.memory for usage in _fresh(usages, now_s))
+    return Holders(nodes, max(0, memory.total - memory.available - nodes))
 
 
 def disk_offender(usages: Iterable[Usage], *, now_s: float) -> str | None:

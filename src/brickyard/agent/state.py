@@ -83,7 +83,7 @@ class NodeState:
         self.background: dict[Any, asyncio.Task[Any]] = {}  # what a step has begun, and goes on when the step is given up
         self._on_change = on_change
         self._unhurried: asyncio.TimerHandle | None = None  # tells of what changed since the last call of `on_change`
-        self._starved = ("", 0.0)  # why one of the node's processes was ended, and when (monotonic)
+        self._starved = ("", "", 0.0)  # why one of the node's processes was ended, a driver's code then, and when (monotonic)
 
     @property
     def assignment(self) -> Assignment:
@@ -278,19 +278,31 @@ class NodeState:
 
     # ── failures ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def starved(self, message: str) -> None:
+    def starved(self, message: str, code: str = "") -> None:
         """Records that a process is ended for lack of memory ("": none was). If the node then fails, this is the reason."""
-        self._starved = (message, time.monotonic())
+        self._starved = (message, code, time.monotonic())
 
     @property
     def want_of_memory(self) -> str:
         """The reason, if the node dies for lack of memory; otherwise ""."""
-        why, at = self._starved
+        return self._want_of_memory[1]
+
+    @property
+    def _want_of_memory(self) -> tuple[str, str]:
+        """A driver's code then, and the reason."""
+        why, code, at = self._starved
         if why and time.monotonic() - at < STARVED_S:
-            return why
-        if self.group.out_of_memory():
-            return "the node ran out of memory: the kernel killed its processes. Choose a node type with more memory"
-        return ""
+            return code, why
+        if (killed := self.group.out_of_memory()) == "limit":
+            why = "the node ran out of memory: the kernel killed its processes. Choose a node type with more memory"
+            return "DRIVER_OUT_OF_MEMORY", why
+        if killed:
+            why = (
+                "the machine ran out of memory, and the kernel killed processes of the node, which was within what it may take. "
+                "End other programs of the machine, or run fewer clusters at a time; an administrator can lower memory_overcommit"
+            )
+            return "DRIVER_EVICTION", why
+        return "", ""
 
     @property
     def death_code(self) -> str:
@@ -299,7 +311,7 @@ class NodeState:
         if (script := self.running_script) is not None and not self._never_ran:
             return self.assignment.init_scripts[script].failure
         if driver and self.want_of_memory:
-            return "DRIVER_OUT_OF_MEMORY"
+            return self._want_of_memory[0]
         if self.status.phase in (Phase.PREPARING, Phase.STARTING):
             return "SPARK_STARTUP_FAILURE" if driver else "WORKER_SETUP_FAILURE"
         return "DRIVER_UNREACHABLE" if driver else "INSTANCE_UNREACHABLE"
@@ -314,12 +326,13 @@ class NodeState:
         """The failure of a node whose host has ended."""
         code = self.host.exit_code if self.host is not None else None
         how = f"with code {code}" if code is None or code < 128 else f"by signal {code - 128}"
-        message = self.want_of_memory or f"the node's processes ended unexpectedly {how}"
+        want_of_memory = self.want_of_memory
+        message = want_of_memory or f"the node's processes ended unexpectedly {how}"
         if self._never_ran:
             message = f"the node could not be set up: {self.tail.rpartition(chr(10))[2]}"
         elif (script := self.running_script) is not None:
             message += f" while {script_said(self.assignment, script)} ran"
-        return cut_failure(self.death_code, message, self.tail)
+        return cut_failure(self.death_code, message, "" if want_of_memory else self.tail)  # a log knows nothing of SIGKILL
 
     @property
     def tail(self) -> str:

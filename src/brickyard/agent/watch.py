@@ -35,6 +35,7 @@ AGAIN_S = 10.0  # if a second process has to be ended this soon, the whole node 
 RELIEF_S = 5.0  # how long the others wait for the effect of one agent's action
 
 OUT_OF_MEMORY, OUT_OF_DISK = "DRIVER_OUT_OF_MEMORY", "DRIVER_OUT_OF_DISK"
+EVICTED = "DRIVER_EVICTION"  # the machine ran short: the cluster was within what it may take
 
 
 class Watched(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +60,7 @@ class Node(Protocol):
     def end(self, code: str, message: str) -> None:
         """Ends it as failed; `code` is the failure code for a driver."""
 
-    def starved(self, message: str) -> None:
+    def starved(self, code: str, message: str) -> None:
         """Records that one of its processes was ended: if the node fails now, this is the reason."""
 
     def disk_is_low(self, used: int, limit: int) -> None:
@@ -95,6 +96,7 @@ class Watch:
         self._written: collections.deque[tuple[float, int]] = collections.deque()
         self._killed_s = 0.0
         self._usage: Usage | None = None
+        self._spared = False  # whether memory is low and no node is to be ended for it
 
     @property
     def usage(self) -> Usage | None:
@@ -198,7 +200,7 @@ class Watch:
             self._node.end("DRIVER_UNEXPECTED_FAILURE", why)
         elif not watched.group.directories and seen.usage.memory > watched.limits.memory_mb << 20:
             why = f"the node used {text(seen.usage.memory)} of memory, and may use {text(watched.limits.memory_mb << 20)}"
-            await self._starve(watched, f"{why}. Choose a node type with more memory")
+            await self._starve(watched, OUT_OF_MEMORY, f"{why}. Choose a node type with more memory")
         elif self._takes_too_much_disk(watched):
             pass  # the node has been ended
         elif self._fills_trees(seen):
@@ -208,7 +210,7 @@ class Watch:
                 "(dbfs_gb). Delete some, or let an administrator raise dbfs_gb",
             )
         elif seen.memory is not None and seen.memory.low:
-            await self._relieve_memory(watched, seen.memory)
+            await self._relieve_memory(watched, seen)
         elif seen.disk_free < self._floor(seen):
             await self._relieve_disk(seen)
 
@@ -250,20 +252,29 @@ class Watch:
         places = tuple(f"{path}/" for tree in self._config.trees for path in (tree.target, tree.source))
         return abs(time.time() - said) < pressure.DBFS_FULL_S and measure.writes_below(seen.pids, places)
 
-    async def _relieve_memory(self, watched: Watched, memory: Memory) -> None:
+    async def _relieve_memory(self, watched: Watched, seen: _Seen) -> None:
         """Handles low memory of the machine. Of all nodes only the worst offender yields, one at a time."""
-        if not self._is_it(pressure.memory_offender(self._others(), now_s=time.monotonic(), total=memory.total)):
+        usages, memory = self._others(), seen.memory
+        assert memory is not None  # noqa: S101 - it is low
+        least = self._config.memory_guard_share
+        named = pressure.memory_offender(usages, now_s=time.monotonic(), total=memory.total, least=least)
+        if (named is None) != self._spared:
+            self._spared = named is None
+            if self._spared:
+                held_by = pressure.holders(usages, memory, now_s=time.monotonic()).text
+                self._log.write(
+                    f"the machine is short of memory ({text(memory.available)} of {text(memory.total)} are left): {held_by}. No "
+                    f"node is ended, since none takes {least:.0%} of its share (memory_guard_share)"
+                )
+        if not self._is_it(named):
             return
         with turn(self._lock) as ours:
             now = await asyncio.to_thread(measure.machine_memory)
             if not ours or now is None or not now.low:
                 return
-            why = (
-                f"the machine ran out of memory ({text(now.available)} of {text(now.total)} were left), and of all nodes this "
-                "one was furthest above its share. Choose a smaller spark.driver.memory or spark.executor.memory, or run fewer "
-                "clusters at a time; an administrator can lower memory_overcommit"
+            await self._starve(
+                watched, EVICTED, _shortage(seen.usage, now, pressure.holders(usages, now, now_s=time.monotonic()))
             )
-            await self._starve(watched, why)
             await _until(_memory_is_back)
 
     async def _relieve_disk(self, seen: _Seen) -> None:
@@ -288,22 +299,22 @@ class Watch:
     def _is_it(self, named: str | None) -> bool:
         return named == self._config.instance_id
 
-    async def _starve(self, watched: Watched, why: str) -> None:
+    async def _starve(self, watched: Watched, code: str, why: str) -> None:
         """Ends the node's largest process, or the whole node if there is no such process or ending one has not helped."""
         found = await asyncio.to_thread(self._greatest, watched)
         if self._node.watched != watched:
             return
         if found is None or time.monotonic() - self._killed_s < AGAIN_S:
-            self._node.end(OUT_OF_MEMORY, why)
+            self._node.end(code, why)
             return
         process, size = found
         self._killed_s = time.monotonic()
-        self._node.starved(why)
+        self._node.starved(code, why)
         self._log.write(f"process {process.pid} of the node, which used {text(size)}, is ended: {why}")
         try:
             processes.send(process, signal.SIGKILL)
         except PermissionError:
-            self._node.end(OUT_OF_MEMORY, why)
+            self._node.end(code, why)
 
     def _greatest(self, watched: Watched) -> tuple[processes.Process, int] | None:
         """Runs on a thread. Returns the largest process if it uses at least half of its node's memory."""
@@ -314,6 +325,21 @@ class Watch:
         if not greatest or 2 * sizes[greatest] < sum(sizes.values()):
             return None
         return there[greatest], sizes[greatest]
+
+
+def _shortage(usage: Usage, memory: Memory, held_by: pressure.Holders) -> str:
+    """Why a node is ended when the machine runs out of memory, and what helps."""
+    if held_by.programs > held_by.nodes:
+        remedy = "End other programs of the machine, or run fewer clusters at a time"
+    else:
+        remedy = (
+            "Choose a smaller spark.driver.memory or spark.executor.memory, or run fewer clusters at a time; an administrator "
+            "can lower memory_overcommit"
+        )
+    return (
+        f"the machine ran out of memory ({text(memory.available)} of {text(memory.total)} were left): {held_by.text}. Of all "
+        f"nodes this one was furthest above its share, with {text(usage.memory)}. {remedy}"
+    )
 
 
 def _together(parts: Mapping[int, tuple[int, int]], files: int) -> int:

@@ -68,6 +68,7 @@ def serving(function: F) -> F:
         click.option("--snapshots-gb", type=float, help="Limit for all snapshots together, compressed, in GiB."),
         click.option("--snapshot-days", type=float, help="Days after which snapshots are removed; 0: never."),
         click.option("--node-disk-gb", type=float, help="Limit for the files of one node, in GiB."),
+        click.option("--memory-guard-share", type=float, help="Share of its memory below which a node is not ended for others."),
         click.option("--min-free-disk-gb", type=float, help="GiB of the storage's disk to keep free."),
         click.option("--memory-overcommit", type=float, help="Memory offered, as a multiple of this machine's memory."),
         click.option("--cpu-overcommit", type=float, help="Cores offered, as a multiple of this machine's cores."),

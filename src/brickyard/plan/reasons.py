@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from brickyard.domain.cluster import LaunchError
 from brickyard.domain.node import Failure
 from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
@@ -25,7 +27,11 @@ _TYPES = {
     TerminationReasonCode.CLOUD_PROVIDER_LAUNCH_FAILURE: _CLOUD,
     TerminationReasonCode.CLOUD_PROVIDER_SHUTDOWN: _CLOUD,
     TerminationReasonCode.SPOT_INSTANCE_TERMINATION: _CLOUD,
+    TerminationReasonCode.DRIVER_EVICTION: _CLOUD,
 }
+
+# A line that tells of normal work, as log4j and Python's logging write it: time, level, text.
+_CHATTER = re.compile(r"\d\S* (\S+ ){0,2}\[?(TRACE|DEBUG|INFO)\b|(DEBUG|INFO):")
 
 # The termination code for each kind of provider error.
 _LAUNCH_CODES = {
@@ -53,7 +59,8 @@ def launch_reason(error: LaunchError, *, what: str) -> tuple[TerminationReason, 
 
 
 def failure_reason(failure: Failure, *, what: str) -> tuple[TerminationReason, str]:
-    """The reason and message for a node that reported a failure; the last log lines go into a parameter."""
+    """The reason and message for a node that reported a failure; the last log lines go into a parameter, and those that may
+    explain something into the message as well."""
     try:
         code = TerminationReasonCode(failure.code)
     except ValueError:
@@ -62,8 +69,8 @@ def failure_reason(failure: Failure, *, what: str) -> tuple[TerminationReason, s
     if failure.log_tail:
         parameters["log_tail"] = failure.log_tail
     message = f"{what} failed: {failure.message}"
-    if failure.log_tail:
-        message += f"\nLast lines of its log:\n{failure.log_tail}"
+    if lines := [line for line in failure.log_tail.splitlines() if line.strip() and not _CHATTER.match(line)]:
+        message += "\nLast lines of its log:\n" + "\n".join(lines)
     return simple_reason(code, **parameters), message
 
 

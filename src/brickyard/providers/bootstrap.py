@@ -77,6 +77,7 @@ def agent_config(
         log_delivery_s=settings.log_delivery_s,
         cores=request.node_type.num_cores,
         memory_mb=request.node_type.memory_mb,
+        memory_guard_share=settings.memory_guard_share,
         min_free_disk=int(settings.min_free_disk_gb * (1 << 30)),
         environments=dict(environments),
         **more,
