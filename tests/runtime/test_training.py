@@ -19,6 +19,7 @@ from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.lifecycle.starting import Starting, anything_starts
 from brickyard.runtime import installer, training
 from brickyard.runtime.background import Background, Interrupted
+from brickyard.runtime.classes import classes_of
 from brickyard.runtime.idleness import NEEDED_MB, PATIENCE_S, QUIET_S, Action, Seen, Work, decide
 from brickyard.runtime.installed import installed, write_manifest
 from brickyard.runtime.lock import being_trained
@@ -158,6 +159,22 @@ def test_a_training_is_named_in_the_manifest_once_it_is_whole(cache: Callable[[s
     assert sorted(path.name for path in Path(made.home).iterdir()) == ["archives", "rewritten.jar", "runtime.json", "site"]
     assert Path(made.rewritten).read_text() == "plain"
     assert not Trainings(cache_dir=place).next()
+
+
+def test_archives_of_a_user_without_a_name_fit_one_version_of_our_classes(
+    cache: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a user's JVMs need our classes, and archives fit only the class path that they were made with."""
+    monkeypatch.setattr(training, "is_nameless", lambda: True)
+    program = """
+import json
+given = json.loads(pathlib.Path(sys.argv[sys.argv.index("--manifest") + 1]).read_text())
+assert given["login_classes"] and not given["classes"]
+"""
+    made = trained(cache(TRAINS + program))
+    assert made.trained_with == classes_of(made.home)
+    assert is_trained(made)
+    assert not is_trained(msgspec.structs.replace(made, trained_with=f"{made.home}/classes/older.jar"))
 
 
 @pytest.mark.parametrize("lost", ["node_archive", "rewritten"])

@@ -73,7 +73,8 @@ def cli(debug: bool) -> None:
 
 
 def main() -> None:
-    """Entry point. Exit codes: 0, 1 for a failure, 2 for a wrong command line, 130 for Ctrl-C; `status` also has 3.
+    """Entry point. Exit codes: 0, 1 for a failure, 2 for a wrong command line, 130 for Ctrl-C; `status` also has 3, and
+    `runtime install` 4.
 
     Errors are one line unless --debug or BRICKYARD_DEBUG asks for the traceback.
     """

@@ -16,6 +16,14 @@ from brickyard.runtime import catalogue, installer
 from brickyard.runtime.installed import installed
 from brickyard.runtime.training import NothingToTrain, TrainingFailed, is_trained, last_failure, train
 
+UNTRAINED = 4  # exit code
+
+
+class Untrained(CliError):
+    """The runtime is installed, and its training has failed."""
+
+    exit_code = UNTRAINED
+
 
 @click.group("runtime")
 def command() -> None:
@@ -55,7 +63,8 @@ def list_runtimes(config_file: Path | None, **options: Any) -> None:
 )
 @place
 def install(key: str, training: bool, config_file: Path | None, **options: Any) -> None:
-    """Install the runtime KEY (by default the newest LTS on Spark 4), and train it."""
+    """Install the runtime KEY (by default the newest LTS on Spark 4), and train it. Exit code 4: it is installed, but its
+    training has failed."""
     chosen = settings(config_file, **options)
     runtime = _find(key or chosen.default_runtime)
     try:
@@ -92,7 +101,7 @@ def _train(runtime: Runtime, cache_dir: Path) -> None:
     except NothingToTrain as error:
         raise CliError(f"{runtime.key} is not installed. Install it with `brickyard runtime install {runtime.key}`.") from error
     except TrainingFailed as error:
-        raise CliError(
+        raise Untrained(
             f"{runtime.key} is installed, but its starts stay slower, since its training failed: {error}\n"
             f"To try again: brickyard runtime train {runtime.key}."
         ) from error

@@ -49,6 +49,7 @@ class RuntimeManifest(msgspec.Struct, frozen=True, kw_only=True):
     worker_archive: str = ""  # of one that will only ever be a worker; "": `node_archive`
     executor_archive: str = ""
     rewritten: str = ""  # JAR of Spark's classes, written anew for the archives; first on the class path of the JVMs that use one
+    trained_with: str = ""  # JAR of our classes that archives were made with, for a user without a name; they fit no other
     has_connect: bool = False  # the Spark Connect server is on the class path
     connect_missing: str = ""  # why it is not: a clause without a full stop
     has_iceberg: bool = False  # Iceberg's JAR is on the class path

@@ -23,8 +23,10 @@ from brickyard.runtime import NODE_CODE
 from brickyard.runtime import progress as steps
 from brickyard.runtime.archives import archives_in
 from brickyard.runtime.background import Background, Interrupted
+from brickyard.runtime.classes import classes_of
 from brickyard.runtime.installed import installed, runtime_home, write_manifest
 from brickyard.runtime.lock import end_training, locked, sole_trainer
+from brickyard.runtime.node.jvm.login import is_nameless
 from brickyard.runtime.progress import Board, Meter, Progress
 from brickyard.runtime.watch import CommandFailed, run_watched
 
@@ -53,7 +55,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 def is_trained(manifest: RuntimeManifest) -> bool:
     """Whether the runtime's JVMs start as fast as they can."""
     named = [manifest.node_archive, *filter(None, [manifest.rewritten])]
-    return bool(manifest.node_archive) and all(Path(each).is_file() for each in named)
+    suits = manifest.trained_with in ("", classes_of(manifest.home))
+    return bool(manifest.node_archive) and suits and all(Path(each).is_file() for each in named)
 
 
 def last_failure(environment: str, cache_dir: Path) -> Failure | None:
@@ -118,6 +121,7 @@ class _Training:
         self._background = background
         self._meter = Meter(subject, now=time.monotonic(), steps=steps.TRAINING)
         self._told = 0.0
+        self._with = classes_of(manifest.home) if is_nameless() else ""  # archives fit only one class path
 
     def run(self) -> RuntimeManifest:
         """Raises TrainingFailed, NothingToTrain, Interrupted."""
@@ -128,7 +132,7 @@ class _Training:
             shutil.rmtree(self._draft, ignore_errors=True)  # of a killed training
             self._draft.mkdir()
             manifest = self._home / "training.manifest.json"
-            manifest.write_bytes(msgspec.json.encode(self._manifest))
+            manifest.write_bytes(msgspec.json.encode({**msgspec.to_builtins(self._manifest), "login_classes": self._with}))
             packages = str(Path(self._manifest.spark_home).parent)
             with contextlib.suppress(CommandFailed):  # some files are for other versions of Python
                 self._run("-I", "-m", "compileall", "-qq", packages)
@@ -186,7 +190,9 @@ class _Training:
             self._draft.rename(place)
             made = {f"{name}_archive": str(path) for name, path in archives_in(place, self._manifest.java_version).items()}
             rewritten = self._home / REWRITTEN
-            manifest = msgspec.structs.replace(now, **made, rewritten=str(rewritten) if rewritten.is_file() else "")
+            manifest = msgspec.structs.replace(
+                now, **made, rewritten=str(rewritten) if rewritten.is_file() else "", trained_with=self._with
+            )
             write_manifest(manifest)
         for left in (FAILURE, "training.manifest.json"):
             (self._home / left).unlink(missing_ok=True)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from . import login
 from .archives import archive_flags, major
 
 WORKER = "worker"
@@ -217,6 +218,7 @@ def command(manifest: Mapping[str, Any], options: JvmOptions, *, node_dir: Path,
         *options.java_options,
         "-cp",
         class_path(manifest, options),
+        *login.words(manifest),
         *((SUBMIT, "--properties-file", properties, "pyspark-shell") if properties else (GATEWAY,)),
     ]
 
@@ -234,7 +236,8 @@ def class_path(manifest: Mapping[str, Any], options: JvmOptions) -> str:
     both. The user's JARs come first, and then nothing of Spark's is rewritten. Archives are made without our own classes, which
     come last: additions after an archive's class path do not affect it."""
     first = options.class_path or filter(None, [manifest.get("rewritten")])
-    return ":".join([*first, f"{manifest['spark_home']}/jars/*", *filter(None, [manifest.get("classes")])])
+    last = manifest.get("classes") or login.classes(manifest)
+    return ":".join([*first, f"{manifest['spark_home']}/jars/*", *filter(None, [last])])
 
 
 def module_flags(java_version: str) -> list[str]:

@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..jvm import login
 from ..jvm.archives import archive_flags
 from ..jvm.launch import PATIENT_COMPILER, ROOM_FOR_CLASSES, SUBMIT_CONF, user_env
 from ..trees import roots
@@ -24,6 +25,8 @@ GUARD_CLASS, APART_GUARD_CLASS = "brickyard.TokenGuard", "brickyard.UserGuard"
 CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 COMMIT_PROTOCOL = "spark.sql.sources.commitProtocolClass"
 EXECUTOR_JARS = "spark.executor.extraClassPath"  # before Spark's own
+# In a worker's environment, this ends up last on its executors' class path, so archives stay usable.
+EXECUTOR_LAST_JARS = "spark.executorEnv.SPARK_DIST_CLASSPATH"
 WAREHOUSE = "dbfs:/user/hive/warehouse"  # managed tables, where Databricks has them
 ICEBERG_CATALOG = "spark.sql.catalog.spark_catalog"
 ICEBERG_MISSING = "spark.brickyard.missing.iceberg"  # why the runtime lacks it, for java/MissingFormat.java
@@ -163,7 +166,9 @@ def driver_conf(
         values[ICEBERG_MISSING] = missing
     if not asked.get(EXECUTOR_JARS) and (rewritten := manifest.get("rewritten")):
         values[EXECUTOR_JARS] = rewritten
-    values["spark.executor.extraJavaOptions"] = _executor_java_options(asked, executor_archive)
+    values["spark.executor.extraJavaOptions"] = _executor_java_options(asked, executor_archive, login.words(manifest))
+    if jar := login.classes(manifest):
+        values[EXECUTOR_LAST_JARS] = values.get(EXECUTOR_LAST_JARS) or jar
     _redact(values, assignment.get("redact") or ())
     notes += _leave_out_plugin(values)
     notes += _guard_ui(values, asked, manifest, place)
@@ -307,12 +312,10 @@ def _files(
             "fs.brickyard.writes": _writes_dir(assignment, place),
             "fs.brickyard.writes.key": f"{place.cluster_dir}/writes.key",
         }
-    # In a worker's environment, this ends up last on its executors' class path, so archives stay usable.
-    extra = "spark.executorEnv.SPARK_DIST_CLASSPATH"
     return {
         "spark.hadoop.fs.defaultFS": values.get("spark.hadoop.fs.defaultFS", "dbfs:///"),  # for paths without a scheme
         **{f"spark.hadoop.{key}": value for key, value in hadoop.items()},
-        extra: ":".join(filter(None, [values.get(extra), classes])),
+        EXECUTOR_LAST_JARS: ":".join(filter(None, [values.get(EXECUTOR_LAST_JARS), classes])),
         COMMIT_PROTOCOL: values.get(COMMIT_PROTOCOL, "brickyard.KeptCommit"),
     }
 
@@ -362,15 +365,16 @@ def _leave_out_plugin(values: dict[str, str]) -> list[str]:
     return [f"{CONNECT_PLUGIN} of spark.plugins is left out: the cluster serves Spark Connect by itself."]
 
 
-def _executor_java_options(asked: Mapping[str, str], archive: str) -> str:
-    """Returns our options for a quick start, then the user's, which win. Keeps the user's collector or archive, if set."""
+def _executor_java_options(asked: Mapping[str, str], archive: str, last: Sequence[str]) -> str:
+    """Returns our options for a quick start, then the user's, which win. Keeps the user's collector or archive, if set. Spark's
+    worker puts the executor's main class behind them, and so behind `last`, which may be a main class that runs it."""
     theirs = asked.get("spark.executor.extraJavaOptions", "")
     ours = ["-XX:-UsePerfData", *PATIENT_COMPILER, ROOM_FOR_CLASSES]
     if "GC" not in theirs:
         ours.append("-XX:+UseParallelGC")
     if archive and not any(option in theirs for option in ("SharedArchiveFile", "ArchiveClassesAtExit", "-XX:AOT")):
         ours += archive_flags(archive)
-    return " ".join([*ours, *([theirs] if theirs else [])])
+    return " ".join([*ours, *([theirs] if theirs else []), *last])
 
 
 def _guard_ui(values: dict[str, str], asked: Mapping[str, str], manifest: Mapping[str, Any], place: Place) -> list[str]:

@@ -131,8 +131,9 @@ def live(jvm: Jvm, beside: Jvm, manifest: Mapping[str, Any], recording: Recordin
         work_dir=f"{beside.node_dir}/work/executors",
     )  # fmt: skip
     worker.join(master.url)
+    flags = recording.flags("executor", "{{EXECUTOR_ID}}")  # which Spark fills in
+    wanted["spark_conf"] = {"spark.executor.extraJavaOptions": " ".join(flags)}
     conf = sparkconf.driver_conf(wanted, manifest, place, master_url=master.url, executor_archive="").values
-    conf["spark.executor.extraJavaOptions"] += " " + " ".join(recording.flags("executor", "{{EXECUTOR_ID}}"))  # for Spark
     load_event_log(scala)
     driver = Driver(scala, conf=conf)
     driver.first_job()

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ..jvm import login
+
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 SETTING = "-Dspark."
 HEAP = "-Xmx"
@@ -24,6 +26,7 @@ class Command(NamedTuple):
 
     java: str
     options: tuple[str, ...]  # for Java, with the class path
+    through: tuple[str, ...]  # a main class that runs the main class (jvm/login.py)
     settings: tuple[tuple[str, str], ...]  # Spark's, as system properties
     arguments: tuple[str, ...]  # for the main class
     kept: Mapping[str, str]  # variables that count when a JVM starts
@@ -42,9 +45,11 @@ def parse(argv: Sequence[str], env: Mapping[str, str]) -> Command | None:
             settings.append((key, value))
         else:
             options.append(option)
+    through = options[-1:] if options[-1:] == [login.MAIN] else []
     return Command(
         java=argv[0],
-        options=tuple(options),
+        options=tuple(options[: len(options) - len(through)]),
+        through=tuple(through),
         settings=tuple(settings),
         arguments=tuple(argv[main + 1 :]),
         kept={key: value for key, value in env.items() if key not in OF_ONE_EXECUTOR},
@@ -60,7 +65,7 @@ def misfit(waiting: Command, wanted: Command | None) -> str:
         return f"spark.executor.memory asks for a heap of {_heap(wanted)}, and the waiting JVM has {_heap(waiting)}"
     if _class_path(waiting) != _class_path(wanted):
         return "its class path is another one, and a running JVM keeps its own"
-    if (waiting.java, waiting.options) != (wanted.java, wanted.options):
+    if (waiting.java, waiting.options, waiting.through) != (wanted.java, wanted.options, wanted.through):
         changed = sorted(set(waiting.options) ^ set(wanted.options)) or ["their order"]
         return f"Java's options count only when a JVM starts ({', '.join(changed)})"
     if waiting.kept != wanted.kept:
@@ -71,7 +76,7 @@ def misfit(waiting: Command, wanted: Command | None) -> str:
 
 def start(command: Command, main: str) -> list[str]:
     """Returns the command line of a JVM that waits for such a command. `main`: its main class, which is told what it will run."""
-    return [command.java, *FRUGAL, *command.options, OPEN, main, EXECUTOR]
+    return [command.java, *FRUGAL, *command.options, OPEN, *command.through, main, EXECUTOR]
 
 
 def _heap(command: Command) -> str:
