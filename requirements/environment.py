@@ -27,8 +27,12 @@ sys.path.insert(0, str(ROOT / "src"))
 from brickyard.lifecycle.packageindex import uv_environment  # noqa: E402 - the package is not installed yet
 
 # Not a Python script: the path of an interpreter behind #! may hold no space and at most 126 characters.
+# Until our first line runs, Python answers Ctrl-C with a traceback: so it is ignored until then (brickyard/interrupts.py), unless
+# whoever started us ignores it anyway. A shell tells that by not acting on it.
 ENTRY = """\
 #!/bin/sh
+trap heard=yes INT; kill -INT $$
+if [ "$heard" ]; then trap '' INT; export BRICKYARD_CTRL_C_HELD_BACK=yes; fi
 exec {python} -P -m brickyard "$@"
 """
 

@@ -12,12 +12,17 @@ import sys
 import types
 
 INTERRUPTED = 130  # the exit code
+HELD_BACK = (
+    "BRICKYARD_CTRL_C_HELD_BACK"  # set by a command that had Ctrl-C ignored while Python started (requirements/environment.py)
+)
 
 
 class Importing:
     """`with Importing():` around imports on the main thread. Ctrl-C that is ignored, or cared for otherwise, stays so."""
 
     def __enter__(self) -> None:
+        if os.environ.pop(HELD_BACK, ""):
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         self._ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
         if self._ours:
             try:

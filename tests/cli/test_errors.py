@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
+import runpy
+import shlex
 import shutil
 import signal
 import socket
@@ -237,6 +240,32 @@ def test_ctrl_c_while_python_imports_is_one_line(cli: Cli, tmp_path: Path, modul
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, said) == (130, "brickyard: interrupted.\n")
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_ctrl_c_before_the_first_line_of_ours_shows_no_traceback(cli: Cli, tmp_path: Path, ignored: bool) -> None:
+    """Of the command that ./dev makes: Python itself would show where its own start was. Who ignores Ctrl-C goes on doing so."""
+    entry, slow = tmp_path / "brickyard", tmp_path / "slow"
+    given = runpy.run_path(str(ROOT / "requirements" / "environment.py"))["ENTRY"]
+    entry.write_text(given.format(python=shlex.quote(sys.executable)))
+    entry.chmod(0o755)
+    slow.mkdir()
+    (slow / "sitecustomize.py").write_text("import sys\nprint('starting', flush=True)\nsys.stdin.readline()\n")
+    (slow / "click.py").write_text("print('importing', flush=True)\nimport sys\nsys.stdin.readline()\nsys.exit(7)\n")
+    process = subprocess.Popen(
+        [entry, "up"], env={**cli.environment, "PYTHONPATH": f"{slow}:{ROOT / 'src'}"},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.SIG_DFL),  # noqa: PLW1509 - as above
+    )  # fmt: skip
+    assert process.stdout is not None and process.stdin is not None
+    for where in ("starting\n", "importing\n"):
+        assert process.stdout.readline() == where
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write("go on\n")
+            process.stdin.flush()
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, said) == ((7, "") if ignored else (130, "brickyard: interrupted.\n"))
 
 
 def test_too_few_files_are_refused_and_few_are_warned_of(cli: Cli) -> None:

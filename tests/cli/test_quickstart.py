@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 from pathlib import Path
 from typing import Any, cast
 
@@ -58,6 +59,20 @@ def test_ctrl_c_leaves_a_server_that_ran_before(local: Cli) -> None:
     (cluster,) = local.client().clusters.list()
     assert local.client().clusters.wait_get_cluster_terminated(str(cluster.cluster_id)).state is State.TERMINATED
     assert local.run("down").returncode == 0
+
+
+def test_a_run_that_fails_says_that_its_server_goes_on(local: Cli) -> None:
+    """Without a package index, say: the server's own words must not be the only ones that tell of it."""
+    with socket.socket() as bound:  # nobody listens there
+        bound.bind(("127.0.0.1", 0))
+        local.environment |= {"UV_DEFAULT_INDEX": f"http://127.0.0.1:{bound.getsockname()[1]}/simple", "UV_HTTP_RETRIES": "0"}
+        failed = local.run("quickstart", "--no-pool")
+        running = local.workspace.running()
+        assert running is not None
+        assert failed.returncode == 1
+        assert f"keeps running at {running.url}" in failed.stderr.splitlines()[-1]
+        assert "Traceback" not in failed.stderr
+        assert local.run("down").returncode == 0
 
 
 def test_a_simulated_workspace_is_refused(cli: Cli) -> None:

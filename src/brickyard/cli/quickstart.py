@@ -56,8 +56,8 @@ def command(runtime_key: str, pool: bool, config_file: Path | None, **options: A
     quickstart = _Quickstart(chosen, runtime_key or chosen.default_runtime, any_port=port_is_ours, pool=pool)
     try:
         quickstart.run()
-    except WorkspaceError as error:
-        raise CliError(str(error)) from error
+    except (CliError, WorkspaceError) as error:
+        raise CliError(f"{getattr(error, 'message', error)} {quickstart.what_stays()}".rstrip()) from error
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted. {quickstart.take_back()}") from None
     finally:
@@ -158,6 +158,12 @@ class _Quickstart:
             client(self._workspace).clusters.delete(self._started_cluster)
             return f"Cluster {self._started_cluster}, which quickstart had started, is terminated; the server keeps running."
         return "Nothing that it started is left; what ran before keeps running."
+
+    def what_stays(self) -> str:
+        """What a run that has failed leaves behind, for its last line: nobody must find out by chance that a server runs."""
+        if not self._started_server or not (running := self._workspace.running()):
+            return ""
+        return f"The server that it started keeps running at {running.url}: run quickstart again, or stop it with brickyard down."
 
     def _note_started_cluster(self, cluster_id: str) -> None:
         self._started_cluster = cluster_id
