@@ -211,7 +211,7 @@ def test_a_node_is_ended_for_what_it_takes_itself_and_not_for_other_programs(
             await asyncio.to_thread(until, lambda: said.exists() and "other programs" in said.read_text())
             assert not node.code
             takes = 7 * GIB
-            await asyncio.to_thread(until, lambda: node.code)
+            await asyncio.to_thread(until, lambda: bool(node.code))
         finally:
             running.cancel()
 

@@ -126,8 +126,16 @@ def a_cluster_is_deleted_on_a_full_disk(disk: Path) -> None:
 
 def serve(disk: Path) -> None:
     """A server process, as `brickyard up --detach` starts one, with nodes as `workspace` has them."""
-    here = {"data_dir": disk / "data", "cache_dir": disk / "cache"}
-    chosen = Settings(**here, port=0, connect_port=0, min_free_disk_gb=0, node_disk_gb=1, dbfs_gb=1, rate_limits="off")
+    chosen = Settings(
+        data_dir=disk / "data",
+        cache_dir=disk / "cache",
+        port=0,
+        connect_port=0,
+        min_free_disk_gb=0,
+        node_disk_gb=1,
+        dbfs_gb=1,
+        rate_limits="off",
+    )
 
     def nodes(setup: Setup) -> Providers:
         return Providers(

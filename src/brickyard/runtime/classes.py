@@ -14,11 +14,16 @@ from brickyard.runtime.watch import run_watched
 LIMIT_S = 300.0
 
 
+def classes_of(home: str) -> str:
+    """Where the runtime at `home` keeps this version's classes. Raises OSError."""
+    return classes_path(home, NODE_CODE)
+
+
 def compile_classes(manifest: RuntimeManifest) -> RuntimeManifest:
     """Compiles the classes unless they exist. Raises CommandFailed and OSError."""
     if found := with_classes(manifest, NODE_CODE):
         return found
-    path = classes_path(manifest.home, NODE_CODE)
+    path = classes_of(manifest.home)
     with tempfile.NamedTemporaryFile(prefix="brickyard-manifest-", suffix=".json") as draft:
         draft.write(msgspec.json.encode(manifest))
         draft.flush()

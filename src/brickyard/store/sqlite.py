@@ -17,13 +17,11 @@ def engine(url: str, *, in_memory_index: bool = False) -> Engine:
     """An engine for one writer and several readers. `in_memory_index`: without the file beside the database through which
     processes share the log's index. SQLite makes that file anew at each start, and on a full disk it may not get the room, nor
     keep it from whoever fills the disk. Then no other program can read the database meanwhile."""
-    options: dict[str, Any] = {"timeout": LOCKED_S, "check_same_thread": False}
     path = make_url(url).database
-
-    def connect() -> sqlite3.Connection:
-        return sqlite3.connect(f"file:{quote(path or '')}?vfs=unix-excl", uri=True, **options)
-
-    given: dict[str, Any] = {"creator": connect} if in_memory_index and path else {"connect_args": options}
+    given: dict[str, Any] = {"connect_args": {"timeout": LOCKED_S, "check_same_thread": False}}
+    if in_memory_index and path:
+        file = f"file:{quote(path)}?vfs=unix-excl"
+        given = {"creator": lambda: sqlite3.connect(file, uri=True, timeout=LOCKED_S, check_same_thread=False)}
     made = create_engine(url, pool_size=8, max_overflow=0, **given)
 
     @event.listens_for(made, "connect")
