@@ -15,9 +15,13 @@ I386 = 0x40000003
 EVERYWHERE = {"clone3": 435, "io_uring_setup": 425, "openat2": 437, "pidfd_getfd": 438, "fsopen": 430, "fchmodat2": 452}
 NUMBERS = {
     "x86_64": {"read": 0, "keyctl": 250, "ptrace": 101, "mount": 165, "openat": 257, "fchmod": 91, "clone": 56, "unshare": 272,
-               "socket": 41, "personality": 135, "bpf": 321, "userfaultfd": 323, "setns": 308, "ioctl": 16, **EVERYWHERE},
+               "socket": 41, "personality": 135, "bpf": 321, "userfaultfd": 323, "setns": 308, "ioctl": 16,
+               "io_setup": 206, "mq_open": 240, "mq_timedsend": 242, "seccomp": 317, "fcntl": 72, "prctl": 157, "setsockopt": 54,
+               **EVERYWHERE},
     "aarch64": {"read": 63, "keyctl": 219, "ptrace": 117, "mount": 40, "openat": 56, "fchmod": 52, "clone": 220, "unshare": 97,
-                "socket": 198, "personality": 92, "bpf": 280, "userfaultfd": 282, "setns": 268, "ioctl": 29, **EVERYWHERE},
+                "socket": 198, "personality": 92, "bpf": 280, "userfaultfd": 282, "setns": 268, "ioctl": 29,
+                "io_setup": 0, "mq_open": 180, "mq_timedsend": 182, "seccomp": 277, "fcntl": 25, "prctl": 167, "setsockopt": 208,
+                **EVERYWHERE},
 }  # fmt: skip
 
 
@@ -44,7 +48,7 @@ def test_what_is_refused(machine: str) -> None:
     assert decide(machine, call["read"]) == ALLOWED
     for name in ("keyctl", "ptrace", "mount", "bpf", "userfaultfd", "setns", "pidfd_getfd", "fsopen"):
         assert decide(machine, call[name]) == errno.EPERM, name
-    for name in ("clone3", "io_uring_setup", "openat2"):
+    for name in ("clone3", "io_uring_setup", "openat2", "io_setup", "mq_open", "mq_timedsend", "seccomp"):
         assert decide(machine, call[name]) == errno.ENOSYS, name
     assert decide(machine, 600) == errno.ENOSYS, "what is newer than the list"
     assert decide(machine, call["read"], audit=I386) == errno.ENOSYS
@@ -73,6 +77,12 @@ def test_what_the_arguments_decide(machine: str) -> None:
     assert decide(machine, call["personality"], 0x40000) == errno.EPERM
     assert decide(machine, call["ioctl"], 0, 0x5412) == errno.EPERM
     assert decide(machine, call["ioctl"], 0, 0x5401) == ALLOWED
+    assert decide(machine, call["fcntl"], 3, 1024, 0) == errno.EPERM, "a lease"
+    assert decide(machine, call["fcntl"], 3, 1030, 0) == ALLOWED
+    assert decide(machine, call["prctl"], 22, 2) == errno.EINVAL
+    assert decide(machine, call["prctl"], 15) == ALLOWED
+    assert [decide(machine, call["setsockopt"], 3, 1, name) for name in (26, 51, 2)] == [errno.EPERM, errno.EPERM, ALLOWED]
+    assert decide(machine, call["setsockopt"], 3, 41, 26) == ALLOWED, "IPV6_V6ONLY"
 
 
 def test_a_machine_that_is_not_known_has_no_filter() -> None:

@@ -55,6 +55,7 @@ from brickyard.agent.linux import (
     wait_for,
 )
 from brickyard.agent.roots import build_root
+from brickyard.agent.ulimits import limit_files, limit_namespace, limit_user
 
 TYPE_CHECKING = False  # importing `typing` costs start-up time
 if TYPE_CHECKING:
@@ -92,8 +93,7 @@ def join_network(plan: Plan) -> None:
 def limit_self() -> None:
     """Disables core dumps (they hold users' data), and makes the kernel kill us first when the machine is out of memory."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    limit_files()
     try:
         with open("/proc/self/oom_score_adj", "w") as handle:
             handle.write("500")
@@ -171,6 +171,8 @@ def be_init(plan: Plan, alive: int, null: int) -> None:
     hostname = plan["hostname"].encode()
     check(libc.sethostname(hostname, ctypes.c_size_t(len(hostname))), "cannot set the host name")
     forbid_user_namespaces()
+    limit_user()
+    limit_namespace(plan["processes"])
     if plan["cells"]:
         from brickyard.agent import cells  # noqa: PLC0415 - other plans do not need it, and later its file is not visible
 
@@ -279,11 +281,11 @@ def main() -> None:
         join_network(plan)
         if mode == "namespaces":
             isolate(plan)
-        elif mode == "plain":
+        limit_user()
+        if mode == "plain":
             supervise(plan)
-        else:
-            hand_over_filter(bytes.fromhex(plan["filter"]))
-            os.execvp(plan["argv"][0], plan["argv"])  # noqa: S606 - deliberately without a shell
+        hand_over_filter(bytes.fromhex(plan["filter"]))
+        os.execvp(plan["argv"][0], plan["argv"])  # noqa: S606 - deliberately without a shell
     except (SetupError, OSError) as error:
         complain(error)
         os._exit(FAILED)

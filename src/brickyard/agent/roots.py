@@ -135,4 +135,5 @@ def place_devices(target: str, old: str) -> None:
 
 def place_terminals(target: str) -> None:
     os.makedirs(target, exist_ok=True)
-    mount("devpts", target, "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
+    # The machine has some thousand terminals for all.
+    mount("devpts", target, "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,max=128")

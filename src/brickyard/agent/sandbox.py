@@ -69,7 +69,7 @@ class Namespaces:
     ) -> list[str]:
         return enter(
             self._python, "namespaces", argv, cgroups=cgroups, network=network, hostname=view.hostname, uid=inner_uid(),
-            gid=inner_uid(), mounts=mounts(view), cells=cells(view) if view.cells else None,
+            gid=inner_uid(), mounts=mounts(view), cells=cells(view) if view.cells else None, processes=view.processes,
         )  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """The system calls that a node's processes may not make: a BPF program, assembled here, installed by `enter.py` or bubblewrap.
 
 It refuses what well-known container runtimes refuse, plus what this sandbox has its own reasons to refuse: kernel keyrings,
-io_uring, namespaces, mounts, other processes' memory, set-user-ID bits (the host sees a node's files), rare socket families.
+io_uring, namespaces, mounts, other processes' memory, set-user-ID bits (the host sees a node's files), rare socket families, and
+what the kernel counts for the whole machine: asynchronous I/O, message queues, further filters, leases of files.
 Calls newer than this list do not exist inside: libraries then fall back to older ones.
 """
 
@@ -38,6 +39,12 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
 }  # fmt: skip
 # Refused as unknown to the kernel, so that libraries fall back: a filter cannot inspect their arguments, which are pointers.
 _UNKNOWN = {"clone3": 435, "io_uring_enter": 426, "io_uring_register": 427, "io_uring_setup": 425, "openat2": 437}
+# The same for another reason: what they make counts against a limit of the whole machine (contexts of asynchronous I/O, memory of
+# filters), or against one of a user (message queues).
+_SCARCE: dict[str, tuple[int, int]] = {
+    "io_setup": (206, 0), "mq_getsetattr": (245, 185), "mq_notify": (244, 184), "mq_open": (240, 180),
+    "mq_timedreceive": (243, 183), "mq_timedsend": (242, 182), "mq_unlink": (241, 181), "seccomp": (317, 277),
+}  # fmt: skip
 _NEWEST = 469  # the last call known to this list; newer calls have the same numbers on all machines
 
 _NAMESPACES = 0x7E020080  # flags of clone and unshare: CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
@@ -46,6 +53,9 @@ _SET_ID = 0o6000
 _CREATES = 0o100 | 0o20000000  # O_CREAT, __O_TMPFILE: a mode exists only with these
 _FAMILIES = (0, 1, 2, 10, 16)  # unspecified, local, internet, netlink
 _PERSONALITIES = (0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)  # as Docker's: none turns memory protection off
+_F_SETLEASE = 1024  # it makes whoever opens the file wait for 45 s: the server, other clusters
+_PR_SET_SECCOMP = 22
+_SOL_SOCKET, _SOCKET_FILTERS = 1, (26, 51)  # SO_ATTACH_FILTER, SO_ATTACH_REUSEPORT_CBPF: programs, as seccomp's are
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # they inject terminal input
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -64,16 +74,21 @@ class _Machine(msgspec.Struct, frozen=True):
     personality: int
     ioctl: int
     sockets: tuple[int, int]
+    fcntl: int
+    prctl: int
+    setsockopt: int
 
 
 _MACHINES = {
     "x86_64": _Machine(
-        column=0, audit=0xC000003E, clone=56, unshare=272, personality=135, ioctl=16, sockets=(41, 53), opens={2: 1, 257: 2},
+        column=0, audit=0xC000003E, clone=56, unshare=272, personality=135, ioctl=16, sockets=(41, 53),
+        fcntl=72, prctl=157, setsockopt=54, opens={2: 1, 257: 2},
         # chmod, fchmod, fchmodat, fchmodat2, creat, mkdir, mkdirat, mknod, mknodat
         modes={90: 1, 91: 1, 268: 2, 452: 2, 85: 1, 83: 1, 258: 2, 133: 1, 259: 2},
     ),
     "aarch64": _Machine(
-        column=1, audit=0xC00000B7, clone=220, unshare=97, personality=92, ioctl=29, sockets=(198, 199), opens={56: 2},
+        column=1, audit=0xC00000B7, clone=220, unshare=97, personality=92, ioctl=29, sockets=(198, 199),
+        fcntl=25, prctl=167, setsockopt=208, opens={56: 2},
         modes={52: 1, 53: 2, 452: 2, 34: 2, 33: 2},
     ),
 }  # fmt: skip
@@ -94,6 +109,8 @@ def _assemble(machine: _Machine) -> list[bytes]:
     ]  # fmt: skip
     for number in _UNKNOWN.values():
         code += _when(number, [_return(unknown)])
+    for scarce in _SCARCE.values():
+        code += _when(scarce[machine.column], [_return(unknown)])
     for numbers in _REFUSED.values():
         if (refused := numbers[machine.column]) is not None:
             code += _when(refused, [_return(_REFUSE | errno.EPERM)])
@@ -107,8 +124,11 @@ def _assemble(machine: _Machine) -> list[bytes]:
     code += _when(machine.personality, _allow_only(0, _PERSONALITIES, errno.EPERM))
     for number in machine.sockets:
         code += _when(number, _allow_only(0, _FAMILIES, errno.EAFNOSUPPORT))
-    typing = [_load(_argument(1)), _jump(_EQUAL, _TIOCSTI, 1, 0), _jump(_EQUAL, _TIOCLINUX, 0, 1), _return(_REFUSE | errno.EPERM)]
-    code += _when(machine.ioctl, [*typing, _return(_ALLOW)])
+    code += _when(machine.ioctl, _allow_all_but(1, (_TIOCSTI, _TIOCLINUX), errno.EPERM))
+    code += _when(machine.fcntl, _allow_all_but(1, (_F_SETLEASE,), errno.EPERM))
+    code += _when(machine.prctl, _allow_all_but(0, (_PR_SET_SECCOMP,), errno.EINVAL))
+    other_levels = [_load(_argument(1)), _jump(_EQUAL, _SOL_SOCKET, 1, 0), _return(_ALLOW)]
+    code += _when(machine.setsockopt, [*other_levels, *_allow_all_but(2, _SOCKET_FILTERS, errno.EPERM)])
     return [*code, _return(_ALLOW)]
 
 
@@ -124,6 +144,11 @@ def _refuse_bits(index: int, bits: int) -> list[bytes]:
 def _allow_only(index: int, values: tuple[int, ...], error: int) -> list[bytes]:
     tests = [_jump(_EQUAL, value, len(values) - position, 0) for position, value in enumerate(values)]
     return [_load(_argument(index)), *tests, _return(_REFUSE | error), _return(_ALLOW)]
+
+
+def _allow_all_but(index: int, values: tuple[int, ...], error: int) -> list[bytes]:
+    tests = [_jump(_EQUAL, value, len(values) - position, 0) for position, value in enumerate(values)]
+    return [_load(_argument(index)), *tests, _return(_ALLOW), _return(_REFUSE | error)]
 
 
 def _argument(index: int) -> int:

@@ -51,6 +51,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     hidden: tuple[str, ...] = ()  # never visible, even below something visible
     gpus: tuple[int, ...] = ()
     shared_memory_mb: int = 1024
+    processes: int = 0  # how many there may be with their threads, where the kernel counts them for the node; 0: no limit
     cells: bool = False  # the command is a node host, which may ask for kernels in their own cells (`cells.py`)
 
 

@@ -63,7 +63,7 @@ async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManif
     node.host = host = node.make_host()
     node.walls = walls = sandbox.choose(config.isolation, isolation, python=config.python)
     await asyncio.to_thread(environment.make, config, manifest, environ=os.environ)
-    view = await asyncio.to_thread(_view, config, wanted, manifest)
+    view = await asyncio.to_thread(_view, config, wanted, manifest, node.limits)
     command = [manifest.python, str(Path(config.node_code_dir, "start.py")), "host"]
     tmp = str(config.node_dir / "tmp") if walls.kind == "none" else "/tmp"  # noqa: S108 - the node's own, inside
     env = sandbox.environment(config.instance_id, node_dir=config.node_dir, tmp=tmp, source=os.environ)
@@ -106,7 +106,7 @@ def _limit(node: NodeState, wanted: Assignment) -> cgroups.Group:
     return group
 
 
-def _view(config: AgentConfig, wanted: Assignment, manifest: RuntimeManifest) -> View:
+def _view(config: AgentConfig, wanted: Assignment, manifest: RuntimeManifest, limits: cgroups.Limits) -> View:
     etc = config.directory / "etc"
     write_etc(etc, hostname=config.instance_id, host=config.node_host, home=str(config.node_dir / "home"))
     python = (
@@ -134,6 +134,7 @@ def _view(config: AgentConfig, wanted: Assignment, manifest: RuntimeManifest) ->
         hidden=tuple(path for path in (config.data_dir, config.storage_dir, config.instance_dir) if path),
         gpus=config.gpus[: wanted.gpus],
         shared_memory_mb=max(64, wanted.memory_mb // 2),
+        processes=limits.tasks,
         cells=True,
     )
 
