@@ -74,6 +74,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     # isolated: required, else nothing starts; shared: never
     internet: bool = True  # whether code on clusters with a separate network can reach other machines
     network_allow: str = ""  # ADDRESS:PORT of this machine that such code can reach anyway, comma-separated
+    machine_credentials: bool = True  # whether object stores get the machine's own credentials where a cluster has none
+    machine_credentials_endpoints: str = ""  # URLs to which they may go although a user names them, comma-separated
     admin_user: str = "admin@brickyard.local"
     admin_token: str = ""  # empty: generated at the first start and stored in the data directory
     encryption_key: str = ""  # 64 hex digits; more keys after a comma only decrypt. Empty: the file secrets.key in the storage
@@ -173,6 +175,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def allowed_port_addresses(self) -> tuple[str, ...]:
         """The entries of `port_addresses`, in their usual form. Raises ValueError."""
         return tuple(str(ipaddress.ip_address(each.strip())) for each in self.port_addresses.split(",") if each.strip())
+
+    @property
+    def credential_endpoints(self) -> tuple[str, ...]:
+        """The entries of `machine_credentials_endpoints`."""
+        return tuple(url.strip() for url in self.machine_credentials_endpoints.split(",") if url.strip())
 
     @property
     def allowed_places(self) -> tuple[str, ...]:
@@ -434,6 +441,9 @@ def _check_network(settings: Settings, sources: Mapping[str, str]) -> None:
         if not good:
             rule = "IPv4 addresses with a port, like 127.0.0.1:3141, comma-separated"
             raise _wrong("network_allow", settings.network_allow, sources, rule)
+    if not all(is_origin(url) for url in settings.credential_endpoints):
+        rule = "URLs of a scheme, a host and perhaps a port, like https://minio.example:9000, comma-separated"
+        raise _wrong("machine_credentials_endpoints", settings.machine_credentials_endpoints, sources, rule)
     try:
         _ = settings.allowed_port_addresses
     except ValueError as error:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from brickyard.agent import transfer, transfers
+from brickyard.agent.credentials import NOTE
 from brickyard.agent.transfers import Done, Job, TransferFailed, credentials, run, run_patiently
 from brickyard.domain.places import Kind, Place, parse
 from tests.support.objectstore import KEYS, ObjectStore, serve
@@ -240,5 +241,8 @@ def test_a_cluster_cannot_name_files_or_borrow_the_machines_credentials() -> Non
     machine = {"PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "machine's", "AWS_PROFILE": "p", "OTHER": "x"}
     assert credentials(Kind.S3, cluster={}, machine=machine) == {key: machine[key] for key in machine if key != "OTHER"}
     cluster = {"AWS_ENDPOINT_URL": "http://elsewhere", "AWS_WEB_IDENTITY_TOKEN_FILE": "/etc/shadow", "LD_PRELOAD": "x.so"}
-    assert credentials(Kind.S3, cluster=cluster, machine=machine) == {"PATH": "/bin", "AWS_ENDPOINT_URL": "http://elsewhere"}
+    found = credentials(Kind.S3, cluster=cluster, machine=machine)
+    assert {name: value for name, value in found.items() if name != NOTE} == {
+        "PATH": "/bin", "AWS_ENDPOINT_URL": "http://elsewhere", "AWS_SKIP_SIGNATURE": "true",
+    }  # fmt: skip
     assert credentials(Kind.DBFS, cluster=cluster, machine=machine) == {"PATH": "/bin"}

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from brickyard.agent.credentials import MachineCredentials
 from brickyard.domain.node import ServerAddress
 
 
@@ -66,6 +67,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     memory_guard_share: float = 0.5  # of its share of the machine's memory; a node that takes less is not ended for others
     min_free_disk: int = 1 << 30  # bytes: when less is free on the disk, the node that uses the most is ended
     node_disk: int = 0  # bytes that the node's files may use; 0: unlimited
+    machine_credentials: MachineCredentials = MachineCredentials()
     train_runtimes: bool = False  # what installs a runtime trains it, too: nothing else on this machine does
     environments: dict[str, str] = {}  # runtime key -> environment: finds installed runtimes without starting the installer
 

@@ -37,6 +37,7 @@ from typing import IO, Any, Protocol
 
 import msgspec
 
+from brickyard.agent.credentials import NOTE
 from brickyard.domain.errors import is_full_disk
 from brickyard.domain.places import Kind, Place, PlaceError
 
@@ -309,6 +310,7 @@ def explain(error: BaseException, place: Place) -> dict[str, str]:
         code, text = "INVALID", f"{place.address} is not a plain file or directory"
     elif isinstance(error, PermissionError) or name in ("PermissionDeniedError", "UnauthenticatedError"):
         code, text = "DENIED", f"{place.address} cannot be accessed with these credentials: {_first_line(error)}"
+        text = " ".join(filter(None, (text, os.environ.get(NOTE))))
     else:
         code, text = "UNAVAILABLE", f"{place.address} cannot be reached: {_first_line(error)}"
     return {"error": code, "message": text}

@@ -18,32 +18,23 @@ from typing import NamedTuple
 
 import msgspec
 
+from brickyard.agent.credentials import NO_LIST, MachineCredentials, credentials, own_credentials
 from brickyard.agent.sandbox import Network, enter
 from brickyard.agent.transfer import Job, TransferFailed
-from brickyard.domain.places import Kind
 
 PATIENCE_S = 10.0  # beyond the job's own limit
 AWAY_S, AGAIN_S = 75.0, 3.0  # for so long storage that is away is asked again, and how often
-__all__ = ["Done", "Job", "TransferFailed", "credentials", "own_credentials", "run", "run_patiently"]
-
-# What a cluster's environment may say. No names of files: those would be read on this machine, with the agent's rights.
-_FROM_CLUSTER: dict[Kind, frozenset[str]] = {
-    Kind.S3: frozenset(
-        {
-            "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION",
-            "AWS_ENDPOINT_URL", "AWS_SKIP_SIGNATURE",
-        }
-    ),
-    Kind.ABFSS: frozenset(
-        {
-            "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE_SAS_KEY", "AZURE_STORAGE_SAS_TOKEN",
-            "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_TENANT_ID", "AZURE_STORAGE_ENDPOINT", "AZURE_SKIP_SIGNATURE",
-        }
-    ),
-    Kind.GS: frozenset({"GOOGLE_SERVICE_ACCOUNT_KEY", "GOOGLE_SKIP_SIGNATURE"}),
-}  # fmt: skip
-_PREFIX = {Kind.S3: "AWS_", Kind.ABFSS: "AZURE_", Kind.GS: "GOOGLE_"}
-_ALWAYS = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
+__all__ = [
+    "NO_LIST",
+    "Done",
+    "Job",
+    "MachineCredentials",
+    "TransferFailed",
+    "credentials",
+    "own_credentials",
+    "run",
+    "run_patiently",
+]
 
 
 class Done(NamedTuple):
@@ -57,21 +48,6 @@ class _Line(msgspec.Struct):
     done: bool = False
     error: str = ""
     message: str = ""
-
-
-def credentials(kind: Kind, *, cluster: Mapping[str, str], machine: Mapping[str, str]) -> dict[str, str]:
-    """Returns the environment for a transfer: the cluster's credentials if it has any for this kind of store, otherwise the
-    machine's; never a mixture, so no cluster can send the machine's credentials elsewhere."""
-    env = {name: machine[name] for name in _ALWAYS if name in machine}
-    if own := own_credentials(kind, cluster):
-        return env | own
-    prefix = _PREFIX.get(kind)
-    return env | {name: value for name, value in machine.items() if prefix and name.startswith(prefix)}
-
-
-def own_credentials(kind: Kind, cluster: Mapping[str, str]) -> dict[str, str]:
-    """What a cluster's environment says of this kind of store."""
-    return {name: value for name, value in cluster.items() if name in _FROM_CLUSTER.get(kind, ())}
 
 
 async def run_patiently(

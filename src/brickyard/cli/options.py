@@ -83,6 +83,15 @@ def serving(function: F) -> F:
             "--internet/--no-internet", default=None, help="Whether clusters with their own networks can reach other networks."
         ),
         click.option(
+            "--machine-credentials/--no-machine-credentials",
+            default=None,
+            help="Whether object stores get the machine's own credentials where a cluster has none.",
+        ),
+        click.option(
+            "--machine-credentials-endpoints",
+            help="URLs that a user may name as an object store and that get these credentials all the same, comma-separated.",
+        ),
+        click.option(
             "--background-training/--no-background-training",
             default=None,
             help="Whether installed runtimes are trained while the machine has nothing else to do.",

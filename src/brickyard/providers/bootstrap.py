@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from brickyard.agent.config import AgentConfig
+from brickyard.agent.credentials import MachineCredentials
 from brickyard.config import Settings
 from brickyard.domain.runtimes import Runtime
 from brickyard.lifecycle import cranrepo, mavenrepo
@@ -79,9 +80,14 @@ def agent_config(
         memory_mb=request.node_type.memory_mb,
         memory_guard_share=settings.memory_guard_share,
         min_free_disk=int(settings.min_free_disk_gb * (1 << 30)),
+        machine_credentials=credential_rules(settings),
         environments=dict(environments),
         **more,
     )
+
+
+def credential_rules(settings: Settings) -> MachineCredentials:
+    return MachineCredentials(settings.machine_credentials, settings.credential_endpoints)
 
 
 def environments_of(runtimes: Iterable[Runtime]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from brickyard.agent.addresses import NetworkError
 from brickyard.agent.delivery import Delivery, Passes
 from brickyard.agent.objectdelivery import ObjectDelivery, uploader
 from brickyard.agent.sandbox import Network
-from brickyard.agent.transfers import credentials
+from brickyard.agent.transfers import NO_LIST, MachineCredentials, credentials
 from brickyard.domain.node import LogDestination
 from brickyard.domain.places import Kind
 from brickyard.storage.directory import Storage
@@ -67,6 +67,7 @@ class LogDelivery:
         lend: Lend = lambda: None,
         opened: Callable[[str], Mapping[str, str]] = lambda _: {},
         held: Callable[[], bool] = lambda: True,
+        rules: MachineCredentials = NO_LIST,
         every_s: float = EVERY_S,
         limit_s: float = LIMIT_S,
         clock: Callable[[], float] = time.monotonic,
@@ -76,6 +77,7 @@ class LogDelivery:
         self._lend = lend
         self._opened = opened
         self._held = held
+        self._rules = rules
         self._every_s = every_s
         self._limit_s = limit_s
         self._clock = clock
@@ -135,7 +137,8 @@ class LogDelivery:
         if lent is None:
             return "only its nodes can reach this store"
         own = await asyncio.to_thread(self._opened, delivery.record.destination.sealed)
-        env = credentials(Kind.S3, cluster=own, machine=os.environ)
+        endpoint = delivery.record.destination.endpoint
+        env = credentials(Kind.S3, cluster=own, machine=os.environ, endpoint=endpoint, rules=self._rules)
         async with lent as network:
             upload = uploader(
                 delivery.record, env=env, python=sys.executable, network=network, limit_s=max(1.0, self._limit_s - 1)

@@ -22,6 +22,7 @@ from brickyard.nodes.tokens import InstanceTokens
 from brickyard.nodes.tunnels.process import Tunnels
 from brickyard.plan.autoscale import Rules
 from brickyard.plan.policy import Policy
+from brickyard.providers.bootstrap import credential_rules
 from brickyard.providers.capacity import GIB, allowance
 from brickyard.providers.fleet import Providers
 from brickyard.reconcile.instances import InstanceMonitor
@@ -189,6 +190,7 @@ def build_loops(given: Resources, nodes: Nodes, *, sealer: Sealer) -> Loops:
             lend=providers.lend_network,
             opened=sealer.open_variables,
             held=given.member.lease("log delivery"),
+            rules=credential_rules(settings),
         ),
         room=DiskRoom(
             store=store,

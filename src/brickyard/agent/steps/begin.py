@@ -71,7 +71,10 @@ def record(node: NodeState, wanted: Assignment) -> None:
     delivery.unlink(missing_ok=True)
     node.delivery_env = {}
     if wanted.logs is not None and wanted.logs.kind == Kind.S3:
-        node.delivery_env = credentials(Kind.S3, cluster=wanted.spark_env_vars, machine=os.environ)
+        node.delivery_env = credentials(
+            Kind.S3, cluster=wanted.spark_env_vars, machine=os.environ, endpoint=wanted.logs.endpoint,
+            rules=node.config.machine_credentials,
+        )  # fmt: skip
     if wanted.logs is not None:
         name = f"{node.config.instance_id}-{wanted.generation}"
         begun = DeliveryRecord(

@@ -129,7 +129,10 @@ async def _fetch(node: NodeState, place: Place, scratch: Path, max_bytes: int) -
         place=place, local=str(scratch / place.name), roots={kind.value: root for kind, root in roots.items() if root},
         max_bytes=max_bytes, limit_s=FETCH_S,
     )  # fmt: skip
-    env = transfers.credentials(place.kind, cluster=node.assignment.spark_env_vars, machine=os.environ)
+    env = transfers.credentials(
+        place.kind, cluster=node.assignment.spark_env_vars, machine=os.environ, endpoint=place.endpoint,
+        rules=config.machine_credentials,
+    )  # fmt: skip
     network = node.networks.descriptors if place.is_object else None
     await transfers.run_patiently(job, env=env, python=config.python, network=network)
     return scratch / place.name

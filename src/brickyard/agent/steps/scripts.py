@@ -115,7 +115,10 @@ async def _fetch_all(node: NodeState, scripts: Sequence[InitScript], directory: 
 
     async def fetch(place: Place, path: str) -> TransferFailed | None:
         job = Job(place=place, local=path, max_bytes=MAX_SCRIPT, limit_s=node.config.init_script_timeout_s)
-        env = credentials(place.kind, cluster=node.assignment.spark_env_vars, machine=os.environ)
+        env = credentials(
+            place.kind, cluster=node.assignment.spark_env_vars, machine=os.environ, endpoint=place.endpoint,
+            rules=node.config.machine_credentials,
+        )  # fmt: skip
         try:
             async with turns:
                 await run_patiently(job, env=env, python=node.config.python, network=node.networks.descriptors)
