@@ -1,7 +1,8 @@
 """Builds the effective specification from a request: checks every rule and fills in every default. Pure.
 
 Messages begin like the ones that Databricks clients know, name the field, and say what would be correct. Unsupported fields
-(`plan.refused`) and settings that the cluster controls itself (`plan.owned`) are refused by name.
+(`plan.refused`), settings that the cluster controls itself (`plan.owned`) and those that would only seem to protect
+(`plan.protections`) are refused by name.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from brickyard.plan.launching import apart, types_of
 from brickyard.plan.logconf import log_destination
 from brickyard.plan.owned import check_conf, check_variables
 from brickyard.plan.policy import DEFAULT_MAX_NODES
+from brickyard.plan.protections import check_protections
 from brickyard.plan.refused import check_refused
 from brickyard.plan.scripts import check_init_scripts
 from brickyard.plan.zones import check_zones
@@ -69,7 +71,7 @@ def normalise(
     check_init_scripts(spec.init_scripts or [])
     log_destination(spec.cluster_log_conf)
     check_variables(spec.spark_env_vars or {})
-    check_conf(spec.spark_conf or {}, single=is_single_node(spec))
+    _check_conf(spec)
     return msgspec.structs.replace(
         spec,
         num_workers=num_workers,
@@ -116,10 +118,16 @@ def problems(
     tried("init_scripts", lambda: check_init_scripts(spec.init_scripts or []), None)
     tried("cluster_log_conf", lambda: log_destination(spec.cluster_log_conf), None)
     tried("spark_env_vars", lambda: check_variables(spec.spark_env_vars or {}), None)
-    tried("spark_conf", lambda: check_conf(spec.spark_conf or {}, single=is_single_node(spec)), None)
+    tried("spark_conf", lambda: _check_conf(spec), None)
     tried("autotermination_minutes", lambda: _autotermination_minutes(spec), 0)
     tried("single_user_name", lambda: _single_user(spec, user), None)
     return found
+
+
+def _check_conf(spec: ClusterSpec) -> None:
+    conf = spec.spark_conf or {}
+    check_conf(conf, single=is_single_node(spec))
+    check_protections(conf, isolates=spec.data_security_mode in ISOLATING_MODES)
 
 
 def _check_extent(spec: ClusterSpec) -> None:
