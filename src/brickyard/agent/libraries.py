@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 from brickyard.agent import environment
 from brickyard.agent.installer import NOWHERE, LibraryError, Target, execute, network_of, prepared, put_file, size_of, view_of
+from brickyard.agent.sandbox import Network
 from brickyard.domain.libraries import is_requirement, is_url
 from brickyard.lifecycle.packageindex import certificate_files, index_files, index_urls, uv_environment
 
@@ -120,14 +121,15 @@ async def prepare(wanted: Wanted, target: Target, new: Path) -> None:
         await asyncio.to_thread(check_wheel, wheel)
     await asyncio.to_thread(ask, wanted, target, new)
     await bound_uv_cache(target, cwd=new)
-    options = ["-c", "fixed.txt", "--no-header", "--no-annotate", "--no-build", "-q"]
-    try:
-        await uv(("pip", "compile", "in.txt", "-o", "out.txt", *options), wanted, target, cwd=new)
-    except LibraryError as error:
-        raise only_source(str(error), wanted) or error from error
-    if await asyncio.to_thread(missing, target, new):
-        options = ["--target", "site", "--no-deps", "--no-build", "--compile-bytecode", "-q"]
-        await uv(("pip", "install", "-r", "missing.txt", *options), wanted, target, cwd=new)
+    async with network_of(target, None if wanted.repo else index_urls(os.environ)) as network:
+        options = ["-c", "fixed.txt", "--no-header", "--no-annotate", "--no-build", "-q"]
+        try:
+            await uv(("pip", "compile", "in.txt", "-o", "out.txt", *options), wanted, target, network, cwd=new)
+        except LibraryError as error:
+            raise only_source(str(error), wanted) or error from error
+        if await asyncio.to_thread(missing, target, new):
+            options = ["--target", "site", "--no-deps", "--no-build", "--compile-bytecode", "-q"]
+            await uv(("pip", "install", "-r", "missing.txt", *options), wanted, target, network, cwd=new)
     await asyncio.to_thread(shutil.rmtree, new / "runtime")
 
 
@@ -211,10 +213,10 @@ async def bound_uv_cache(target: Target, *, cwd: Path) -> None:
     await asyncio.to_thread(stamp.touch)
     if await asyncio.to_thread(size_of, cache) > MAX_UV_BYTES:
         with contextlib.suppress(LibraryError):  # it is still in use: next time
-            await uv(("cache", "clean", "-q"), Wanted(), target, cwd=cwd)
+            await uv(("cache", "clean", "-q"), Wanted(), target, None, cwd=cwd)
 
 
-async def uv(arguments: Sequence[str], wanted: Wanted, target: Target, *, cwd: Path) -> None:
+async def uv(arguments: Sequence[str], wanted: Wanted, target: Target, network: Network | None, *, cwd: Path) -> None:
     """Runs uv, again and again for a while if the package index is away. Raises LibraryError with what it said last."""
     python = ("--python", target.manifest.python) if arguments[0] == "pip" else ()
     command = [uv_binary(), *arguments, *python, "--color", "never"]
@@ -226,14 +228,13 @@ async def uv(arguments: Sequence[str], wanted: Wanted, target: Target, *, cwd: P
         view_of, target, etc=cwd.parent / "etc", reads=(command[0], *own, *wheels), writes=target.workshop
     )  # fmt: skip
     patient_until = time.monotonic() + AWAY_S
-    async with network_of(target, None if wanted.repo else index_urls(os.environ)) as network:
-        while True:
-            try:
-                return await execute(command, env=env, cwd=cwd, walls=target.walls, view=view, network=network, hints=_HINTS)
-            except LibraryError as error:
-                if not _AWAY.search(str(error)) or time.monotonic() > patient_until:
-                    raise
-            await asyncio.sleep(AGAIN_S)
+    while True:
+        try:
+            return await execute(command, env=env, cwd=cwd, walls=target.walls, view=view, network=network, hints=_HINTS)
+        except LibraryError as error:
+            if not _AWAY.search(str(error)) or time.monotonic() > patient_until:
+                raise
+        await asyncio.sleep(AGAIN_S)
 
 
 def uv_variables(wanted: Wanted, target: Target, environ: Mapping[str, str], *, links: str) -> dict[str, str]:
