@@ -206,7 +206,7 @@ class World:
         uploads = Uploads(place=root / "spool", clock=clock)
         tokens_of_users = TokenService(**common, key=b"k" * 32)
         self.trees = [root / name for name in ("dbfs", "volumes", "workspace")]
-        files = [FileTree(root=tree, uploads=uploads) for tree in self.trees]
+        files = [FileTree(root=tree, uploads=uploads, before_effect=store.before_effect) for tree in self.trees]
         workspace_files = WorkspaceService(files=files[2], store=store, authorizer=recorder)
         self.context = ApiContext(
             clusters=clusters,

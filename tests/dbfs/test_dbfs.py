@@ -63,7 +63,9 @@ class Desk:
     def restarted(self) -> DbfsService:
         """The service of a new server."""
         self.uploads = Uploads(place=self.spool, clock=self.clock)
-        files = FileTree(root=self.root, uploads=self.uploads, refusal=lambda: self.refusal)
+        files = FileTree(
+            root=self.root, uploads=self.uploads, before_effect=self.store.before_effect, refusal=lambda: self.refusal
+        )
         return DbfsService(files=files, store=self.store, authorizer=Authorizer())
 
     def waiting(self) -> list[str]:

@@ -17,7 +17,15 @@ from hypothesis import strategies as st
 from brickyard.api.app import all_operations
 from brickyard.api.edge.registry import Auth
 from brickyard.domain.audit import AuditEntry, AuditFilter, ListAuditLogs
-from brickyard.domain.errors import DatabaseAway, InvalidParameterValue, InvalidState, PermissionDenied
+from brickyard.domain.errors import (
+    ApiError,
+    DatabaseAway,
+    DatabaseFull,
+    InvalidParameterValue,
+    InvalidState,
+    PermissionDenied,
+    RequestLimitExceeded,
+)
 from brickyard.domain.gpuclusters import CreateGpuCluster, RestartGpuCluster, StartGpuCluster, StopGpuCluster
 from brickyard.domain.requests import ClusterId, CreateCluster
 from brickyard.domain.spec import ClusterSpec
@@ -31,7 +39,7 @@ from brickyard.store.tx import Tx
 from brickyard.testing.clock import ManualClock
 from tests.gpu.room import Room
 from tests.services.desk import ADMIN, ASK, USER, Desk
-from tests.support.patience import until
+from tests.support.patience import PATIENCE_S, until
 from tests.support.server import Server
 
 EVERYTHING = AuditFilter()
@@ -76,7 +84,7 @@ def test_a_change_and_its_entry_are_one_commit(world: World) -> None:
         assert found[0].objects == {"cluster_id": created}
         assert set(found[0].fields) == {"num_workers", "spark_version", "node_type_id", "cluster_name"}
         assert (found[0].address, found[0].server, found[0].request_id) == ("10.0.0.1", "http://here", "r")
-        await audited.succeeded(None)
+        audited.succeeded(None)
         assert len(world.entries()) == 1
 
     run(work)
@@ -96,7 +104,7 @@ def test_an_entry_that_names_what_was_made_is_written_once(world: World, monkeyp
         audited = world.begin("gpu_clusters.create", ADMIN, ask)
         with beside(audited):
             made = await room.gpu.create(ADMIN, ask)
-        await audited.succeeded(made)
+        audited.succeeded(made)
         assert world.entries()[0].objects == {"id": made.id, "name": "abc"}
 
     run(work)
@@ -122,7 +130,7 @@ def test_an_entry_about_a_cluster_that_the_answer_shows_is_written_once(world: W
             audited = world.begin(f"gpu_clusters.{verb}", ADMIN, ask)
             with beside(audited):
                 answer = await call(ADMIN, ask)
-            await audited.succeeded(answer)
+            audited.succeeded(answer)
             entry = next(each for each in world.entries() if each.operation == f"gpu_clusters.{verb}")
             assert entry.objects == {"cluster_id": made.id}
 
@@ -158,7 +166,7 @@ def test_of_several_commits_the_first_that_succeeds_has_the_entry(world: World) 
             await world.store.write(lambda tx: tx.set_meta("b", "2"))
             assert len(world.entries()) == 1
             await world.store.write(lambda tx: tx.set_meta("c", "3"))
-        await audited.succeeded(None)
+        audited.succeeded(None)
         assert len(world.entries()) == 1
         assert world.store.read_sync(lambda tx: tx.get_meta("a")) is None
 
@@ -170,20 +178,78 @@ def test_what_fails_after_its_commit_is_marked(world: World) -> None:
         audited = world.begin()
         with beside(audited):
             await world.store.write(lambda tx: tx.set_meta("b", "2"))
-        audited.failed(DatabaseAway("gone"))
+        refused = InvalidState("no")
+        assert audited.failed(refused) is refused
         await world.log.close()
-        assert [(each.status, each.error_code) for each in world.entries()] == [(503, "TEMPORARILY_UNAVAILABLE")]
+        assert [(each.status, each.error_code) for each in world.entries()] == [(400, "INVALID_STATE")]
 
     run(work)
 
 
-def test_what_changes_no_row_is_written_before_it_is_acknowledged(world: World) -> None:
+@pytest.mark.parametrize("trouble", [DatabaseAway("gone"), DatabaseFull("full"), RequestLimitExceeded("overloaded")])
+def test_after_its_commit_no_call_is_told_to_try_again(world: World, trouble: ApiError) -> None:
+    async def work() -> None:
+        audited = world.begin()
+        with beside(audited):
+            await world.store.write(lambda tx: tx.set_meta("b", "2"))
+        answer = audited.failed(trouble)
+        assert (answer.http_status, answer.error_code) == (500, "UNKNOWN")
+        await world.log.close()
+        assert [(each.status, each.error_code) for each in world.entries()] == [(500, "UNKNOWN")]
+        assert world.begin().failed(trouble) is trouble, "before it, it is"
+
+    run(work)
+
+
+def test_before_an_effect_elsewhere_the_entry_is_there_once(world: World) -> None:
+    async def work() -> None:
+        audited = world.begin("dbfs.mkdirs")
+        with beside(audited):
+            for _ in range(2):
+                await world.store.before_effect()
+                assert [each.operation for each in world.entries()] == ["dbfs.mkdirs"]
+        audited.succeeded(None)
+        await world.log.close()
+        assert len(world.entries()) == 1
+
+    run(work)
+
+
+def test_a_call_that_did_nothing_has_an_entry_too(world: World) -> None:
     async def work() -> None:
         audited = world.begin("dbfs.mkdirs")
         with beside(audited):
             await world.store.read(lambda tx: tx.get_meta("a"))
-        await audited.succeeded(None)
+        audited.succeeded(None)
+        await world.log.close()
         assert [each.operation for each in world.entries()] == ["dbfs.mkdirs"]
+
+    run(work)
+
+
+def test_what_is_written_afterwards_is_tried_until_the_database_is_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("brickyard.services.audit.AGAIN_S", 0.01)
+    left = [3]
+    write = world.store.write
+
+    async def failing(work: Any, **options: Any) -> Any:
+        if left[0]:
+            left[0] -= 1
+            raise DatabaseAway("gone")
+        return await write(work, **options)
+
+    monkeypatch.setattr(world.store, "write", failing)
+
+    async def work() -> None:
+        world.begin().failed(PermissionDenied("no"))
+        async with asyncio.timeout(PATIENCE_S):
+            while not world.entries():
+                await asyncio.sleep(0.01)
+        left[0] = 1_000_000
+        world.begin().failed(PermissionDenied("no"))
+        async with asyncio.timeout(PATIENCE_S):
+            await world.log.close()
+        assert len(world.entries()) == 1, "a stop does not wait for a database that is away"
 
     run(work)
 
@@ -200,9 +266,10 @@ def test_what_a_call_leaves_running_adds_nothing(world: World) -> None:
         with beside(audited):
             left = asyncio.create_task(later())
             await world.store.write(lambda tx: tx.set_meta("loops", "1"), background=True)
-        await audited.succeeded(None)
+        audited.succeeded(None)
         go.set()
         await left
+        await world.log.close()
         assert len(world.entries()) == 1
 
     run(work)
@@ -222,7 +289,7 @@ def test_a_unit_that_runs_again_has_one_entry(world: World) -> None:
             audited = world.begin()
             with beside(audited):
                 await world.store.write(add)
-            await audited.succeeded(None)
+            audited.succeeded(None)
 
         await asyncio.gather(*(one() for _ in range(20)))
         assert world.store.read_sync(lambda tx: tx.get_meta("n")) == "20"

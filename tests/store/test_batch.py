@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from brickyard.domain.audit import AuditEntry, AuditFilter
+from brickyard.domain.errors import DatabaseAway, DatabaseUnsure, TemporarilyUnavailable
 from brickyard.store import postgres
 from brickyard.store.batch import insert_together
 from brickyard.store.changeset import Changes
@@ -122,6 +123,32 @@ def test_units_that_may_have_been_committed_are_not_done_again(engine: Engine, s
     assert outcomes is not None
     assert [type(each.error) for each in outcomes] == [OperationalError, RuntimeError, OperationalError]
     assert stored(store, "a", "b", "c") == {"a", "c"}
+
+
+@pytest.mark.parametrize("inserts", [True, False])
+def test_nobody_is_told_to_repeat_what_may_have_been_committed(engine: Engine, store: Store, inserts: bool) -> None:
+    """The connection is lost during the work, and during the commit."""
+
+    def ends(tx: Tx) -> None:
+        tx.clusters.insert(cluster(cluster_id="a"))
+        tx.set_meta("a", "1")
+        driver_execute(tx._connection, "SELECT pg_terminate_backend(pg_backend_pid())")
+
+    def lost(connection: Connection, _changes: Changes) -> None:
+        driver_execute(connection, "COMMIT")
+        raise OperationalError("COMMIT", None, Exception("server closed the connection unexpectedly"))
+
+    async def scenario() -> None:
+        with pytest.raises(DatabaseAway):
+            await store.write(ends, inserts=inserts)
+        await store.check()
+        store._writer._commit = lost
+        several = [store.write(inserting(name), inserts=inserts) for name in ("b", "c")]
+        assert [type(each) for each in await asyncio.gather(*several, return_exceptions=True)] == [DatabaseUnsure] * 2
+
+    asyncio.run(scenario())
+    assert stored(store, "a", "b", "c") == {"b", "c"}
+    assert not issubclass(DatabaseUnsure, TemporarilyUnavailable)
 
 
 def test_each_row_gets_its_id(engine: Engine, store: Store) -> None:

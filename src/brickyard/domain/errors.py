@@ -134,6 +134,13 @@ class StorageFull(ApiError):
     http_status = 507
 
 
+class OutcomeUnknown(ApiError):
+    """Some or all of what was asked for may have been done: no client may repeat it by itself."""
+
+    error_code = "UNKNOWN"
+    http_status = 500
+
+
 class DatabaseTrouble(ApiError):
     """The database is unavailable or full. `reason` is the database's own message. Log it only: it may name hosts and paths."""
 
@@ -145,6 +152,17 @@ class DatabaseTrouble(ApiError):
 class DatabaseAway(TemporarilyUnavailable, DatabaseTrouble):
     def __init__(self, reason: str) -> None:
         super().__init__("The workspace's database is unavailable at the moment. Try again.", reason=reason)
+
+
+class DatabaseUnsure(OutcomeUnknown, DatabaseTrouble):
+    """The connection was lost while it committed."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            "The connection to the workspace's database was lost during the commit, so this call may or may not have been done. "
+            "Look before you repeat it.",
+            reason=reason,
+        )
 
 
 class DatabaseFull(StorageFull, DatabaseTrouble):

@@ -196,7 +196,10 @@ def _services(
 ) -> Services:
     settings, store, clock, ids = given.settings, given.store, given.clock, given.ids
     uploads = Uploads(place=given.storage.uploads, clock=clock)
-    dbfs, volumes, workspace = (FileTree(root=tree, uploads=uploads, refusal=loops.room.refusal) for tree in given.storage.trees)
+    dbfs, volumes, workspace = (
+        FileTree(root=tree, uploads=uploads, before_effect=store.before_effect, refusal=loops.room.refusal)
+        for tree in given.storage.trees
+    )
     clusters = ClusterService(
         store=store,
         clock=clock,

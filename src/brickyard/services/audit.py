@@ -1,15 +1,17 @@
 """The audit log: every call that changes something, in the same commit as the change.
 
 The edge begins an entry for each such call. The call's first commit takes it along, so that an acknowledged change always has its
-entry, and a change that was rolled back has none. What changes nothing in the database (files, commands) writes its entry before
-it is acknowledged. Refused calls are written down afterwards, and only so many of them.
+entry, and a change that was rolled back has none. What has an effect outside the database (files, nodes) commits its entry before
+the effect (`Store.before_effect`). So an entry that is committed also says that the call may have had its effect: from then on,
+trouble with the database is no reason for its client to repeat it. Refused calls are written down afterwards, and only so many of
+them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -25,7 +27,14 @@ from brickyard.domain.audit import (
     ListAuditLogsResponse,
 )
 from brickyard.domain.clock import Clock
-from brickyard.domain.errors import ApiError, InvalidParameterValue, Unauthenticated
+from brickyard.domain.errors import (
+    ApiError,
+    DatabaseTrouble,
+    InvalidParameterValue,
+    OutcomeUnknown,
+    RequestLimitExceeded,
+    Unauthenticated,
+)
 from brickyard.domain.printable import printable
 from brickyard.plan.audit import fields, names
 from brickyard.plan.ratelimits import Limit
@@ -47,7 +56,8 @@ Asked = Callable[[], tuple[Caller, msgspec.Struct | None]]  # who calls and what
 DEFAULT_PAGE, MAX_PAGE = 100, 1_000
 REFUSED = Limit(burst=100, interval_s=1.0)  # entries of refused calls of one principal; more are not written down
 STRANGERS = Limit(burst=500, interval_s=0.2)  # entries of wrong credentials, of all addresses together
-MOST_WAITING = 2_000  # entries of refused calls that wait for the database
+MOST_WAITING = 2_000  # entries that are written afterwards and wait for the database,
+LATE_S, AGAIN_S = 60.0, 1.0  # and for how long each tries, how often
 _NOT_RECORDED = frozenset({429, 503, 507})  # the server's state, not the caller's: the call will be repeated
 
 _log = structlog.get_logger(__name__)
@@ -77,6 +87,7 @@ class AuditLog:
         self._refusals = Buckets(REFUSED)
         self._strangers = Buckets(STRANGERS)
         self._writing: set[asyncio.Task[None]] = set()
+        self._closing = False
 
     def begin(
         self, operation: str, *, status: int, address: str, request_id: str, asked: Asked, logs_in: bool = False
@@ -121,7 +132,8 @@ class AuditLog:
         return lines()
 
     async def close(self) -> None:
-        """Waits for what is being written."""
+        """Waits for what is being written, but not for a database that is away."""
+        self._closing = True
         await asyncio.gather(*self._writing, return_exceptions=True)
 
     async def _page(self, caller: Caller, which: AuditFilter, limit: int, after: AuditPosition | None) -> Found:
@@ -138,9 +150,9 @@ class AuditLog:
         who = {} if caller is None else _who(caller)
         return msgspec.structs.replace(entry, time=self._clock.now_ms(), server=self._server, **who, **values)
 
-    async def record(self, entry: AuditEntry, caller: Caller) -> None:
-        """Writes an entry and waits for it, as long as it takes: a change that was made must not be answered with 429."""
-        await self._store.write(lambda tx: _insert(tx, self.stamped(entry, caller)), background=True)
+    def record(self, entry: AuditEntry, caller: Caller) -> None:
+        """Writes the entry of a call that has had no effect. Does not wait."""
+        self._later(lambda tx: _insert(tx, self.stamped(entry, caller)))
 
     def record_refusal(self, entry: AuditEntry, caller: Caller, *, strangers: bool) -> None:
         """Writes the entry of a refused call, unless the caller has had too many of them. Does not wait."""
@@ -164,9 +176,22 @@ class AuditLog:
         if len(self._writing) >= MOST_WAITING:
             _log.warning("audit_entry_dropped", waiting=len(self._writing))
             return
-        task = asyncio.get_running_loop().create_task(_tried(self._store.write(work, background=True)))
+        task = asyncio.get_running_loop().create_task(self._write(work))
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
+
+    async def _write(self, work: Callable[[Tx], None]) -> None:
+        """Writes, again and again while the database is away. A loss is logged."""
+        deadline = self._monotonic() + LATE_S
+        while True:
+            try:
+                await self._store.write(work, background=True)
+                return
+            except Exception as error:
+                if not isinstance(error, DatabaseTrouble) or self._closing or self._monotonic() >= deadline:
+                    _log.warning("audit_entry_lost", why=str(getattr(error, "reason", error)) or type(error).__name__)
+                    return
+            await asyncio.sleep(AGAIN_S)
 
 
 class Audited:
@@ -206,8 +231,8 @@ class Audited:
         finally:
             self._joining = False
 
-    async def succeeded(self, answer: object) -> None:
-        """Makes sure that the entry is written, with what the call made."""
+    def succeeded(self, answer: object) -> None:
+        """Adds to the entry what the call made. A call without one has changed nothing; its entry is written afterwards."""
         self._ended = True
         if self._row is None and self._validates():
             return
@@ -217,13 +242,23 @@ class Audited:
             made = {}  # it shows what the request names: nothing was made
         if self._row is None:
             objects = {**made, **names(request)}
-            await self._log.record(msgspec.structs.replace(self._entry, objects=objects, fields=fields(request)), caller)
+            self._log.record(msgspec.structs.replace(self._entry, objects=objects, fields=fields(request)), caller)
         elif made.keys() - self._objects.keys():
             self._log.change(self._row, objects={**made, **self._objects})
 
-    def failed(self, error: ApiError) -> None:
-        """Records the refusal, or that what was committed was followed by an error."""
+    def failed(self, error: ApiError) -> ApiError:
+        """Records the refusal, or that what was committed was followed by an error. Returns the error to answer with: once the
+        entry is committed, none of the database's that makes clients repeat the call."""
         self._ended = True
+        if self._row is not None and isinstance(error, DatabaseTrouble | RequestLimitExceeded):
+            error = OutcomeUnknown(
+                "The workspace's database failed while this call was under way, so some or all of it may have been done. Look "
+                "before you repeat it."
+            )
+        self._write_failure(error)
+        return error
+
+    def _write_failure(self, error: ApiError) -> None:
         if self._row is not None:
             self._log.change(self._row, status=error.http_status, error_code=error.error_code)
             return
@@ -267,10 +302,3 @@ def _made(operation: str, changed: Changes) -> dict[str, str]:
 
 def _insert(tx: Tx, entry: AuditEntry) -> None:
     tx.audit.insert(entry)
-
-
-async def _tried(writing: Coroutine[Any, Any, None]) -> None:
-    try:
-        await writing
-    except Exception as error:
-        _log.warning("audit_entry_lost", why=str(getattr(error, "reason", error)) or type(error).__name__)

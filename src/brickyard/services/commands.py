@@ -88,7 +88,7 @@ class CommandService:
         driver = await self._driver(caller, cluster_id)
         context_id = self._ids.timed(self._clock.now_ms())
         asked = NewContext(context_id=context_id, language=language or Language.PYTHON.value, user=caller.user_name)
-        await self._call(driver, nodeops.CONTEXT_CREATE, asked)
+        await self._change(driver, nodeops.CONTEXT_CREATE, asked, repeatable=False)
         return context_id
 
     async def context_status(self, caller: Caller, cluster_id: str, context_id: str) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class CommandService:
     async def destroy_context(self, caller: Caller, cluster_id: str, context_id: str) -> None:
         """Ends a context and everything that runs in it."""
         driver = await self._driver_of(caller, cluster_id, context_id)
-        await self._call(driver, nodeops.CONTEXT_DESTROY, _context(caller, context_id))
+        await self._change(driver, nodeops.CONTEXT_DESTROY, _context(caller, context_id))
 
     async def execute(self, caller: Caller, cluster_id: str, context_id: str, language: str, command: str) -> str:
         """Queues a command and returns its id."""
@@ -113,7 +113,7 @@ class CommandService:
         asked = NewCommand(
             context_id=context.context_id, command_id=command_id, language=language, command=command, user=context.user
         )
-        await self._call(driver, nodeops.COMMAND_EXECUTE, asked, repeatable=False)
+        await self._change(driver, nodeops.COMMAND_EXECUTE, asked, repeatable=False)
         return command_id
 
     async def command_status(self, caller: Caller, cluster_id: str, context_id: str, command_id: str) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class CommandService:
     async def cancel(self, caller: Caller, cluster_id: str, context_id: str, command_id: str) -> None:
         """Cancels a queued or running command and its Spark jobs."""
         driver = await self._driver_of(caller, cluster_id, context_id)
-        await self._call(driver, nodeops.COMMAND_CANCEL, _command(caller, context_id, command_id))
+        await self._change(driver, nodeops.COMMAND_CANCEL, _command(caller, context_id, command_id))
 
     # ── where code runs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -177,6 +177,11 @@ class CommandService:
             raise CommandForbidden(why)
         return cluster, instances
 
+    async def _change(self, driver: Instance, op: NodeOp[Request, Reply], request: Request, *, repeatable: bool = True) -> Reply:
+        """`_call` for what changes something there."""
+        await self._store.before_effect()
+        return await self._call(driver, op, request, repeatable=repeatable)
+
     async def _call(self, driver: Instance, op: NodeOp[Request, Reply], request: Request, *, repeatable: bool = True) -> Reply:
         """Calls the driver's agent. `repeatable`: the client may safely repeat the whole call, so it is told to if nobody
         answers."""
@@ -189,17 +194,19 @@ class CommandService:
             except AgentUnreachable as silence:
                 unsure = unsure or silence.sent
                 if attempt == ATTEMPTS:
-                    raise self._silence(driver, silence, repeatable=repeatable or not unsure) from silence
+                    raise _silence(driver, op, silence, repeatable=repeatable or not unsure) from silence
             await asyncio.sleep(self._pause_s * attempt)
         raise AssertionError("the last attempt returns or raises")
 
-    def _silence(self, driver: Instance, silence: AgentUnreachable, *, repeatable: bool) -> CommandError:
-        if repeatable:
-            return ClusterNotReady(f"The driver of cluster {driver.cluster_id} does not answer: {silence}.")
-        return CommandFailed(
-            f"The driver of cluster {driver.cluster_id} does not answer: {silence}. The command may or may not be running;"
-            " look at the cluster's events, and run the command again if that is safe."
-        )
+
+def _silence(driver: Instance, op: NodeOp[Any, Any], silence: AgentUnreachable, *, repeatable: bool) -> CommandError:
+    if repeatable:
+        return ClusterNotReady(f"The driver of cluster {driver.cluster_id} does not answer: {silence}.")
+    what = "context may or may not exist" if op is nodeops.CONTEXT_CREATE else "command may or may not be running"
+    return CommandFailed(
+        f"The driver of cluster {driver.cluster_id} does not answer: {silence}. The {what}; look at the cluster's events, and try "
+        "again if that is safe."
+    )
 
 
 def _refusal(refused: AgentRefused) -> CommandError:

@@ -88,6 +88,7 @@ class RuntimeService:
         runtime = _found(key)
         if runtime.environment in self._installing:
             return
+        await self._store.before_effect()
         self._failures.pop(runtime.environment, None)
         command = [*self._command, "install", runtime.key, "--cache-dir", str(self._cache_dir)]
         try:
@@ -107,6 +108,7 @@ class RuntimeService:
         runtime = _found(key)
         if runtime.environment in self._installing:
             raise InvalidState(f"{key} is being installed. Wait until it is.")
+        await self._store.before_effect()
         try:
             await asyncio.to_thread(installer.remove, runtime.environment, cache_dir=self._cache_dir)
         except RuntimeInUse as error:

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine
 from brickyard.store.changeset import Changes
 from brickyard.store.prepared import Keeper, Kept, Prepared
 from brickyard.store.servers import Excluded
-from brickyard.store.trouble import trouble_of
+from brickyard.store.trouble import may_have_committed, trouble_of
 from brickyard.store.tx import Tx
 from brickyard.store.units import Outcome, Unit
 
@@ -91,7 +91,10 @@ def insert_together(engine: Engine, units: Sequence[Unit], commit: Commit | None
     except Excluded:
         return None
     except Exception as error:  # alone, each unit gets what is its own: another attempt, or its error
-        return [each if each.error is not None else Outcome(each.unit, error=error) for each in outcomes] if committing else None
+        if not committing:
+            return None
+        unsure = may_have_committed(error)
+        return [each if each.error is not None else Outcome(each.unit, error=error, unsure=unsure) for each in outcomes]
     return outcomes
 
 

@@ -28,9 +28,10 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from brickyard.domain.errors import ApiError, DatabaseAway, DatabaseFull, DatabaseTrouble, RequestLimitExceeded
+from brickyard.domain.errors import ApiError, DatabaseAway, DatabaseFull, DatabaseTrouble, DatabaseUnsure, RequestLimitExceeded
 from brickyard.store import reserve
 from brickyard.store.changeset import Changes
+from brickyard.store.patience import is_patient, patiently
 from brickyard.store.prepared import direct
 from brickyard.store.schema import bring_up_to_date
 from brickyard.store.sqlite import engine as sqlite_engine
@@ -180,6 +181,11 @@ class Store:
     async def read(self, work: Callable[[Tx], T], *, background: bool = False) -> T:
         """Runs `work` on a snapshot (PostgreSQL: each statement on its own). It must not write. Unless `background` (nobody waits
         for it), raises RequestLimitExceeded or DatabaseAway if it has not begun after WAIT_S."""
+        if not background and is_patient():
+            return await patiently(lambda: self._read_soon(work, background=False))
+        return await self._read_soon(work, background=background)
+
+    async def _read_soon(self, work: Callable[[Tx], T], *, background: bool) -> T:
         self._loop = asyncio.get_running_loop()
         call = self._readers.submit(self._read, work)
         reading, given_up = asyncio.wrap_future(call), False
@@ -211,7 +217,24 @@ class Store:
             return await companion.write(work, functools.partial(self._write, background=False, inserts=inserts))
         return await self._write(work, background=background, inserts=inserts)
 
+    async def before_effect(self) -> None:
+        """Commits the audit entry of the call under way, unless that was done. Call it before each effect outside the database:
+        if it raises, nothing has been done, and the client may repeat the call; afterwards it may not."""
+        if (companion := _companion.get()) is not None and companion.wanted():
+            await companion.write(_no_change, self._commit_entry)
+
+    async def _commit_entry(self, work: Callable[[Tx], T]) -> T:
+        try:
+            return await self._write(work, background=False, inserts=True)
+        except DatabaseUnsure as error:  # at worst the repeated call has two entries
+            raise DatabaseAway(error.reason) from error
+
     async def _write(self, work: Callable[[Tx], T], *, background: bool, inserts: bool) -> T:
+        if not background and is_patient():
+            return await patiently(lambda: self._write_soon(work, background=False, inserts=inserts))
+        return await self._write_soon(work, background=background, inserts=inserts)
+
+    async def _write_soon(self, work: Callable[[Tx], T], *, background: bool, inserts: bool) -> T:
         loop = self._loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         ticket = self._writer.put(Unit(work, functools.partial(_settle, future), loop, inserts), background=background)
@@ -355,7 +378,8 @@ class Store:
     def _deliver(self, outcomes: list[Outcome]) -> None:
         """Called on a writer's thread. Listeners run before the callers that await the writes."""
         outcomes = [
-            msgspec.structs.replace(each, error=self._health.translated(each.error)) if each.error else each for each in outcomes
+            msgspec.structs.replace(each, error=self._health.translated(each.error, unsure=each.unsure)) if each.error else each
+            for each in outcomes
         ]
         changed = Changes()
         for outcome in outcomes:
@@ -381,6 +405,10 @@ def _call(listener: Callable[..., None], *arguments: Changes) -> None:
         listener(*arguments)
     except Exception:
         log.exception("listener_failed")
+
+
+def _no_change(tx: Tx) -> None:
+    """The work of a call whose effect is elsewhere."""
 
 
 def _write_probe(tx: Tx) -> None:

@@ -10,7 +10,7 @@ import structlog
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnection
 
-from brickyard.domain.errors import DatabaseAway, DatabaseFull, DatabaseTrouble
+from brickyard.domain.errors import DatabaseAway, DatabaseFull, DatabaseTrouble, DatabaseUnsure
 
 log = structlog.get_logger(__name__)
 
@@ -65,6 +65,15 @@ def trouble_of(error: BaseException) -> DatabaseTrouble | None:
     return DatabaseAway(reason) if away else None
 
 
+def may_have_committed(error: BaseException) -> bool:
+    """Whether a commit that raised this may have been done. What PostgreSQL itself refuses was not."""
+    trouble = trouble_of(error)
+    if not isinstance(trouble, DatabaseAway):
+        return False
+    state = getattr(getattr(error, "orig", error), "sqlstate", None)
+    return state is None or state.startswith(("08", "57"))
+
+
 class Health:
     """Whether the database can be used. For any thread. Logs one line when an episode begins and one when it ends."""
 
@@ -74,11 +83,13 @@ class Health:
         self._spoke_s = float("-inf")
         self._told = False
 
-    def translated(self, error: BaseException) -> BaseException:
-        """Records the error, and returns the one for the caller."""
+    def translated(self, error: BaseException, *, unsure: bool = False) -> BaseException:
+        """Records the error, and returns the one for the caller. `unsure`: it was raised by a commit that may have been done."""
         trouble = trouble_of(error)
         if trouble is None or trouble is error:
             return error
+        if unsure:
+            trouble = DatabaseUnsure(trouble.reason)
         trouble.__cause__ = error
         with self._lock:
             began, self.trouble = self.trouble is None, trouble

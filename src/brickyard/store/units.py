@@ -25,12 +25,14 @@ class Unit(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The outcome of a unit: its result or exception, and what its commit changed."""
+    """The outcome of a unit: its result or exception, and what its commit changed. `unsure`: it may have been committed, despite
+    the exception."""
 
     unit: Unit
     result: Any = None
     error: BaseException | None = None
     changed: Changes | None = None
+    unsure: bool = False
 
 
 class Ticket(msgspec.Struct, frozen=True, eq=False):

@@ -29,7 +29,7 @@ from brickyard.store.batch import Batch, insert_together
 from brickyard.store.changeset import Changes
 from brickyard.store.prepared import direct, raw_of
 from brickyard.store.servers import Excluded
-from brickyard.store.trouble import trouble_of
+from brickyard.store.trouble import may_have_committed, trouble_of
 from brickyard.store.tx import ChangedHands, Tx
 from brickyard.store.units import Outcome, Ticket, Unit
 
@@ -249,17 +249,19 @@ class Writer:
     def _one(self, unit: Unit) -> Outcome:
         attempt, excluded_s = 1, math.inf
         while True:
+            committing = False
             try:
                 with self._engine.connect() as connection, connection.begin():
                     tx = Tx(direct(connection), locking=True)
                     result = unit.work(tx)
                     changed = tx.finish()
+                    committing = True
                     if changed and self._commit is not None:
                         self._commit(connection, changed)
                 return Outcome(unit, result=result, changed=changed)
             except OperationalError as error:
                 if getattr(error.orig, "sqlstate", None) not in _RETRIED_SQLSTATES or attempt == _ATTEMPTS:
-                    return Outcome(unit, error=error)
+                    return Outcome(unit, error=error, unsure=committing and may_have_committed(error))
                 attempt += 1
             except ChangedHands:  # retried without limit: each time somebody else made progress
                 continue
@@ -269,7 +271,7 @@ class Writer:
                     return Outcome(unit, error=DatabaseAway("another server has it for itself while this one joins again"))
                 time.sleep(0.01)
             except BaseException as error:
-                return Outcome(unit, error=error)
+                return Outcome(unit, error=error, unsure=committing and may_have_committed(error))
 
     def _several(self, queue: deque[Ticket], turn_s: float) -> list[Outcome]:
         outcomes: list[Outcome] = []

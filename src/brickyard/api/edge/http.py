@@ -122,17 +122,16 @@ class Edge:
                 else:
                     with beside(audited):
                         answer = await self._answer(match[0], match[1], scope, receive, call)
-                    await audited.succeeded(_made(answer))
+                    audited.succeeded(_made(answer))
         except ApiError as error:
             failure = error
-            answer = dialect.reply(error, request_id)
         except Disconnected:
             return
         except Exception as error:
             failure = _failure(error, request_id, name)
+        if failure is not None:
+            failure = failure if audited is None else audited.failed(failure)
             answer = dialect.reply(failure, request_id)
-        if audited is not None and failure is not None:
-            audited.failed(failure)
         try:
             whole = scope.pop(WHOLE, None)  # it refers to the scope, which would be left to the cyclic collector
             head = method == "HEAD"

@@ -80,6 +80,11 @@ class SafeTree:
         with self._directory(parts, make=True, existing=existing):
             pass
 
+    def make_directory(self, parts: Parts) -> None:
+        """Creates a directory that does not exist, and its missing parents."""
+        with self._directory(parts[:-1], make=True) as parent:
+            os.mkdir(parts[-1], dir_fd=parent)
+
     def open(self, parts: Parts) -> tuple[int, Entry]:
         """Opens a file for reading. The caller closes the descriptor."""
         with self._open(parts, os.O_RDONLY) as file:

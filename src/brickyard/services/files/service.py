@@ -31,7 +31,7 @@ class DbfsService:
         self._store = store
         self._authorizer = authorizer
         self._files = files
-        self._tree, self._uploads, self._do = files.tree, files.uploads, files.run
+        self._tree, self._uploads, self._look, self._change = files.tree, files.uploads, files.run, files.change
         # Blocks of one handle wait here for each other, so that they do not occupy threads.
         self._turns: weakref.WeakValueDictionary[int, asyncio.Lock] = weakref.WeakValueDictionary()
 
@@ -39,19 +39,19 @@ class DbfsService:
         """The entry at a path."""
         parts = dbfs_parts(path)
         await self._may(caller, Permission.CAN_READ, parts, to="see")
-        return await self._do(path, lambda: self._tree.stat(parts))
+        return await self._look(path, lambda: self._tree.stat(parts))
 
     async def list(self, caller: Caller, path: str) -> list[Entry]:
         """The entries of a directory, or the file itself."""
         parts = dbfs_parts(path)
         await self._may(caller, Permission.CAN_READ, parts, to="list")
-        return await self._do(path, lambda: self._tree.list(parts))
+        return await self._look(path, lambda: self._tree.list(parts))
 
     async def mkdirs(self, caller: Caller, path: str) -> None:
         """Creates a directory and its missing parents."""
         parts = dbfs_parts(path)
         await self._may(caller, Permission.CAN_EDIT, parts, to="make")
-        await self._do(path, lambda: self._tree.make_directories(parts))
+        await self._change(path, lambda: self._tree.make_directories(parts))
 
     async def delete(self, caller: Caller, path: str, *, recursive: bool) -> None:
         """Removes a file or directory."""
@@ -59,7 +59,7 @@ class DbfsService:
         if not parts:
             raise InvalidParameterValue("The root directory cannot be deleted. Delete its contents.")
         await self._may(caller, Permission.CAN_MANAGE, parts, to="delete")
-        await self._do(path, lambda: self._tree.remove(parts, recursive=recursive))
+        await self._change(path, lambda: self._tree.remove(parts, recursive=recursive))
 
     async def move(self, caller: Caller, source: str, destination: str) -> None:
         """Moves a file or directory to a path where nothing exists."""
@@ -70,8 +70,8 @@ class DbfsService:
             )
         await self._may(caller, Permission.CAN_MANAGE, origin, to="move")
         await self._may(caller, Permission.CAN_EDIT, target, to="write")
-        await self._do(source, lambda: self._tree.stat(origin))
-        await self._do(destination, lambda: self._tree.move(origin, target, replace=False))
+        await self._look(source, lambda: self._tree.stat(origin))
+        await self._change(destination, lambda: self._tree.move(origin, target, replace=False))
 
     async def read(self, caller: Caller, path: str, *, offset: int, length: int) -> bytes:
         """Reads at most 1 MiB of a file."""
@@ -81,7 +81,7 @@ class DbfsService:
         if length > MAX_BLOCK:
             raise MaxReadSizeExceeded(f"length is {length}; at most {MAX_BLOCK} bytes can be read at once. Read in parts.")
         await self._may(caller, Permission.CAN_READ, parts, to="read")
-        return await self._do(path, lambda: self._tree.read(parts, offset, length))
+        return await self._look(path, lambda: self._tree.read(parts, offset, length))
 
     async def put(self, caller: Caller, path: str, contents: str, *, overwrite: bool) -> None:
         """Writes a file of at most 1 MiB, given in base64."""
@@ -99,7 +99,7 @@ class DbfsService:
             finally:
                 self._uploads.end_form(place, file)
 
-        await self._do(path, write)
+        await self._change(path, write)
 
     async def put_form(self, caller: Caller, parts: AsyncIterator[tuple[str, bytes]]) -> None:
         """Writes a file of any size that arrives as a form: pieces of its fields `path` and `overwrite`, and of one file.
@@ -113,7 +113,7 @@ class DbfsService:
             overwrite = flag(field(fields, "overwrite") if "overwrite" in fields else "false")
             target = file_of(path)
             await self._may(caller, Permission.CAN_EDIT, target, to="write")
-            await self._do(path, lambda: self._files.place(draft.path, target, overwrite=overwrite))
+            await self._change(path, lambda: self._files.place(draft.path, target, overwrite=overwrite))
 
     async def create(self, caller: Caller, path: str, *, overwrite: bool) -> int:
         """Begins an upload and returns the handle for its blocks."""
@@ -126,7 +126,7 @@ class DbfsService:
             self._tree.make_directories(parts[:-1])
             return self._uploads.begin(owner=caller, parts=parts, overwrite=overwrite)
 
-        return await self._do(path, begin)
+        return await self._change(path, begin)
 
     async def add_block(self, caller: Caller, handle: int, data: str) -> None:
         """Appends at most 1 MiB, given in base64."""
@@ -138,7 +138,7 @@ class DbfsService:
             self._uploads.append(handle, block)
 
         async with self._turn(handle):
-            await self._do(path, append)
+            await self._change(path, append)
 
     async def close(self, caller: Caller, handle: int) -> None:
         """Ends an upload: the file appears at its path."""
@@ -149,11 +149,11 @@ class DbfsService:
                 self._files.place(data, upload.parts, overwrite=upload.overwrite)
 
         async with self._turn(handle):
-            await self._do(path, lambda: self._uploads.finish(handle, settle))
+            await self._change(path, lambda: self._uploads.finish(handle, settle))
 
     async def _require(self, caller: Caller, handle: int) -> str:
         """The path of an upload that the caller may continue."""
-        upload = await self._do("/", lambda: self._uploads.find(handle))
+        upload = await self._look("/", lambda: self._uploads.find(handle))
         if upload.owner != caller.user_name:
             raise no_handle(handle)
         await self._may(caller, Permission.CAN_EDIT, upload.parts, to="write")

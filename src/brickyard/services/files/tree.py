@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import errno
 import os
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -53,11 +53,20 @@ class OpenFile:
 class FileTree:
     """One per tree and server. Coroutines raise ApiError. The other methods block and raise OSError: call them within `run`."""
 
-    def __init__(self, *, root: Path, uploads: Uploads, refusal: Callable[[], str] = lambda: "") -> None:
-        """`uploads` is shared by all trees. `refusal` returns the reason why nothing may be added now, or "" if it may."""
+    def __init__(
+        self,
+        *,
+        root: Path,
+        uploads: Uploads,
+        before_effect: Callable[[], Awaitable[None]],
+        refusal: Callable[[], str] = lambda: "",
+    ) -> None:
+        """`uploads` is shared by all trees. `before_effect` is the store's. `refusal` returns the reason why nothing may be added
+        now, or "" if it may."""
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.tree = SafeTree(root=root)
         self.uploads = uploads
+        self._before_effect = before_effect
         self._refusal = refusal
 
     async def run(self, path: str, work: Callable[[], T]) -> T:
@@ -68,6 +77,11 @@ class FileTree:
                 return work()
 
         return await asyncio.to_thread(translating)
+
+    async def change(self, path: str, work: Callable[[], T]) -> T:
+        """`run` for work that changes what others see."""
+        await self._before_effect()
+        return await self.run(path, work)
 
     def check_room(self) -> None:
         """Raises StorageFull while nothing may be added."""

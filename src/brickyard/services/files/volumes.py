@@ -10,11 +10,22 @@ import contextlib
 import hashlib
 import re
 import uuid
-from collections.abc import AsyncIterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from typing import NamedTuple
 
+import structlog
+
 from brickyard.domain.access import Grant, ObjectKind, Permission, Place, SecurableObject
-from brickyard.domain.errors import InvalidParameterValue, PermissionDenied, ResourceAlreadyExists, ResourceDoesNotExist
+from brickyard.domain.errors import (
+    ApiError,
+    DatabaseTrouble,
+    DatabaseUnsure,
+    InvalidParameterValue,
+    PermissionDenied,
+    RequestLimitExceeded,
+    ResourceAlreadyExists,
+    ResourceDoesNotExist,
+)
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_path
 from brickyard.services.caller import Caller
@@ -28,6 +39,7 @@ from brickyard.store.tx import Tx
 LEVELS = 3  # catalog, schema, volume
 PAGE = 1000
 _TOP = "Volumes"
+_log = structlog.get_logger(__name__)
 _NAME = re.compile(r"[^\x00-\x20./\x7f]{1,255}")
 
 
@@ -68,12 +80,13 @@ class VolumeService:
                 self._files.tree.stat(parts)
                 raise ResourceAlreadyExists(f"Volume '{'.'.join(parts)}' already exists.")
             self._files.check_room()
-            self._files.tree.make_directories(parts)
+            self._files.tree.make_directory(parts)
             return self._volume(parts)
 
-        made = await self._files.run(_shown(parts), make)
+        made = await self._files.change(_shown(parts), make)
         # Afterwards: after a kill in between, administrators manage the volume. Replaces what an earlier one of the name had.
-        await self._store.write(lambda tx: tx.grants.put(_place(made), [Grant(caller.user_id, Permission.MANAGE)]))
+        async with self._undoing(lambda: self._files.tree.remove(parts, recursive=False)):
+            await self._store.write(lambda tx: tx.grants.put(_place(made), [Grant(caller.user_id, Permission.MANAGE)]))
         return made
 
     async def read(self, caller: Caller, full_name: str) -> Volume:
@@ -113,14 +126,15 @@ class VolumeService:
 
         if target == parts:
             return await self.read(caller, full_name)
-        moved = await self._files.run(_shown(parts), move)
+        moved = await self._files.change(_shown(parts), move)
 
         def follow(tx: Tx) -> None:
             before = Place(ObjectKind.VOLUME, full_name)
             tx.grants.put(_place(moved), tx.grants.of(before))
             tx.grants.put(before, [])
 
-        await self._store.write(follow)
+        async with self._undoing(lambda: self._files.tree.move(target, parts, replace=False)):
+            await self._store.write(follow)
         return moved
 
     async def delete(self, caller: Caller, full_name: str) -> None:
@@ -134,8 +148,11 @@ class VolumeService:
                 with contextlib.suppress(OSError):
                     self._files.tree.remove(above, recursive=False)
 
-        await self._files.run(_shown(parts), remove)
-        await self._store.write(lambda tx: tx.grants.put(Place(ObjectKind.VOLUME, full_name), []))
+        await self._files.change(_shown(parts), remove)
+        try:
+            await self._store.write(lambda tx: tx.grants.put(Place(ObjectKind.VOLUME, full_name), []))
+        except (DatabaseTrouble, RequestLimitExceeded) as error:  # the volume is gone; the next one of the name replaces them
+            _log.warning("grants_of_a_deleted_volume_left", volume=full_name, why=error.message)
 
     # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -153,7 +170,7 @@ class VolumeService:
         async with self._files.draft() as draft:
             await self._files.receive(draft, pieces)
             with _missing(parts), _existing():
-                await self._files.run(path, lambda: self._files.place(draft.path, parts, overwrite=overwrite, existing=LEVELS))
+                await self._files.change(path, lambda: self._files.place(draft.path, parts, overwrite=overwrite, existing=LEVELS))
 
     async def begin_upload(self, caller: Caller, path: str, *, overwrite: bool) -> None:
         """Checks whether an upload of that file could begin now."""
@@ -169,14 +186,14 @@ class VolumeService:
                 raise IsADirectoryError
             self._files.tree.remove(parts, recursive=False)
 
-        await self._files.run(path, remove)
+        await self._files.change(path, remove)
 
     async def make_directory(self, caller: Caller, path: str) -> None:
         """Creates a directory of a volume with its parents."""
         parts = _below(path)
         await self._may(caller, Permission.WRITE_VOLUME, parts, to="make")
         with _missing(parts):
-            await self._files.run(path, lambda: self._files.tree.make_directories(parts, existing=LEVELS))
+            await self._files.change(path, lambda: self._files.tree.make_directories(parts, existing=LEVELS))
 
     async def delete_directory(self, caller: Caller, path: str) -> None:
         """Removes an empty directory of a volume."""
@@ -190,7 +207,7 @@ class VolumeService:
                 raise DirectoryNotEmpty(f"The directory {path} is not empty. Delete its contents first.")
             self._files.tree.remove(parts, recursive=False)
 
-        await self._files.run(path, remove)
+        await self._files.change(path, remove)
 
     async def list_directory(self, caller: Caller, path: str, *, after: str, limit: int) -> tuple[list[Entry], str]:
         """A page of a directory's entries: see `SafeTree.page`. Catalogs and schemas can be listed as well."""
@@ -198,6 +215,17 @@ class VolumeService:
         await self._may(caller, Permission.READ_VOLUME, parts, to="list")
         with _missing(parts):
             return await self._files.run(path, lambda: self._files.tree.page(parts, after=after, limit=limit))
+
+    @contextlib.asynccontextmanager
+    async def _undoing(self, undo: Callable[[], None]) -> AsyncIterator[None]:
+        """Undoes a change of the tree whose second half, in the database, has failed."""
+        try:
+            yield
+        except (DatabaseTrouble, RequestLimitExceeded) as error:
+            if not isinstance(error, DatabaseUnsure):
+                with contextlib.suppress(ApiError):
+                    await self._files.run("/", undo)
+            raise
 
     async def _writable(self, caller: Caller, path: str, parts: tuple[str, ...], *, overwrite: bool) -> None:
         await self._may(caller, Permission.WRITE_VOLUME, parts, to="write")

@@ -137,7 +137,7 @@ class WorkspaceService:
             self._files.check_room()
             self._files.tree.make_directories(parts)
 
-        await self._files.run(path, make)
+        await self._files.change(path, make)
 
     async def delete(self, caller: Caller, path: str, *, recursive: bool) -> None:
         """Removes an object; a directory with contents only if `recursive`."""
@@ -156,7 +156,7 @@ class WorkspaceService:
         await self._files.run(path, check)
         # First: after a kill in between, what is left can be reached by fewer people, not by those who could reach what it was.
         await self._store.write(lambda tx: tx.grants.remove_below(ObjectKind.WORKSPACE_PATH, path_of(parts)))
-        await self._files.run(path, remove)
+        await self._files.change(path, remove)
         self._homes.clear()  # one of them may be gone
 
     # ── content ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -234,7 +234,7 @@ class WorkspaceService:
                 parent = "/".join((_prefix(path), *target[:-1]))
                 raise ResourceDoesNotExist(f"The parent folder ({parent}) does not exist. Create it with mkdirs.") from error
 
-        await self._files.run(path, work)
+        await self._files.change(path, work)
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
