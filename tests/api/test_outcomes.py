@@ -7,8 +7,9 @@ import asyncio
 import itertools
 import re
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -102,8 +103,10 @@ def entries(world: World, operation: str) -> int:
     return int(count)
 
 
-async def ask(app: ASGIApp, operation: Operation, request: msgspec.Struct) -> tuple[int, Any]:
-    """Sends the request as clients do."""
+async def ask(
+    app: ASGIApp, operation: Operation, request: msgspec.Struct, *, headers: Mapping[str, str] = MappingProxyType({}), **more: str
+) -> tuple[int, Any]:
+    """Sends the request as clients do, with more in its query."""
     fields = {name: value for name, value in msgspec.to_builtins(request).items() if value is not None}
     path = operation.paths[0]
     for name, whole in re.findall(r"\{(\w+)(:path)?\}", path):
@@ -111,10 +114,10 @@ async def ask(app: ASGIApp, operation: Operation, request: msgspec.Struct) -> tu
     fields.pop("base_url", None)
     if operation.reads_body:
         body = fields.pop(operation.document) if operation.document else fields
-        return await call(app, operation.method, path, token="t", body=body)
+        return await call(app, operation.method, path, token="t", body=body, headers=headers, **more)
     query = {name: str(value).lower() if isinstance(value, bool) else value for name, value in fields.items()}
     raw = b"new" if operation.streams else None
-    return await call(app, operation.method, path, token="t", raw=raw, **query)
+    return await call(app, operation.method, path, token="t", raw=raw, headers=headers, **query, **more)
 
 
 def is_retried(status: int, answer: Any) -> bool:

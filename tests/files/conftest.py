@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from databricks.sdk import WorkspaceClient
 
 from brickyard.agent import files as tree_files
 from brickyard.services.access import Authorizer
+from brickyard.services.audit import AuditLog
 from brickyard.services.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
 from brickyard.storage.directory import Storage
 from brickyard.store.store import Store
@@ -23,10 +24,11 @@ from tests.support.patience import PATIENCE_S
 class Files:
     """What the tests see: the trees on the disk, and two ways to call the API."""
 
-    def __init__(self, storage: Storage, refusal: list[str], url: str) -> None:
+    def __init__(self, storage: Storage, refusal: list[str], services: Mapping[str, Any], url: str) -> None:
         self.volumes, self.workspace, self.uploads = storage.volumes, storage.workspace, storage.uploads
         self.outside = storage.root / "outside"
         self.refusal = refusal
+        self.services = services
         self.url = url
         self.client: WorkspaceClient = sdk(url)
 
@@ -64,12 +66,14 @@ def files(tmp_path: Path, database: Store) -> Iterator[Files]:
         for tree in storage.trees
     )
     common: dict[str, Any] = {"store": database, "authorizer": Authorizer()}
-    with edge(
-        dbfs=DbfsService(files=dbfs, **common),
-        volumes=VolumeService(files=volumes, **common),
-        workspace=WorkspaceService(files=workspace, **common),
-    ) as url:
-        yield Files(storage, refusal, url)
+    services = {
+        "dbfs": DbfsService(files=dbfs, **common),
+        "volumes": VolumeService(files=volumes, **common),
+        "workspace": WorkspaceService(files=workspace, **common),
+        "audit": AuditLog(**common, clock=ManualClock(), server="http://here"),
+    }
+    with edge(**services) as url:
+        yield Files(storage, refusal, services, url)
     uploads.close()
     for tree in storage.trees:  # pytest's own cleaning fails at deep trees
         tree_files.remove_tree(tree)

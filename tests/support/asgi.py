@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 
@@ -10,7 +12,15 @@ from starlette.types import ASGIApp, Message
 
 
 async def call(
-    app: ASGIApp, method: str, path: str, *, token: str, body: Any = None, raw: bytes | None = None, **query: Any
+    app: ASGIApp,
+    method: str,
+    path: str,
+    *,
+    token: str,
+    body: Any = None,
+    raw: bytes | None = None,
+    headers: Mapping[str, str] = MappingProxyType({}),
+    **query: Any,
 ) -> tuple[int, Any]:
     """Status and decoded JSON of one request; `raw` is sent as it is."""
     sent = raw if raw is not None else b"" if body is None else json.dumps(body).encode()
@@ -24,7 +34,11 @@ async def call(
         "raw_path": path.encode(),
         "root_path": "",
         "query_string": urlencode(query).encode(),
-        "headers": [(b"authorization", f"Bearer {token}".encode()), (b"content-length", b"%d" % len(sent))],
+        "headers": [
+            (b"authorization", f"Bearer {token}".encode()),
+            (b"content-length", b"%d" % len(sent)),
+            *((name.encode(), value.encode()) for name, value in headers.items()),
+        ],
         "server": ("testserver", 80),
         "client": ("127.0.0.1", 1),
     }

@@ -204,8 +204,8 @@ def _silence(driver: Instance, op: NodeOp[Any, Any], silence: AgentUnreachable, 
         return ClusterNotReady(f"The driver of cluster {driver.cluster_id} does not answer: {silence}.")
     what = "context may or may not exist" if op is nodeops.CONTEXT_CREATE else "command may or may not be running"
     return CommandFailed(
-        f"The driver of cluster {driver.cluster_id} does not answer: {silence}. The {what}; look at the cluster's events, and try "
-        "again if that is safe."
+        f"The driver of cluster {driver.cluster_id} does not answer: {silence}. The {what}. Look at the cluster's events, and "
+        "try again if that is safe."
     )
 
 

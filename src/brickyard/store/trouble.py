@@ -66,12 +66,12 @@ def trouble_of(error: BaseException) -> DatabaseTrouble | None:
 
 
 def may_have_committed(error: BaseException) -> bool:
-    """Whether a commit that raised this may have been done. What PostgreSQL itself refuses was not."""
+    """Whether a commit that raised this may have been done. It was not if PostgreSQL itself gave a reason."""
     trouble = trouble_of(error)
     if not isinstance(trouble, DatabaseAway):
         return False
     state = getattr(getattr(error, "orig", error), "sqlstate", None)
-    return state is None or state.startswith(("08", "57"))
+    return state is None or state.startswith("08")
 
 
 class Health:

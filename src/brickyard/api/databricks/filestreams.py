@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from email.utils import formatdate, parsedate_to_datetime
 from typing import Final
 
@@ -12,13 +13,27 @@ from brickyard.services.files.errors import PreconditionFailed, RangeNotSatisfia
 from brickyard.services.files.tree import OpenFile
 
 OCTETS: Final = "application/octet-stream"
-HEADERS: Final = {"range": "range", "if-unmodified-since": "if_unmodified_since"}
+HEADERS: Final = {"range": "range", "if-unmodified-since": "if_unmodified_since", "if-range": "if_range"}
+ANNOUNCED: Final = {"content-length": "content_length", "user-agent": "user_agent"}
 NO_CONTENT: Final = Reply(status=204, body=b"")
 
 
-def download(file: OpenFile, *, range: str = "", if_unmodified_since: str = "") -> Stream:
-    """The file as an answer, which closes it. Raises ApiError, with the file closed."""
+# These repeat an upload that failed with what is left of its stream: nothing. Later ones begin again.
+_READ_BEFORE = re.compile(r"\bdatabricks-sdk-py/0\.(?:\d|[12]\d|3[0-6])\.")
+
+
+def announces_content(content_length: str, user_agent: str) -> bool:
+    """Whether an upload says that it has content. In chunks, of which there may be none, only from clients whose stream may have
+    been read before."""
+    return bool(content_length.strip("0")) if content_length else _READ_BEFORE.search(user_agent) is not None
+
+
+def download(file: OpenFile, *, range: str = "", if_unmodified_since: str = "", if_range: str = "") -> Stream:
+    """The file as an answer, which closes it. With `if_range`, all of it is sent unless that is its Last-Modified.
+    Raises ApiError, with the file closed."""
     modified_s = file.entry.modified_ms // 1000
+    if if_range and if_range != formatdate(modified_s, usegmt=True):
+        range = ""
     try:
         _check_unmodified(modified_s, if_unmodified_since)
         start, end = part(range, file.entry.size)

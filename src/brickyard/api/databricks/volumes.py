@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from brickyard.api.context import ApiContext
-from brickyard.api.databricks.filestreams import HEADERS, NO_CONTENT, OCTETS, download
+from brickyard.api.databricks.filestreams import ANNOUNCED, HEADERS, NO_CONTENT, OCTETS, announces_content, download
 from brickyard.api.edge.dialects import Reply
 from brickyard.api.edge.registry import EVERY, Handler, Need, Operation
 from brickyard.api.edge.streaming import Stream
@@ -29,13 +29,17 @@ class FilePath(Wire, frozen=True, kw_only=True):
 class DownloadFile(FilePath, frozen=True, kw_only=True):
     range: str = ""
     if_unmodified_since: str = ""
+    if_range: str = ""
 
 
 class UploadFile(FilePath, frozen=True, kw_only=True):
     overwrite: bool = False
+    content_length: str = ""
+    user_agent: str = ""
 
 
-class UploadAction(UploadFile, frozen=True, kw_only=True):
+class UploadAction(FilePath, frozen=True, kw_only=True):
+    overwrite: bool = False
     action: str = ""
 
 
@@ -119,11 +123,12 @@ class ListVolumesResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 async def _download(ctx: ApiContext, caller: Caller, request: DownloadFile) -> Stream:
     file = await ctx.volumes.open(caller, request.file_path)
-    return download(file, range=request.range, if_unmodified_since=request.if_unmodified_since)
+    return download(file, range=request.range, if_unmodified_since=request.if_unmodified_since, if_range=request.if_range)
 
 
 async def _upload(ctx: ApiContext, caller: Caller, request: UploadFile, body: AsyncIterable[bytes]) -> Reply:
-    await ctx.volumes.upload(caller, request.file_path, body, overwrite=request.overwrite)
+    announced = announces_content(request.content_length, request.user_agent)
+    await ctx.volumes.upload(caller, request.file_path, body, overwrite=request.overwrite, announced=announced)
     return NO_CONTENT
 
 
@@ -265,7 +270,7 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     _operation(
         "files.upload", "PUT", _FILE, _upload, "Write a file",
-        request=UploadFile, needs=_WRITE, streams=True, statuses=(204,), errors=_WRITTEN,
+        request=UploadFile, needs=_WRITE, streams=True, from_headers=ANNOUNCED, statuses=(204,), errors=_WRITTEN,
     ),
     _operation(
         "files.initiate_upload", "POST", _FILE, _initiate, "Announce a large file",

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from brickyard.api.context import ApiContext
-from brickyard.api.databricks.filestreams import HEADERS, OCTETS, download
+from brickyard.api.databricks.filestreams import ANNOUNCED, HEADERS, OCTETS, announces_content, download
 from brickyard.api.edge.dialects import Reply
 from brickyard.api.edge.registry import Handler, Need, Operation
 from brickyard.api.edge.streaming import Stream
@@ -60,11 +60,14 @@ class ExportResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 class ImportFile(WorkspacePath, frozen=True, kw_only=True):
     overwrite: bool = False
+    content_length: str = ""
+    user_agent: str = ""
 
 
 class ReadFile(WorkspacePath, frozen=True, kw_only=True):
     range: str = ""
     if_unmodified_since: str = ""
+    if_range: str = ""
 
 
 class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -125,12 +128,13 @@ async def _import_form(ctx: ApiContext, caller: Caller, parts: AsyncIterator[tup
 
 
 async def _import_file(ctx: ApiContext, caller: Caller, request: ImportFile, body: AsyncIterable[bytes]) -> None:
-    await ctx.workspace.import_file(caller, request.path, body, overwrite=request.overwrite)
+    announced = announces_content(request.content_length, request.user_agent)
+    await ctx.workspace.import_file(caller, request.path, body, overwrite=request.overwrite, announced=announced)
 
 
 async def _read_file(ctx: ApiContext, caller: Caller, request: ReadFile) -> Stream:
     file = await ctx.workspace.open(caller, request.path)
-    return download(file, range=request.range, if_unmodified_since=request.if_unmodified_since)
+    return download(file, range=request.range, if_unmodified_since=request.if_unmodified_since, if_range=request.if_range)
 
 
 async def _export(ctx: ApiContext, caller: Caller, request: ExportObject) -> ExportResponse | Reply | Stream:
@@ -190,7 +194,7 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     _operation(
         "workspace_files.import", "POST", f"{_FILES}/import-file{{path:path}}", _import_file, "Write a notebook or file",
-        permission=_EDIT, request=ImportFile, streams=True, errors=(404, 409, 507),
+        permission=_EDIT, request=ImportFile, streams=True, from_headers=ANNOUNCED, errors=(404, 409, 507),
     ),
     _operation(
         "workspace_files.read", "GET", f"{_FILES}{{path:path}}", _read_file, "Read a file", permission=_READ,

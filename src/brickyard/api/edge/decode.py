@@ -14,7 +14,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl
@@ -57,6 +57,11 @@ class RequestDecoder:
         self._json = msgspec.json.Decoder(request, strict=False).decode
         self._keys = _query_keys(request)
         self._repeated = lru_cache(_REPEATED)(self._query)
+
+    @property
+    def fields(self) -> Iterable[str]:
+        """The names that a query may hold."""
+        return self._keys
 
     def body(self, raw: bytes, extra: Mapping[str, str] | None = None) -> Any:
         """The request from a JSON body. `extra` are fields from elsewhere, which take precedence."""

@@ -28,11 +28,13 @@ from brickyard.api.edge.calls import ANONYMOUS, Call
 from brickyard.api.edge.decode import RequestDecoder, Unread
 from brickyard.api.edge.dialects import JSON, Reply
 from brickyard.api.edge.forms import form_boundary, form_parts, stream_parts
+from brickyard.api.edge.meaning import Meaning
 from brickyard.api.edge.measures import RequestMetrics
 from brickyard.api.edge.ratelimits import RateLimits
 from brickyard.api.edge.registry import Answer, Auth, Operation
 from brickyard.api.edge.routes import Routes
 from brickyard.api.edge.streaming import Stream, send_pieces
+from brickyard.api.edge.waiting import Waiting
 from brickyard.api.edge.websockets import refusing
 from brickyard.api.edge.whole import WHOLE, Whole
 from brickyard.domain.errors import (
@@ -45,6 +47,8 @@ from brickyard.domain.errors import (
 )
 from brickyard.plan import admission
 from brickyard.services.audit import Audited
+from brickyard.services.caller import Caller
+from brickyard.store.patience import patient, patiently
 from brickyard.store.store import beside
 
 NO_CONTENT = 204
@@ -74,6 +78,7 @@ class Edge:
         self._decoders = {
             operation.name: RequestDecoder(operation.request, document=operation.document) for operation in operations
         }
+        self._meanings = {each.name: Meaning(each, self._decoders[each.name]) for each in operations}
         self._mounts = tuple(sorted(mounts.items(), key=lambda mount: -len(mount[0])))  # the longest prefix wins
         self._prefixes = tuple(mounts)
         self._rate_limits = RateLimits(context.rate_limits, operations)
@@ -163,12 +168,33 @@ class Edge:
     async def _answer(
         self, operation: Operation, parameters: dict[str, str] | None, scope: Scope, receive: Receive, call: Call
     ) -> Answer:
-        caller = ANONYMOUS
-        if operation.auth is Auth.USER:
-            caller = call.caller = await self._authenticator.of_request(scope)
-            self._rate_limits.take(operation.name, caller)
-        elif operation.auth is Auth.METRICS:
+        if not operation.arrives(scope["headers"]):
+            return await self._answer_now(operation, parameters, scope, receive, call)
+        waiting = Waiting(receive)
+        with patient(waiting):
+            return await self._answer_now(operation, parameters, scope, waiting.receive, call)
+
+    async def _caller(self, operation: Operation, scope: Scope, call: Call) -> Caller:
+        """Who calls, if that is for users, and may now."""
+        if operation.auth is Auth.METRICS:
             self._check_metrics_token(bearer_of(scope["headers"]), address_of(scope))
+        if operation.auth is not Auth.USER:
+            return ANONYMOUS
+
+        async def admitted() -> Caller:
+            caller = await self._authenticator.of_request(scope)
+            self._rate_limits.take(operation.name, caller)
+            return caller
+
+        call.caller = await patiently(admitted)
+        if (meaning := self._meanings[operation.name]).checks:
+            meaning.check(scope["query_string"], scope["headers"])
+        return call.caller
+
+    async def _answer_now(
+        self, operation: Operation, parameters: dict[str, str] | None, scope: Scope, receive: Receive, call: Call
+    ) -> Answer:
+        caller = await self._caller(operation, scope, call)
         if operation.with_base_url:
             parameters = {**(parameters or {}), "base_url": base_url(scope)}
         if operation.from_headers:

@@ -18,6 +18,7 @@ from brickyard.api.edge.registry import Auth, Empty, Operation
 from brickyard.services.caller import Caller
 
 PATH = "/openapi.json"
+_OF_EVERY_REQUEST = frozenset({"content-length", "user-agent"})  # headers that clients set themselves
 _TEMPLATE = "#/components/schemas/{name}"
 _REFUSALS = {
     400: "The request is invalid or the cluster's state does not allow it; see the message",
@@ -119,7 +120,8 @@ def _described(operation: Operation, known: Mapping[type, Any], schemas: Mapping
     elsewhere = in_path | set(operation.from_headers.values()) | ({"base_url"} if operation.with_base_url else set())
     if not operation.reads_body:
         parameters += _query(operation, without=elsewhere)
-        parameters += [{"name": name, "in": "header", "required": False, "schema": TEXT} for name in operation.from_headers]
+        headers = (name for name in operation.from_headers if name not in _OF_EVERY_REQUEST)
+        parameters += [{"name": name, "in": "header", "required": False, "schema": TEXT} for name in headers]
     elif operation.request is not Empty:
         described["requestBody"] = {
             "required": True,

@@ -9,7 +9,7 @@ has already encoded; None is an empty object; a `Reply` is for the few answers t
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -19,6 +19,7 @@ import msgspec
 
 from brickyard.api.edge.decode import Unread
 from brickyard.api.edge.dialects import PLAIN, Dialect, Reply
+from brickyard.api.edge.forms import form_boundary
 from brickyard.api.edge.streaming import Stream
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.services.caller import Caller
@@ -117,6 +118,11 @@ class Operation:
     def looks(self) -> bool:
         """Whether a user's call only reads the workspace's state: it may wait a little while the server lags."""
         return self.auth is Auth.USER and (self.only_reads or self.method in ("GET", "HEAD"))
+
+    def arrives(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Whether the body of a request with these headers is taken as it arrives, so that its client may be unable to repeat
+        it."""
+        return self.streams or (self.upload is not None and bool(form_boundary(headers)))
 
     @cached_property
     def reads_body(self) -> bool:

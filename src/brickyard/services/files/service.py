@@ -113,7 +113,7 @@ class DbfsService:
             overwrite = flag(field(fields, "overwrite") if "overwrite" in fields else "false")
             target = file_of(path)
             await self._may(caller, Permission.CAN_EDIT, target, to="write")
-            await self._change(path, lambda: self._files.place(draft.path, target, overwrite=overwrite))
+            await self._change(path, lambda: self._files.place_draft(draft, target, overwrite=overwrite))
 
     async def create(self, caller: Caller, path: str, *, overwrite: bool) -> int:
         """Begins an upload and returns the handle for its blocks."""

@@ -23,11 +23,17 @@ PIECE = 1024 * 1024  # bytes that are read or written at once: fewer cost more s
 
 @dataclass(kw_only=True)
 class Draft:
-    """A file on its way into a tree. `size` bytes of it have arrived."""
+    """A file on its way into a tree. `size` bytes of it have arrived. `announced`: its request says that it has content."""
 
     path: Path
     file: int
     size: int = 0
+    announced: bool = False
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the content did not arrive: clients that repeat a request may have read their stream to its end before."""
+        return self.announced and not self.size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +107,17 @@ class FileTree:
         self.check_target(parts, overwrite=overwrite)
         self.tree.bring(source, parts, replace=overwrite, existing=existing)
 
+    def place_draft(self, draft: Draft, parts: tuple[str, ...], *, overwrite: bool, existing: int = 0) -> None:
+        """The same for a draft. Raises InvalidParameterValue where one that is lost would replace content."""
+        if draft.is_lost:
+            with contextlib.suppress(FileNotFoundError):
+                if (size := self.tree.stat(parts).size) > draft.path.stat().st_size:
+                    raise InvalidParameterValue(
+                        f"The content is empty, and {parts[-1]} has {size} bytes: nothing was replaced. Send the content again, "
+                        "from its beginning. To empty the file, delete it first, or send a body with Content-Length: 0."
+                    )
+        self.place(draft.path, parts, overwrite=overwrite, existing=existing)
+
     async def open(self, path: str, parts: tuple[str, ...]) -> OpenFile:
         """Opens a file for reading."""
         file, entry = await self.run(path, lambda: self.tree.open(parts))
@@ -155,6 +172,7 @@ async def receive_form(
                 raise InvalidParameterValue(f"The form has more than one file: {name_of_file}, {name}. Send one.")
             else:
                 name_of_file = name
+                draft.announced = True
                 yield piece
 
     await tree.receive(draft, contents())

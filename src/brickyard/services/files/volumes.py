@@ -163,14 +163,20 @@ class VolumeService:
         with _missing(parts):
             return await self._files.open(path, parts)
 
-    async def upload(self, caller: Caller, path: str, pieces: AsyncIterable[bytes], *, overwrite: bool) -> None:
-        """Writes a file, which appears at its path once all of it has arrived. Of several uploads to one path the last counts."""
+    async def upload(
+        self, caller: Caller, path: str, pieces: AsyncIterable[bytes], *, overwrite: bool, announced: bool = False
+    ) -> None:
+        """Writes a file, which appears at its path once all of it has arrived. Of several uploads to one path the last counts.
+        `announced`: the request says that it has content."""
         parts = _file(path)
         await self._writable(caller, path, parts, overwrite=overwrite)
         async with self._files.draft() as draft:
+            draft.announced = announced
             await self._files.receive(draft, pieces)
             with _missing(parts), _existing():
-                await self._files.change(path, lambda: self._files.place(draft.path, parts, overwrite=overwrite, existing=LEVELS))
+                await self._files.change(
+                    path, lambda: self._files.place_draft(draft, parts, overwrite=overwrite, existing=LEVELS)
+                )
 
     async def begin_upload(self, caller: Caller, path: str, *, overwrite: bool) -> None:
         """Checks whether an upload of that file could begin now."""

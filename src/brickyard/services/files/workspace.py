@@ -187,10 +187,14 @@ class WorkspaceService:
                 overwrite=flag(field(fields, "overwrite")) if "overwrite" in fields else False,
             )  # fmt: skip
 
-    async def import_file(self, caller: Caller, path: str, pieces: AsyncIterable[bytes], *, overwrite: bool) -> None:
-        """Writes a file of any size; it becomes a notebook if format AUTO makes it one. Raises AlreadyExists."""
+    async def import_file(
+        self, caller: Caller, path: str, pieces: AsyncIterable[bytes], *, overwrite: bool, announced: bool = False
+    ) -> None:
+        """Writes a file of any size; it becomes a notebook if format AUTO makes it one. `announced`: the request says that it has
+        content. Raises AlreadyExists."""
         parts = await self._may(caller, Permission.CAN_EDIT, path, to="write")
         async with self._files.draft() as draft:
+            draft.announced = announced
             await self._files.receive(draft, pieces)
             try:
                 await self._place(path, parts, draft, format=Format.AUTO, language=None, overwrite=overwrite)
@@ -227,7 +231,7 @@ class WorkspaceService:
         def work() -> None:
             target = _prepare(parts, draft, format=format, language=language)
             try:
-                self._files.place(draft.path, target, overwrite=overwrite, existing=len(target) - 1)
+                self._files.place_draft(draft, target, overwrite=overwrite, existing=len(target) - 1)
             except FileExistsError as error:
                 raise ResourceAlreadyExists(f"Path ({path}) already exists. Pass overwrite=true to replace it.") from error
             except FileNotFoundError as error:
