@@ -126,6 +126,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     port_addresses: str = (
         ""  # IP addresses of this machine, besides loopback, on which tcp port mappings may listen, comma-separated
     )
+    host_names: str = ""  # comma-separated names by which clients call the servers, beside addresses and localhost; empty: any
     trusted_proxies: str = ""  # comma-separated addresses or networks whose X-Forwarded-For and -Proto are trusted; empty: none
     rate_limits: str = ""  # off, or changes of the documented ones, like "dbfs=100, *=50" (domain/ratelimits.py)
     audit_log_days: float = 365.0  # how long entries of the audit log are kept

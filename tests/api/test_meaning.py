@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.test_outcomes import CHANGES, EXAMPLES, OPERATIONS, World, ask, served, state
+from tests.api.test_outcomes import CHANGES, ask, served, state
+from tests.api.test_permissions import EXAMPLES, OPERATIONS, World
 
 HEADERS = ("content-range", "content-encoding", "if-match", "if-none-match", "x-http-method-override")
 
@@ -20,14 +21,14 @@ def test_what_is_not_understood_changes_nothing(tmp_path: Path, group: str) -> N
             operation, request = OPERATIONS[name], await EXAMPLES[name](world)
             before = state(world)
             for query in ({"part_number": "2"}, {"version": "3", "dry_run": "true"}):
-                status, answer = await ask(app, operation, request, **query)
+                status, answer = await ask(app, operation, request, more=query)
                 assert (status, next(iter(query)) in str(answer)) == (400, True), f"{name} {answer}"
             for header in HEADERS:
                 status, answer = await ask(app, operation, request, headers={header: "x"})
                 assert (status, header.title() in str(answer)) == (400, True), f"{name} {answer}"
             assert state(world) == before, name
             if operation.paths[0].startswith("/api"):  # the /v1 API takes nothing that it does not know
-                status, answer = await ask(app, operation, request, headers={"content-encoding": "identity"}, o="1234")
+                status, answer = await ask(app, operation, request, headers={"content-encoding": "identity"}, more={"o": "1234"})
                 assert status < 400 or answer["error_code"] == "INVALID_STATE", f"{name} {answer}"
 
     world = World(tmp_path)
@@ -43,7 +44,7 @@ def test_what_only_reads_ignores_what_it_does_not_know(tmp_path: Path) -> None:
     async def scenario() -> None:
         for name in ("clusters.list", "jobs.runs_list", "tokens.list"):
             request = await EXAMPLES[name](world)
-            status, answer = await ask(served_once, OPERATIONS[name], request, include_something="true")
+            status, answer = await ask(served_once, OPERATIONS[name], request, more={"include_something": "true"})
             assert status == 200, answer
 
     served_once = served(world)

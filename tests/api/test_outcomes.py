@@ -104,7 +104,12 @@ def entries(world: World, operation: str) -> int:
 
 
 async def ask(
-    app: ASGIApp, operation: Operation, request: msgspec.Struct, *, headers: Mapping[str, str] = MappingProxyType({}), **more: str
+    app: ASGIApp,
+    operation: Operation,
+    request: msgspec.Struct,
+    *,
+    headers: Mapping[str, str] = MappingProxyType({}),
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[int, Any]:
     """Sends the request as clients do, with more in its query."""
     fields = {name: value for name, value in msgspec.to_builtins(request).items() if value is not None}
@@ -114,10 +119,10 @@ async def ask(
     fields.pop("base_url", None)
     if operation.reads_body:
         body = fields.pop(operation.document) if operation.document else fields
-        return await call(app, operation.method, path, token="t", body=body, headers=headers, **more)
+        return await call(app, operation.method, path, token="t", body=body, headers=headers, **dict[str, Any](more))
     query = {name: str(value).lower() if isinstance(value, bool) else value for name, value in fields.items()}
     raw = b"new" if operation.streams else None
-    return await call(app, operation.method, path, token="t", raw=raw, headers=headers, **query, **more)
+    return await call(app, operation.method, path, token="t", raw=raw, headers=headers, **query, **dict[str, Any](more))
 
 
 def is_retried(status: int, answer: Any) -> bool:

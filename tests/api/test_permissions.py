@@ -70,6 +70,7 @@ from brickyard.services.clusterlogs import ClusterLogs
 from brickyard.services.clustermetrics import AskRange, ClusterMetrics
 from brickyard.services.commands import CommandService
 from brickyard.services.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
+from brickyard.services.files.homes import FormerHomes
 from brickyard.services.files.workspace import Format
 from brickyard.services.globalscripts import GlobalScriptService
 from brickyard.services.gpu import GpuClusterService, GpuDetails, PortPlanner, PortService
@@ -225,7 +226,7 @@ class World:
             login_links=LoginLinks(store=store, clock=clock, ids=ids, tokens=tokens_of_users, sessions=sessions),
             client_secrets=ClientSecrets(**common, digests=tokens_of_users.digests),
             token_management=TokenManagement(tokens=tokens_of_users, store=store, clock=clock, authorizer=recorder),
-            identity=IdentityServices.build(**common),
+            identity=IdentityServices.build(**common, homes=FormerHomes(tree=files[2].tree, clock=clock)),
             policies=PolicyService(**common),
             pools=PoolService(**common, offers=clusters.offers, wake=lambda _: None),
             global_scripts=GlobalScriptService(**common),

@@ -66,7 +66,7 @@ def files(tmp_path: Path, database: Store) -> Iterator[Files]:
         for tree in storage.trees
     )
     common: dict[str, Any] = {"store": database, "authorizer": Authorizer()}
-    services = {
+    services: dict[str, Any] = {
         "dbfs": DbfsService(files=dbfs, **common),
         "volumes": VolumeService(files=volumes, **common),
         "workspace": WorkspaceService(files=workspace, **common),

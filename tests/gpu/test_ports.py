@@ -372,3 +372,12 @@ def test_a_stopped_cluster_says_so(api: Api) -> None:
     cluster = api.stopped(port_mappings=[{"internal_port": 9000}])
     got = ask(f"{api.url}/ports/{cluster}/9000/")
     assert "Start it first" in got.json()["message"]
+
+
+def test_no_mapping_leads_to_spark(api: Api, w: WorkspaceClient) -> None:
+    """Not even one that was made before Spark took the port: who may use a mapping need not be allowed to use Spark."""
+    cluster = api.stopped(port_mappings=[{"internal_port": 7077}])  # where simulated masters say that they listen
+    w.clusters.start(cluster).result()
+    got = ask(f"{api.url}/ports/{cluster}/7077/")
+    assert (got.status_code, got.json()["error_code"]) == (400, "INVALID_STATE")
+    assert "7077" in got.json()["message"]

@@ -30,6 +30,7 @@ from tests.services.desk import ADMIN, ASK
 from tests.support.databases import empty_sqlite
 from tests.support.people import enter
 from tests.support.postgres import Postgres
+from tests.support.services import no_homes
 
 EVE = Caller(user_name="eve@example.com", user_id="666", is_admin=False, token_id="e")  # may only use the policy "mine"
 BESIDE_POOL: dict[str, Any] = {"node_type_id": None, "driver_node_type_id": None}
@@ -123,7 +124,7 @@ def test_two_servers_at_once_make_no_circle_and_bring_no_policy_back(postgres: P
     one, other = Store.open(url, alone=lambda: False), Store.open(url, alone=lambda: False)
 
     def groups(store: Store) -> IdentityServices:
-        return IdentityServices.build(store=store, clock=ManualClock(), ids=Ids(), authorizer=Authorizer())
+        return IdentityServices.build(store=store, clock=ManualClock(), ids=Ids(), authorizer=Authorizer(), homes=no_homes())
 
     async def circle(number: int) -> None:
         ids = [f"{number}1", f"{number}2"]

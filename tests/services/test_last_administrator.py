@@ -18,6 +18,7 @@ from brickyard.store.tx import Tx
 from brickyard.testing.clock import ManualClock
 from tests.support.people import enter
 from tests.support.postgres import Postgres
+from tests.support.services import no_homes
 
 DIRECT = Caller(user_name="direct@example.com", user_id="1", is_admin=True, token_id="")
 NESTED = Caller(user_name="nested@example.com", user_id="2", is_admin=True, token_id="")
@@ -55,7 +56,7 @@ def before(tx: Tx) -> None:
 
 
 def identity(store: Store) -> IdentityServices:
-    return IdentityServices.build(store=store, clock=ManualClock(), ids=Ids(), authorizer=Authorizer())
+    return IdentityServices.build(store=store, clock=ManualClock(), ids=Ids(), authorizer=Authorizer(), homes=no_homes())
 
 
 def test_two_servers_at_once_leave_one(postgres: Postgres) -> None:

@@ -29,6 +29,7 @@ from brickyard.store.store import Store
 from brickyard.testing.clock import ManualClock
 from tests.services.test_tokens import KEY, ROOT_TOKEN
 from tests.support.oidc import CLIENT_ID, CLIENT_SECRET, LyingProvider, rsa
+from tests.support.services import no_homes
 
 HERE = "http://brickyard.example:8080"
 ANNA = "anna@example.com"
@@ -57,6 +58,7 @@ class World:
             ids=Ids(),
             sessions=self.sessions,
             digests=self.tokens.digests,
+            homes=no_homes(),
             key=KEY,
             client=ProviderClient(provider, clock=self.clock, answer_s=answer_s),
         )

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.nodetypes import NodeType
 from brickyard.services.access import Authorizer
 from brickyard.services.clusters import ClusterService
+from brickyard.services.files.homes import FormerHomes
+from brickyard.services.files.safetree import SafeTree
 from brickyard.services.gpu import SnapshotService
 from brickyard.store.store import Store
 from brickyard.testing.builders import SMALL, SPARK_4
+from brickyard.testing.clock import ManualClock
 
 
 def cluster_service(
@@ -47,3 +51,8 @@ def snapshot_service(
         max_bytes=max_bytes,
         collect=lambda: None,
     )
+
+
+def no_homes() -> FormerHomes:
+    """Where no user has left anything."""
+    return FormerHomes(tree=SafeTree(root=Path("/no such directory")), clock=ManualClock())

@@ -169,6 +169,7 @@ class ApiContext:
     lag_s: Callable[[], float]
     metrics: CollectorRegistry
     refresh_metrics: Callable[[], Awaitable[None]] = _nothing_to_do
+    host_names: str = ""  # by which clients call the server; empty: any
     metrics_token: str = ""
     web_page: WebPage = field(default_factory=WebPage)
     rate_limits: Mapping[str, float] = field(default_factory=dict)  # domain/ratelimits.py

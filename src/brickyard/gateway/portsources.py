@@ -9,6 +9,7 @@ from brickyard.domain.errors import InvalidState, ResourceDoesNotExist
 from brickyard.domain.nodeops import PORT_OPEN, OpenPort, OpenPortOf
 from brickyard.domain.ports import PortMapping
 from brickyard.gateway.portproxy import PortTarget
+from brickyard.plan.gpu.ports import spark_ports
 from brickyard.services.attach import AttachService, RunningCluster
 from brickyard.services.caller import Caller
 from brickyard.services.gpu import PortService
@@ -36,6 +37,8 @@ class PortSources:
         mapping = await self._mapping(cluster_id, port)
         if found.driver is None:
             raise InvalidState(f"Cluster {cluster_id} is {found.state.title()}. Start it first.")
+        if port in spark_ports([found.driver]):  # which it took after the mapping was made
+            raise InvalidState(f"Spark uses port {port} of the driver node. Change the mapping's internal_port.")
         known = await self._open(found.cluster, found.driver, port)
         return PortTarget(f"http://{known.host}:{port}", known.opened.way, mapping.strip_prefix)
 

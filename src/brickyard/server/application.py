@@ -64,6 +64,7 @@ def application(given: Resources, parts: Parts, *, ready: Callable[[], Awaitable
         servers=lambda: len(given.servers()),
         metrics=given.metrics,
         refresh_metrics=parts.measures.refresh,
+        host_names=given.settings.host_names,
         metrics_token=given.settings.metrics_token,
         rate_limits=_rate_limits(given.settings),
     )

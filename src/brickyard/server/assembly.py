@@ -36,6 +36,7 @@ from brickyard.services.commands import CommandService
 from brickyard.services.contextsecrets import ContextSecrets
 from brickyard.services.digests import Digests
 from brickyard.services.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
+from brickyard.services.files.homes import FormerHomes
 from brickyard.services.globalscripts import GlobalScriptService
 from brickyard.services.gpu import GpuClusterService, GpuDetails, PortPlanner, PortService, SnapshotService
 from brickyard.services.gpu.schedules import ScheduleService
@@ -214,6 +215,7 @@ def _services(
     )
     attach = AttachService(store=store, authorizer=authorizer, nodes=nodes.calls, start=clusters.start)
     logs = ClusterLogs(attach=attach, store=store, nodes=nodes.calls, kept=given.storage.logs)
+    homes = FormerHomes(tree=workspace.tree, clock=clock)
     files = WorkspaceService(files=workspace, store=store, authorizer=authorizer)
     secrets = SecretService(store=store, clock=clock, authorizer=authorizer, vault=vault)
     limits = SessionLimits(int(settings.session_idle_s * 1000), int(settings.session_lifetime_s * 1000))
@@ -248,9 +250,9 @@ def _services(
         oauth=OAuthService(store=store, clock=clock, ids=ids, digests=tokens.digests),
         sessions=sessions,
         login_links=LoginLinks(store=store, clock=clock, ids=ids, tokens=tokens, sessions=sessions),
-        sign_in=_sign_in(given, sessions=sessions, digests=tokens.digests),
+        sign_in=_sign_in(given, sessions=sessions, digests=tokens.digests, homes=homes),
         client_secrets=ClientSecrets(store=store, clock=clock, ids=ids, authorizer=authorizer, digests=tokens.digests),
-        identity=IdentityServices.build(store=store, clock=clock, ids=ids, authorizer=authorizer),
+        identity=IdentityServices.build(store=store, clock=clock, ids=ids, authorizer=authorizer, homes=homes),
         clusters=clusters,
         gpu_clusters=gpu_clusters,
         gpu_details=GpuDetails(
@@ -322,7 +324,7 @@ def _own_ports(settings: Settings) -> tuple[int, ...]:
     return settings.port, CONNECT_PORT if settings.connect_port is None else settings.connect_port
 
 
-def _sign_in(given: Resources, *, sessions: SessionService, digests: Digests) -> SignInService | None:
+def _sign_in(given: Resources, *, sessions: SessionService, digests: Digests, homes: FormerHomes) -> SignInService | None:
     if (provider := given.settings.oidc) is None:
         return None
     from brickyard.services.signin import SignInService  # noqa: PLC0415 - cryptography and HTTP, only where they are used
@@ -334,6 +336,7 @@ def _sign_in(given: Resources, *, sessions: SessionService, digests: Digests) ->
         ids=given.ids,
         sessions=sessions,
         digests=digests,
+        homes=homes,
         key=given.workspace_key,
     )
 

@@ -106,6 +106,8 @@ class _Server:
             if application.connect is not None:
                 port = application.connect.port
                 self._tell(f"Spark Connect listens on port {port} (docs/connect.md).", "connect_listens", port=port)
+            if not self._settings.metrics_token:
+                self._tell("/metrics needs no token: set metrics_token to require one (docs/metrics.md).", "metrics_are_open")
             await asyncio.wait([served, stopping], return_when=asyncio.FIRST_COMPLETED)
             # If the owner is gone, no later server will adopt the nodes.
             keep = (self._workspace.asked_to_keep_nodes() or self._settings.keep_nodes) and not self._orphaned

@@ -22,9 +22,11 @@ from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.identity import CredentialKind, IdentityKind, TokenRow, UserRow
 from brickyard.domain.printable import printable
 from brickyard.domain.signin import ATTEMPT_MS, Provider, ProviderTrouble, SignInInvalid, SignInRefused, cookie_key
+from brickyard.domain.usernames import unclear
 from brickyard.plan.signin import Attempt, Person, authorization_url, log_out_url, merged, needs_userinfo, person
 from brickyard.services.credentials import end
 from brickyard.services.digests import Digests
+from brickyard.services.files.homes import FormerHomes
 from brickyard.services.identity.relations import check_admins
 from brickyard.services.principals import active_principal
 from brickyard.services.providerclient import ProviderClient
@@ -72,6 +74,7 @@ class SignInService:
         ids: Ids,
         sessions: SessionService,
         digests: Digests,
+        homes: FormerHomes,
         key: bytes,
         client: ProviderClient | None = None,
     ) -> None:
@@ -81,6 +84,7 @@ class SignInService:
         self._ids = ids
         self._sessions = sessions
         self._digests = digests
+        self._homes = homes
         self._key = OctKey.import_key(hmac.new(key, b"log-ins with a provider", hashlib.sha256).digest())
         self._client = client or ProviderClient(provider, clock=clock)
 
@@ -221,8 +225,11 @@ class SignInService:
         """The user with that name; a new one where the settings say so. Raises SignInRefused."""
         user = tx.users.get(who.user_name)
         if user is None and self.provider.create_users:
+            if why := unclear(who.user_name):
+                raise SignInRefused(f"Your user name could be mistaken for another one: {why}.", user_name=who.user_name)
             user = new_user(who.user_name, ids=self._ids, now_ms=now, display_name=who.display_name)
             tx.users.put(user)
+            self._homes.retire(tx, who.user_name)
         if user is None or user.kind is not IdentityKind.USER:
             raise SignInRefused(
                 f"{who.user_name} is no user of this workspace. An administrator can add you (brickyard user add).",

@@ -166,6 +166,7 @@ def base_url(scope: Mapping[str, Any]) -> str:
         if key == b"host":
             return f"{scope['scheme']}://{value.decode('latin-1')}"
     host, port = scope.get("server") or ("localhost", None)
+    host = f"[{host}]" if ":" in host else host
     return f"{scope['scheme']}://{host}:{port}" if port else f"{scope['scheme']}://{host}"
 
 

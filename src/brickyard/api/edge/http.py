@@ -21,13 +21,14 @@ import structlog
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from brickyard.api.context import ApiContext
-from brickyard.api.edge.authentication import Authenticator, address_of, base_url, bearer_of
+from brickyard.api.edge.authentication import Authenticator, address_of, bearer_of
 from brickyard.api.edge.bodies import Disconnected, drained, read
 from brickyard.api.edge.bounded import UNCOUNT
 from brickyard.api.edge.calls import ANONYMOUS, Call
 from brickyard.api.edge.decode import RequestDecoder, Unread
 from brickyard.api.edge.dialects import JSON, Reply
 from brickyard.api.edge.forms import form_boundary, form_parts, stream_parts
+from brickyard.api.edge.hosts import Hosts
 from brickyard.api.edge.meaning import Meaning
 from brickyard.api.edge.measures import RequestMetrics
 from brickyard.api.edge.ratelimits import RateLimits
@@ -52,6 +53,10 @@ from brickyard.store.patience import patient, patiently
 from brickyard.store.store import beside
 
 NO_CONTENT = 204
+# Browsers show and run no answer of the API: it may repeat what its caller has sent.
+_NOSNIFF = (b"x-content-type-options", b"nosniff")
+_SAVED = (b"content-disposition", b"attachment")
+_SAVED_TYPES = frozenset({b"application/json", b"application/x-ndjson", b"application/octet-stream"})
 
 _log = structlog.get_logger(__name__)
 _encode = msgspec.json.Encoder().encode
@@ -87,7 +92,9 @@ class Edge:
         self._request_numbers = itertools.count(1)
         self._workspace = (b"x-databricks-org-id", context.workspace_id.encode())
         self._json = (b"content-type", JSON.encode())
-        self._head = b"%s: %s\r\n%s: %s\r\nx-request-id: " % (*self._workspace, *self._json)
+        fixed = (self._workspace, self._json, _NOSNIFF, _SAVED)
+        self._head = b"".join(b"%s: %s\r\n" % each for each in fixed) + b"x-request-id: "
+        self._hosts = Hosts(context.host_names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         kind = scope["type"]
@@ -196,7 +203,7 @@ class Edge:
     ) -> Answer:
         caller = await self._caller(operation, scope, call)
         if operation.with_base_url:
-            parameters = {**(parameters or {}), "base_url": base_url(scope)}
+            parameters = {**(parameters or {}), "base_url": self._hosts.base_url(scope)}
         if operation.from_headers:
             parameters = {**(parameters or {}), **_of_headers(operation.from_headers, scope)}
         decoder, unread = self._decoders[operation.name], None
@@ -281,6 +288,10 @@ class Edge:
         else:
             body = _json(answer)
         headers = [self._workspace, (b"x-request-id", request_id.encode()), *extra]
+        if _NOSNIFF not in extra:
+            headers.append(_NOSNIFF)
+        if content_type[1] in _SAVED_TYPES:
+            headers.append(_SAVED)
         goes_on = isinstance(answer, Stream)
         if goes_on:
             headers.append(content_type)

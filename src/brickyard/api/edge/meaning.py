@@ -46,7 +46,7 @@ class Meaning:
             if name in self._headers and value.strip().lower() != _PLAIN:
                 raise InvalidParameterValue(f"header '{name.decode().title()}': {_HEADERS[name]}.")
         if query:
-            for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
-                if name not in self._known and name not in _HARMLESS:
+            for field, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+                if field not in self._known and field not in _HARMLESS:
                     takes = f"There are: {', '.join(sorted(self._known))}" if self._known else "This call has none in its query"
-                    raise InvalidParameterValue(f"field '{name[:_SHOWN]}': there is no such query parameter. {takes}.")
+                    raise InvalidParameterValue(f"field '{field[:_SHOWN]}': there is no such query parameter. {takes}.")

@@ -22,6 +22,7 @@ from brickyard.domain.ports import PortRow
 from brickyard.gateway.forwarding.process import Door, Forwarding, ForwardingFailed
 from brickyard.nodes.calls import NodeCalls
 from brickyard.plan.attach import driver_instance
+from brickyard.plan.gpu.ports import spark_ports
 from brickyard.services.attach import RunningCluster
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -149,6 +150,9 @@ class TcpPorts:
                 task.add_done_callback(lambda _, target=target: self._asking.pop(target, None))  # type: ignore[misc]
 
     async def _answer(self, target: _Target, driver: Instance) -> None:
+        if target.port in spark_ports([driver]):
+            self._answers[target] = _Answer(None, "Spark uses this port of the driver node", time.monotonic() + AGAIN_S)
+            return
         generation = driver.assignment.generation if driver.assignment is not None else 0
         try:
             opened = await self._nodes.ask(driver, PORT_OPEN, OpenPortOf(port=target.port, generation=generation))

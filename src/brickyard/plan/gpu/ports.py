@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from brickyard.domain.cluster import Cluster
+from brickyard.domain.cluster import Cluster, Instance
 from brickyard.domain.gpuclusters import Problem
+from brickyard.domain.node import Role
 from brickyard.domain.ports import LOOPBACK, PortMapping, PortProtocol, PortRow, PortStatus, PortUpdate, PortView
 
 MOST = 32  # mappings of one cluster
@@ -115,6 +116,18 @@ def replaced(
         new_id=new_id,
     )
     return Planned(planned.mappings, [*problems, *planned.problems])
+
+
+def spark_ports(nodes: Iterable[Instance]) -> set[int]:
+    """Ports of the driver node that Spark is known to use: no mapping leads there, since who may use the mapping is not who may
+    use Spark."""
+    found: set[int] = set()
+    for node in nodes:
+        if node.role is not Role.WORKER:
+            status = node.current_status
+            addresses = (status.master_url, status.worker_address)
+            found |= {status.connect_port, *(int(port) for each in addresses if (port := each.rpartition(":")[2]).isdigit())}
+    return found - {0}
 
 
 def view(row: PortRow, cluster: Cluster, *, base_url: str, http_port: int) -> PortView:

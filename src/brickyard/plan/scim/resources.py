@@ -16,6 +16,7 @@ import msgspec
 
 from brickyard.domain.access import Principal
 from brickyard.domain.identity import GroupRow, IdentityKind, UserRow, fold_name
+from brickyard.domain.usernames import unclear
 from brickyard.plan.scim.errors import ScimError, ScimType
 from brickyard.plan.scim.filters import find
 from brickyard.plan.scim.schemas import CORE, WORKSPACE_USER
@@ -151,6 +152,8 @@ def new_user_name(resource: Mapping[str, Any]) -> str:
     name = checked_name(_text(resource, "userName"), "userName")
     if not re.fullmatch(r"[^\s@]+@[^\s@]+", name):
         raise ScimError(ScimType.INVALID_VALUE, f"userName is {name[:_SHOWN]!r}; it must be an e-mail address.")
+    if why := unclear(name):
+        raise ScimError(ScimType.INVALID_VALUE, f"userName is {name[:_SHOWN]!r}; it could be mistaken for another one: {why}.")
     return name
 
 

@@ -23,6 +23,7 @@ from brickyard.services.access.objects import HOMES, of_workspace_path, path_of
 from brickyard.services.caller import Caller
 from brickyard.services.files.arguments import field, flag, parts_of
 from brickyard.services.files.errors import AlreadyExists, DirectoryNotEmpty, FileSystemError, NotebookTooLarge
+from brickyard.services.files.homes import home_of
 from brickyard.services.files.objectids import ObjectIds, object_id
 from brickyard.services.files.safetree import Entry
 from brickyard.services.files.tree import Draft, FileTree, OpenFile, receive_form, write_all
@@ -80,7 +81,7 @@ class WorkspaceService:
         self._files = files
         self._store = store
         self._authorizer = authorizer
-        self._homes: set[str] = set()
+        self._homes: set[tuple[str, str]] = set()  # name and id: a later user of the name has a new one
         self._ids = ObjectIds(files)
 
     async def status(self, caller: Caller, path: str) -> WorkspaceObject:
@@ -258,16 +259,16 @@ class WorkspaceService:
         parts = parts[1:] if parts[:1] == (_TOP,) else parts
         on = of_workspace_path(parts)
         await self._store.read(lambda tx: self._authorizer.require(tx, caller, permission, on, to=to))
-        if caller.user_name not in self._homes:
-            await self._files.run(path, lambda: self._make_home(caller.user_name))
+        if (caller.user_name, caller.user_id) not in self._homes:
+            await self._files.run(path, lambda: self._make_home(caller))
         return parts
 
-    def _make_home(self, user_name: str) -> None:
-        for parts in (("Shared",), (HOMES, user_name)):
-            with contextlib.suppress(OSError, InvalidParameterValue):  # a full disk must not keep anybody from reading
-                if parts_of("/".join(("", *parts))) == parts:
+    def _make_home(self, caller: Caller) -> None:
+        for parts in (("Shared",), home_of(caller.user_name)):
+            with contextlib.suppress(OSError):  # a full disk must not keep anybody from reading
+                if parts is not None:
                     self._files.tree.make_directories(parts)
-        self._homes.add(user_name)
+        self._homes.add((caller.user_name, caller.user_id))
 
 
 _EXTENSION = {language: extension.lstrip(".") for extension, language in notebooks.EXTENSIONS.items()}

@@ -15,7 +15,6 @@ from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.errors import ResourceNotFound
 from brickyard.domain.gpuclusters import Problem
-from brickyard.domain.node import Role
 from brickyard.domain.ports import (
     AddPort,
     ChangePort,
@@ -88,7 +87,7 @@ class PortPlanner:
             http_port=self._http_port,
             own_ports={self._http_port, *self._own_ports},
             taken=tx.ports.external(but=cluster_id),
-            spark_ports=_spark_ports(tx, cluster_id),
+            spark_ports=plan.spark_ports(tx.instances.of_cluster(cluster_id)),
             addresses=self._addresses,
         )
         if whole:
@@ -229,13 +228,3 @@ def _update(request: AddPort | ChangePort, *, id: str | None = None) -> PortUpda
         bind_address=request.bind_address,
         strip_prefix=request.strip_prefix,
     )
-
-
-def _spark_ports(tx: Tx, cluster_id: str) -> set[int]:
-    """Ports of the driver node that Spark is known to use."""
-    found: set[int] = set()
-    for node in tx.instances.of_cluster(cluster_id):
-        if node.role is not Role.WORKER:
-            master = node.current_status.master_url.rpartition(":")[2]
-            found |= {node.current_status.connect_port, int(master) if master.isdigit() else 0}
-    return found - {0}

@@ -19,6 +19,7 @@ from brickyard.plan.scim.resources import member_ids, new_application_id, new_us
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE
 from brickyard.services.caller import Caller
+from brickyard.services.files.homes import FormerHomes
 from brickyard.services.identity.listing import Asked, Resource, Shown, Source, list_resources, show
 from brickyard.services.identity.relations import add_members, check_admins, groups_of, may_change
 from brickyard.services.users import new_user
@@ -32,8 +33,11 @@ _WORDS = {IdentityKind.USER: "User", IdentityKind.SERVICE_PRINCIPAL: "Service pr
 class IdentityService:
     """Of one kind of identity. Only administrators change them; everyone sees who there is. Methods raise ApiError."""
 
-    def __init__(self, *, kind: IdentityKind, store: Store, clock: Clock, ids: Ids, authorizer: Authorizer) -> None:
+    def __init__(
+        self, *, kind: IdentityKind, store: Store, clock: Clock, ids: Ids, authorizer: Authorizer, homes: FormerHomes
+    ) -> None:
         self._kind = kind
+        self._homes = homes
         self._store = store
         self._clock = clock
         self._ids = ids
@@ -57,6 +61,7 @@ class IdentityService:
                 if tx.groups.get(group_id) is None:
                     raise ScimError(ScimType.INVALID_VALUE, f"groups: there is no group with the id {group_id[:100]}.")
                 add_members(tx, group_id, [row.user_id])
+            self._homes.retire(tx, name)
             return self._built(tx, [row])[0]
 
         return await self._store.write(work)
@@ -97,7 +102,8 @@ class IdentityService:
         return await self._change(caller, user_id, lambda now: apply(now, changes))
 
     async def delete(self, caller: Caller, user_id: str) -> None:
-        """Deletes an identity with its tokens, memberships and permissions. Its clusters stay, with its name as their owner's."""
+        """Deletes an identity with its tokens, memberships and permissions. Its clusters stay, as those of its name,
+        and so does its home, until another user of that name is made (`services.files.homes`)."""
 
         def work(tx: Tx) -> None:
             self._may_change(tx, caller)
