@@ -17,6 +17,7 @@ from brickyard.domain.errors import ApiError, InvalidParameterValue, InvalidStat
 from brickyard.domain.events import ClusterEvent, EventType
 from brickyard.domain.queries import EventFilter
 from brickyard.domain.requests import ClusterId, CreateCluster, EditCluster, GetEvents, ResizeCluster, StartCluster
+from brickyard.domain.spend import Charge
 from brickyard.nodes.loads import Loads
 from brickyard.plan.policy import Policy
 from brickyard.reconcile.clusters import pass_over_cluster
@@ -43,6 +44,16 @@ def put(store: Store, *rows: Cluster) -> None:
         for row in rows:
             tx.clusters.insert(row)
             tx.events.append(ClusterEvent(cluster_id=row.cluster_id, timestamp=row.terminated_ms, type=EventType.TERMINATING))
+
+    store.write_sync(work)
+
+
+def gone(store: Store, *names: str) -> None:
+    """Clusters that the database knew, and that were permanently deleted."""
+
+    def work(tx: Tx) -> None:
+        for name in names:
+            tx.clusters.remember(name, purged_ms=0)
 
     store.write_sync(work)
 
@@ -214,6 +225,7 @@ def test_logs_of_nodes_are_kept_for_thirty_days_and_those_of_clusters_that_are_n
 ) -> None:
     clock, logs = ManualClock(), tmp_path / "logs"
     put(store, cluster(cluster_id="here"))
+    gone(store, "gone", "long gone")
 
     def left(name: str, days: float) -> Path:
         node = logs / name
@@ -223,7 +235,7 @@ def test_logs_of_nodes_are_kept_for_thirty_days_and_those_of_clusters_that_are_n
         os.utime(node, (seconds, seconds))
         return node
 
-    kept = [left("here/i-1-1", 29.9), left("gone/i-1-1", 0.9)]
+    kept = [left("here/i-1-1", 29.9), left("gone/i-1-1", 0.9), left("never known/i-0-1", 99)]
     over = [left("here/i-0-1", 30.1), left("gone/i-0-1", 1.1), left("long gone/i-0-1", 99)]
     retention = Retention(store=store, clock=clock, storage=Storage(tmp_path))
     assert asyncio.run(retention.sweep_logs()) == 3
@@ -239,19 +251,32 @@ def test_logs_of_nodes_are_kept_for_thirty_days_and_those_of_clusters_that_are_n
 def test_what_a_cluster_held_goes_with_it_and_nothing_else(store: Store, tmp_path: Path) -> None:
     clusters = tmp_path / "clusters"
     put(store, terminated("here", 1))
-    for name in ("here", "gone"):
+    gone(store, "gone")
+    for name in ("here", "gone", "never known"):
         (clusters / name / "warehouse" / "t").mkdir(parents=True)
         (clusters / name / "warehouse" / "t" / "part-0").write_text("rows")
     (clusters / "gone" / "link").symlink_to(clusters / "here")
     retention = Retention(store=store, clock=ManualClock(), storage=Storage(tmp_path))
     assert asyncio.run(retention.sweep_clusters()) == 1
-    assert [path.name for path in clusters.iterdir()] == ["here"]
+    assert sorted(path.name for path in clusters.iterdir()) == ["here", "never known"]
     assert (clusters / "here" / "warehouse" / "t" / "part-0").exists()
+
+
+def test_what_a_cluster_of_before_has_left_is_known_by_its_charges(store: Store, tmp_path: Path) -> None:
+    """Earlier versions did not remember the clusters that were permanently deleted."""
+    (tmp_path / "clusters" / "gone").mkdir(parents=True)
+    charge = Charge(
+        cluster_id="gone", instance_id="i", started_ms=1, ended_ms=2, price_per_hour=0, currency="EUR", node_type_id="small",
+        role="DRIVER", creator_user_name="",
+    )  # fmt: skip
+    store.write_sync(lambda tx: tx.charges.write([], [charge]))
+    assert asyncio.run(Retention(store=store, clock=ManualClock(), storage=Storage(tmp_path)).sweep_clusters()) == 1
 
 
 def test_the_directory_of_a_removed_cluster_is_not_kept_for_an_hour(store: Store, tmp_path: Path) -> None:
     async def scenario() -> None:
         clusters = tmp_path / "clusters"
+        gone(store, "gone")
         retention = Retention(store=store, clock=ManualClock(), storage=Storage(tmp_path))
         running = asyncio.create_task(retention.run())
         (clusters / "gone").mkdir(parents=True)
@@ -268,6 +293,7 @@ def test_the_directory_of_a_removed_cluster_is_not_kept_for_an_hour(store: Store
 def test_only_the_server_whose_turn_it_is_sweeps_and_each_removes_what_it_ended(store: Store, tmp_path: Path) -> None:
     async def scenario() -> None:
         storage, clock = Storage(tmp_path), ManualClock()
+        gone(store, "gone")
         (storage.clusters / "gone").mkdir(parents=True)
         (storage.workspaces / "gone" / "current").mkdir(parents=True)
         (storage.logs.of("gone") / "i-1-1").mkdir(parents=True)
@@ -296,6 +322,7 @@ def test_the_directory_of_a_cluster_whose_server_was_killed_is_found_within_a_mi
     async def scenario() -> None:
         storage = Storage(tmp_path)
         put(store, terminated("here", 1))
+        gone(store, "gone", "gone later")
         storage.clusters.mkdir()
         retention = Retention(store=store, clock=ManualClock(), storage=storage, clusters_s=0.05)
         running = asyncio.create_task(retention.run())

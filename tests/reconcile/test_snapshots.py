@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -137,9 +138,15 @@ def test_a_server_that_is_killed_in_the_middle_is_followed_by_another_one(store:
                 while (taken := await row_of(store, row)).status is SnapshotStatus.CREATING:
                     await asyncio.sleep(0.02)
             assert (taken.status, taken.size_bytes) == (SnapshotStatus.AVAILABLE, 8_000_000)
+            manifests, ours = tmp_path / "snapshots" / "manifests", f"{row.snapshot_id}.{taken.sha256}"
+            theirs = f"{snapshot_id('0202-000000-never-known', 'large')}.{taken.sha256}"  # of a cluster of another database
+            shutil.copyfile(manifests / ours, manifests / theirs)
             await work.collect()
-        names = [path.name for path in (tmp_path / "snapshots" / "manifests").iterdir()]
-        assert names == [f"{row.snapshot_id}.{taken.sha256}"]
+            assert sorted(path.name for path in manifests.iterdir()) == sorted([ours, theirs])
+            await store.write(lambda tx: tx.snapshots.delete(row.snapshot_id))
+            await work.collect()
+        assert [path.name for path in manifests.iterdir()] == [theirs]
+        assert any((tmp_path / "snapshots" / "chunks").glob("??/*")), "what it needs stays, too"
 
     asyncio.run(scenario())
 

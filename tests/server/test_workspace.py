@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
 import pytest
+from sqlalchemy import create_engine, inspect
 
 from brickyard.domain.clock import Ids
 from brickyard.server import workspace
@@ -63,15 +65,91 @@ def test_database_and_storage_of_different_workspaces_are_refused(store: Store, 
     ours.close()
 
 
-def test_an_installation_from_before_gets_the_file_and_an_empty_database_the_number(
-    store: Store, fresh: Store, tmp_path: Path
-) -> None:
-    storage = Storage(tmp_path)
-    number = join(store, storage, Ids(), shared=False)
-    (tmp_path / "workspace.id").unlink()  # as it was before there was one
-    assert join(store, storage, Ids(), shared=False) == number == storage.workspace_id()
+@pytest.mark.parametrize(
+    "left", ["workspace.id", "workspace.key", "admin-token", "clusters/c/scratch/f", "snapshots/manifests/m"]
+)
+def test_a_storage_that_a_workspace_has_used_is_not_taken_by_a_new_database(store: Store, tmp_path: Path, left: str) -> None:
+    place = tmp_path / "storage"
+    (place / left).parent.mkdir(parents=True)
+    (place / left).write_text("1234567890123456\n")
+    before = sorted(place.rglob("*"))
+    storage = Storage(place)
+    with pytest.raises(WorkspaceError, match=f"(?s){re.escape(str(place))}.*adopt-storage"):
+        join(store, storage, Ids(), shared=False)
     storage.close()
-    assert join(fresh, storage, Ids(), shared=False) == number  # the database was begun anew
+    assert sorted(path for path in place.rglob("*") if path.name != "storage.lock") == before
+    assert store.read_sync(lambda tx: tx.get_meta(workspace.ID)) is None
+
+
+def test_files_alone_do_not_make_a_workspace(store: Store, tmp_path: Path) -> None:
+    """Somebody may put them there before the first start."""
+    for name in ("dbfs/f", "volumes/c/s/v/f", "workspace/f"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("x")
+    (tmp_path / "clusters").mkdir()
+    storage = Storage(tmp_path)
+    assert join(store, storage, Ids(), shared=False) == storage.workspace_id()
+    storage.close()
+
+
+def test_a_database_is_not_made_where_a_workspace_has_lost_its_own(bare_url: str, tmp_path: Path) -> None:
+    """So that a backup can be restored in its place."""
+    place = tmp_path / "storage"
+    place.mkdir()
+    (place / "workspace.id").write_text("1234567890123456\n")
+    with pytest.raises(WorkspaceError):
+        Store.open(bare_url, creates=lambda: workspace.check_new(bare_url, Storage(place)))
+    engine = create_engine(bare_url.replace("postgresql://", "postgresql+psycopg://"))
+    assert inspect(engine).get_table_names() == []
+    engine.dispose()
+    file = f"sqlite:///{tmp_path / 'brickyard.db'}"
+    for exists in (False, True):
+        if exists:
+            (tmp_path / "brickyard.db").touch()
+        with pytest.raises(WorkspaceError):
+            workspace.check_file(file, Storage(place))
+        assert (tmp_path / "brickyard.db").exists() is exists
+
+
+def test_a_storage_without_the_workspace_that_the_database_knows_is_refused(store: Store, tmp_path: Path) -> None:
+    """Its disk is not mounted, for example: keys and tokens would be made anew, and files written below the mount."""
+    ours, empty = Storage(tmp_path / "ours"), Storage(tmp_path / "empty")
+    number = join(store, ours, Ids(), shared=False)
+    ours.close()
+    with pytest.raises(WorkspaceError, match=number):
+        join(store, empty, Ids(), shared=False)
+    empty.close()
+    assert [path.name for path in empty.root.iterdir()] == ["storage.lock"]
+    assert join(store, ours, Ids(), shared=False) == number
+    ours.close()
+
+
+@pytest.mark.parametrize("step", range(3))
+def test_a_server_that_is_killed_while_it_makes_a_workspace_is_followed_by_another(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def killed(*_: object) -> str:
+        raise Killed
+
+    storage = Storage(tmp_path)
+    with monkeypatch.context() as patched:
+        if step == 0:
+            patched.setattr(storage, "belong_to", killed)
+        elif step == 1:
+            patched.setattr(workspace, "settle", killed)
+        else:
+            belong_to = storage.belong_to
+            patched.setattr(storage, "belong_to", lambda number: killed(belong_to(number)))
+        with pytest.raises(Killed):
+            join(store, storage, Ids(), shared=False)
+    storage.close()
+    assert store.read_sync(lambda tx: tx.get_meta(workspace.ID)) is None
+    begun = storage.workspace_id()
+    number = join(store, storage, Ids(), shared=False)
+    assert number == storage.workspace_id() and begun in ("", number)
     storage.close()
 
 
@@ -88,5 +166,6 @@ def test_a_server_with_a_database_of_its_own_does_not_come_to_the_storage_of_oth
             join(fresh, stranger, Ids(), shared=shared)
     theirs.close()
     second.close()
-    assert join(fresh, stranger, Ids(), shared=False) == number
+    with pytest.raises(WorkspaceError, match=number):
+        join(fresh, stranger, Ids(), shared=False)
     stranger.close()

@@ -270,8 +270,7 @@ def _purge(tx: Tx, cluster: Cluster, decided: Plan, now: int) -> FollowUp:
     tx.events.delete(cluster.cluster_id)
     tx.ports.delete(cluster.cluster_id)
     tx.clusters.delete(cluster.cluster_id)
-    if not cluster.deleted_ms:
-        tx.clusters.remember_purged(cluster.cluster_id, now)
+    tx.clusters.remember(cluster.cluster_id, purged_ms=0 if cluster.deleted_ms else now)
     return FollowUp(pools=_wake_pools(tx, (), {}, decided), gone=True)
 
 

@@ -91,11 +91,11 @@ class Retention:
 
     async def sweep_clusters(self) -> int:
         """Removes the directories of clusters that no longer exist; returns how many. A cluster's row is removed after its last
-        node is gone, and ids are not reused, so nobody recreates the directory."""
+        node is gone, and ids are not reused, so nobody recreates the directory. What this database has never known stays: it may
+        have been restored from a backup that is older than the storage."""
         names = await asyncio.to_thread(self._storage.cluster_directories)
-        known = await self._store.read(lambda tx: tx.clusters.existing(names), background=True)
-        gone = [name for name in names if name not in known]
-        for name in gone:
+        gone = await self._store.read(lambda tx: tx.clusters.gone(names), background=True)
+        for name in sorted(gone):
             with contextlib.suppress(OSError):  # the next sweep tries again
                 await asyncio.to_thread(self._storage.remove_cluster, name)
         return len(gone)
@@ -137,15 +137,16 @@ class Retention:
 
     async def sweep_logs(self) -> int:
         """Removes logs of nodes that ended too long ago. Logs of removed clusters go one day after the node ended: somebody who
-        investigates a problem may have deleted the cluster first. Returns how many nodes' logs there were."""
+        investigates a problem may have deleted the cluster first. Those of clusters that this database has never known stay.
+        Returns how many nodes' logs there were."""
         logs = self._storage.logs
         names = await asyncio.to_thread(logs.clusters)
-        known = await self._store.read(lambda tx: tx.clusters.existing(names), background=True)
-        return await asyncio.to_thread(self._sweep, logs, names, known)
+        known, gone = await self._store.read(lambda tx: (tx.clusters.existing(names), tx.clusters.gone(names)), background=True)
+        return await asyncio.to_thread(self._sweep, logs, known, gone)
 
-    def _sweep(self, logs: KeptLogs, clusters: list[str], known: Set[str]) -> int:
-        now_ms, kept_ms, removed = self._clock.now_ms(), self._logs_kept_ms, 0
-        for cluster in clusters:
-            oldest_ms = now_ms - (kept_ms if cluster in known else min(kept_ms, DAY_MS))
-            removed += logs.trim(cluster, before_s=oldest_ms / 1000)
+    def _sweep(self, logs: KeptLogs, known: Set[str], gone: Set[str]) -> int:
+        now_ms, removed = self._clock.now_ms(), 0
+        for clusters, kept_ms in ((known, self._logs_kept_ms), (gone, min(self._logs_kept_ms, DAY_MS))):
+            for cluster in sorted(clusters):
+                removed += logs.trim(cluster, before_s=(now_ms - kept_ms) / 1000)
         return removed

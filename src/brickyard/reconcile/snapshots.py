@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -22,11 +22,11 @@ from brickyard.agent.pressure import text
 from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.errors import DatabaseTrouble
-from brickyard.domain.gpusnapshots import SnapshotRow, SnapshotStatus
+from brickyard.domain.gpusnapshots import SnapshotRow, SnapshotStatus, cluster_of
 from brickyard.plan.gpu.snapshots import done, latest
 from brickyard.storage.directory import Storage
 from brickyard.storage.snapshots import job as jobs
-from brickyard.storage.snapshots.job import Job, JobFailed, JobKind, Named
+from brickyard.storage.snapshots.job import Job, JobFailed, JobKind, Named, manifests
 from brickyard.store.bells import cluster_bells
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -279,7 +279,8 @@ class SnapshotWork:
             return  # a new workspace, or one without snapshots: a process would take longer to start than all else
 
         async def names() -> list[str]:
-            return await self._store.read(lambda tx: tx.snapshots.names(), background=True)
+            stored = await asyncio.to_thread(lambda: [path.name for path in manifests(self._storage.snapshots).iterdir()])
+            return await self._store.read(lambda tx: _kept(tx, stored), background=True)
 
         try:
             await jobs.run(self._job("collect"), names=names)
@@ -291,6 +292,13 @@ class SnapshotWork:
         return Job(
             kind=kind, store=str(self._storage.snapshots), directory=directory, number=number, min_free=self.limits.min_free
         )
+
+
+def _kept(tx: Tx, stored: Sequence[str]) -> list[str]:
+    """The names of the manifests that may be needed, and those of clusters that this database has never known."""
+    clusters = {cluster_of(name) for name in stored} - {""}
+    strange = clusters - tx.clusters.existing(clusters) - tx.clusters.gone(clusters)
+    return [*tx.snapshots.names(), *(name for name in stored if cluster_of(name) in strange)]
 
 
 def _has_files(directory: Path) -> bool:

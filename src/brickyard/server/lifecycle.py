@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
-import os
-import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -15,25 +13,23 @@ import structlog
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
-from brickyard import __version__
 from brickyard.config import Settings
 from brickyard.domain.clock import Clock, Ids, SystemClock
-from brickyard.domain.node import ServerAddress
 from brickyard.gateway.errors import GatewayError
-from brickyard.lifecycle.host import machine
 from brickyard.lifecycle.looplag import LoopLag
 from brickyard.providers import registry
 from brickyard.providers.base import Provider, Setup
 from brickyard.providers.fleet import Providers
 from brickyard.runtime.catalogue import rows as runtimes
+from brickyard.server import workspace
 from brickyard.server.application import application
 from brickyard.server.assembly import assemble
 from brickyard.server.resources import Resources
 from brickyard.server.supervisor import Supervisor
-from brickyard.server.workspace import join
 from brickyard.storage.directory import Storage
 from brickyard.store import membership
-from brickyard.store.servers import SILENT_S, About, Leave
+from brickyard.store.membership import Membership
+from brickyard.store.servers import SILENT_S, Leave
 from brickyard.store.store import Store
 
 if TYPE_CHECKING:
@@ -101,19 +97,20 @@ class Application:
 
         Leaving the block does not touch nodes: `close` decides about them.
         """
-        url = settings.database_url or f"sqlite:///{settings.data_dir / 'brickyard.db'}"
+        url, storage = workspace.database_url(settings), Storage(settings.storage_dir)
         with contextlib.ExitStack() as opened:
             called = settings.public_url.rstrip("/") or server_url
             providers = Providers(provider) if provider is not None and not isinstance(provider, Providers) else provider
-            about = _about(settings, called, providers.names if providers else settings.providers)
+            about = workspace.about(settings, called, providers.names if providers else settings.providers)
+            workspace.check_file(url, storage)
             member = opened.enter_context(contextlib.closing(membership.take(url, about)))
-            store = opened.enter_context(contextlib.closing(Store.open(url, alone=lambda: member.alone)))
+            store = opened.enter_context(contextlib.closing(_opened(url, member, storage)))
             member.on_change(store.alone_changed)
             await asyncio.to_thread(member.join)
-            storage = opened.enter_context(contextlib.closing(Storage(settings.storage_dir)))
+            opened.enter_context(contextlib.closing(storage))
             ids = ids or Ids()
             shared = url.startswith("postgresql")
-            workspace_id = await asyncio.to_thread(join, store, storage, ids, shared=shared)
+            workspace_id = await asyncio.to_thread(workspace.join, store, storage, ids, shared=shared)
             new_token = ""
             if admin_token is None:  # only here is it certain that we may write to the storage
                 admin_token, is_new = storage.admin_token(settings.admin_token)
@@ -321,17 +318,8 @@ def _trust(settings: Settings, storage: Storage, providers: Providers) -> tuple[
     return authority, agentport.trusted(settings, authority)
 
 
-def _about(settings: Settings, url: str, providers: tuple[str, ...]) -> About:
-    """What this server tells the others about itself."""
-    return About(
-        address=ServerAddress(url=url, file=str(settings.data_dir / "server.json")),
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        version=__version__,
-        provider=",".join(providers),
-        machine=machine() if "local" in providers else "",
-        storage=str(settings.storage_dir.resolve()),
-    )
+def _opened(url: str, member: Membership, storage: Storage) -> Store:
+    return Store.open(url, alone=lambda: member.alone, creates=lambda: workspace.check_new(url, storage))
 
 
 async def _load(module: str) -> None:

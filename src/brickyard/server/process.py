@@ -58,12 +58,10 @@ def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, det
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_Server(chosen, workspace, listening, detached=detached).run())
-    except StoreError as error:
-        raise ServerError(f"{error}. Check the path and the disk, or database_url.") from error
     except DatabaseTrouble as error:  # during the start: later, the API reports it and the loops wait
         remedy = "Free space on its disk, or check database_url."
         raise ServerError(f"the database cannot be used: {error.reason}. {remedy}") from error
-    except (GatewayError, JoinRefused, SetupError) as error:
+    except (GatewayError, JoinRefused, SetupError, StoreError) as error:
         raise ServerError(str(error)) from error
     finally:
         workspace.withdraw()

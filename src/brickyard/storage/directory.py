@@ -234,17 +234,21 @@ class Storage:
         except (OSError, UnicodeDecodeError) as error:
             raise WorkspaceError(f"cannot read {self._id_file}: {error}. Run as the user who owns it.") from error
 
-    def belong_to(self, workspace_id: str) -> None:
-        """Makes this the storage of that workspace, unless it belongs to another. Raises WorkspaceError."""
+    def belong_to(self, workspace_id: str) -> str:
+        """Writes the id of its workspace, unless the storage has one; returns the one that it has then. Raises WorkspaceError."""
         try:
-            found = create_private(self._id_file, workspace_id + "\n").strip()
+            return create_private(self._id_file, workspace_id + "\n").strip()
         except OSError as error:
             raise self._unusable(error) from error
-        if found != workspace_id:
-            raise WorkspaceError(
-                f"the database belongs to workspace {workspace_id}, and the storage {self.root} to {found or 'none'}. "
-                "Correct database_url or storage_url; after a restore, take both from the same backup."
-            )
+
+    def traces(self) -> list[str]:
+        """The names of what only a workspace's server makes here, besides `workspace.id`. Raises WorkspaceError."""
+        files = (self._key_file, self.admin_token_file, self.secrets_key_file, self.agents_authority_file)
+        trees = (self.clusters, self.workspaces, self.snapshots, self.metastore)
+        try:
+            return [path.name for path in files if path.exists()] + [tree.name for tree in trees if _holds_anything(tree)]
+        except OSError as error:
+            raise self._unusable(error) from error
 
     def hold(self, *, alone: bool, patience_s: float = LOCK_PATIENCE_S) -> None:
         """Marks the storage as used by a server until `close` or the end of this process; with `alone`, no other server may use
@@ -297,3 +301,11 @@ class Storage:
 
     def _unreadable(self, error: Exception) -> WorkspaceError:
         return WorkspaceError(f"cannot use {self.admin_token_file}: {error}. Run as the user who started the server.")
+
+
+def _holds_anything(directory: Path) -> bool:
+    try:
+        with os.scandir(directory) as entries:
+            return next(entries, None) is not None
+    except FileNotFoundError:
+        return False

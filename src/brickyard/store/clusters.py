@@ -16,8 +16,8 @@ from brickyard.store.changeset import Changes
 from brickyard.store.due import Due, DueRows
 from brickyard.store.grants import granted, remove_grants
 from brickyard.store.prepared import Prepared
+from brickyard.store.tables import charges, named, positive, purged, schedules
 from brickyard.store.tables import clusters as t
-from brickyard.store.tables import named, positive, purged, schedules
 
 _decode = msgspec.json.Decoder(Cluster).decode
 _encode = msgspec.json.Encoder().encode
@@ -28,7 +28,7 @@ _GET_LOCKED = Prepared(_BY_ID.with_for_update())
 _LOCK = Prepared(select(t.c.cluster_id).where(t.c.cluster_id == bindparam("id")).with_for_update())
 _INSERT = Prepared(insert(t), t.c.keys())
 _WITH_TASKS = select(t.c.doc).where(t.c.task_ms.is_not(None)).order_by(t.c.task_ms).limit(bindparam("limit"))
-_PURGED = select(purged.c.cluster_id).where(purged.c.cluster_id == bindparam("id"))
+_PURGED = select(purged.c.cluster_id).where(purged.c.cluster_id == bindparam("id"), positive(purged.c.purged_ms))
 _BY_TOKEN = select(t.c.doc).where(t.c.idempotency_token == bindparam("token"), named(t.c.idempotency_token), t.c.deleted_ms == 0)
 
 
@@ -156,9 +156,19 @@ class ClusterRows(DueRows[str]):
         self._connection.execute(delete(schedules).where(schedules.c.cluster_id == cluster_id))
         remove_grants(self._connection, self._changed, Place(ObjectKind.CLUSTER, cluster_id), owner=owner)
 
-    def remember_purged(self, cluster_id: str, now_ms: int) -> None:
-        """Remembers that this cluster existed, so that a later request can be told what happened to it."""
-        self._connection.execute(insert(purged), {"cluster_id": cluster_id, "purged_ms": now_ms})
+    def remember(self, cluster_id: str, *, purged_ms: int) -> None:
+        """Remembers that this cluster existed, so that what it has left can be removed and, unless `purged_ms` is 0, a later
+        request can be told what happened to it."""
+        self._connection.execute(insert(purged), {"cluster_id": cluster_id, "purged_ms": purged_ms})
+
+    def gone(self, cluster_ids: Iterable[str]) -> set[str]:
+        """Which of the ids belong to clusters that are no more. Not those that this database has never known."""
+        wanted, found = list(cluster_ids), set[str]()
+        for start in range(0, len(wanted), 500):
+            for column in (purged.c.cluster_id, charges.c.cluster_id):  # the second: of before all were remembered
+                some = select(column).where(column.in_(wanted[start : start + 500])).distinct()
+                found.update(self._connection.execute(some).scalars())
+        return found - self.existing(found)
 
     def was_purged(self, cluster_id: str) -> bool:
         return self._connection.execute(_PURGED, {"id": cluster_id}).scalar() is not None

@@ -1,14 +1,12 @@
 """Which servers serve a database, and what each of them may claim exclusively.
 
-On SQLite there is one, which holds a lock on a file beside the database (not on the database: closing another descriptor of it
-would drop SQLite's own locks). It is always alone and holds every lease. On PostgreSQL there may be several
-(`postgresmembers.py`).
+On SQLite there is one, which holds a lock on the file. It is always alone and holds every lease. On PostgreSQL there may be
+several (`postgresmembers.py`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import time
 from collections.abc import Callable
@@ -17,8 +15,9 @@ from typing import Protocol
 
 from sqlalchemy.engine import make_url
 
+from brickyard.agent import locks
 from brickyard.store.servers import About, Server, in_use
-from brickyard.store.store import StoreError
+from brickyard.store.store import StoreError, cannot_open
 
 
 class Membership(Protocol):
@@ -80,6 +79,9 @@ def take(url: str, about: About) -> Membership:
     return OneServer(about, Path(parsed.database).absolute() if parsed.database else None)
 
 
+_here: set[tuple[int, int]] = set()  # the files that servers of this process have open: device, inode
+
+
 class OneServer:
     """The only server of an SQLite database, while it holds the lock. Without a path the database is in memory."""
 
@@ -89,7 +91,7 @@ class OneServer:
 
     def __init__(self, about: About, database: Path | None) -> None:
         self._me = Server(number=0, about=about, started_ms=time.time_ns() // 1_000_000, alone=True, session=about.pid)
-        self._lock = None if database is None else _locked(database, self._me.name)
+        self._lock = None if database is None else _Lock(database, self._me.name)
 
     def join(self) -> None:
         """Nothing to do."""
@@ -111,23 +113,58 @@ class OneServer:
 
     def close(self) -> None:
         if self._lock is not None:
-            os.close(self._lock)
+            self._lock.close()
             self._lock = None
 
 
-def _locked(database: Path, name: str) -> int:
-    path = database.with_name(f"{database.name}.lock")
+class _Lock:
+    """Locks on an SQLite database: on the file itself (flock, which has nothing to do with SQLite's own locks), so that no other
+    path leads to it, and on a file beside it that says who has it.
+
+    To close any descriptor of the file drops SQLite's own locks (fcntl) of this process. So the store is closed first, and a file
+    that this process has is not opened again.
+    """
+
+    def __init__(self, database: Path, name: str) -> None:
+        path = Path(os.path.realpath(database))  # as SQLite, which keeps its log beside what a link leads to
+        self._identity = (0, 0)
+        with contextlib.ExitStack() as opened:
+            note = _open(database, path.with_name(f"{path.name}.lock"))
+            opened.callback(os.close, note)
+            if not locks.take(note) or _identity(path) in _here:
+                raise in_use(str(database), os.pread(note, 200, 0).decode(errors="replace"))
+            file = _open(database, path)
+            opened.callback(os.close, file)
+            if not locks.take(file):
+                raise in_use(str(database), "")  # by another name of the file: who that is, is noted beside that one
+            found = os.fstat(file)
+            if found.st_nlink > 1:
+                raise StoreError(
+                    f"the database {path} has {found.st_nlink} names (hard links), and SQLite keeps its log beside one of them: "
+                    "under another name, what is in the log would be lost. Remove the other names."
+                )
+            with contextlib.suppress(OSError):  # a full disk: the lock counts, not the note of who holds it
+                os.ftruncate(note, 0)
+                os.pwrite(note, f"brickyard {name}".encode(), 0)
+            self._identity = (found.st_dev, found.st_ino)
+            _here.add(self._identity)
+            self._opened = opened.pop_all()
+
+    def close(self) -> None:
+        self._opened.close()
+        _here.discard(self._identity)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise StoreError(f"cannot open the database {database}: {path}: {error.strerror}") from error
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _open(database: Path, path: Path) -> int:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        holder = os.read(lock, 200).decode(errors="replace")
-        os.close(lock)
-        raise in_use(str(database), holder) from error
-    with contextlib.suppress(OSError):  # a full disk: the lock counts, not the note of who holds it
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"brickyard {name}".encode(), 0)
-    return lock
+        raise cannot_open(f"sqlite:///{database}", OSError(f"{path}: {error.strerror}")) from error

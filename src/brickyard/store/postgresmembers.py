@@ -24,7 +24,7 @@ import structlog
 
 from brickyard.store import postgres, servers
 from brickyard.store.servers import CLAIM_S, KEPT_S, SILENT_S, About, JoinRefused, Server, Session, Stopping, in_use
-from brickyard.store.store import StoreError
+from brickyard.store.store import StoreError, cannot_open, shown_url
 
 log = structlog.get_logger(__name__)
 
@@ -49,7 +49,7 @@ class PostgresMembership:
     def __init__(self, url: str, about: About) -> None:
         self._url = url
         self._about = msgspec.structs.replace(about, sessions=postgres.session_name())
-        self._shown = postgres.driver_url(url).render_as_string(hide_password=True)
+        self._shown = shown_url(url)
         self.number = 0
         self._listeners: list[Callable[[], None]] = []
         self._agents: Callable[[], int] = lambda: 0
@@ -336,7 +336,7 @@ class PostgresMembership:
             listener()
 
     def _unusable(self, error: Exception) -> StoreError:
-        return StoreError(f"cannot open the database {self._shown}: {_reason(error)}")
+        return cannot_open(self._url, error)
 
 
 def _reason(error: Exception) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, insert, inspect, text
+from sqlalchemy import Connection, Engine, delete, insert, inspect, select, text
 
+from brickyard import __version__
 from brickyard.domain.identity import ADMINS_ID, USERS_ID, GroupRow
 from brickyard.store.changeset import Changes
 from brickyard.store.identity import GroupRows
-from brickyard.store.tables import grants, metadata
+from brickyard.store.tables import grants, meta, metadata
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _USE = ("workspace-access", "databricks-sql-access")
@@ -24,13 +26,21 @@ _REVISION = (
 )
 
 
-def bring_up_to_date(engine: Engine) -> None:
-    """Makes the database have the newest schema. Returns at once if it has it."""
+WRITTEN_BY = "schema_version"  # key in `meta`: the version of Brickyard that made the schema what it is
+
+
+class NewerSchema(Exception):
+    """The schema is that of a newer version. The message continues a sentence that begins with the database's name."""
+
+
+def bring_up_to_date(engine: Engine, creates: Callable[[], None] = lambda: None) -> None:
+    """Makes the database have the newest schema. Returns at once if it has it. Calls `creates` before it makes one in an empty
+    database. Raises NewerSchema, and what `creates` raises."""
     with engine.begin() as connection:
-        _migrate(connection)
+        migrate(connection, creates)
 
 
-def _migrate(connection: Connection) -> None:
+def migrate(connection: Connection, creates: Callable[[], None] = lambda: None) -> None:
     """Alembic's upgrade to the newest schema, in the caller's transaction. Two servers that start at once take turns."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(727100)"))
@@ -38,8 +48,26 @@ def _migrate(connection: Connection) -> None:
     if current == newest():
         return
     if current is None:
+        creates()
         _create(connection)
-        return
+    elif current > newest():
+        raise NewerSchema(_refusal(connection, current))
+    else:
+        _upgrade(connection)
+    connection.execute(delete(meta).where(meta.c.key == WRITTEN_BY))
+    connection.execute(insert(meta), {"key": WRITTEN_BY, "value": __version__})
+
+
+def _refusal(connection: Connection, current: str) -> str:
+    found = connection.scalar(select(meta.c.value).where(meta.c.key == WRITTEN_BY))
+    version = f"Brickyard {found}" if found and found != __version__ else "a newer Brickyard"
+    return (
+        f"was written by {version} (schema {current}), and this is Brickyard {__version__} (schema {newest()}), which cannot "
+        f"read it: use {version}, or restore the backup from before the upgrade."
+    )
+
+
+def _upgrade(connection: Connection) -> None:
     from alembic import command  # noqa: PLC0415 - loads for a fifth of a second, and most starts migrate nothing
     from alembic.config import Config  # noqa: PLC0415 - as above
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -13,19 +15,76 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url
 LOCKED_S = 2.0
 
 
-def engine(url: str, *, in_memory_index: bool = False) -> Engine:
-    """An engine for one writer and several readers. `in_memory_index`: without the file beside the database through which
-    processes share the log's index. SQLite makes that file anew at each start, and on a full disk it may not get the room, nor
-    keep it from whoever fills the disk. Then no other program can read the database meanwhile."""
+def is_new(url: str) -> bool:
+    """Whether the URL is that of an SQLite database whose file does not exist or is empty."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite" or not parsed.database:
+        return False
+    try:
+        return os.stat(parsed.database).st_size == 0  # noqa: PTH116 - as good
+    except OSError:
+        return True
+
+
+class DatabaseFile:
+    """The file that is open, as opposed to what its path leads to: connections go on with a file that has been removed, and what
+    they commit is lost with the last of them. For any thread."""
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(os.path.realpath(path))  # SQLite, too, keeps its log beside what a link leads to
+        self._log = f"{self.path}-wal"
+        self._identity: tuple[int, int] | None = None
+
+    def opened(self) -> None:
+        """Notes which file is open."""
+        self._identity = self._identity or self._found()
+
+    def check(self, *, log: bool = True) -> None:
+        """Raises sqlite3.OperationalError if the path does not lead to the open file, or if SQLite's log is missing, which every
+        transaction has open."""
+        if self._identity is None:
+            return
+        if self._found() != self._identity:
+            raise _lost(f"its file {self.path} was removed or replaced while this server has it open")
+        if log and not os.path.exists(self._log):  # noqa: PTH110 - for each commit: half as long
+            raise _lost(f"its file {self._log} was removed while this server has it open")
+
+    def _found(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self.path)  # noqa: PTH116 - as above
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+
+def _lost(reason: str) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError(reason)
+    error.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN  # how `store.trouble` knows what it is
+    return error
+
+
+def engine(url: str, file: DatabaseFile | None = None, *, in_memory_index: bool = False) -> Engine:
+    """An engine for one writer and several readers. With `file`, later connections open the same one as the first.
+
+    `in_memory_index`: without the file beside the database through which processes share the log's index. SQLite makes that file
+    anew at each start, and on a full disk it may not get the room, nor keep it from whoever fills the disk. Then no other program
+    can read the database meanwhile.
+    """
     path = make_url(url).database
-    given: dict[str, Any] = {"connect_args": {"timeout": LOCKED_S, "check_same_thread": False}}
-    if in_memory_index and path:
-        file = f"file:{quote(path)}?vfs=unix-excl"
-        given = {"creator": lambda: sqlite3.connect(file, uri=True, timeout=LOCKED_S, check_same_thread=False)}
-    made = create_engine(url, pool_size=8, max_overflow=0, **given)
+    made = create_engine(url, pool_size=8, max_overflow=0, connect_args={"timeout": LOCKED_S, "check_same_thread": False})
+
+    @event.listens_for(made, "do_connect")
+    def _connect(_dialect: Any, _record: Any, _arguments: Any, given: dict[str, Any]) -> sqlite3.Connection | None:
+        if file is not None:
+            file.check(log=False)  # SQLite would make a new, empty one
+        if in_memory_index and path:
+            return sqlite3.connect(f"file:{quote(path)}?vfs=unix-excl", uri=True, **given)
+        return None  # as usual
 
     @event.listens_for(made, "connect")
     def _configure(raw: Any, _record: Any) -> None:
+        if file is not None:
+            file.opened()
         raw.isolation_level = None  # we issue BEGIN ourselves: see below
         raw.execute("PRAGMA journal_mode=WAL")
         # FULL: a commit is on disk before it is acknowledged, so it survives a power cut.

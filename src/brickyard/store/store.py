@@ -33,7 +33,8 @@ from brickyard.store import reserve
 from brickyard.store.changeset import Changes
 from brickyard.store.patience import is_patient, patiently
 from brickyard.store.prepared import direct
-from brickyard.store.schema import bring_up_to_date
+from brickyard.store.schema import NewerSchema, bring_up_to_date
+from brickyard.store.sqlite import DatabaseFile
 from brickyard.store.sqlite import engine as sqlite_engine
 from brickyard.store.trouble import Health, trouble_of
 from brickyard.store.tx import Tx
@@ -85,7 +86,20 @@ def beside(companion: Companion | None) -> Iterator[None]:
 
 
 class StoreError(Exception):
-    """The database cannot be used. The message is one line for an administrator."""
+    """The database cannot be used. The message is one line for an administrator: why, and what to do."""
+
+
+def shown_url(url: str) -> str:
+    """A database's name in messages: SQLite's file, or the URL without the password."""
+    parsed = make_url(url)
+    sqlite = parsed.get_backend_name() == "sqlite"
+    return (parsed.database or "in memory") if sqlite else parsed.render_as_string(hide_password=True)
+
+
+def cannot_open(url: str, error: Exception) -> StoreError:
+    """The error for a database that does not open."""
+    reason = (str(getattr(error, "orig", None) or error).strip().splitlines() or [type(error).__name__])[0]
+    return StoreError(f"cannot open the database {shown_url(url)}: {reason}. Check the path and the disk, or database_url.")
 
 
 class Store:
@@ -95,8 +109,18 @@ class Store:
     """
 
     def __init__(
-        self, *, engine: Engine, reading: Engine, alone: Callable[[], bool], readers: int, writers: int, feed_url: str = ""
+        self,
+        *,
+        url: str,
+        engine: Engine,
+        reading: Engine,
+        alone: Callable[[], bool],
+        readers: int,
+        writers: int,
+        file: DatabaseFile | None,
     ) -> None:
+        self.url = url
+        self._file = file  # of SQLite
         self._engine = engine
         self._reading_engine = reading
         self._alone = alone
@@ -105,39 +129,41 @@ class Store:
         self._listeners: list[Listener] = []
         self._gap_listeners: list[Callable[[], None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._feed = self._open_feed(feed_url) if feed_url else None
-        commit = self._commit if self._feed is not None else None
-        self._writer = Writer(engine=engine, threads=writers, deliver=self._deliver, commit=commit)
+        self._feed = self._open_feed(url) if engine.dialect.name == "postgresql" else None
+        self._writer = Writer(engine=engine, threads=writers, deliver=self._deliver, commit=self._commit)
         self._health = Health()
         self._asking = asyncio.Lock()
 
     @classmethod
-    def open(cls, url: str, *, alone: Callable[[], bool] | None = None) -> Store:
-        """Connects and brings the schema up to date. Raises StoreError.
+    def open(cls, url: str, *, alone: Callable[[], bool] | None = None, creates: Callable[[], None] = lambda: None) -> Store:
+        """Connects and brings the schema up to date. Calls `creates` before it makes one in an empty database. Raises StoreError,
+        and what `creates` raises.
 
         `alone` tells whether no other process currently writes to this database (`Membership.alone`). By default that is always
         true for SQLite and never for PostgreSQL.
         """
         parsed = make_url(url)
         sqlite = parsed.get_backend_name() == "sqlite"
+        file = DatabaseFile(parsed.database) if sqlite and parsed.database else None
         try:
-            engine = _open_sqlite(url) if sqlite else _postgres_engine(url, _WRITERS)
+            engine = _open_sqlite(url, file, creates) if sqlite else _postgres_engine(url, _WRITERS)
             # On PostgreSQL a transaction that only reads would see no more than its statements do, and cost two exchanges more.
             reading = engine if sqlite else _postgres_engine(url, _READERS + 1, isolation_level="AUTOCOMMIT")
             if not sqlite:
-                bring_up_to_date(_unbounded(url))
+                bring_up_to_date(_unbounded(url), creates)
         except (DBAPIError, sqlite3.Error) as error:
-            reason = str(getattr(error, "orig", error)).strip().splitlines()[0]
-            where = parsed.database if sqlite else parsed.render_as_string(hide_password=True)
-            raise StoreError(f"cannot open the database {where}: {reason}") from error
+            raise cannot_open(url, error) from error
+        except NewerSchema as error:
+            raise StoreError(f"the database {shown_url(url)} {error}") from error
         # One writer: SQLite has one write lock, and queueing here is fairer and faster than its busy handler.
         return cls(
+            url=url,
             engine=engine,
             reading=reading,
             alone=alone or (lambda: sqlite),
             readers=_READERS,
             writers=1 if sqlite else _WRITERS,
-            feed_url="" if sqlite else url,
+            file=file,
         )
 
     async def keep_reserve(self) -> bool:
@@ -316,7 +342,7 @@ class Store:
         try:
             async with asyncio.timeout(ANSWER_S):
                 if self._health.trouble is None:
-                    await self.read(lambda tx: tx.get_meta(_PROBE))
+                    await self.read(self._read_probe)
                 else:
                     await self.write(_write_probe)
                     await self.write(lambda tx: tx.delete_meta(_PROBE))
@@ -349,14 +375,21 @@ class Store:
             post=self._post,
         )
 
+    def _read_probe(self, tx: Tx) -> None:
+        tx.get_meta(_PROBE)
+        if self._file is not None:
+            self._file.check()
+
     def _commit(self, connection: Connection, changed: Changes) -> None:
-        """Commits on PostgreSQL and announces the changes to the other servers, unless there are none.
+        """Commits on PostgreSQL and announces the changes to the other servers, unless there are none. On SQLite, checks that
+        what is committed next will be found again.
 
         If this server has lost its membership, another one may be alone meanwhile and cache its reads: then nothing of this
-        server may be committed. Raises Excluded.
+        server may be committed. Raises Excluded, and sqlite3.OperationalError.
         """
-        assert self._feed is not None  # noqa: S101 - only called with one
-        if not self._alone():
+        if self._file is not None:
+            self._file.check()
+        elif self._feed is not None and not self._alone():
             self._feed.commit(connection, changed)
 
     def _tell(self, changed: Changes) -> None:
@@ -425,17 +458,17 @@ def _settle(future: asyncio.Future[T] | Future[T], outcome: Outcome) -> None:
         future.set_result(outcome.result)
 
 
-def _open_sqlite(url: str) -> Engine:
-    """An engine for a database that is up to date then. Raises DBAPIError."""
-    engine = sqlite_engine(url)
+def _open_sqlite(url: str, file: DatabaseFile | None, creates: Callable[[], None]) -> Engine:
+    """An engine for a database that is up to date then. Raises DBAPIError, NewerSchema, and what `creates` raises."""
+    engine = sqlite_engine(url, file)
     try:
-        bring_up_to_date(engine)
-    except DBAPIError as error:
+        bring_up_to_date(engine, creates)
+    except BaseException as error:
         engine.dispose()
         if not isinstance(trouble_of(error), DatabaseFull):
             raise
-        engine = sqlite_engine(url, in_memory_index=True)
-        bring_up_to_date(engine)
+        engine = sqlite_engine(url, file, in_memory_index=True)
+        bring_up_to_date(engine, creates)
         log.warning("database_not_shared", why="its disk is full, so no other program can read it until the next start")
     return engine
 

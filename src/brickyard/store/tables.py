@@ -80,7 +80,8 @@ clusters = Table(
     _partial("clusters_idempotency", "idempotency_token", where="idempotency_token <> ''"),
 )
 
-# Clusters that were removed because their retention was over.
+# Clusters that were removed: `purged_ms` is when their retention was over, or 0 for those that were permanently deleted. What a
+# cluster has left in the storage is removed only if it is here: another database may know the rest.
 purged = Table(
     "purged",
     metadata,

@@ -49,7 +49,7 @@ _MEMBER_S = 1.0  # how long a commit waits while another server is alone
 class Writer:
     """Calls `deliver` on a writer's thread with the outcomes of one transaction, after its commit and in order. If writers run
     side by side, `commit` may commit a transaction that has changed something; otherwise the writer does. It raises Excluded if
-    it must not be committed now: the unit is repeated for a moment."""
+    it must not be committed now: the unit is repeated for a moment. After any other error nothing is committed."""
 
     def __init__(
         self,
@@ -287,6 +287,7 @@ class Writer:
                     units.append(unit)
                     outcomes.append(_beside(connection, batch, unit))
                 _send(batch)
+                self._before_commit(plain)
         except _Spoilt:
             return self._apart(units)
         except BaseException as error:
@@ -300,9 +301,16 @@ class Writer:
         try:
             with self._engine.connect() as plain, plain.begin():
                 connection = direct(plain)
-                return [_in_savepoint(connection, unit) for unit in units]
+                outcomes = [_in_savepoint(connection, unit) for unit in units]
+                self._before_commit(plain)
         except BaseException as error:
             return [Outcome(unit, error=error) for unit in units]
+        return outcomes
+
+    def _before_commit(self, connection: Connection) -> None:
+        """One writer commits itself, also what has changed nothing."""
+        if self._commit is not None:
+            self._commit(connection, Changes())
 
 
 class _Spoilt(Exception):
