@@ -27,6 +27,8 @@ _COMMANDS = {
     "user": "Add, list and remove users",
     "token": "Create access tokens",
     "secrets": "Change the key that encrypts secrets",
+    "migrate-database": "Move the database from SQLite to PostgreSQL",
+    "adopt-storage": "Join a storage and a database after one was lost",
     "kernel": "Offer clusters to JupyterLab as kernels",
     "version": "Show the version",
 }
@@ -55,7 +57,7 @@ class _Lazy(click.Group):
         if name not in _COMMANDS:
             return None
         with Importing():
-            command: click.Command = importlib.import_module(f"brickyard.cli.{name}").command
+            command: click.Command = importlib.import_module(f"brickyard.cli.{name.replace('-', '')}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -28,8 +28,8 @@ PATIENCE_S = 5.0  # for a server that is creating the workspace
 ID = "workspace_id"
 # The id of a workspace that is being created: first noted here, then in the storage, then as ID. A server that is killed in
 # between is followed by one that finds it here, and goes on.
-_CREATING = "workspace_creating"
-MOVING = "workspace_moving"  # in both databases while `server/databasemove.py` copies one to the other: "ID NONCE"
+CREATING = "workspace_creating"
+MOVING = "workspace_moving"  # in both databases while `server/databasemove.py` copies one to the other
 MOVED = "workspace_moved"  # in the old one afterwards: "NONCE URL"
 
 
@@ -76,7 +76,7 @@ def join(store: Store, storage: Storage, ids: Ids, *, shared: bool) -> str:
     the same workspace, or both are new.
     """
     deadline = time.monotonic() + PATIENCE_S
-    while (known := store.read_sync(_known)) is None:
+    while (known := store.read_sync(known_by)) is None:
         # An empty database knows no nodes, so its server would end every node it finds: only allowed if nobody uses the storage.
         try:
             storage.hold(alone=True, patience_s=0.1)
@@ -93,7 +93,13 @@ def join(store: Store, storage: Storage, ids: Ids, *, shared: bool) -> str:
     return known
 
 
-def _known(tx: Tx) -> str | None:
+def new_id(ids: Ids) -> str:
+    """An id for a new workspace."""
+    return str(10**15 + int(ids.hex(12), 16) % (9 * 10**15))
+
+
+def known_by(tx: Tx) -> str | None:
+    """The id of the workspace whose database this is; None if it is new. Raises WorkspaceError if it is no longer."""
     if (moved := tx.get_meta(MOVED)) is not None:
         raise WorkspaceError(
             f"this workspace's database has moved to {moved.partition(' ')[2]}. Set database_url to it. If `brickyard "
@@ -115,11 +121,11 @@ def _create(store: Store, storage: Storage, ids: Ids) -> None:
                 f"the copy of a workspace to the database {shown_url(store.url)} has not been finished. Run `brickyard "
                 "migrate-database` again; it goes on where it was."
             )
-        creating = tx.get_meta(_CREATING)
+        creating = tx.get_meta(CREATING)
         if creating is None:
             check_new(store.url, storage)
-            creating = str(10**15 + int(ids.hex(12), 16) % (9 * 10**15))
-            tx.set_meta(_CREATING, creating)
+            creating = new_id(ids)
+            tx.set_meta(CREATING, creating)
         elif found not in ("", creating):
             raise _unknown_storage(store.url, storage, found)
         return creating
@@ -134,7 +140,7 @@ def settle(tx: Tx, number: str) -> None:
     tx.lock(ID)
     if tx.get_meta(ID) is None:
         tx.set_meta(ID, number)
-    tx.delete_meta(_CREATING)
+    tx.delete_meta(CREATING)
 
 
 def _unknown_storage(url: str, storage: Storage, known: str) -> WorkspaceError:

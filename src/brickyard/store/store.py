@@ -56,7 +56,7 @@ WAIT_S = 4.0  # a request's unit that has not begun by then is given up: it had 
 HUNG_S = 3.0  # a database busy with one thing for this long does not answer; if less, work has piled up
 CLOSE_S = 12.0  # longer than a connection to PostgreSQL waits for an answer
 _READERS, _WRITERS = 4, 8  # threads; SQLite has one writer
-_PROBE = "probe"
+PROBE = "probe"
 _PROBE_BYTES = 256 * 1024  # more than the free part of SQLite's write-ahead log, so that a full disk shows
 
 
@@ -345,7 +345,7 @@ class Store:
                     await self.read(self._read_probe)
                 else:
                     await self.write(_write_probe)
-                    await self.write(lambda tx: tx.delete_meta(_PROBE))
+                    await self.write(lambda tx: tx.delete_meta(PROBE))
                     self._health.recovered()
         except DatabaseTrouble as error:
             return error
@@ -376,7 +376,7 @@ class Store:
         )
 
     def _read_probe(self, tx: Tx) -> None:
-        tx.get_meta(_PROBE)
+        tx.get_meta(PROBE)
         if self._file is not None:
             self._file.check()
 
@@ -445,8 +445,8 @@ def _no_change(tx: Tx) -> None:
 
 
 def _write_probe(tx: Tx) -> None:
-    tx.lock(_PROBE)  # a loop and a health call may check at the same time
-    tx.set_meta(_PROBE, "x" * _PROBE_BYTES)
+    tx.lock(PROBE)  # a loop and a health call may check at the same time
+    tx.set_meta(PROBE, "x" * _PROBE_BYTES)
 
 
 def _settle(future: asyncio.Future[T] | Future[T], outcome: Outcome) -> None:
