@@ -139,6 +139,52 @@ def test_a_second_server_of_sqlite_is_told_who_has_the_database(tmp_path: Path) 
     membership.take(url, about).close()
 
 
+@pytest.mark.parametrize("how", ["symlink", "hard link", "renamed", "bare link to a link"])
+def test_no_other_path_leads_a_second_server_to_the_same_file(tmp_path: Path, how: str) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    file, other = tmp_path / "a" / "brickyard.db", tmp_path / "b" / "brickyard.db"
+    with holder(f"sqlite:///{file}") as process:
+        if how == "symlink":
+            other.symlink_to(file)
+        elif how == "hard link":
+            other.hardlink_to(file)
+        elif how == "renamed":
+            file.rename(other)
+        else:
+            (tmp_path / "b" / "link").symlink_to(file)
+            other.symlink_to("link")
+        with pytest.raises(JoinRefused):
+            membership.take(f"sqlite:///{other}", ABOUT)
+        assert said(process) == (True, True, 1)
+        process.kill()
+        process.wait()
+    if how == "hard link":  # what the killed server wrote is in the log beside the other name
+        with pytest.raises(StoreError, match="hard link"):
+            membership.take(f"sqlite:///{other}", ABOUT)
+    else:
+        membership.take(f"sqlite:///{other}", ABOUT).close()
+
+
+def test_a_refused_server_leaves_the_locks_of_sqlite_alone(tmp_path: Path) -> None:
+    """In one process: to close any descriptor of the file would drop them, and another process could write."""
+    file, other = tmp_path / "brickyard.db", tmp_path / "other.db"
+    first = membership.take(f"sqlite:///{file}", ABOUT)
+    store = Store.open(f"sqlite:///{file}")
+    other.symlink_to(file)
+    writes = f"import sqlite3; sqlite3.connect({str(file)!r}, timeout=0).execute('BEGIN IMMEDIATE')"
+
+    def work(_: object) -> int:
+        for path in (file, other):
+            with pytest.raises(JoinRefused):
+                membership.take(f"sqlite:///{path}", ABOUT)
+        return subprocess.run([sys.executable, "-c", writes], stderr=subprocess.DEVNULL, check=False).returncode
+
+    assert store.write_sync(work) != 0, "the write lock is still held"
+    store.close()
+    first.close()
+
+
 def test_a_killed_server_of_sqlite_is_followed_at_once(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/brickyard.db"
     with holder(url) as process:

@@ -14,7 +14,7 @@ from brickyard.cli.http import get
 from brickyard.cli.options import found_by, place, settings
 from brickyard.cli.progress import working
 from brickyard.config import Settings
-from brickyard.lifecycle.messages import nodes_left
+from brickyard.lifecycle.messages import files_removed, nodes_left
 from brickyard.lifecycle.workspace import RunningServer, Workspace, WorkspaceError
 from brickyard.storage.directory import Storage, StorageInUse
 
@@ -30,6 +30,8 @@ def command(keep_nodes: bool, config_file: Path | None, **options: Any) -> None:
     """Stop the server and end its nodes."""
     chosen = settings(config_file, **options)
     workspace = Workspace(chosen.data_dir, chosen.storage_dir)
+    if (removed := workspace.removed()) is not None:
+        raise CliError(files_removed(workspace.data_dir, removed))
     running = workspace.running()
     kept, found = keep_nodes or chosen.keep_nodes, found_by(config_file, **options)
     if running is not None:

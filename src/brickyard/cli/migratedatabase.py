@@ -11,7 +11,7 @@ import click
 from brickyard.cli import CliError
 from brickyard.cli.options import place, settings
 from brickyard.cli.progress import Shown, working
-from brickyard.lifecycle.workspace import Workspace, WorkspaceError
+from brickyard.lifecycle.workspace import DATABASE, Workspace, WorkspaceError
 from brickyard.store.servers import JoinRefused
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def command(config_file: Path | None, **options: Any) -> None:
         raise CliError(str(error)) from error
     click.echo(
         f"The workspace's database is {shown_url(chosen.database_url)} now ({rows:,} rows). Start servers with this "
-        f"database_url. {chosen.data_dir / 'brickyard.db'} is not used any more."
+        f"database_url. {chosen.data_dir / DATABASE} is not used any more."
     )
 
 

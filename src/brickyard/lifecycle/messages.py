@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
-from brickyard.lifecycle.workspace import Workspace
+from brickyard.lifecycle.workspace import DATABASE, RemovedFiles, Workspace
 
 
 def token_line(workspace: Workspace, token: str) -> str:
@@ -19,6 +20,19 @@ def nodes_left(instances: list[str]) -> str:
         f"the server has stopped, but {len(instances)} of its nodes could not be ended: {names}. Run `brickyard down` again; the "
         f"processes are those with BRICKYARD_INSTANCE_ID={instances[0]} and so on in their environment."
     )
+
+
+def files_removed(data_dir: Path, removed: RemovedFiles) -> str:
+    """The message about a server whose files were removed while it runs."""
+    pid, names = removed.pid, ", ".join(removed.files)
+    copies = [f"cp /proc/{pid}/fd/{fd} {data_dir / name}" for name, fd in removed.files.items() if name.startswith(DATABASE)]
+    save = (
+        f"The process still has the database, and loses it when it ends. To save it: mkdir -p {data_dir}; {'; '.join(copies)}; "
+        f"kill {pid}; then start a server, with the storage as it was or from a backup. To give it up: kill {pid}."
+        if copies
+        else f"Stop it with: kill {pid}."
+    )
+    return f"process {pid} serves {data_dir}, whose files ({names}) were removed or moved away while it runs. {save}"
 
 
 def ended_line(why: str, *, as_json: bool) -> str:

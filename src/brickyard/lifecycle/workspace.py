@@ -16,6 +16,7 @@ from brickyard.storage.private import WorkspaceError, prepare, unusable, write_o
 
 __all__ = ["RunningServer", "Workspace", "WorkspaceError"]
 
+DATABASE = "brickyard.db"  # in the data directory, without `database_url`
 LOCK_PATIENCE_S = 0.5  # `running` holds the lock for an instant, so one failed attempt is not a refusal
 _CALLED = "data directory"
 _REMEDY = "choose another with --data-dir"
@@ -34,6 +35,14 @@ class RunningServer(NamedTuple):
 
     def __str__(self) -> str:
         return f"process {self.pid} at {self.url}" if self.url else f"process {self.pid}, which is starting or stopping"
+
+
+class RemovedFiles(NamedTuple):
+    """Files of a data directory that were removed while a process of its server has them open: the descriptor of each, by its
+    name."""
+
+    pid: int
+    files: dict[str, int]
 
 
 class Workspace:
@@ -115,6 +124,21 @@ class Workspace:
             if pid or time.monotonic() > deadline:
                 return self._described(pid)
             time.sleep(0.01)  # its holder is about to write its process id there, or has just ended
+
+    def removed(self) -> RemovedFiles | None:
+        """What was removed under a server that still runs: then neither its lock nor its database is where it was."""
+        place = os.path.realpath(self.data_dir)
+        wanted = {f"{place}/{name} (deleted)": name for name in ("server.lock", DATABASE, f"{DATABASE}-wal")}
+        for process in Path("/proc").glob("[0-9]*"):
+            files: dict[str, int] = {}
+            with contextlib.suppress(OSError):  # it has ended, or is another user's
+                for link in sorted((process / "fd").iterdir(), key=lambda link: int(link.name)):
+                    with contextlib.suppress(OSError):
+                        if (name := wanted.get(os.readlink(link))) is not None:  # noqa: PTH115 - as it is, whatever it was
+                            files.setdefault(name, int(link.name))
+            if files:
+                return RemovedFiles(int(process.name), files)
+        return None
 
     def stop(self, running: RunningServer, *, keep_nodes: bool) -> None:
         """Asks the server to end; returns at once. Raises WorkspaceError."""

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+STORAGE_ANSWER_S = 2.0
 AGAIN_S = 0.2  # between two checks for servers that may come back
 ESSENTIAL = ("clusters and pools", "instances", "agents", "runs", "withdrawal")  # the loops without which a server is not ready
 RECORD_LIMIT_S = 5.0  # for each commit that records why clusters end: a database that hangs must not keep their nodes running
@@ -54,6 +55,7 @@ class Application:
         self._supervisor = Supervisor()
         self._loading: asyncio.Task[None] | None = None
         self._not_ready = "the server is starting"
+        self._storage_look: asyncio.Task[str] | None = None
         self._loop_lag = LoopLag()
         self.new_token = ""  # the administrator's, if it was just created
         self.connect: ConnectGateway | None = None
@@ -73,10 +75,19 @@ class Application:
 
     async def _ready(self) -> str:
         """Why the API cannot be used, or "" if it can."""
-        trouble = None if self._not_ready else await self.store.check()
-        if self._not_ready or trouble is not None:
-            return self._not_ready or (trouble.message if trouble is not None else "")
-        return self._member.trouble or self._supervisor.trouble(ESSENTIAL) or self.parts.loops.trouble
+        if self._not_ready:
+            return self._not_ready
+        if (trouble := await self.store.check()) is not None:
+            return trouble.message
+        loops = self._supervisor.trouble(ESSENTIAL) or self.parts.loops.trouble
+        return self._member.trouble or loops or await self._storage_trouble()
+
+    async def _storage_trouble(self) -> str:
+        """What is wrong with the storage. One that does not answer keeps one thread, and is no reason: most calls do without."""
+        if self._storage_look is None or self._storage_look.done():
+            self._storage_look = asyncio.create_task(asyncio.to_thread(self._given.storage.trouble))
+        done, _ = await asyncio.wait({self._storage_look}, timeout=STORAGE_ANSWER_S)
+        return self._storage_look.result() if done and not self._storage_look.exception() else ""
 
     @classmethod
     @contextlib.asynccontextmanager

@@ -17,6 +17,7 @@ from brickyard.config import Settings
 from brickyard.domain.clock import Ids
 from brickyard.domain.node import ServerAddress
 from brickyard.lifecycle.host import machine
+from brickyard.lifecycle.workspace import DATABASE
 from brickyard.storage.directory import Storage, StorageInUse
 from brickyard.storage.private import WorkspaceError
 from brickyard.store import sqlite
@@ -40,7 +41,7 @@ def database_url(settings: Settings) -> str:
 
 def sqlite_url(settings: Settings) -> str:
     """The URL of the database that a server has without `database_url`."""
-    return f"sqlite:///{settings.data_dir / 'brickyard.db'}"
+    return f"sqlite:///{settings.data_dir / DATABASE}"
 
 
 def about(settings: Settings, url: str, providers: tuple[str, ...]) -> About:
@@ -146,7 +147,7 @@ def settle(tx: Tx, number: str) -> None:
 def _unknown_storage(url: str, storage: Storage, known: str) -> WorkspaceError:
     whose = f"workspace {known}" if known else f"a workspace ({', '.join(storage.traces())})"
     hint = ""
-    if make_url(url).get_backend_name() != "sqlite" and (storage.root / "brickyard.db").exists():
+    if make_url(url).get_backend_name() != "sqlite" and (storage.root / DATABASE).exists():
         hint = " To move the workspace's SQLite database there, run `brickyard migrate-database`."
     return WorkspaceError(
         f"the storage {storage.root} has the files of {whose}, and the database {shown_url(url)} is new: all clusters, users and "

@@ -273,6 +273,17 @@ class Storage:
                 "database_url, which is PostgreSQL; give another workspace another storage_url."
             )
 
+    def trouble(self) -> str:
+        """Whether the directory that is held is still where it was: it may be removed, or another one mounted over it, and then
+        files are written where nobody finds them. "" if all is well, or if nothing is held. Blocks."""
+        if (handle := self._held) is None:
+            return ""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            found, held = (self.root / "storage.lock").stat(), os.fstat(handle)
+            if (found.st_dev, found.st_ino) == (held.st_dev, held.st_ino):
+                return ""
+        return f"the storage {self.root} was removed or replaced while the server runs"
+
     def close(self) -> None:
         """Ends `hold`."""
         handle, self._held = self._held, None
