@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import resource
 import signal
@@ -37,13 +38,16 @@ def instances(cli: Cli) -> set[str]:
     return {path.name for path in (cli.data / "instances").iterdir()}
 
 
-def test_nodes_that_are_kept_are_adopted_by_the_next_server(local: Cli) -> None:
+def test_nodes_that_are_kept_are_adopted_by_the_next_server_of_another_version(local: Cli, tmp_path: Path) -> None:
+    (tmp_path / "newer").mkdir()
+    (tmp_path / "newer" / "sitecustomize.py").write_text("import brickyard\nbrickyard.__version__ = '99.1'\n")
     cluster_id = with_a_starting_cluster(local)
     before, there = sorted(agents(local)), instances(local)
     down = local.run("down", "--keep-nodes")
     assert (down.returncode, down.stdout.splitlines()[-1]) == (0, "The server has stopped. Its nodes keep running.")
     assert sorted(agents(local)) == before
-    assert local.run("up", "--detach").returncode == 0
+    assert local.run("up", "--detach", PYTHONPATH=str(tmp_path / "newer")).returncode == 0
+    assert json.loads((local.data / "server.json").read_text())["version"] == "99.1"
     assert local.client().clusters.get(cluster_id).state is State.PENDING
     assert sorted(agents(local)) == before, "no other one was launched"
     assert instances(local) == there
