@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.core import Config
-from databricks.sdk.errors import DatabricksError
+from databricks.sdk.errors.base import DatabricksError
 
 from brickyard import __version__
 from brickyard.cli.http import get
@@ -36,8 +36,7 @@ def tree(place: Path) -> set[str]:
 
 
 def make_cluster(cli: Cli) -> str:
-    made = cli.client().clusters.create(spark_version="17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=1)
-    return str(made.response.cluster_id)
+    return str(cli.client().clusters.create(spark_version="17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=1).cluster_id)
 
 
 def test_a_database_that_is_lost_is_missed_before_anything_is_made_or_removed(cli: Cli, tmp_path: Path) -> None:
@@ -133,6 +132,7 @@ def test_a_data_directory_that_is_removed_under_a_server_can_be_saved(cli: Cli, 
     with pytest.raises(urllib.error.HTTPError) as answer:
         get(f"{running.url}/readyz", timeout_s=PATIENCE_S)
     assert answer.value.code == 503
+    assert f"process {running.pid} " in refused(cli, "status", **storage)
     said = refused(cli, "down", **storage)
     assert f"process {running.pid} " in said
     copies = [line.strip() for line in said.split(";") if line.strip().startswith("cp ")]

@@ -26,10 +26,11 @@ from brickyard.config import Settings
 from brickyard.domain.clock import Ids
 from brickyard.domain.events import ClusterEvent, EventType
 from brickyard.lifecycle.workspace import Workspace
-from brickyard.server import databasemove, workspace
+from brickyard.server import workspace
 from brickyard.server.databasemove import move_database
 from brickyard.storage.directory import Storage
 from brickyard.storage.private import WorkspaceError
+from brickyard.store import tablecopy
 from brickyard.store.postgres import driver_url
 from brickyard.store.store import Store, StoreError
 from brickyard.store.tablecopy import TABLES
@@ -185,7 +186,7 @@ def test_it_is_killed_before_any_commit_and_goes_on(world: World, tmp_path: Path
 
 def test_what_a_server_has_written_in_between_is_moved_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(databasemove.TableCopy, "compare", lambda _: raise_killed())
+        patched.setattr(tablecopy.TableCopy, "compare", lambda _: raise_killed())
         world.move()
     assert world.joined(world.old) == world.id, "a server starts on it until all is moved"
     store = Store.open(world.old)
@@ -202,14 +203,14 @@ def raise_killed() -> int:
 
 
 def test_a_copy_that_differs_is_not_handed_over(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    compare = databasemove.TableCopy.compare
+    compare = tablecopy.TableCopy.compare
 
     def spoilt(copy: Any) -> int:
         copy._target.execute(meta.insert().values(key="strange", value=""))
         return compare(copy)
 
     with monkeypatch.context() as patched, pytest.raises(StoreError, match="table meta"):
-        patched.setattr(databasemove.TableCopy, "compare", spoilt)
+        patched.setattr(tablecopy.TableCopy, "compare", spoilt)
         world.move()
     assert world.owners() == [world.old]
     world.move()

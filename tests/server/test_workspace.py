@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
+import requests
 from sqlalchemy import create_engine, inspect
 
 from brickyard.domain.clock import Ids
@@ -18,6 +19,7 @@ from brickyard.storage.directory import Storage, StorageInUse
 from brickyard.storage.private import WorkspaceError
 from brickyard.store.store import Store
 from tests.support.patience import PATIENCE_S
+from tests.support.server import Server
 
 SERVERS = 4
 
@@ -169,3 +171,14 @@ def test_a_server_with_a_database_of_its_own_does_not_come_to_the_storage_of_oth
     with pytest.raises(WorkspaceError, match=number):
         join(fresh, stranger, Ids(), shared=False)
     stranger.close()
+
+
+def test_a_server_whose_storage_is_gone_is_not_ready(tmp_path: Path) -> None:
+    storage = tmp_path / "storage"
+    with Server.running(tmp_path / "data", provider="simulated", storage_url=str(storage)) as server:
+        assert requests.get(f"{server.url}/readyz", timeout=PATIENCE_S).status_code == 200
+        storage.rename(tmp_path / "unmounted")
+        answer = requests.get(f"{server.url}/readyz", timeout=PATIENCE_S)
+        assert (answer.status_code, str(storage) in answer.json()["reason"]) == (503, True)
+        (tmp_path / "unmounted").rename(storage)
+        assert requests.get(f"{server.url}/readyz", timeout=PATIENCE_S).status_code == 200

@@ -145,3 +145,21 @@ def test_secrets_are_hidden_in_the_logs_of_an_agent_that_was_killed(tmp_path: Pa
     assert (kept / "stdout").read_bytes() == b"it is *******.\nand *********\n", "hidden for good"
     assert kept.stat().st_mtime == 1000, "it has not ended again"
     assert sorted(each.name for each in logs.files("c", "i-1-3")[1]) == ["agent.log", "stdout"]
+
+
+def test_a_storage_that_was_removed_or_replaced_is_noticed(tmp_path: Path) -> None:
+    storage = Storage(tmp_path / "storage")
+    assert storage.trouble() == "", "nobody holds it"
+    storage.hold(alone=False)
+    assert storage.trouble() == ""
+    storage.root.rename(tmp_path / "away")
+    assert storage.trouble()
+    storage.root.mkdir()  # what is below a mount that is gone
+    assert storage.trouble()
+    (storage.root / "storage.lock").touch()
+    assert storage.trouble()
+    (storage.root / "storage.lock").unlink()
+    storage.root.rmdir()
+    (tmp_path / "away").rename(storage.root)
+    assert storage.trouble() == ""
+    storage.close()

@@ -310,3 +310,72 @@ def test_a_file_that_is_no_database_is_trouble(tmp_path: Path) -> None:
     assert isinstance(trouble_of(error.value), DatabaseAway)
     assert isinstance(trouble_of(NoConnection("QueuePool limit")), DatabaseAway)
     assert trouble_of(ValueError("x")) is None
+
+
+@pytest.mark.parametrize("how", ["removed", "renamed", "replaced", "directory", "log"])
+def test_nothing_is_committed_to_a_file_that_nobody_will_find(tmp_path: Path, how: str) -> None:
+    place = tmp_path / "data"
+    place.mkdir()
+    file, log = place / "brickyard.db", place / "brickyard.db-wal"
+    store = Store.open(f"sqlite:///{file}")
+
+    async def scenario() -> None:
+        await store.write(lambda tx: tx.set_meta("acknowledged", "1"))
+        assert await store.check() is None
+        if how == "directory":
+            place.rename(tmp_path / "away")
+        elif how == "removed":
+            (tmp_path / "away").hardlink_to(file)
+            file.unlink()
+        elif how == "log":
+            (tmp_path / "away").hardlink_to(log)
+            log.unlink()
+        else:
+            file.rename(tmp_path / "away")
+        if how == "replaced":
+            file.touch()
+        writes = [store.write(lambda tx, key=key: tx.set_meta(key, "1")) for key in "abc"]  # type: ignore[misc] # a default
+        answers = await asyncio.gather(*writes, return_exceptions=True)
+        assert [type(answer) for answer in answers] == [DatabaseAway] * 3
+        apart = await asyncio.gather(*(store.write(work) for work in (_set_d, _set_d_and_fail)), return_exceptions=True)
+        assert type(apart[0]) is DatabaseAway
+        assert isinstance(await store.check(), DatabaseAway)
+        assert [await store.read(lambda tx, key=key: tx.get_meta(key)) for key in "abcd"] == [None] * 4  # type: ignore[misc] # as above
+        if how == "replaced":
+            file.unlink()
+        (tmp_path / "away").rename({"directory": place, "log": log}.get(how, file))
+        assert await store.check() is None, "it is back where it was"
+        await store.write(lambda tx: tx.set_meta("a", "2"))
+
+    asyncio.run(scenario())
+    store.close()
+    again = Store.open(f"sqlite:///{file}")
+    assert again.read_sync(lambda tx: (tx.get_meta("acknowledged"), tx.get_meta("a"))) == ("1", "2")
+    again.close()
+
+
+def test_a_connection_that_is_opened_later_makes_no_file_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "brickyard.db"
+    store = Store.open(f"sqlite:///{file}")
+    file.rename(tmp_path / "away")
+    with ThreadPoolExecutor(4) as threads:
+        results = [threads.submit(store.read_sync, _read_slowly) for _ in range(4)]
+    assert {type(result.exception()) for result in results} <= {type(None), DatabaseAway}
+    assert not file.exists()
+    store.close()
+
+
+def _read_slowly(tx: Tx) -> None:
+    """So that each thread needs a connection of its own."""
+    time.sleep(0.05)
+    tx.get_meta("a")
+
+
+def _set_d(tx: Tx) -> None:
+    tx.set_meta("d", "1")
+
+
+def _set_d_and_fail(tx: Tx) -> None:
+    """So that the units of its turn are done again, apart."""
+    _set_d(tx)
+    raise ValueError

@@ -19,6 +19,7 @@ from brickyard.cli.http import get
 from brickyard.cli.options import found_by, place, settings
 from brickyard.config import Settings
 from brickyard.lifecycle.machine import allowed_here, network_text
+from brickyard.lifecycle.messages import files_removed
 from brickyard.lifecycle.providernames import listed
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 
@@ -47,6 +48,8 @@ def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
     chosen = settings(config_file, **options)
     workspace = Workspace(chosen.data_dir, chosen.storage_dir)
     running = workspace.running()
+    if running is None and (removed := workspace.removed()) is not None:
+        raise CliError(files_removed(chosen.data_dir, removed))
     if running is None and not as_json:
         click.echo(
             f"No server runs on {chosen.data_dir} (chosen {found_by(config_file, **options)}). Start one with `brickyard up`."

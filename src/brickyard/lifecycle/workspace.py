@@ -136,7 +136,7 @@ class Workspace:
                     with contextlib.suppress(OSError):
                         if (name := wanted.get(os.readlink(link))) is not None:  # noqa: PTH115 - as it is, whatever it was
                             files.setdefault(name, int(link.name))
-            if files:
+            if files.keys() - {f"{DATABASE}-wal"}:  # what was in the log alone is written when the server stops
                 return RemovedFiles(int(process.name), files)
         return None
 

@@ -73,7 +73,7 @@ def _source(url: str) -> Iterator[Engine]:
     try:
         schema.bring_up_to_date(engine)
         yield engine
-    except schema.NewerSchema as error:
+    except schema.StrangeSchema as error:
         raise StoreError(f"the database {shown_url(url)} {error}") from error
     finally:
         engine.dispose()
@@ -97,7 +97,7 @@ def _target(url: str) -> Iterator[Connection]:
             yield connection
     except DBAPIError as error:
         raise cannot_open(url, error) from error
-    except schema.NewerSchema as error:
+    except schema.StrangeSchema as error:
         raise StoreError(f"the database {shown_url(url)} {error}") from error
     finally:
         engine.dispose()

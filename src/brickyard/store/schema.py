@@ -29,13 +29,14 @@ _REVISION = (
 WRITTEN_BY = "schema_version"  # key in `meta`: the version of Brickyard that made the schema what it is
 
 
-class NewerSchema(Exception):
-    """The schema is that of a newer version. The message continues a sentence that begins with the database's name."""
+class StrangeSchema(Exception):
+    """The schema is that of a newer version, or of another program. The message continues a sentence that begins with the
+    database's name."""
 
 
 def bring_up_to_date(engine: Engine, creates: Callable[[], None] = lambda: None) -> None:
     """Makes the database have the newest schema. Returns at once if it has it. Calls `creates` before it makes one in an empty
-    database. Raises NewerSchema, and what `creates` raises."""
+    database. Raises StrangeSchema, and what `creates` raises."""
     with engine.begin() as connection:
         migrate(connection, creates)
 
@@ -51,7 +52,7 @@ def migrate(connection: Connection, creates: Callable[[], None] = lambda: None) 
         creates()
         _create(connection)
     elif current > newest():
-        raise NewerSchema(_refusal(connection, current))
+        raise StrangeSchema(_refusal(connection, current))
     else:
         _upgrade(connection)
     connection.execute(delete(meta).where(meta.c.key == WRITTEN_BY))
@@ -59,6 +60,8 @@ def migrate(connection: Connection, creates: Callable[[], None] = lambda: None) 
 
 
 def _refusal(connection: Connection, current: str) -> str:
+    if not current.isdigit():
+        return f"is that of another program (schema {current}): give Brickyard a database of its own."
     found = connection.scalar(select(meta.c.value).where(meta.c.key == WRITTEN_BY))
     version = f"Brickyard {found}" if found and found != __version__ else "a newer Brickyard"
     return (

@@ -33,7 +33,7 @@ from brickyard.store import reserve
 from brickyard.store.changeset import Changes
 from brickyard.store.patience import is_patient, patiently
 from brickyard.store.prepared import direct
-from brickyard.store.schema import NewerSchema, bring_up_to_date
+from brickyard.store.schema import StrangeSchema, bring_up_to_date
 from brickyard.store.sqlite import DatabaseFile
 from brickyard.store.sqlite import engine as sqlite_engine
 from brickyard.store.trouble import Health, trouble_of
@@ -153,7 +153,7 @@ class Store:
                 bring_up_to_date(_unbounded(url), creates)
         except (DBAPIError, sqlite3.Error) as error:
             raise cannot_open(url, error) from error
-        except NewerSchema as error:
+        except StrangeSchema as error:
             raise StoreError(f"the database {shown_url(url)} {error}") from error
         # One writer: SQLite has one write lock, and queueing here is fairer and faster than its busy handler.
         return cls(
@@ -459,7 +459,7 @@ def _settle(future: asyncio.Future[T] | Future[T], outcome: Outcome) -> None:
 
 
 def _open_sqlite(url: str, file: DatabaseFile | None, creates: Callable[[], None]) -> Engine:
-    """An engine for a database that is up to date then. Raises DBAPIError, NewerSchema, and what `creates` raises."""
+    """An engine for a database that is up to date then. Raises DBAPIError, StrangeSchema, and what `creates` raises."""
     engine = sqlite_engine(url, file)
     try:
         bring_up_to_date(engine, creates)
