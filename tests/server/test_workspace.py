@@ -12,12 +12,16 @@ import pytest
 import requests
 from sqlalchemy import create_engine, inspect
 
+from brickyard.config import Settings
 from brickyard.domain.clock import Ids
+from brickyard.lifecycle.workspace import Workspace
 from brickyard.server import workspace
+from brickyard.server.adoption import Declined, Offer, adopt
 from brickyard.server.workspace import join
 from brickyard.storage.directory import Storage, StorageInUse
 from brickyard.storage.private import WorkspaceError
 from brickyard.store.store import Store
+from tests.support.databases import empty_sqlite
 from tests.support.patience import PATIENCE_S
 from tests.support.server import Server
 
@@ -122,6 +126,11 @@ def test_a_storage_without_the_workspace_that_the_database_knows_is_refused(stor
         join(store, empty, Ids(), shared=False)
     empty.close()
     assert [path.name for path in empty.root.iterdir()] == ["storage.lock"]
+    (ours.root / "workspace.key").rename(tmp_path / "key")
+    with pytest.raises(WorkspaceError, match=r"workspace\.key"):
+        join(store, ours, Ids(), shared=False)
+    assert not ours.has_key
+    (tmp_path / "key").rename(ours.root / "workspace.key")
     assert join(store, ours, Ids(), shared=False) == number
     ours.close()
 
@@ -182,3 +191,40 @@ def test_a_server_whose_storage_is_gone_is_not_ready(tmp_path: Path) -> None:
         assert (answer.status_code, str(storage) in answer.json()["reason"]) == (503, True)
         (tmp_path / "unmounted").rename(storage)
         assert requests.get(f"{server.url}/readyz", timeout=PATIENCE_S).status_code == 200
+
+
+@pytest.mark.parametrize("lost", ["database", "schema alone", "workspace.id", "workspace.key"])
+def test_what_is_left_of_a_workspace_is_joined_when_somebody_agrees(tmp_path: Path, lost: str) -> None:
+    settings, file, place = Settings(data_dir=tmp_path), tmp_path / "brickyard.db", Storage(tmp_path)
+    url = empty_sqlite(file)
+
+    def started() -> str:
+        store = Store.open(url)
+        try:
+            return join(store, place, Ids(), shared=False)
+        finally:
+            place.close()
+            store.close()
+
+    number = started()
+    if lost == "database":
+        file.unlink()
+    elif lost == "schema alone":
+        empty_sqlite(file)
+    else:
+        (tmp_path / lost).unlink()
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*")}
+    offers: list[Offer] = []
+
+    def decline(offer: Offer) -> bool:
+        offers.append(offer)
+        return False
+
+    with pytest.raises(Declined):
+        adopt(settings, Workspace(tmp_path), decline)
+    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path in before or not path.name.endswith(".lock")}
+    assert after == before
+    assert any("workspace.key" in line or "tokens" in line for line in offers[0].lost) is (lost != "workspace.id")
+    assert adopt(settings, Workspace(tmp_path), lambda _: True) == number == started()
+    with pytest.raises(WorkspaceError):
+        adopt(settings, Workspace(tmp_path), lambda _: True)

@@ -58,12 +58,13 @@ def _join(store: Store, storage: Storage, ask: Callable[[Offer], None]) -> str:
     known, found = store.read_sync(joined.known_by), storage.workspace_id()
     if known and found and known != found:
         raise joined.other_workspace(known, storage, found)
-    if known and found:
+    if known and found and storage.has_key:
         raise WorkspaceError(
             f"the database and the storage {storage.root} are those of workspace {known}: start it with `brickyard up`."
         )
     ask(_without_storage(store.url, known, storage) if known else _without_database(store.url, storage))
     number = storage.belong_to(known or found or joined.new_id(Ids()))
+    storage.key()
     store.write_sync(lambda tx: joined.settle(tx, number))
     return number
 
@@ -92,14 +93,14 @@ def _without_database(url: str, storage: Storage) -> Offer:
 
 
 def _without_storage(url: str, known: str, storage: Storage) -> Offer:
-    there = set(storage.traces())
+    there = storage.traces()
     lost = ["files, tables, clusters' directories, logs and snapshots that are not in the storage now"]
-    if "workspace.key" not in there:
+    if not storage.has_key:
         lost.append("all tokens and sessions but the administrator's token, which is made anew; running nodes are ended")
     if "secrets.key" not in there:
         lost.append("all secrets, unless encryption_key has their key")
     return Offer(
-        f"The database {shown_url(url)} is that of workspace {known}, and the storage {storage.root} has no workspace.id.",
+        f"The database {shown_url(url)} is that of workspace {known}, and the storage {storage.root} is new or incomplete.",
         kept=("all clusters, pools, policies, runs, users, groups and permissions", f"what is in {storage.root} now"),
         lost=tuple(lost),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ from brickyard.store.store import PROBE, StoreError, cannot_open, shown_url
 from brickyard.store.tablecopy import CopyError, TableCopy, Tell
 from brickyard.store.tx import Tx
 
+TURN_S = 10.0
 _OWN = (ID, MOVED, MOVING, joined.CREATING, schema.WRITTEN_BY, PROBE)  # in `meta`: each database has its own
 
 
@@ -87,11 +89,7 @@ def _target(url: str) -> Iterator[Connection]:
     engine = postgres.engine(url, bounded=False, poolclass=NullPool)
     try:
         with engine.connect() as connection:
-            with connection.begin():
-                if not connection.scalar(text(f"SELECT pg_try_advisory_lock({TURN})")):
-                    raise StoreError(
-                        f"a server or another copy is using the database {shown_url(url)}. Stop it, or wait until it has ended."
-                    )
+            _take_turn(connection, url)
             with connection.begin():
                 schema.migrate(connection)
             yield connection
@@ -101,6 +99,20 @@ def _target(url: str) -> Iterator[Connection]:
         raise StoreError(f"the database {shown_url(url)} {error}") from error
     finally:
         engine.dispose()
+
+
+def _take_turn(connection: Connection, url: str) -> None:
+    """Waits a little: PostgreSQL may still hold the lock for a copy that was killed."""
+    deadline = time.monotonic() + TURN_S
+    while True:
+        with connection.begin():
+            if connection.scalar(text(f"SELECT pg_try_advisory_lock({TURN})")):  # for the session
+                return
+        if time.monotonic() > deadline:
+            raise StoreError(
+                f"a server or another copy is using the database {shown_url(url)}. Stop it, or wait until it has ended."
+            )
+        time.sleep(0.1)
 
 
 class _Move:
@@ -140,9 +152,7 @@ class _Move:
             raise WorkspaceError(
                 f"the database {shown_url(self._url)} is new, so there is nothing to move. Start the server with database_url."
             )
-        if (found := self._storage.workspace_id()) != old.workspace_id:
-            known, storage = old.workspace_id, self._storage
-            raise joined.other_workspace(known, storage, found) if found else joined.lost_storage(self._url, known, storage)
+        joined.check_storage(self._url, old.workspace_id, self._storage)
         if new.workspace_id and not (old.moved and new.workspace_id == old.workspace_id):
             raise WorkspaceError(
                 f"the database {self._target_name} is that of workspace {new.workspace_id} already. Move to an empty one."

@@ -87,11 +87,23 @@ def join(store: Store, storage: Storage, ids: Ids, *, shared: bool) -> str:
             raise
         _create(store, storage, ids)
     storage.hold(alone=not shared)
-    if (found := storage.workspace_id()) != known:
-        raise other_workspace(known, storage, found) if found else lost_storage(store.url, known, storage)
+    check_storage(store.url, known, storage)
     if store.read_sync(lambda tx: tx.get_meta(MOVING)) is not None:  # a copy that was begun and given up
         store.write_sync(lambda tx: tx.delete_meta(MOVING))
     return known
+
+
+def check_storage(url: str, known: str, storage: Storage) -> None:
+    """Refuses a storage that is not that workspace's, or has lost what made it so. Raises WorkspaceError."""
+    if (found := storage.workspace_id()) not in ("", known):
+        raise other_workspace(known, storage, found)
+    if not found or not storage.has_key:
+        missing = "workspace.key" if found else "workspace.id"
+        raise WorkspaceError(
+            f"the database {shown_url(url)} is that of workspace {known}, and the storage {storage.root} has no {missing}: its "
+            "files and keys are missing. Mount its disk, restore it, or correct storage_url, data_dir or database_url. If it is "
+            "lost for ever, run `brickyard adopt-storage`."
+        )
 
 
 def new_id(ids: Ids) -> str:
@@ -133,6 +145,7 @@ def _create(store: Store, storage: Storage, ids: Ids) -> None:
 
     number = store.write_sync(begin)
     if storage.belong_to(number) == number:
+        storage.key()  # from now on it is missed: a new one would end all tokens
         store.write_sync(lambda tx: settle(tx, number))
 
 
@@ -153,15 +166,6 @@ def _unknown_storage(url: str, storage: Storage, known: str) -> WorkspaceError:
         f"the storage {storage.root} has the files of {whose}, and the database {shown_url(url)} is new: all clusters, users and "
         f"secrets would be gone. Restore the database, or correct database_url, data_dir or storage_url.{hint} If the database "
         "is lost for ever, run `brickyard adopt-storage`."
-    )
-
-
-def lost_storage(url: str, known: str, storage: Storage) -> WorkspaceError:
-    """The error for a storage without an id although the database knows a workspace."""
-    return WorkspaceError(
-        f"the database {shown_url(url)} is that of workspace {known}, and the storage {storage.root} has no workspace.id: its "
-        "files and keys are missing. Mount its disk, or correct storage_url, data_dir or database_url. If the storage is lost "
-        "for ever, run `brickyard adopt-storage`."
     )
 
 

@@ -165,8 +165,13 @@ class Storage:
     def _key_file(self) -> Path:
         return self.root / "workspace.key"
 
+    @property
+    def has_key(self) -> bool:
+        """Whether the workspace's secret exists."""
+        return self._key_file.exists()
+
     def key(self) -> bytes:
-        """The workspace's 32-byte secret, created at the first start. Raises WorkspaceError."""
+        """The workspace's 32-byte secret, created if there is none. Raises WorkspaceError."""
         path = self._key_file
         try:
             key = bytes.fromhex(create_private(path, secrets.token_hex(32)).strip())
@@ -176,8 +181,8 @@ class Storage:
             raise self._unusable(error) from error
         if len(key) != 32:
             raise WorkspaceError(
-                f"{path} is damaged: it must hold 64 hex digits. Restore it from a backup; without a backup, remove it: a new "
-                "one is created, and running nodes end."
+                f"{path} is damaged: it must hold 64 hex digits. Restore it from a backup; without a backup, remove it and run "
+                "`brickyard adopt-storage`: a new one is created, tokens stop working and running nodes end."
             )
         return key
 
