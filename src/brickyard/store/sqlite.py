@@ -78,7 +78,8 @@ def engine(url: str, file: DatabaseFile | None = None, *, in_memory_index: bool 
         if file is not None:
             file.check(log=False)  # SQLite would make a new, empty one
         if in_memory_index and path:
-            return sqlite3.connect(f"file:{quote(path)}?vfs=unix-excl", uri=True, **given)
+            opened: sqlite3.Connection = sqlite3.connect(f"file:{quote(path)}?vfs=unix-excl", uri=True, **given)
+            return opened
         return None  # as usual
 
     @event.listens_for(made, "connect")
