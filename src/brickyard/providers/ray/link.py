@@ -124,6 +124,10 @@ class Link:
             except OSError as error:
                 was_ready = False
                 self._down(f"{self._python} cannot be started: {error.strerror or error}", setup=True)
+            except Exception as error:  # of any kind: nothing else would start the next one
+                was_ready = False
+                log.exception("ray_failed")
+                self._down(f"{type(error).__name__}: {error}")
             self._tried.set()
             pause_s = PAUSES_S[0] if was_ready else min(pause_s * 2, PAUSES_S[1])
             self._closing.wait(pause_s)
