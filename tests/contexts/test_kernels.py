@@ -130,6 +130,8 @@ def test_errors_say_what_happened_and_end_nothing(python: Context) -> None:
     assert python.failure("raise KeyboardInterrupt").startswith("KeyboardInterrupt")
     assert "input" in python.failure("input()")
     assert python.failure("def f(): return f()\nf()").startswith("RecursionError: ")
+    assert python.failure("raise ValueError('x' * 200_000_000)").startswith("ValueError: xxx")
+    assert python.text("'x' * 200_000_000").startswith("'xxx")
     udf = "from pyspark.sql.functions import udf\nspark.range(2).select(udf(lambda x: 1 / 0)('id')).collect()"
     assert "ZeroDivisionError" in python.failure(udf)
     assert "\tat " not in python.failure(udf)

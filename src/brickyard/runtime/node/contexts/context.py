@@ -306,6 +306,9 @@ class Context:
             self._check_wanted()
             if event is not None and event.kind == "oversized":
                 collector.drop()
+                if event.channel == "shell":  # no answer is that large, except one with an error
+                    answered = True
+                    collector.answer({"status": "error", "ename": "Error", "evalue": "The error is too large to be shown."})
             if event is not None and event.parent == request:
                 heard = now
                 if event.channel == "shell":

@@ -29,6 +29,18 @@ _PANDAS_TYPES = (  # prefixes of pandas' type names; the first match counts
 )
 
 
+def bound_text(formatter: Any, limit: int) -> None:
+    """Has IPython's formatter of values cut texts off at `limit` characters, before they are copied into a message."""
+    form = formatter.format
+
+    def bounded_form(*args: Any, **options: Any) -> tuple[dict[str, Any], Any]:
+        bundle, more = form(*args, **options)
+        cut = {kind: value[:limit] for kind, value in bundle.items() if isinstance(value, str) and kind.startswith("text/")}
+        return {**bundle, **cut}, more
+
+    formatter.format = bounded_form
+
+
 def plain(value: Any) -> Any:  # noqa: PLR0911 - a table of types, one line each
     """Converts a value for JSON: decimals, dates, NaN and infinities to strings, binary to base64, rows to objects."""
     if value is None or isinstance(value, (bool, str)):

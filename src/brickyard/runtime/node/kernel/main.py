@@ -31,9 +31,10 @@ from traitlets.config import Config
 from ..wire import GROUP_KEY, TABLE_MIME
 from .dbsecrets import PATIENCE_S, Line
 from .dbutils import NotebookExit, make_dbutils
-from .display import make_display, pandas_table
+from .display import bound_text, make_display, pandas_table
 from .fs import make_fs_magic
 from .jar import run_main
+from .largeerrors import bound_errors
 from .missing import EXPLAINED, explain
 from .packages import Packages
 from .paths import runtime_last
@@ -202,6 +203,8 @@ def fill_namespace(app: Any, kernel_spark: Any, line: Line, packages: Packages) 
     warnings.filterwarnings("ignore", message="To exit: use 'exit', 'quit', or Ctrl-D.")
     shell.register_magic_function(sql_magic, "cell", "sql")
     shell.register_magic_function(make_task_magic(shell.user_ns, run_main), "cell", MAGIC)
+    bound_errors(shell)
+    bound_text(shell.display_formatter, OUTPUT_LIMIT)
     shell.set_custom_exc((NotebookExit, RecursionError, TaskFailed, *EXPLAINED), show_error)
     # For a cell's last value; what the user prints stays text. This imports nothing.
     shell.display_formatter.mimebundle_formatter.for_type_by_name("pandas.core.frame", "DataFrame", frame_bundle)

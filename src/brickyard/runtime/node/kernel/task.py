@@ -23,6 +23,7 @@ from typing import Any
 
 from ..trees import local_path, roots
 from ..wire import TASK_MAGIC
+from .largeerrors import bounded, shorten
 from .wheels import WheelError, add_wheel
 
 MAGIC = TASK_MAGIC
@@ -32,10 +33,10 @@ class TaskFailed(Exception):
     """Carries an error of the task's code, with the traceback from the task's first frame on, or with a text instead."""
 
     def __init__(self, error: BaseException, *, trace: TracebackType | None = None, text: str = "") -> None:
-        super().__init__(str(error))
-        self.error = error
+        self.error = bounded(error)
+        super().__init__(str(self.error))
         self.trace = trace
-        self.text = text
+        self.text = shorten(text)
 
 
 class TaskError(Exception):
@@ -134,7 +135,8 @@ def _guarded(work: Callable[[], Any]) -> None:
         if type(error).__name__ == "NotebookExit":
             raise  # dbutils.notebook.exit: a result, not an error
         trace = own_frames(error.__traceback__)
-        text = "" if trace is not None else "".join(traceback.format_exception_only(type(error), error))
+        shown = bounded(error)
+        text = "" if trace is not None else "".join(traceback.format_exception_only(type(shown), shown))
         raise TaskFailed(error, trace=trace, text=text) from None
 
 
