@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import socket
 import subprocess
+import zipfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -154,8 +156,21 @@ def test_no_secret_is_on_a_command_line(cluster: Cluster) -> None:
 CONNECT = """
 import sys
 from pyspark.sql import SparkSession
-print(SparkSession.builder.remote(sys.argv[1]).getOrCreate().range(7).count())
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+print(spark.range(7).count(), spark.conf.get("spark.authenticate.secret", None))
 """
+
+SECRETS = """
+shown = {**dict(sc.getConf().getAll()), **{row.key: row.value for row in spark.sql("SET").collect()}}
+for session in (spark, spark.newSession()):
+    shown |= {name: session.conf.get(name, "") for name in ("spark.authenticate.secret", "spark.connect.authenticate.token")}
+print(sorted({value for value in shown.values() if value in ("the cluster's secret", "the-token")}))
+"""
+
+
+@pytest.mark.any_runtime
+def test_no_setting_that_code_lists_has_a_secret_of_the_cluster(cluster: Cluster) -> None:
+    assert cluster.driver.run(SECRETS) == "[]"
 
 
 def test_connect_asks_for_its_token(cluster: Cluster, manifest: dict[str, Any]) -> None:
@@ -176,10 +191,128 @@ def test_connect_asks_for_its_token(cluster: Cluster, manifest: dict[str, Any]) 
         )
 
     right = count("the-token")
-    assert right.stdout.strip() == "7", right.stderr[-500:]
+    assert right.stdout.split() == ["7", "None"], right.stderr[-500:]
     wrong = count("another")
     assert wrong.returncode != 0
     assert "UNAUTHENTICATED" in wrong.stderr
+
+
+# A client of Spark Connect that adds files, says what its functions on the executors read of them, and stays until it is told.
+GUEST = """
+import itertools, pathlib, sys, zipfile
+from pyspark.sql import SparkSession, functions as f
+url, directory, text = sys.argv[1:]
+for name in ("h.zip", "k.zip"):
+    with zipfile.ZipFile(pathlib.Path(directory, name), "w") as archive:
+        archive.writestr("whose.py" if name == "h.zip" else "k.txt", "TEXT = " + repr(text))
+pathlib.Path(directory, "h.txt").write_text(text)
+spark = SparkSession.builder.remote(url).getOrCreate()
+spark.addArtifacts(directory + "/h.zip", pyfile=True)
+spark.addArtifacts(directory + "/h.txt", file=True)
+spark.addArtifacts(directory + "/k.zip#k", archive=True)
+
+@f.udf("string")
+def read(_):
+    import os, whose
+    from pyspark import SparkFiles
+    assert repr(whose.TEXT) in open(SparkFiles.get("k/k.txt")).read()
+    return whose.TEXT + open(SparkFiles.get("h.txt")).read()
+
+for line in itertools.chain([""], sys.stdin):
+    print([row[0] for row in spark.range(0, 8, 1, 4).select(read("id")).distinct().collect()], flush=True)
+"""
+
+# What Spark's own server records of such a client, for a line of Spark whose server this machine does not have.
+RECORD = """
+def record(session, directory):
+    for kind, name in (("addedFiles", "h.zip"), ("addedFiles", "h.txt"), ("addedArchives", "k.zip#k")):
+        files = sc._jvm.scala.collection.concurrent.TrieMap()
+        states = getattr(sc._jsc.sc(), kind)()
+        if states.get(session).isDefined():
+            files = states.get(session).get()
+        files.put(f"file:{directory}/{name}", 1)
+        states.put(session, files)
+"""
+
+READS = """
+from pyspark import SparkFiles
+from pyspark.sql import functions as f
+
+def reads(_):
+    import importlib.util, os
+    from pyspark import SparkFiles
+    there = {os.path.basename(each) for each in ("h.zip", "h.txt", "k") if os.path.exists(SparkFiles.get(each))}
+    return sorted(there | {"whose"} if importlib.util.find_spec("whose") else there)
+
+def own(_):
+    from pyspark import SparkFiles
+    return open(SparkFiles.get("own.txt")).read()
+
+def everywhere(function):
+    said = [sc.parallelize(range(8), 4).map(function).map(str).distinct().collect()]
+    for session in (spark, spark.newSession()):
+        rows = session.range(0, 8, 1, 4).select(f.udf(function, "string")("id").alias("v")).distinct().collect()
+        said.append([row.v for row in rows])
+    return said
+"""
+
+
+CLASH = """
+try:
+    sc.addFile("dbfs:/b/own.txt")
+except Exception:
+    print("refused")
+"""
+
+
+def test_what_clients_add_to_their_sessions_is_theirs_and_disturbs_nobody(
+    cluster: Cluster, manifest: dict[str, Any], tmp_path: Path
+) -> None:
+    directories = [tmp_path / "a", tmp_path / "b"]
+    guests: list[subprocess.Popen[str]] = []
+    try:
+        if manifest["has_connect"]:
+            url = f"sc://localhost:{cluster.driver.result('connect_open')['port']}/;authorization=Bearer%20the-token"
+            for directory in directories:
+                directory.mkdir()
+                command = [manifest["python"], "-c", GUEST, url, str(directory), directory.name]
+                guests.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+                assert read_line(guests[-1]) == str([directory.name * 2]), "its own files are there"
+        else:
+            cluster.driver.run(RECORD)
+            for directory in directories:
+                directory.mkdir()
+                (directory / "h.txt").write_text(directory.name)
+                for name in ("h.zip", "k.zip"):
+                    with zipfile.ZipFile(directory / name, "w") as archive:
+                        archive.writestr("whose.py", f"TEXT = {directory.name!r}")
+                cluster.driver.run(f"record({directory.name!r}, {str(directory)!r})")
+        cluster.driver.run(READS)
+        assert cluster.driver.run("everywhere(reads)") == str([["[]"], ["[]"], ["[]"]])
+        for node in cluster.nodes:
+            for name, text in (("a", "own"), ("b", "other")):
+                (node.directory / "dbfs" / name).mkdir(parents=True)
+                (node.directory / "dbfs" / name / "own.txt").write_text(text)
+        cluster.driver.run("sc.addFile('dbfs:/a/own.txt')")
+        assert cluster.driver.run("everywhere(own)") == str([["own"]] * 3), (
+            "the context's own files are there, in all its sessions"
+        )
+        assert cluster.driver.run("[each.rpartition('/')[2] for each in sc.listFiles]") == "['own.txt']"
+        assert cluster.driver.run(CLASH) == "refused"
+        assert cluster.driver.run("everywhere(own)") == str([["own"]] * 3), "a file that Spark refuses disturbs no job"
+        for guest, directory in zip(guests, directories, strict=False):
+            assert guest.stdin is not None
+            print(file=guest.stdin, flush=True)
+            assert read_line(guest) == str([directory.name * 2])
+    finally:
+        for guest in guests:
+            guest.kill()
+            guest.communicate()
+
+
+def read_line(guest: subprocess.Popen[str]) -> str:
+    assert guest.stdout is not None
+    return guest.stdout.readline().strip()
 
 
 COPIES = """

@@ -14,14 +14,17 @@ from ..jvm.scala import Scala
 from ..protocol import bracketed
 
 OWN_USER = "context"  # the user that Spark sees for our contexts' sessions
+TOKEN = "spark.connect.authenticate.token"  # noqa: S105 - the setting's name
 NEVER = -1  # no time limit, for Spark's session manager
 
 
 class ConnectServer:
     """The server for Spark 4. Starts on first use. Every method may be called from any thread."""
 
-    def __init__(self, scala: Scala, spark_context: Any) -> None:
+    def __init__(self, scala: Scala, spark_context: Any, *, preshared: str = "") -> None:
+        """`preshared`: the token that every call must show; "" where a guard of ours checks calls."""
         self._scala = scala
+        self._preshared = preshared
         self._sc = spark_context
         self._service: Any = None
         self._executions: Any = None
@@ -31,8 +34,7 @@ class ConnectServer:
     def open(self) -> int:
         """Starts the server unless it is running; returns its port. Raises Py4JError.
 
-        The conf must contain its token. Spark's own plugin would start the server with the context, and every cluster start
-        would wait.
+        Spark's own plugin would start the server with the context, and every cluster start would wait.
         """
         with self._lock:
             if self._service is None:
@@ -44,7 +46,13 @@ class ConnectServer:
             return self._port()
 
     def _start(self, service: Any) -> None:
-        service.start(self._sc)
+        conf = self._sc.conf()
+        try:
+            if self._preshared:
+                conf.set(TOKEN, self._preshared)  # no longer than the server needs to read it: sessions show their settings
+            service.start(self._sc)
+        finally:
+            conf.remove(TOKEN)
         self._executions = service.executionManager()
 
     def _port(self) -> int:

@@ -308,11 +308,13 @@ class DriverRole(Role):
         assert self._scala is not None  # noqa: S101 - `_start_master` has set it
         self._keeps_writes = sparkconf.keeps_writes(manifest, self._place)
         self._keeps_catalog = sparkconf.keeps_catalog(manifest, self._place, conf.values)
-        token = self._assignment["connect_token"] if self.isolates_users else ""
+        token = self._assignment["connect_token"] if sparkconf.has_connect(self._assignment, manifest) else ""
         attached = AttachedJars(self._scala)
         attached.add(self._jars)  # before Spark starts: its conf may name their classes
-        driver = Driver(self._scala, conf=values, connect_token=token)
+        driver = Driver(self._scala, conf=values, connect_token=token, apart=self.isolates_users)
         driver.bound_ports()
+        driver.keep_files_apart()
+        driver.hide_secret()
         self._attached = attached
         return driver
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
 from .strangers import bound_accumulators
 
 EXECUTORS = "spark.executorEnv."
+# Settings whose values open the cluster's ports. Code here can reach them through the JVM; it does not print them by accident.
+SECRETS = ("spark.authenticate.secret", "spark.connect.authenticate.token", "spark.brickyard.connect.token")
+REDACTED = "*********(redacted)"  # as Spark writes it
 
 
 def reach() -> Any:
@@ -35,11 +39,71 @@ def attach(gateway: Any = None) -> Any:
     running = jvm.org.apache.spark.SparkContext.getOrCreate()
     jsc = jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(running)
     context = SparkContext(gateway=gateway, jsc=jsc, conf=few_settings(jsc.getConf()))
-    session = SparkSession(context).newSession()
-    # Otherwise the session's functions on executors get only the files that Spark Connect adds to a session, and none of the
-    # SparkContext's: no jar or file that came after Spark's start.
-    session.conf.set("spark.sql.artifact.isolation.enabled", "false")
-    return session
+    share_files(SparkSession)
+    redact_conf(SparkContext)
+    forget_failed_files(SparkContext)
+    return SparkSession(context).newSession()
+
+
+def share_files(sessions: Any) -> None:
+    """Has new sessions use the SparkContext's files. Otherwise their functions on executors get only what Spark Connect adds to a
+    session: no jar or file that came after Spark's start. What Connect's sessions have stays theirs (java/SessionFiles.java)."""
+    new = sessions.newSession
+
+    @functools.wraps(new)
+    def new_session(self: Any) -> Any:
+        session = new(self)
+        session.conf.set("spark.sql.artifact.isolation.enabled", "false")
+        return session
+
+    sessions.newSession = new_session
+
+
+def forget_failed_files(contexts: Any) -> None:
+    """Has a file that Spark refuses, such as another one of the same name, leave nothing behind. Spark would go on to send it
+    with every job of the cluster, and each would fail."""
+    for name, kind in (("addFile", "addedFiles"), ("addArchive", "addedArchives")):
+        setattr(contexts, name, _forgetting(getattr(contexts, name), kind))
+
+
+def _forgetting(add: Any, kind: str) -> Any:
+    @functools.wraps(add)
+    def guarded(self: Any, path: str, *args: Any, **options: Any) -> Any:
+        before = _shared(self, kind)[1]
+        try:
+            return add(self, path, *args, **options)
+        except Exception:
+            files, after = _shared(self, kind)
+            end = "/" + path.rpartition("/")[2]
+            for key in after - before:
+                if key.endswith(end):  # others may have added theirs meanwhile
+                    files.remove(key)
+            raise
+
+    return guarded
+
+
+def _shared(context: Any, kind: str) -> tuple[Any, set[str]]:
+    """Returns the SparkContext's files of a kind, which no session has for itself, and their names."""
+    files = getattr(context._jsc.sc(), kind)().get("default")
+    if not files.isDefined():
+        return None, set()
+    return files.get(), set(str(files.get().keys().mkString("\n")).splitlines())
+
+
+def redact_conf(contexts: Any) -> None:
+    """Has `sc.getConf()` hide the cluster's own secrets, as Spark's UI does."""
+    get = contexts.getConf
+
+    @functools.wraps(get)
+    def get_conf(self: Any) -> Any:
+        conf = get(self)
+        for key in SECRETS:
+            if conf.contains(key):
+                conf.set(key, REDACTED)
+        return conf
+
+    contexts.getConf = get_conf
 
 
 def few_settings(jconf: Any) -> Any:

@@ -21,6 +21,7 @@ from .sizes import check_size, executor_memory_mb, worker_size
 
 JWS_FILTER = "org.apache.spark.ui.JWSFilter"
 INTERCEPTORS, GUARD_TOKEN = "spark.connect.grpc.interceptor.classes", "spark.brickyard.connect.token"
+SECRET = "spark.authenticate.secret"  # noqa: S105 - the setting's name
 GUARD_CLASS, APART_GUARD_CLASS = "brickyard.TokenGuard", "brickyard.UserGuard"
 CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 COMMIT_PROTOCOL = "spark.sql.sources.commitProtocolClass"
@@ -111,7 +112,7 @@ def tree_dirs(env: Mapping[str, str]) -> dict[str, Any]:
 
 def authentication(assignment: Mapping[str, Any]) -> dict[str, str]:
     """Returns the settings shared by every RPC endpoint of a cluster. For a SparkConf only, never for a command line."""
-    values = {"spark.authenticate": "true", "spark.authenticate.secret": assignment["secret"]}
+    values = {"spark.authenticate": "true", SECRET: assignment["secret"]}
     return {**values, **ENCRYPTION} if assignment.get("encrypted") else values
 
 
@@ -275,9 +276,7 @@ def _own(assignment: Mapping[str, Any], manifest: Mapping[str, Any], place: Plac
         theirs = (assignment.get("spark_conf") or {}).get(INTERCEPTORS, "")
         if assignment.get("user_isolation"):
             values[INTERCEPTORS] = _joined(APART_GUARD_CLASS, theirs)
-        elif has_own_guard(manifest):
-            values["spark.connect.authenticate.token"] = assignment["connect_token"]
-        else:
+        elif not has_own_guard(manifest):
             values[GUARD_TOKEN] = assignment["connect_token"]
             values[INTERCEPTORS] = _joined(GUARD_CLASS, theirs)
     return values

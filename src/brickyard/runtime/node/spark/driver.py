@@ -40,15 +40,16 @@ def load_event_log(scala: Scala) -> None:
 class Driver:
     """A SparkContext, with Spark Connect and the web UI once they are requested."""
 
-    def __init__(self, scala: Scala, *, conf: Mapping[str, str], connect_token: str = "") -> None:
-        """`connect_token`: for clusters that isolate users; other clusters have it in their conf."""
+    def __init__(self, scala: Scala, *, conf: Mapping[str, str], connect_token: str = "", apart: bool = False) -> None:
+        """`connect_token`: what calls of Spark Connect must show, if that can be served; Spark 3 has it in the conf, too.
+        `apart`: for clusters that isolate users."""
         self._scala = scala
         self._context = scala.java("org.apache.spark.api.java.JavaSparkContext")(scala.spark_conf(conf))
         self._sc = self._context.sc()
         self._jobs = self._sc.dagScheduler()
         self._tasks = self._sc.taskScheduler()
         self._look = JobsLook()
-        self.connect = self._make_connect(conf, connect_token)
+        self.connect = self._make_connect(conf, connect_token, apart)
         self._ui: Any = None
         self._ui_lock = threading.Lock()
         self._mapper: Any = None
@@ -56,11 +57,12 @@ class Driver:
         self._beans: Any = None
         self.migration_round_s = float(self._sc.conf().getTimeAsMs(REATTEMPT, "30s")) / 1000
 
-    def _make_connect(self, conf: Mapping[str, str], token: str) -> ConnectServer:
-        if token:
+    def _make_connect(self, conf: Mapping[str, str], token: str, apart: bool) -> ConnectServer:
+        if apart:
             return ApartConnectServer(self._scala, self._sc, token=token)
-        older = sparkconf.GUARD_TOKEN in conf
-        return (OlderConnectServer if older else ConnectServer)(self._scala, self._sc)
+        if sparkconf.GUARD_TOKEN in conf:
+            return OlderConnectServer(self._scala, self._sc)
+        return ConnectServer(self._scala, self._sc, preshared=token)
 
     @property
     def scala(self) -> Scala:
@@ -128,6 +130,21 @@ class Driver:
     def bound_ports(self) -> None:
         """Limits what is read from peers before they have shown the secret (java/BoundedPorts.java). Raises Py4JError."""
         self._scala.java("brickyard.BoundedPorts").serveResults(self._sc.conf())
+
+    def hide_secret(self) -> None:
+        """Takes the secret of the cluster's connections out of the context's settings, which every session copies and shows. From
+        then on only Spark's security manager has it. No session may exist before. Raises Py4JError."""
+        security = self._sc.env().securityManager()
+        field = security.getClass().getDeclaredField("secretKey")
+        field.setAccessible(True)
+        field.set(security, security.getSecretKey())
+        self._sc.conf().remove(sparkconf.SECRET)
+
+    def keep_files_apart(self) -> None:
+        """Keeps what clients of Spark Connect add to their sessions out of all other jobs (java/SessionFiles.java). Spark 3.4 has
+        no such artifacts. Raises Py4JError."""
+        if not str(self._sc.version()).startswith("3.4."):
+            self._scala.java("brickyard.SessionFiles").keepApart(self._sc)
 
     def activity(self) -> Activity:
         connected, connect_ms = self.connect.activity()

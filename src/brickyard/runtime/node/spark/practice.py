@@ -31,7 +31,7 @@ FETCH_S = 10.0  # for rows that come back, of which there are few
 # What the workspace's catalog and files need. It does not come from the archives, which are made without it.
 OURS = (
     "AtomicFiles", "AtomicMoves", "BoundedPorts", "CarefulFiles", "CatalogChannel", "CatalogCodec", "CatalogFace", "CatalogPaper",
-    "CatalogRows", "CommitLocks", "CommitRecords", "KeptCommit", "NodeFiles", "Overwrites", "SharedCatalog",
+    "CatalogRows", "CommitLocks", "CommitRecords", "KeptCommit", "NodeFiles", "Overwrites", "SessionFiles", "SharedCatalog",
 )  # fmt: skip
 # Numbers of statements (usual.py): what users write first is compiled anew each time, by methods that are compiled by then.
 NUMBERS = range(8, 12)
