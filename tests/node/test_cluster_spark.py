@@ -6,14 +6,14 @@ import re
 import socket
 import subprocess
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from tests.node.node import HOST, Node
+from tests.node.node import HOST, Node, assignment
 from tests.support.patience import PATIENCE_S, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -392,3 +392,27 @@ def test_everything_ends_with_the_agents_pipe(cluster: Cluster) -> None:
         node.process.stdin.close()
         _, alive = psutil.wait_procs(below, timeout=PATIENCE_S)
         assert not alive
+
+
+# Executors look for a service that is not there, which keeps each of them for a moment and then ends it.
+LOST_SERVICE = "-Dspark.shuffle.service.enabled=true -Dspark.shuffle.registration.maxAttempts=1"
+
+
+@pytest.mark.any_runtime
+def test_a_start_whose_executors_end_one_after_the_other_fails_with_their_last_lines(
+    new_node: Callable[[], Node], manifest: dict[str, Any], tmp_path: Path
+) -> None:
+    driver, worker, shared = new_node(), new_node(), tmp_path / "shared"
+    shared.mkdir()
+    conf = {"spark.executorEnv.JAVA_TOOL_OPTIONS": LOST_SERVICE, "spark.shuffle.service.enabled": "true"}
+    for node, role, settings in ((worker, "worker", {}), (driver, "driver", conf)):
+        place = {"host": HOST, "manifest": manifest, "node_dir": str(node.directory), "cluster_dir": str(shared)}
+        node.call("become", role=role, assignment=assignment(role, spark_conf=settings), **place)
+    driver.wait(lambda status: "master_url" in status)
+    worker.result("master", master_url=driver.status["master_url"])
+    driver.wait_phase("failed")
+    failure = driver.status["failure"]
+    assert failure["code"] == "SPARK_STARTUP_FAILURE"
+    assert ":7337" in failure["message"] + failure["log_tail"], "where the service would listen"
+    assert "ready" not in [told.get("phase") for told in driver.history]
+    assert any(line.startswith("spark.shuffle.service.enabled") for line in driver.lines), "it is set aside with a note"

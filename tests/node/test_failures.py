@@ -18,6 +18,15 @@ def test_a_refused_setting_is_named_with_its_value() -> None:
     )
 
 
+def test_a_setting_that_keeps_a_session_from_being_made_is_explained() -> None:
+    text = (
+        "java.lang.IllegalArgumentException: Error while instantiating 'org.apache.spark.sql.internal.SessionStateBuilder':\n"
+        "Caused by: java.lang.IllegalArgumentException: spark.sql.shuffle.partitions should be int, but was abc"
+    )
+    said = failures.refused_conf(text, {"spark.sql.shuffle.partitions": "abc"})
+    assert said.endswith('spark.sql.shuffle.partitions = "abc": spark.sql.shuffle.partitions should be int, but was abc')
+
+
 def test_a_setting_is_found_by_its_value_where_spark_does_not_name_it() -> None:
     said = failures.refused_conf("java.lang.ClassNotFoundException: com.example.Nope", {"spark.plugins": "com.example.Nope"})
     assert said.startswith('Spark refused its configuration, spark.plugins = "com.example.Nope"')

@@ -161,6 +161,7 @@ class StartingDriver:
         self.answers = threading.Event()  # for the job that needs no executor
         self.executors = threading.Event()
         self.executors.set()
+        self.sessions = threading.Event()  # one has answered
 
     def first_answer(self) -> None:
         assert self.answers.wait(PATIENCE_S)
@@ -173,6 +174,10 @@ class StartingDriver:
 
     def send_jars(self, _paths: list[str]) -> None:
         """There are none."""
+
+    def answer_sql(self) -> None:
+        """A session answers."""
+        self.sessions.set()
 
     def first_job(self) -> None:
         """Waits for an executor, which never comes if `executors` is cleared."""
@@ -277,6 +282,27 @@ def test_a_cold_driver_that_cannot_get_ready_for_first_commands_says_so_and_goes
     role, channel = starting(roles, tmp_path, driver)
     until(lambda: [line for line in channel.lines if "first commands will take longer" in line and "no such setting" in line])
     assert [fields["phase"] for fields in channel.told if "phase" in fields][-1] == "ready"
+    role._stopping.set()
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_settings_of_sessions_are_tried_before_the_driver_is_ready(roles: ModuleType, tmp_path: Path, warm: bool) -> None:
+    def refused() -> list[str]:
+        raise Py4JJavaError("java.lang.IllegalArgumentException: spark.sql.shuffle.partitions should be int, but was abc")
+
+    conf = {"spark.sql.shuffle.partitions": "abc"}
+    driver = StartingDriver(refused)
+    driver.answers.set()
+    _, channel = starting(roles, tmp_path, driver, warm=warm, conf=conf)
+    failure = channel.failure()
+    assert failure["code"] == "SPARK_STARTUP_FAILURE"
+    assert 'spark.sql.shuffle.partitions = "abc"' in failure["message"]
+    assert "ready" not in [fields.get("phase") for fields in channel.told], "the cluster would be RUNNING"
+    driver = StartingDriver(list)
+    driver.answers.set()
+    role, channel = starting(roles, tmp_path, driver, warm=warm, conf=conf)
+    until(lambda: "ready" in [fields.get("phase") for fields in channel.told])
+    assert driver.sessions.is_set()
     role._stopping.set()
 
 

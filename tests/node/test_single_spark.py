@@ -99,6 +99,8 @@ def test_options_that_the_prepared_jvm_lacks_start_another(new_node: NewNode) ->
         ({"spark.serializer": "com.example.Missing"}, "spark.serializer"),
         ({"spark.driver.memory": "much"}, "spark.driver.memory"),
         ({"spark.driver.extraJavaOptions": "-Xss1"}, "stack size"),
+        ({"spark.sql.session.timeZone": "Nowhere/City"}, "spark.sql.session.timeZone"),
+        ({"spark.sql.shuffle.partitions": "abc"}, "spark.sql.shuffle.partitions"),
     ],
 )
 def test_a_setting_that_spark_refuses_is_named(new_node: NewNode, conf: dict[str, str], name: str) -> None:
@@ -109,6 +111,7 @@ def test_a_setting_that_spark_refuses_is_named(new_node: NewNode, conf: dict[str
     assert failure["code"] == "SPARK_STARTUP_FAILURE"
     assert name in failure["message"]
     assert len(failure["log_tail"].splitlines()) <= 30
+    assert "ready" not in [told.get("phase") for told in node.history]
 
 
 @pytest.mark.any_runtime

@@ -300,3 +300,23 @@ def test_iceberg_is_in_front_of_the_workspaces_tables_where_the_runtime_has_it()
 )
 def test_what_can_keep_executors_from_starting_is_tried_before_the_cluster_runs(fields: dict[str, Any], differ: bool) -> None:
     assert sizes.executors_differ(fields) is differ
+
+
+@pytest.mark.parametrize(("value", "used"), [("true", False), (" TRUE", False), ("false", True)])
+def test_a_service_that_no_node_has_is_set_aside_with_a_note(value: str, used: bool) -> None:
+    made = conf_of(assignment({"spark.shuffle.service.enabled": value}))
+    assert ("spark.shuffle.service.enabled" in made.values) is used
+    assert any(note.startswith("spark.shuffle.service.enabled") for note in made.notes) is not used
+
+
+@pytest.mark.parametrize(
+    ("conf", "differs"),
+    [
+        ({}, False),
+        ({"spark.executor.cores": "2"}, False),
+        ({"spark.sql.session.timeZone": "Nowhere/City"}, True),
+        ({"spark.hadoop.fs.defaultFS": "nothing:"}, True),
+    ],
+)
+def test_what_can_keep_a_session_from_being_made_is_tried_before_the_cluster_runs(conf: dict[str, str], differs: bool) -> None:
+    assert sizes.session_differs({"spark_conf": conf}) is differs

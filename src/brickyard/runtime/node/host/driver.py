@@ -7,6 +7,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -27,7 +28,7 @@ from ..spark.load import LoadMeter
 from ..spark.metastore import MetastoreWay
 from ..spark.readiness import Readiness
 from ..spark.standalone import Master
-from . import failures
+from . import failures, startwatch
 from .role import Role
 
 FASTEST_S, FAST_S, SLOW_S = 0.05, 0.3, 1.0
@@ -38,6 +39,7 @@ SETTLED_S = 10.0  # without a change in the workers for this long, ask less ofte
 NAMES_EVERY = 5  # looks; one worker may take another's place between two
 MAX_SESSIONS = 200
 OPENED_LOOK_S = 0.5
+WATCH_S = 5.0  # between two looks at a start that is not over
 OPEN_S = 60.0  # for the catalog, which has been read by then, however large it is
 
 _STOPPED = (
@@ -212,18 +214,24 @@ class DriverRole(Role):
             driver.send_jars(self._jars)
         self._report.tell(message="running a first job")
         wary = not self._warm and (sizes.executors_differ(self._assignment) or bool(self._jars))
+        asks_session = sizes.session_differs(self._assignment)
+        if self._master is not None:
+            master = self._master
+            self._run(lambda: self._watch_start(driver, master))
         if self._warm:  # it has loaded all that this takes, so neither the first answer nor the first kernel waits for the other
             self._run(lambda: self._open_spark(driver))
         if wary:
             driver.first_job()
         else:
             driver.first_answer()
+        if asks_session and not self._try_session(driver):
+            return
         self._meter.touch(now_ms())
         self._report.tell(phase="ready", message="", last_activity_ms=now_ms(), busy=False)
         self._report.log("Spark has answered")
         if self.isolates_users:
             self._on_ready()  # only now: a kernel gets its session from the driver, which gives none before it is ready
-        if not self._warm:
+        if not self._warm and not asks_session:
             self._open_spark(driver)
         self._proven = wary
         self._run(self._watch_activity)
@@ -241,6 +249,33 @@ class DriverRole(Role):
             self._size_heap(driver)
         else:
             self._get_ready(driver)
+
+    def _try_session(self, driver: Driver) -> bool:
+        """Makes the first session before the start counts as done, because the user's settings may keep it from being made.
+        Returns False if the start has failed. Raises Py4JError."""
+        self._report.tell(message="making the first SQL session")
+        if not self._warm:
+            self._open_spark(driver)
+        if not self._opened():
+            return False
+        driver.answer_sql()
+        return True
+
+    def _watch_start(self, driver: Driver, master: Master) -> None:
+        """Ends a start whose executors end one after the other, or never come: Spark would try for ever."""
+        watch = startwatch.StartWatch(
+            workers=lambda: len(self._report.told("alive_workers") or ()),
+            registered=driver.registered,
+            ended=master.ended_executors,
+        )
+        while not self._proven and not self._stopping.wait(WATCH_S) and self._jvm.alive:
+            why = self._sample(watch.look, "")
+            if why and not self._proven:
+                self._report.fail(startwatch.failure(why, self._executor_lines(), self._jvm.log_file))
+                return
+
+    def _executor_lines(self) -> str:
+        return startwatch.last_lines(Path(self._place.scratch_dir)) if self._place.cluster_dir else ""
 
     def _size_heap(self, driver: Driver) -> None:
         try:

@@ -13,6 +13,7 @@ TAIL_BYTES = 64 << 10
 
 _OUT_OF_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError: (?P<kind>[^\n]*)")
 _EXECUTOR = re.compile(r"Executor updated: \S+ is now (?:FAILED|EXITED) \((?P<reason>.*)\)")
+_WRAPPER = "Error while instantiating"  # Spark's parts of a session: the cause says what is wrong
 _CAUSE = re.compile(r"^(?:Caused by: )?(?P<class>[\w.$]+(?:Exception|Error)): (?P<message>.+)", re.MULTILINE)
 
 
@@ -65,6 +66,7 @@ def refused_conf(error_text: str, conf: Mapping[str, str], *, executor: str = ""
 def plain_message(error_text: str) -> str:
     """Returns the first line of the innermost exception that has a message, otherwise of the outermost."""
     found = [match.group("message").strip() for match in _CAUSE.finditer(error_text)]
+    found = [each for each in found if not each.startswith(_WRAPPER)] or found
     if found:
         return found[0] if not found[0].startswith(("java.", "org.", "py4j.")) else found[-1]
     first = error_text.strip().splitlines()

@@ -115,10 +115,15 @@ class Role:
         if isinstance(error, LaunchError):
             return failures.failure(code, str(error))
         conf = self._assignment.get("spark_conf") or {}
-        log_lines = failures.read_end(self._jvm.log_file)
-        return failures.failure(
-            code, failures.refused_conf(error_text(error), conf, executor=failures.lost_executor(log_lines)), log
-        )
+        lost = failures.lost_executor(failures.read_end(self._jvm.log_file))
+        text, lines = error_text(error), self._executor_lines() if lost else ""
+        if lines and "SparkContext" in text:  # Spark has given up, because of its executors
+            lost, log = failures.plain_message(lines), lines
+        return failures.failure(code, failures.refused_conf(text, conf, executor=lost), log)
+
+    def _executor_lines(self) -> str:
+        """Returns the last lines of an executor that has ended; "" if there are none."""
+        return ""
 
     def _jvm_ended(self, code: int) -> None:
         if not self.stopping:

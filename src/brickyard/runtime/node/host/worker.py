@@ -16,6 +16,7 @@ from ..spark import resources
 from ..spark.leaving import nudge_executors
 from ..spark.standalone import Executor, Worker
 from .role import Role
+from .startwatch import EndedExecutors
 
 REGISTER_TIMEOUT_S = 120.0
 FAST_S, SLOW_S = 0.3, 1.0
@@ -76,12 +77,16 @@ class WorkerRole(Role):
     def _watch(self, worker: Worker) -> None:
         """Keeps the executors' logs, and follows a retirement to its end."""
         asked, nudged = False, 0.0
+        work, shared = Path(self._place.node_dir, "work", "executors"), Path(self._place.scratch_dir)
+        ended = EndedExecutors(work=work, shared=shared, worker=worker.address) if self._place.cluster_dir else None
         while not self.stopping and self._jvm.alive:
             executors = self._sample(worker.executors, None)
             if executors is None:
                 self._stopping.wait(SLOW_S)
                 continue
             self._keep_logs(executors)
+            if ended is not None:
+                ended.note((executor.app_id, str(executor.number)) for executor in executors)
             if self._retiring.is_set() and not asked:
                 worker.decommission()
                 asked, nudged = True, time.monotonic()

@@ -56,6 +56,11 @@ ENCRYPTION = {
     "spark.network.crypto.saslFallback": "false",
 }
 ENCRYPTION_OWN = ("spark.network.crypto.", "spark.network.sasl.", "spark.authenticate.", "spark.ssl.")
+# Settings that Databricks has on, and that need what is not here.
+SET_ASIDE = {
+    "spark.shuffle.service.enabled": "no node has an external shuffle service, and executors that look for one end. The shuffle "
+    "files of workers that leave are moved to others.",
+}
 CONSUMED = (
     "spark.driver.memory",
     "spark.driver.extraJavaOptions",
@@ -158,6 +163,7 @@ def driver_conf(
     for key in CONSUMED:  # the JVM was started with them; Spark shows them in its environment
         if key in asked:
             values[key] = asked[key]
+    notes += _set_aside(values)
     values.update(_own(assignment, manifest, place, master_url))
     values.update(resources.of_driver(assignment, values, place.node_dir, single=master_url.startswith("local[")))
     values.update(_files(assignment, manifest, place, values, single=master_url.startswith("local[")))
@@ -353,6 +359,14 @@ def _redact(values: dict[str, str], secrets: Sequence[str]) -> None:
 def _quoted(text: str) -> str:
     """The text as a regular expression of Java."""
     return "".join(char if char.isalnum() else f"\\x{{{ord(char):x}}}" for char in text)
+
+
+def _set_aside(values: dict[str, str]) -> list[str]:
+    """Removes settings that would keep Spark from starting."""
+    found = [key for key in SET_ASIDE if values.get(key, "").strip().lower() == "true"]
+    for key in found:
+        del values[key]
+    return [f"{key} is not used: {SET_ASIDE[key]}" for key in found]
 
 
 def _leave_out_plugin(values: dict[str, str]) -> list[str]:

@@ -76,6 +76,14 @@ class Driver:
         """Runs a job of one task; returns once an executor has answered. Raises Py4JError."""
         self._context.parallelize([1], 1).count()
 
+    def registered(self) -> int:
+        """Returns how many executors the driver knows. Raises Py4JError."""
+        return int(self._sc.getExecutorMemoryStatus().size()) - 1  # the driver is there, too
+
+    def answer_sql(self) -> None:
+        """Has a session with the cluster's settings answer a statement that needs no job. Raises Py4JError."""
+        self._scala.session().sql("VALUES (1)").queryExecution().executedPlan().executeCollect()
+
     def warm_up(self) -> None:
         """Makes the session from which clients' sessions derive and has it plan a query, which saves the first user several
         seconds."""

@@ -32,6 +32,11 @@ def executors_differ(assignment: Mapping[str, Any]) -> bool:
     return others or any(key.startswith(_REACH_EXECUTORS) for key in conf)
 
 
+def session_differs(assignment: Mapping[str, Any]) -> bool:
+    """Whether the user has settings that Spark reads only when it makes a session."""
+    return any(key.startswith(("spark.sql.", "spark.hadoop.")) for key in assignment.get("spark_conf") or {})
+
+
 def check_size(assignment: Mapping[str, Any], values: Mapping[str, str], master_url: str) -> None:
     """Raises LaunchError if an executor is larger than its worker: it would never start, and every job would wait forever."""
     if master_url.startswith("local[") or not assignment.get("worker_memory_mb"):

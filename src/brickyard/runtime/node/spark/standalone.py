@@ -15,6 +15,7 @@ from py4j.protocol import Py4JError
 
 from ..jvm.scala import Scala
 
+ENDED = ("EXITED", "FAILED")  # and not LOST with their worker, or KILLED because nobody needed them
 MASTER_SYSTEM, WORKER_SYSTEM = "sparkMaster", "sparkWorker"
 
 
@@ -51,6 +52,12 @@ class Master:
         """Returns host:port of every worker that the master counts as alive, sorted."""
         workers = self._scala.ask(self._endpoint, self._state).workers()
         return tuple(sorted(f"{worker.host()}:{worker.port()}" for worker in workers if worker.state().toString() == "ALIVE"))
+
+    def ended_executors(self) -> int:
+        """Returns how many executors have ended by themselves. Raises Py4JError."""
+        apps = self._scala.ask(self._endpoint, self._state).activeApps()
+        removed = [each for app in apps for each in self._scala.items(app.removedExecutors())]
+        return sum(1 for each in removed if str(each.state()) in ENDED)
 
     def homes(self) -> dict[str, str]:
         """Returns executor id -> host:port of its worker. A cluster's master has only one application."""
