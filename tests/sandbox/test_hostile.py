@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import resource
 import secrets
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from brickyard.agent import cgroups, environment, sandbox
+from brickyard.agent import cgroups, environment, sandbox, ulimits
 from brickyard.agent.view import View, write_unreadable
 from brickyard.domain.node import Phase
 from tests.agent.world import Instance, World, assignment, living, world
@@ -207,6 +208,22 @@ def test_the_kernel_cannot_be_written(prison: Prison) -> None:
         """
     )) <= {"OSError", "PermissionError", "FileNotFoundError"}  # fmt: skip
     assert prison.run("print(open('/proc/self/oom_score_adj').read())") == "500"
+
+
+def test_a_node_has_its_share_of_what_the_kernel_counts(prison: Prison) -> None:
+    if prison.status.isolation != "namespaces":
+        pytest.skip("only namespaces of our own have limits of their own")
+    found = prison.run(
+        """
+        import resource
+        print(open('/proc/sys/user/max_inotify_instances').read().strip(), *resource.getrlimit(resource.RLIMIT_NPROC))
+        """
+    )
+    instances, soft, hard = map(int, found.split())
+    assert instances == ulimits.share(int(Path("/proc/sys/fs/inotify/max_user_instances").read_text()))
+    most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    if ulimits.version() >= ulimits.COUNTED_SINCE and (most == resource.RLIM_INFINITY or most > 4352):
+        assert soft == hard == 4096 + 256
 
 
 def test_files_can_neither_be_made_nor_changed_to_run_as_their_owner(prison: Prison) -> None:
