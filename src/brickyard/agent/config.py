@@ -135,6 +135,9 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return self.node_dir / "workspace"
 
 
+_decode_agent_config = msgspec.json.Decoder(AgentConfig).decode
+
+
 class ConfigError(Exception):
     """The file is unusable; the message says why."""
 
@@ -142,7 +145,7 @@ class ConfigError(Exception):
 def load(path: Path) -> AgentConfig:
     """Reads the configuration. Raises ConfigError."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=AgentConfig)
+        return _decode_agent_config(path.read_bytes())
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
     except msgspec.MsgspecError as error:

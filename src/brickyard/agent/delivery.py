@@ -56,6 +56,9 @@ class DeliveryRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     logs: dict[str, Delivered] = {}
 
 
+_decode_delivery_record = msgspec.json.Decoder(DeliveryRecord).decode
+
+
 class Progress:
     """The record of a delivery, in its file. A pass that is given up may hang for long, and others go on meanwhile: from then on
     it writes neither the record nor, as soon as it looks, anything else."""
@@ -65,7 +68,7 @@ class Progress:
         self._file = file
         self._given_up = False
         self._turn = threading.Lock()
-        self.record = msgspec.json.decode(file.read_bytes(), type=DeliveryRecord)
+        self.record = _decode_delivery_record(file.read_bytes())
 
     def give_up(self) -> None:
         with self._turn:

@@ -115,12 +115,15 @@ class StandIn:
         raise GpuLostError(f"GPU {uuid} is lost: GPU is lost")
 
     def _listed(self) -> list[_Described]:
-        return msgspec.json.decode(self.file.read_bytes(), type=list[_Described])
+        return _decode_described(self.file.read_bytes())
 
 
 class _Described(Gpu, frozen=True, kw_only=True):
     values: dict[str, float] = {}
     lost: bool = False
+
+
+_decode_described = msgspec.json.Decoder(list[_Described]).decode
 
 
 @functools.cache

@@ -18,6 +18,9 @@ import msgspec
 from brickyard.agent.contexts import Question
 from brickyard.domain.node import Failure, Load, Phase
 
+_decode_question = msgspec.json.Decoder(Question).decode
+
+
 MAX_LINE = 16 << 20
 MAX_TEXT = 2_000
 MAX_TAIL = 16_000
@@ -56,6 +59,9 @@ class _Reply(msgspec.Struct):
     error: _Error | None = None
 
 
+_decode_reply = msgspec.json.Decoder(_Reply).decode
+
+
 class StatusEvent(msgspec.Struct, kw_only=True):
     """The fields of a `status` event; absent fields stay unchanged."""
 
@@ -89,6 +95,9 @@ class StatusEvent(msgspec.Struct, kw_only=True):
         return found
 
 
+_decode_status_event = msgspec.json.Decoder(StatusEvent).decode
+
+
 class _CatalogQuestion(msgspec.Struct):
     """A question of Spark's catalog to the workspace's metastore."""
 
@@ -96,10 +105,16 @@ class _CatalogQuestion(msgspec.Struct):
     request: msgspec.Raw
 
 
+_decode_catalog_question = msgspec.json.Decoder(_CatalogQuestion).decode
+
+
 class _Envelope(msgspec.Struct):
     id: int | msgspec.UnsetType = msgspec.UNSET
     event: str | msgspec.UnsetType = msgspec.UNSET
     line: str | msgspec.UnsetType = msgspec.UNSET
+
+
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
 
 def cut_failure(code: str, message: str, log_tail: str) -> Failure:
@@ -245,17 +260,17 @@ class NodeHost:
                 self._say(f"an invalid message from the node is dropped: {error}")
 
     def _receive(self, line: bytes) -> None:
-        envelope = msgspec.json.decode(line, type=_Envelope)
+        envelope = _decode_envelope(line)
         if envelope.event == "status":
-            self._on_status(msgspec.json.decode(line, type=StatusEvent).changes(self._redact))
+            self._on_status(_decode_status_event(line).changes(self._redact))
         elif envelope.event == "ask":
-            self._on_ask(self, msgspec.json.decode(line, type=Question))
+            self._on_ask(self, _decode_question(line))
         elif envelope.event == "metastore" and self._on_catalog is not None:
-            self._ask(msgspec.json.decode(line, type=_CatalogQuestion), self._on_catalog)
+            self._ask(_decode_catalog_question(line), self._on_catalog)
         elif envelope.event == "log":
             self._say(envelope.line if isinstance(envelope.line, str) else "")
         elif envelope.id is not msgspec.UNSET:
-            self._resolve(msgspec.json.decode(line, type=_Reply))
+            self._resolve(_decode_reply(line))
 
     def _resolve(self, reply: _Reply) -> None:
         future = self._waiting.get(reply.id)

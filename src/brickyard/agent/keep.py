@@ -41,6 +41,9 @@ class KeptNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sealed: tuple[str, ...] = ()  # what is yet to be hidden in these logs (storage/logs.py)
 
 
+_decode_kept_node = msgspec.json.Decoder(KeptNode).decode
+
+
 def keep_logs(source: Path, target: Path, *, redact: Redact = bytes) -> dict[str, KeptFile]:
     """Copies the end of every log below `source` to `target`, within the limits above. Best effort; returns what was kept.
     `redact` hides secrets and keeps the length."""
@@ -103,6 +106,6 @@ def keep_node_logs(directory: Path, logs_dir: Path, *, instance_id: str, node: N
 def read_record(directory: Path) -> KeptNode:
     """The record of a directory of kept logs; an empty one if there is none."""
     try:
-        return msgspec.json.decode((directory / RECORD).read_bytes(), type=KeptNode)
+        return _decode_kept_node((directory / RECORD).read_bytes())
     except (OSError, msgspec.MsgspecError):
         return KeptNode()

@@ -34,6 +34,9 @@ from brickyard.agent import files, locks
 from brickyard.agent.pressure import DBFS_FULL
 from brickyard.agent.writelocks import Lock, Refused, Unlock, WriteLocks
 
+_decode_raw = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
 MAX_TEXT = 64 << 20  # bytes of one description; a partition takes about 700
 MAX_PACKED = 7 << 20  # characters of one, as it travels: two of them, and a request, fit into a line between agent and node host
 MAX_ANSWER = 2 * MAX_PACKED  # characters of all descriptions in an answer
@@ -113,6 +116,7 @@ class Cleared(_Ask):
 
 
 Ask = Databases | Names | Look | Put | Rename | Drop | DropDatabase | Abandoned | Cleared | Lock | Unlock
+_decode_ask = msgspec.json.Decoder(Ask).decode
 
 CONFLICT: dict[str, Any] = {"conflict": True}
 _TOO_LARGE = (
@@ -133,7 +137,7 @@ class Metastore:
         """Answers a driver, which asks through its node host. Never raises: an error is part of the answer, and nothing was
         changed then."""
         try:
-            ask = msgspec.json.decode(request, type=Ask)
+            ask = _decode_ask(request)
             if isinstance(ask, Lock | Unlock):
                 return self.write_locks.answer(ask, cluster_id=cluster_id, host=host)
             return self._answer(ask)
@@ -355,7 +359,7 @@ def _inflated(text: str) -> bytes:
     if len(found) > MAX_PACKED and len(_deflated(found)) > MAX_PACKED:  # it would fit into no answer
         raise Refused(_TOO_LARGE)
     try:
-        msgspec.json.decode(found, type=dict[str, msgspec.Raw])
+        _decode_raw(found)
     except msgspec.MsgspecError as error:
         raise Refused(f"the description is no JSON object: {error}") from error
     return found

@@ -18,8 +18,16 @@ from brickyard.agent.http import Request, Response, failure
 from brickyard.agent.listeners import is_strangers
 from brickyard.agent.logfiles import LogDirectory
 from brickyard.domain import nodeops
+from brickyard.domain.decoding import converter
 from brickyard.domain.node import StatusReport
 from brickyard.domain.redaction import Redactor
+
+_to_open_port = converter(nodeops.OpenPortOf, strict=False)
+_to_withdrawn = converter(nodeops.Withdrawn)
+
+
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+
 
 CALL_TIMEOUT_S = 30.0
 MAX_TAIL = 4 << 20
@@ -77,7 +85,7 @@ class Routes:
     async def tunnel(self, request: Request) -> Streams | Response:
         """A connection to a port of this node, and of no other: the request names no host."""
         try:
-            asked = msgspec.convert(request.query, nodeops.OpenPortOf, strict=False)
+            asked = _to_open_port(request.query)
             opened = await self._open_port(asked)
             return await self._connected(opened.way, asked.port)
         except _Refused as error:
@@ -109,7 +117,7 @@ class Routes:
         return await asyncio.to_thread(is_strangers, place, port, top=host.pid, instance_id=self._config.instance_id)
 
     async def _route(self, request: Request) -> Response:
-        given = msgspec.json.decode(request.body, type=dict[str, Any]) if request.body else request.query
+        given = _decode_object(request.body) if request.body else request.query
         found = nodeops.asked(request.method, request.path.rstrip("/"), given)
         if found is None:
             raise _Refused(404, "NOT_FOUND", f"there is no {request.method} {request.path}")
@@ -165,7 +173,7 @@ class Routes:
             contexts.forget(asked.context_id)
             self._contexts_changed()
         elif op is nodeops.CONTEXTS_WITHDRAW:
-            contexts.withdrawn(msgspec.convert(answer, nodeops.Withdrawn).context_ids)
+            contexts.withdrawn(_to_withdrawn(answer).context_ids)
             contexts.ended(asked.user, fields["sessions"])
             self._contexts_changed()
         return answer

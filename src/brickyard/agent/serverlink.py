@@ -23,6 +23,7 @@ from brickyard.agent.http import Client, HttpError
 from brickyard.agent.log import LogFile
 from brickyard.agent.servers import Servers
 from brickyard.agent.tls import client_context
+from brickyard.domain.decoding import Decoders
 from brickyard.domain.node import (
     REPORT_S,
     AskSecrets,
@@ -35,6 +36,9 @@ from brickyard.domain.node import (
 )
 from brickyard.domain.packedsamples import packed
 from brickyard.domain.samples import NodeSamples
+
+_REPLIES = Decoders(StatusReply, AssignmentReply, SecretsReply)
+
 
 COALESCE_S = 0.005  # changes of one moment go into one report
 BURST = 40  # reports that may follow each other at once; if a node floods us, its reports are sent on slowly
@@ -55,6 +59,9 @@ class Proof(msgspec.Struct):
     """The token that every answer of our server carries, even an error."""
 
     server_token: str = ""
+
+
+_decode_proof = msgspec.json.Decoder(Proof).decode
 
 
 class ServerLink:
@@ -260,13 +267,13 @@ class ServerLink:
                 timeout_s=timeout_s,
                 may_connect=lambda: url in self._servers.candidates(),
             )
-            proof = msgspec.json.decode(response.body, type=Proof)
+            proof = _decode_proof(response.body)
             ours = hmac.compare_digest(proof.server_token.encode(), self._config.server_token.encode())
             if ours:  # counts as heard even if the server cannot use its database now, however long that takes
                 self._heard = time.monotonic()
             if response.status != 200:
                 raise _Unreachable(f"{url} answered {response.status}")
-            reply = msgspec.json.decode(response.body, type=kind)
+            reply = _REPLIES.decode(response.body, kind)
         except (HttpError, msgspec.MsgspecError) as error:
             raise _Unreachable(f"{url}: {error}") from error
         if not ours:

@@ -18,6 +18,9 @@ from brickyard.agent.config import AgentConfig
 from brickyard.agent.files import write_atomic
 from brickyard.domain.node import ServerAddress
 
+_decode_servers = msgspec.json.Decoder(tuple[ServerAddress, ...]).decode
+
+
 KEPT_FILE = "servers.json"  # in the instance's directory: the servers we were told of, for the next start
 MAX_SERVERS = 64
 
@@ -28,6 +31,9 @@ class _Note(msgspec.Struct):
     pid: int
     url: str
     start: int = 0
+
+
+_decode_note = msgspec.json.Decoder(_Note).decode
 
 
 class Servers:
@@ -83,7 +89,7 @@ class Servers:
 
     def _read(self) -> tuple[ServerAddress, ...]:
         try:
-            return msgspec.json.decode(self._kept.read_bytes(), type=tuple[ServerAddress, ...])
+            return _decode_servers(self._kept.read_bytes())
         except (OSError, msgspec.MsgspecError):
             return ()
 
@@ -97,7 +103,7 @@ class Servers:
         if not server.file:
             return ""
         try:
-            note = msgspec.json.decode(Path(server.file).read_bytes(), type=_Note)
+            note = _decode_note(Path(server.file).read_bytes())
         except (OSError, msgspec.MsgspecError):
             return ""
         process = processes.find(note.pid)

@@ -67,6 +67,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kms_key: str = ""
 
 
+_decode_job = msgspec.json.Decoder(Job).decode
+
+
 class TransferFailed(Exception):
     """The job cannot be done; `code` is one of the codes above."""
 
@@ -343,7 +346,7 @@ def _watch_clock(limit_s: float) -> None:
 
 
 def main() -> None:
-    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=Job)
+    job = _decode_job(sys.stdin.buffer.readline())
     for watch in (threading.Thread(target=_watch_parent), threading.Thread(target=_watch_clock, args=(job.limit_s,))):
         watch.daemon = True
         watch.start()

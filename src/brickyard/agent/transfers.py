@@ -50,6 +50,9 @@ class _Line(msgspec.Struct):
     message: str = ""
 
 
+_decode_line = msgspec.json.Decoder(_Line).decode
+
+
 async def run_patiently(
     job: Job,
     *,
@@ -112,7 +115,7 @@ async def _follow(process: asyncio.subprocess.Process, job: Job, progress: Calla
         process.stdin.write(msgspec.json.encode(job) + b"\n")
         await process.stdin.drain()
     while text := await process.stdout.readline():
-        line = msgspec.json.decode(text, type=_Line)
+        line = _decode_line(text)
         if line.error:
             raise TransferFailed(line.error, line.message)
         if line.done:

@@ -47,6 +47,9 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     config: AgentConfig
 
 
+_decode_unit = msgspec.json.Decoder(Unit).decode
+
+
 class Tokens(msgspec.Struct, frozen=True):
     """What is secret in a document, where that can be read on the machine."""
 
@@ -54,9 +57,12 @@ class Tokens(msgspec.Struct, frozen=True):
     server_token: str
 
 
+_decode_tokens = msgspec.json.Decoder(Tokens).decode
+
+
 def apart(document: bytes) -> tuple[bytes, bytes]:
     """The document without its tokens, and these."""
-    unit = msgspec.json.decode(document, type=Unit)
+    unit = _decode_unit(document)
     tokens = Tokens(unit.config.agent_token, unit.config.server_token)
     config = msgspec.structs.replace(unit.config, agent_token="", server_token="")
     return msgspec.json.encode(msgspec.structs.replace(unit, config=config)), msgspec.json.encode(tokens)
@@ -70,15 +76,15 @@ def read(path: Path) -> Unit:
     """Reads the document ("-": from stdin), and compares versions before anything else. Raises UnitError."""
     try:
         data = _given() if path == Path("-") else path.read_bytes()
-        version = msgspec.json.decode(data, type=_Versioned).version
+        version = _decode_versioned(data).version
         if version != brickyard.__version__:
             raise UnitError(
                 f"Brickyard {brickyard.__version__} is installed on {socket.gethostname()} for {sys.executable}, and the server "
                 f"has {version}. Install brickyard=={version} there."
             )
-        unit = msgspec.json.decode(data, type=Unit)
+        unit = _decode_unit(data)
         if given := os.environ.get(TOKENS_VARIABLE):
-            tokens = msgspec.json.decode(given, type=Tokens)
+            tokens = _decode_tokens(given)
             unit = msgspec.structs.replace(unit, config=msgspec.structs.replace(unit.config, **msgspec.structs.asdict(tokens)))
         return unit
     except OSError as error:
@@ -98,6 +104,9 @@ def _given() -> bytes:
 
 class _Versioned(msgspec.Struct):
     version: str
+
+
+_decode_versioned = msgspec.json.Decoder(_Versioned).decode
 
 
 def place(unit: Unit) -> AgentConfig:

@@ -15,6 +15,9 @@ import msgspec
 from brickyard.agent import locks
 from brickyard.agent.pressure import Usage
 
+_decode_usage = msgspec.json.Decoder(Usage).decode
+
+
 _BYTES = 512
 _NAME = "usage.json"
 
@@ -40,7 +43,7 @@ def published(instances: Path) -> list[Usage]:
     found = []
     for name in _names(instances):
         with contextlib.suppress(OSError, msgspec.MsgspecError):
-            found.append(msgspec.json.decode((instances / name / _NAME).read_bytes(), type=Usage))
+            found.append(_decode_usage((instances / name / _NAME).read_bytes()))
     return found
 
 

@@ -44,6 +44,7 @@ def serving(function: F) -> F:
             "--policy-checks",
             help="When a cluster policy with mistakes is refused: strict (when it is saved), or lax (when it is used).",
         ),
+        click.option("--max-nodes", type=int, help="The most workers of one cluster, and instances of one instance pool."),
         click.option("--photon", help="What a cluster that asks for Photon gets: refuse (an error), or standard."),
         click.option(
             "--autoscale-down-after-s", type=float, help="Idle seconds after which a worker leaves an autoscaling cluster."

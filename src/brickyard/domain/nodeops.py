@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
+from brickyard.domain.decoding import describe
 from brickyard.domain.node import StatusReport
 
 MAX_COMMAND = 8 << 20  # characters
@@ -247,6 +248,9 @@ OPERATIONS: tuple[NodeOp[Any, Any], ...] = (
     *AGENT, CONTEXT_CREATE, CONTEXT_STATUS, CONTEXT_DESTROY, CONTEXTS_WITHDRAW, COMMAND_EXECUTE, COMMAND_STATUS,
     COMMAND_CANCEL, CONNECT_OPEN, UI_OPEN, ATTACHED,
 )  # fmt: skip
+for _op in OPERATIONS:
+    describe(_op.request)
+    describe(_op.reply)
 
 
 def no_context(context_id: str) -> str:

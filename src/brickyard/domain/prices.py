@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from brickyard.domain.decoding import converter
 from brickyard.domain.nodetypes import NodeType
 
 MAX_PRICE = 1_000_000.0
@@ -20,10 +21,13 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     per_hour: dict[str, float] = {}
 
 
+_to_prices = converter(Prices)
+
+
 def parse_prices(text: str) -> Prices:
     """A price list from TOML. Raises ValueError with what is wrong."""
     try:
-        found = msgspec.convert(tomllib.loads(text), Prices)
+        found = _to_prices(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"not valid TOML: {error}") from error
     except msgspec.ValidationError as error:

@@ -9,6 +9,9 @@ import msgspec
 from brickyard.domain.endpoints import Endpoint, parse
 from brickyard.domain.nodeops import AgentClient, AgentRefused, AgentUnreachable
 
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+
+
 if TYPE_CHECKING:
     import aiohttp
 
@@ -24,6 +27,9 @@ class _Error(msgspec.Struct):
 
 class _Refusal(msgspec.Struct):
     error: _Error = msgspec.field(default_factory=_Error)
+
+
+_decode_refusal = msgspec.json.Decoder(_Refusal).decode
 
 
 class HttpAgentClient(AgentClient):
@@ -102,8 +108,8 @@ def _decode(status: int, answer: bytes) -> dict[str, Any]:
     """The answer's object. Raises AgentUnreachable for 503 and AgentRefused for every other error."""
     try:
         if status < 300:
-            return msgspec.json.decode(answer or b"{}", type=dict[str, Any])
-        refusal = msgspec.json.decode(answer, type=_Refusal).error
+            return _decode_object(answer or b"{}")
+        refusal = _decode_refusal(answer).error
     except msgspec.MsgspecError as error:
         raise AgentRefused("PROTOCOL", f"the agent's answer (status {status}) cannot be read: {error}") from error
     if status == 503:

@@ -26,6 +26,9 @@ class _Told(msgspec.Struct, frozen=True):
     at_s: float = 0.0  # set only on the server that heard it
 
 
+_decode_told = msgspec.json.Decoder(_Told).decode
+
+
 class Loads:
     """Read on the store's threads, written on the event loop: every entry is immutable and is replaced as a whole. `alone` tells
     whether all drivers report to this server."""
@@ -50,7 +53,7 @@ class Loads:
         found = self._loads.get(instance_id)
         if not self._alone() and (found is None or self._monotonic() - found.at_s > OWN_S):
             written = tx.heard.load(instance_id, within_ms=int(OLD_S * 1000))
-            found = None if written is None else msgspec.json.decode(written, type=_Told)
+            found = None if written is None else _decode_told(written)
         return found.load if found is not None and found.generation == generation else None
 
     def told(self, instance_id: str) -> str | None:

@@ -21,6 +21,9 @@ from joserfc.jwk import KeySet
 from brickyard.domain.printable import printable
 from brickyard.domain.signin import ANY_DOMAIN, Provider, ProviderTrouble, SignInInvalid, SignInRefused, trusted_url
 
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+
+
 # Signatures with a key pair. With any other algorithm, whoever knows the client's secret or the provider's public key could sign.
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 LEEWAY_S = 60  # by which clocks may differ
@@ -44,6 +47,9 @@ class Metadata(msgspec.Struct, frozen=True, kw_only=True):
     end_session_endpoint: str = ""
     token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
     authorization_response_iss_parameter_supported: bool = False
+
+
+_decode_metadata = msgspec.json.Decoder(Metadata).decode
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +91,7 @@ class UnknownKey(Exception):
 def metadata(body: bytes, provider: Provider) -> Metadata:
     """The provider's own description. Raises ProviderTrouble."""
     try:
-        found = msgspec.json.decode(body, type=Metadata)
+        found = _decode_metadata(body)
     except msgspec.MsgspecError as error:
         raise ProviderTrouble(f"The identity provider's discovery document cannot be used: {error}.") from error
     if found.issuer != provider.issuer:
@@ -212,7 +218,7 @@ def logged_out(token: str, known: KeySet, provider: Provider, *, now_s: int) -> 
 def merged(claims: Mapping[str, Any], userinfo: bytes) -> dict[str, Any]:
     """The claims with those of the userinfo endpoint; what is in the signed token counts. Raises ProviderTrouble."""
     try:
-        more = msgspec.json.decode(userinfo, type=dict[str, Any])
+        more = _decode_object(userinfo)
     except msgspec.MsgspecError as error:
         raise ProviderTrouble("The identity provider's userinfo cannot be read.") from error
     if more.get("sub") != claims["sub"]:

@@ -12,11 +12,15 @@ from typing import NamedTuple
 
 import msgspec
 
+from brickyard.domain.decoding import converter
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.libraries import Library
 from brickyard.domain.places import Kind, parse
 from brickyard.domain.tasks import PythonWheelTask, RunSettings, Source, SparkPythonTask, SubmitRun, SubmitTask
 from brickyard.plan.libraries import check as check_library
+
+_to_library = converter(Library)
+
 
 MAX_TASKS = 100
 MAX_KEY = 100
@@ -155,7 +159,7 @@ def _libraries(task: SubmitTask) -> tuple[Library, ...]:
         if unknown := next((kind for kind in said if kind not in Library.__struct_fields__), ""):
             raise InvalidParameterValue(f"{where}.{unknown[:_SHOWN]} is not a kind of library.")
         try:
-            library = msgspec.convert(said, Library)
+            library = _to_library(said)
         except msgspec.ValidationError as error:
             raise InvalidParameterValue(f"{where} makes no sense: {error}.") from error
         check_library(library, where)

@@ -9,6 +9,8 @@ import msgspec
 
 from brickyard.domain.runtimes import RuntimeManifest
 
+_decode_runtime_manifest = msgspec.json.Decoder(RuntimeManifest).decode
+
 
 def runtime_home(environment: str, cache_dir: Path) -> Path:
     """Returns where an environment lives."""
@@ -19,7 +21,7 @@ def installed(environment: str, cache_dir: Path) -> RuntimeManifest | None:
     """Returns the manifest of an installed environment, or None."""
     try:
         data = (runtime_home(environment, cache_dir) / "runtime.json").read_bytes()
-        return msgspec.json.decode(data, type=RuntimeManifest)
+        return _decode_runtime_manifest(data)
     except (OSError, msgspec.MsgspecError):
         return None
 

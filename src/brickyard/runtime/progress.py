@@ -77,6 +77,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.head} ({details})" if details else self.head
 
 
+_decode_report = msgspec.json.Decoder(Report).decode
+
+
 Progress = Callable[[Report], None]
 
 
@@ -140,7 +143,7 @@ class Board:
     def read(self) -> Report | None:
         """Returns None if there is nothing to read. If the writer was killed, the next installer removes the file."""
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=Report)
+            return _decode_report(self._path.read_bytes())
         except (OSError, msgspec.MsgspecError):
             return None
 

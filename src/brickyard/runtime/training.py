@@ -52,6 +52,9 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     at_ms: int
 
 
+_decode_failure = msgspec.json.Decoder(Failure).decode
+
+
 def is_trained(manifest: RuntimeManifest) -> bool:
     """Whether the runtime's JVMs start as fast as they can."""
     named = [manifest.node_archive, *filter(None, [manifest.rewritten])]
@@ -62,7 +65,7 @@ def is_trained(manifest: RuntimeManifest) -> bool:
 def last_failure(environment: str, cache_dir: Path) -> Failure | None:
     """Returns why the runtime's last training failed, if it did."""
     try:
-        return msgspec.json.decode((runtime_home(environment, cache_dir) / FAILURE).read_bytes(), type=Failure)
+        return _decode_failure((runtime_home(environment, cache_dir) / FAILURE).read_bytes())
     except (OSError, msgspec.MsgspecError):
         return None
 

@@ -10,6 +10,7 @@ import msgspec
 
 from brickyard.domain.access import Permission
 from brickyard.domain.cluster import Instance
+from brickyard.domain.decoding import converter
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import Capacity
 from brickyard.providers.fleet import Providers
@@ -27,6 +28,9 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
     cores_left: float
     memory_mb_total: int
     memory_mb_left: int
+
+
+_to_room = converter(Room, from_attributes=True)
 
 
 class DiskSpace(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,7 +167,7 @@ class MachineService:
 
 
 def _room(known: Capacity | None) -> Room | None:
-    return None if known is None else msgspec.convert(known, Room, from_attributes=True)
+    return None if known is None else _to_room(known)
 
 
 def _nodes(tx: Tx, instances: list[Instance], types: Mapping[str, NodeType], provider: str) -> list[MachineNode]:

@@ -75,6 +75,9 @@ class _Grant(msgspec.Struct, frozen=True, omit_defaults=True):
     spent_ms: int = 0
 
 
+_decode_grant = msgspec.json.Decoder(_Grant).decode
+
+
 class Issued(NamedTuple):
     """Tokens for a client. `refresh_token` is "" if there is none."""
 
@@ -236,7 +239,7 @@ class OAuthService:
             if row is None or row.expired(now) or principal is None:
                 return ""
             tx.identify(principal, credential_id=row.token_id)
-            grant = msgspec.json.decode(row.details, type=_Grant)
+            grant = _decode_grant(row.details)
             if not good(row, grant, now):
                 end(tx, login)
                 return ""

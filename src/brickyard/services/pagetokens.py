@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from brickyard.domain.audit import AuditPosition
+from brickyard.domain.decoding import Decoders
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.queries import ClusterOrder, ClusterPosition, ClusterSort, EventPosition, RunPosition
 
@@ -97,9 +98,12 @@ def audit_position(token: str) -> AuditPosition | None:
     return position
 
 
+_TOKENS = Decoders(ClusterCursor, EventCursor, RunCursor, AuditPosition)
+
+
 def _decode(token: str, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True), type=kind)
+        return _TOKENS.decode(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True), kind)
     except (ValueError, binascii.Error, msgspec.DecodeError, RecursionError) as error:
         raise _unknown() from error
 

@@ -35,6 +35,9 @@ class _Tokens(msgspec.Struct, frozen=True):
     error_description: str = ""
 
 
+_decode_tokens = msgspec.json.Decoder(_Tokens).decode
+
+
 class Shown(NamedTuple):
     """What the provider has shown of a person: the claims of the ID token, that token, and one for more."""
 
@@ -69,7 +72,7 @@ class ProviderClient:
         form, headers = token_request(self._provider, found := await self.metadata(), attempt, code)
         status, body = await self._ask("POST", found.token_endpoint, form=form, headers=headers, errors=True)
         try:
-            tokens = msgspec.json.decode(body, type=_Tokens)
+            tokens = _decode_tokens(body)
         except msgspec.MsgspecError as error:
             raise ProviderTrouble(f"The identity provider's token endpoint answered {status} and no JSON object.") from error
         if tokens.error == "invalid_grant":

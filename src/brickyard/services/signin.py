@@ -19,6 +19,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import OctKey
 
 from brickyard.domain.clock import Clock, Ids
+from brickyard.domain.decoding import converter
 from brickyard.domain.identity import CredentialKind, IdentityKind, TokenRow, UserRow
 from brickyard.domain.printable import printable
 from brickyard.domain.signin import ATTEMPT_MS, Provider, ProviderTrouble, SignInInvalid, SignInRefused, cookie_key
@@ -35,6 +36,9 @@ from brickyard.services.users import new_group, new_user
 from brickyard.store.identity import LOCK
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
+
+_to_attempt = converter(Attempt)
+
 
 _AGAIN = "Log in again; use the same browser, and one window at a time."
 
@@ -60,6 +64,9 @@ class _LogIn(msgspec.Struct, frozen=True, kw_only=True):
     sub: str
     sid: str = ""
     id_token: str = ""
+
+
+_decode_log_in = msgspec.json.Decoder(_LogIn).decode
 
 
 class SignInService:
@@ -137,7 +144,7 @@ class SignInService:
             return ""
         try:
             found = await self._client.metadata()
-            sealed = msgspec.json.decode(log_in.details, type=_LogIn).id_token
+            sealed = _decode_log_in(log_in.details).id_token
             hint = (jwe.decrypt_compact(sealed, self._key).plaintext or b"").decode() if sealed else ""
         except (ProviderTrouble, msgspec.MsgspecError, JoseError, ValueError):
             return ""
@@ -149,7 +156,7 @@ class SignInService:
 
         def work(tx: Tx) -> None:
             for row in tx.tokens.all(CredentialKind.PROVIDER):
-                log_in = msgspec.json.decode(row.details, type=_LogIn)
+                log_in = _decode_log_in(row.details)
                 if told.ends(sub=log_in.sub, sid=log_in.sid, began_ms=row.created_ms):
                     if (principal := active_principal(tx, row.user_name)) is not None:
                         tx.identify(principal, credential_id=f"{self.provider.issuer} {printable(log_in.sub[:200])}")
@@ -184,7 +191,7 @@ class SignInService:
     def _attempt(self, cookie: str, state: str) -> Attempt:
         """The log-in that this browser has begun. Raises SignInInvalid."""
         try:
-            attempt = msgspec.convert(jwt.decode(cookie, self._key, algorithms=["HS256"]).claims, Attempt)
+            attempt = _to_attempt(jwt.decode(cookie, self._key, algorithms=["HS256"]).claims)
         except (JoseError, ValueError) as error:
             raise SignInInvalid(f"This log-in was not begun in this browser, or it took too long. {_AGAIN}") from error
         if not state or not hmac.compare_digest(state.encode(), attempt.state.encode()):

@@ -17,6 +17,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+_decode_texts = msgspec.json.Decoder(list[str]).decode
+
+
 _NONCE = 12
 _BOUND = b"brickyard values to hide 1"
 
@@ -51,7 +54,7 @@ class Sealer:
         for each in sealed:
             data = base64.b64decode(each, validate=True)
             try:
-                values.update(msgspec.json.decode(self._cipher.decrypt(data[:_NONCE], data[_NONCE:], _BOUND), type=list[str]))
+                values.update(_decode_texts(self._cipher.decrypt(data[:_NONCE], data[_NONCE:], _BOUND)))
             except (InvalidTag, msgspec.MsgspecError) as error:
                 raise ValueError("values to hide were sealed by another workspace, or are damaged") from error
         return tuple(sorted(values))

@@ -59,6 +59,9 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     agents: int = 0  # how many call it
 
 
+_decode_about = msgspec.json.Decoder(About).decode
+
+
 class Stopping(enum.IntEnum):
     """How far a server has got with stopping."""
 
@@ -303,7 +306,7 @@ def _server(row: Any) -> Server:
     number, doc, started_ms, silent_ms, alone, stopping, session = row
     return Server(
         number=number,
-        about=msgspec.json.decode(doc, type=About),
+        about=_decode_about(doc),
         started_ms=started_ms,
         silent_ms=silent_ms,
         alone=alone,

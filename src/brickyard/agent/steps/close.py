@@ -13,6 +13,7 @@ from brickyard.agent.host import HostError, HostGone
 from brickyard.agent.state import NodeState, now_ms
 from brickyard.agent.steps.work import Work
 from brickyard.agent.telling import Programs, left, programs_of, tell
+from brickyard.domain.decoding import converter
 
 LOOK_S = 0.25
 ANSWER_S = 10.0  # the host answers at once; if it does not, nothing is known of what runs
@@ -25,6 +26,9 @@ class Running(msgspec.Struct):
     commands: bool
     spark: bool
     looks: int
+
+
+_to_running = converter(Running)
 
 
 async def _close(node: NodeState) -> None:
@@ -52,7 +56,7 @@ async def _ask(node: NodeState) -> Running | None:
         raise HostGone
     try:
         answer = await node.host.call("closing", timeout_s=ANSWER_S)
-        return msgspec.convert(answer, Running)
+        return _to_running(answer)
     except HostGone:
         raise
     except (HostError, msgspec.ValidationError):

@@ -21,6 +21,9 @@ from brickyard.agent.steps.work import Work
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.lifecycle.sparkclasses import with_classes
 
+_decode_runtime_manifest = msgspec.json.Decoder(RuntimeManifest).decode
+
+
 FAILURE = "SPARK_IMAGE_DOWNLOAD_FAILURE"
 
 
@@ -48,6 +51,9 @@ class _Line(msgspec.Struct):
     error: _Problem | str | None = None
 
 
+_decode_line = msgspec.json.Decoder(_Line).decode
+
+
 def installed(config: AgentConfig, runtime: str) -> RuntimeManifest | None:
     """Returns the manifest if we know where the runtime is and it is complete: the manifest is written last. Returns None also
     if our classes still have to be compiled for it."""
@@ -56,7 +62,7 @@ def installed(config: AgentConfig, runtime: str) -> RuntimeManifest | None:
         return None
     try:
         data = Path(config.cache_dir, "runtimes", environment, "runtime.json").read_bytes()
-        manifest = msgspec.json.decode(data, type=RuntimeManifest)
+        manifest = _decode_runtime_manifest(data)
         return with_classes(manifest, Path(config.node_code_dir))
     except (OSError, msgspec.MsgspecError):
         return None  # the installer finds out what is wrong with it
@@ -98,7 +104,7 @@ async def _follow(stream: asyncio.StreamReader | None, progress: Callable[[str],
     last = _Line()
     while stream is not None and (text := await stream.readline()):
         try:
-            line = msgspec.json.decode(text, type=_Line)
+            line = _decode_line(text)
         except msgspec.MsgspecError:
             continue  # output from a package installer
         if line.message:

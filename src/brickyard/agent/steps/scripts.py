@@ -25,6 +25,7 @@ from brickyard.agent.state import NodeState, script_said
 from brickyard.agent.steps import start
 from brickyard.agent.steps.work import Work
 from brickyard.agent.transfers import Job, TransferFailed, credentials, run_patiently
+from brickyard.domain.decoding import converter
 from brickyard.domain.node import Role
 from brickyard.domain.places import Place
 from brickyard.domain.scripts import MAX_SCRIPT, InitScript, ScriptResult, ScriptsReport, ScriptStatus
@@ -40,6 +41,9 @@ class _Outcome(msgspec.Struct):
     seconds: float = 0.0
     message: str = ""
     tail: str = ""
+
+
+_to_outcome = converter(_Outcome)
 
 
 async def _scripts(node: NodeState) -> None:
@@ -155,7 +159,7 @@ async def _run(node: NodeState, number: int, script: InitScript, fetched: str, s
         text = f"it could neither be read nor run within {limit_s + GRACE_S:g} s; its storage may not answer."
         return _Outcome(ScriptStatus.FAILED_FETCH, seconds=limit_s + GRACE_S, message=text)
     try:
-        outcome = msgspec.convert(answer, _Outcome)
+        outcome = _to_outcome(answer)
     except msgspec.ValidationError as error:
         raise HostError(script.failure, f"{script_said(node.assignment, number)}: the node's answer makes no sense") from error
     hide = node.redactor.text

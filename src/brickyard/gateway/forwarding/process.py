@@ -14,6 +14,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+_decode_texts = msgspec.json.Decoder(list[str]).decode
+
+
 SILENCE_S = 20.0  # longer than a database that hangs keeps a server waiting
 ANSWER_S = 10.0
 LINE = 16 << 20  # bytes
@@ -55,7 +58,7 @@ class Forwarding:
             process.stdin.write(msgspec.json.encode(doors) + b"\n")
             async with asyncio.timeout(ANSWER_S):
                 await process.stdin.drain()
-                faults = msgspec.json.decode(await process.stdout.readline(), type=list[str])
+                faults = _decode_texts(await process.stdout.readline())
         except (OSError, TimeoutError, ValueError, msgspec.MsgspecError) as error:
             await self.close()
             raise ForwardingFailed(str(error) or "it does not answer") from error

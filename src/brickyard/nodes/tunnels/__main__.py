@@ -17,6 +17,9 @@ from brickyard.agent.tls import fingerprint, pinning_context
 from brickyard.domain.nodeops import TUNNEL
 from brickyard.nodes.tunnels.doors import LINE, Answer, Door, Told
 
+_decode_told = msgspec.json.Decoder(Told).decode
+
+
 MOST_OF_A_DOOR = 128  # connections at a time, as many as a node with its own network lets in for a port; more wait
 MOST = 2_000  # of all doors
 CONNECT_S = 15.0  # the agent tries two addresses, each for 5 s
@@ -128,11 +131,11 @@ class Doors:
 
 async def main() -> None:
     """Ends with stdin, and with it all connections."""
-    doors, decode = Doors(), msgspec.json.Decoder(Told).decode
+    doors = Doors()
     reader = asyncio.StreamReader(limit=LINE)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := await reader.readline():
-        answer = await doors.tell(decode(line))
+        answer = await doors.tell(_decode_told(line))
         with contextlib.suppress(BrokenPipeError):
             os.write(1, msgspec.json.encode(answer) + b"\n")
     os._exit(0)

@@ -19,6 +19,9 @@ from brickyard.domain.nodeops import AgentUnreachable
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.nodes.tunnels.doors import LINE, Answer, Door, Told
 
+_decode_answer = msgspec.json.Decoder(Answer).decode
+
+
 ANSWER_S = 10.0
 AGAIN_S = 1.0  # before a process that has ended is started again
 MOST_DOORS = 4_096
@@ -158,7 +161,7 @@ class Tunnels:
             process.stdin.write(msgspec.json.encode(told) + b"\n")
             async with asyncio.timeout(ANSWER_S):
                 await process.stdin.drain()
-                answer = msgspec.json.decode(await process.stdout.readline(), type=Answer)
+                answer = _decode_answer(await process.stdout.readline())
         except (OSError, TimeoutError, ValueError, msgspec.MsgspecError) as error:
             await self._end()
             raise TunnelsFailed(str(error) or "the tunnel process does not answer") from error

@@ -12,12 +12,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from brickyard.domain.decoding import converter
 from brickyard.domain.spec import ClusterSpec
 from brickyard.plan.policies.attributes import MAPS, Key, Spot, put, spots, value_at
 from brickyard.plan.policies.language import Definition, Rule, RuleType, preset, text
 from brickyard.plan.policies.limits import Facts, Matching, meant, must_be, nearest, short
 from brickyard.plan.policies.logconf import apply_log_conf, enforce_log_conf, log_conf
 from brickyard.plan.spend import price_per_hour
+
+_to_spec = converter(ClusterSpec)
+
 
 _FIXED, _FORBIDDEN = RuleType.FIXED, RuleType.FORBIDDEN  # members of an enum take a while to look up
 _number = operator.itemgetter(0)
@@ -188,7 +192,7 @@ def _tree(spec: ClusterSpec) -> dict[str, Any]:
 
 
 def _spec(tree: dict[str, Any]) -> ClusterSpec:
-    return msgspec.convert(tree, ClusterSpec)
+    return _to_spec(tree)
 
 
 def _stated(spec: ClusterSpec) -> ClusterSpec:

@@ -20,8 +20,16 @@ from lightkube import KubeConfig, SingleConfig
 from lightkube.config.client_adapter import Client, ConnectionParams
 from lightkube.core.exceptions import ConfigError
 
+from brickyard.domain.decoding import Decoders
 from brickyard.providers.base import InvalidError, ProviderError, QuotaError, SetupError, ThrottledError, TransientError
-from brickyard.providers.kubernetes.objects import Event, Status
+from brickyard.providers.kubernetes.objects import Event, MachineList, Pod, PodList, Review, Status, Table
+
+_OBJECTS = Decoders(MachineList, Pod, PodList, Review, Table, object, Any)
+
+
+_decode_event = msgspec.json.Decoder(Event).decode
+_decode_status = msgspec.json.Decoder(Status).decode
+
 
 CALL_S = 10.0  # for one answer
 SILENCE_S = 180.0  # a watch is sent a bookmark about every minute, and the first one after two
@@ -113,7 +121,7 @@ class Api:
             connected(lambda: _cut(answer))
             for line in answer.iter_lines():
                 if line:
-                    yield msgspec.json.decode(line, type=Event)
+                    yield _decode_event(line)
 
     def _call(
         self,
@@ -131,7 +139,7 @@ class Api:
             answer = self._client.request(method, path, params=params, headers=sent, content=body)
             if not answer.is_success:
                 raise _refused(answer)
-            return msgspec.json.decode(answer.content, type=kind)
+            return _OBJECTS.decode(answer.content, kind)
 
 
 @contextlib.contextmanager
@@ -170,7 +178,7 @@ def _cut(answer: httpx2.Response) -> None:
 
 def _refused(answer: httpx2.Response) -> RefusedError:
     try:
-        status = msgspec.json.decode(answer.content, type=Status)
+        status = _decode_status(answer.content)
     except msgspec.MsgspecError:  # a proxy's page
         status = Status()
     try:

@@ -18,6 +18,11 @@ import structlog
 from brickyard.providers.kubernetes.api import SILENCE_S, Api, RefusedError, UnreachableError
 from brickyard.providers.kubernetes.objects import Event, Mark, Pod, PodList, Status
 
+_decode_status = msgspec.json.Decoder(Status).decode
+_decode_pod = msgspec.json.Decoder(Pod).decode
+_decode_mark = msgspec.json.Decoder(Mark).decode
+
+
 log = structlog.get_logger(__name__)
 
 FIRST_S, MOST_S = 0.2, 30.0  # pauses after failures
@@ -126,10 +131,10 @@ class Reflector:
     def _take(self, event: Event) -> None:
         """Raises RefusedError for an event that ends the watch."""
         if event.type == "ERROR":
-            status = msgspec.json.decode(event.object, type=Status)
+            status = _decode_status(event.object)
             raise RefusedError(status.code, status.reason or "", status.message or "")
-        pod = None if event.type == "BOOKMARK" else msgspec.json.decode(event.object, type=Pod)
-        meta = pod.metadata if pod is not None else msgspec.json.decode(event.object, type=Mark).metadata
+        pod = None if event.type == "BOOKMARK" else _decode_pod(event.object)
+        meta = pod.metadata if pod is not None else _decode_mark(event.object).metadata
         with self._lock:
             if event.type == "DELETED":
                 self._pods.pop(meta.name, None)

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from brickyard.domain.decoding import converter
 from brickyard.providers.base import SetupError
 from brickyard.providers.engines.sections import EngineSection, NamedType
 
@@ -57,6 +58,9 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     metadata: TemplateMeta = TemplateMeta()
     spec: TemplateSpec = TemplateSpec()
     container: TemplateContainer = TemplateContainer()
+
+
+_to_template = converter(Template)
 
 
 class KubernetesSection(EngineSection, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -126,7 +130,7 @@ _Kind = TypeVar("_Kind")
 
 def _template(given: dict[str, object], where: str) -> Template:
     try:
-        return msgspec.convert(given, Template)
+        return _to_template(given)
     except msgspec.ValidationError as error:
         raise SetupError(f"{where} is wrong: {error}. It may have metadata, spec and container (docs/kubernetes.md).") from error
 

@@ -18,6 +18,12 @@ from brickyard.domain.clock import Clock
 from brickyard.providers.local.instances import Ending, Instances, is_locked
 from brickyard.providers.local.networks import LocalNetworks
 
+_decode_node_record = msgspec.json.Decoder(NodeRecord).decode
+_decode_ending = msgspec.json.Decoder(Ending).decode
+_decode_process = msgspec.json.Decoder(processes.Process).decode
+_decode_group = msgspec.json.Decoder(Group).decode
+
+
 KILL_AFTER_MS = 10_000  # from SIGTERM to SIGKILL: more than an agent needs to end its node cleanly
 LINGER_S = 0.25  # how long one step waits for what ends at once
 REMOVE_S = 2.0  # per step: the next one continues
@@ -57,7 +63,7 @@ class Ender:
             return
         files.remove_tree(directory / "node", keep="logs")  # first: on a full disk this makes room for the logs
         with contextlib.suppress(OSError, msgspec.MsgspecError):  # it had no node, or its agent has cleaned up
-            node = msgspec.json.decode((directory / "node.json").read_bytes(), type=NodeRecord)
+            node = _decode_node_record((directory / "node.json").read_bytes())
             keep_node_logs(directory, self._logs, instance_id=instance_id, node=node)
             (directory / "node.json").unlink()  # so that the next call does not keep the logs again
         with self._instances.lock:
@@ -91,7 +97,7 @@ class Ender:
 
     def _marked(self, instance_id: str, path: Path) -> Ending | None:
         with contextlib.suppress(OSError, msgspec.MsgspecError):
-            return msgspec.json.decode(path.read_bytes(), type=Ending)
+            return _decode_ending(path.read_bytes())
         return self._instances.unwritten.get(instance_id)
 
     def _signal(self, instance_id: str, directory: Path, *, late: bool) -> bool:
@@ -110,7 +116,7 @@ class Ender:
     def _agent(self, instance_id: str, directory: Path) -> processes.Process | None:
         """The living agent, from its own record or else our child process, which may be a second one that is about to end."""
         with contextlib.suppress(OSError, msgspec.MsgspecError):
-            agent = msgspec.json.decode((directory / "agent.pid").read_bytes(), type=processes.Process)
+            agent = _decode_process((directory / "agent.pid").read_bytes())
             if processes.alive(agent):
                 return agent
         child = self._instances.children.get(instance_id)
@@ -120,7 +126,7 @@ class Ender:
 def _remove_group(directory: Path) -> bool:
     """Removes the control group of an agent that could not do so. False: not yet possible."""
     try:
-        group = msgspec.json.decode((directory / "cgroup.json").read_bytes(), type=Group)
+        group = _decode_group((directory / "cgroup.json").read_bytes())
     except (OSError, msgspec.MsgspecError):
         return True
     return group.remove(patience_s=0.2)

@@ -34,6 +34,9 @@ class Launched(msgspec.Struct, kw_only=True):
     address: str = ""  # if it has a private network
 
 
+_decode_launched = msgspec.json.Decoder(Launched).decode
+
+
 class Ending(msgspec.Struct, kw_only=True):
     """ending.json."""
 
@@ -118,7 +121,7 @@ class Instances:
         if instance_id not in self._launched:
             try:
                 data = (self.root / instance_id / "instance.json").read_bytes()
-                self._launched[instance_id] = msgspec.json.decode(data, type=Launched)
+                self._launched[instance_id] = _decode_launched(data)
             except (OSError, msgspec.MsgspecError):
                 return None
         return self._launched[instance_id]

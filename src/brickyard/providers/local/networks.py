@@ -29,6 +29,9 @@ class _Holder(msgspec.Struct):
     descriptor: int
 
 
+_decode_holder = msgspec.json.Decoder(_Holder).decode
+
+
 class LocalNetworks:
     """One per provider. Call from one thread of one server at a time: two servers that start together must not make two
     switchboards. What the machine allows is determined once, at the first launch."""
@@ -130,7 +133,7 @@ class LocalNetworks:
         found = -1
         for record in list(self._storage.switchboards.glob("*.json")):
             with contextlib.suppress(OSError, msgspec.MsgspecError):  # it belongs to another user, or has just gone
-                holder = msgspec.json.decode(record.read_bytes(), type=_Holder)
+                holder = _decode_holder(record.read_bytes())
                 link = Path(f"/proc/{holder.process.pid}/fd/{holder.descriptor}")
                 if not processes.alive(holder.process):
                     record.unlink()

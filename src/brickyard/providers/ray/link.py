@@ -43,6 +43,9 @@ class _Line(msgspec.Struct, kw_only=True):
     nodes: list[dict[str, Any]] = []
 
 
+_decode_line = msgspec.json.Decoder(_Line).decode
+
+
 class Link:
     """`call` may be made from any thread. `on_nodes` gets Ray's machines whenever they have changed."""
 
@@ -171,7 +174,7 @@ class Link:
         assert process.stdout is not None  # noqa: S101 - it is a pipe
         ready = False
         for data in process.stdout:
-            line = msgspec.json.decode(data, type=_Line)
+            line = _decode_line(data)
             if line.news == "ready":
                 ready = True
                 watchdog.cancel()

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from brickyard.domain.decoding import converter
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import (
     Capacity,
@@ -33,6 +34,9 @@ from brickyard.providers.ray.machines import Machine
 from brickyard.providers.ray.package import staged
 from brickyard.providers.ray.section import RaySection, Wishes, asked
 
+_to_machines = converter(list[Machine])
+
+
 log = structlog.get_logger(__name__)
 
 REMEMBERED = 10_000  # ids of terminated instances
@@ -45,6 +49,9 @@ class _Seen(msgspec.Struct, gc=False):
     message: str = ""
     waits_for: dict[str, float] | None = None
     frees: dict[str, float] | None = None
+
+
+_to_seen = converter(dict[str, _Seen])
 
 
 class RayProvider(Provider):
@@ -147,7 +154,7 @@ class RayProvider(Provider):
 
     def _seen(self) -> dict[str, _Seen]:
         try:
-            seen = msgspec.convert(self._link.call("observe"), dict[str, _Seen])
+            seen = _to_seen(self._link.call("observe"))
         except msgspec.ValidationError as error:
             raise TransientError(f"Ray's process has answered what cannot be read: {error}") from error
         self._waiting = (time.monotonic(), [each.waits_for for each in seen.values() if each.waits_for])
@@ -176,7 +183,7 @@ class RayProvider(Provider):
         return self._machines
 
     def _learn(self, nodes: list[dict[str, Any]]) -> None:
-        found = tuple(msgspec.convert(nodes, list[Machine]))
+        found = tuple(_to_machines(nodes))
         named = {each.node_type_id for each in self._named}
         types = self._named + tuple(each for each in machines.offered(found) if each.node_type_id not in named)
         self._machines = found

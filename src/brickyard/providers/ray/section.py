@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from brickyard.domain.decoding import converter
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import SetupError
 from brickyard.providers.engines.sections import EngineSection
@@ -14,6 +15,9 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     resources: dict[str, float] = {}  # Ray resources, such as those that `ray start --resources` gives a machine
     accelerator_type: str = ""  # Ray's name of the GPU: A100, H100, L4
+
+
+_to_wishes = converter(Wishes)
 
 
 class RaySection(EngineSection, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -30,7 +34,7 @@ class RaySection(EngineSection, frozen=True, kw_only=True, forbid_unknown_fields
         found = {}
         for each in self.node_types:
             try:
-                found[each.node_type_id] = msgspec.convert(each.engine, Wishes)
+                found[each.node_type_id] = _to_wishes(each.engine)
             except msgspec.ValidationError as error:
                 raise SetupError(f"ray.node_types: engine of {each.node_type_id} is wrong: {error}.") from error
         return found

@@ -14,9 +14,16 @@ import aiohttp
 import msgspec
 
 from brickyard.agent.serverlink import Proof, backoff
+from brickyard.domain.decoding import Decoders
 from brickyard.domain.node import AssignmentReply, Poll, ServerAddress, StatusReply, StatusReport
 from brickyard.providers.base import LaunchRequest
 from brickyard.providers.simulated.servers import ServerChanged
+
+_REPLIES = Decoders(StatusReply, AssignmentReply)
+
+
+_decode_proof = msgspec.json.Decoder(Proof).decode
+
 
 POLL_S = 10.0  # where there are other servers: the only way to notice one that hangs
 ANSWER_S = 5.0  # how long a server may take to answer, beyond the time it was asked to wait
@@ -60,13 +67,13 @@ class Line:
         try:
             async with session.request(method, url, data=body or None, headers=headers, timeout=timeout) as response:
                 answer = await response.read()
-            proof = msgspec.json.decode(answer, type=Proof)
+            proof = _decode_proof(answer)
             if not hmac.compare_digest(proof.server_token.encode(), request.server_token.encode()):
                 return None
             self._heard()
             if response.status != 200:
                 return None
-            reply = msgspec.json.decode(answer, type=kind)
+            reply = _REPLIES.decode(answer, kind)
             self.told(reply.servers)
         except (aiohttp.ClientError, OSError, msgspec.MsgspecError):  # TimeoutError is an OSError
             return None

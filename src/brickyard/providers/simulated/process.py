@@ -40,6 +40,14 @@ from brickyard.providers.simulated.world import World
 from brickyard.storage.directory import Storage
 from brickyard.storage.private import write_private
 
+_decode_server = msgspec.json.Decoder(wire.Server).decode
+_decode_launch_request = msgspec.json.Decoder(LaunchRequest).decode
+_decode_gone = msgspec.json.Decoder(wire.Gone).decode
+_decode_look = msgspec.json.Decoder(wire.Look).decode
+_decode_end = msgspec.json.Decoder(wire.End).decode
+_decode_object = msgspec.json.Decoder(dict).decode
+
+
 LOG_LIMIT = 20 * 2**20
 LOCK_PATIENCE_S = 0.5  # a check whether a world is alive holds the lock for an instant
 LOOK_S = 0.25
@@ -195,15 +203,15 @@ class WorldProcess:
         return checked
 
     async def _come(self, request: web.Request) -> web.Response:
-        self._servers.come(msgspec.json.decode(await request.read(), type=wire.Server))
+        self._servers.come(_decode_server(await request.read()))
         return _json({})
 
     async def _leave(self, request: web.Request) -> web.Response:
-        self._servers.leave(msgspec.json.decode(await request.read(), type=wire.Server))
+        self._servers.leave(_decode_server(await request.read()))
         return _json({})
 
     async def _launch(self, request: web.Request) -> web.Response:
-        asked = msgspec.json.decode(await request.read(), type=LaunchRequest)
+        asked = _decode_launch_request(await request.read())
         known = self._world.agent(asked.instance_id) is not None
         self._world.launch(asked)
         if not known:
@@ -211,7 +219,7 @@ class WorldProcess:
         return _json({})
 
     async def _terminate(self, request: web.Request) -> web.Response:
-        asked = msgspec.json.decode(await request.read(), type=wire.Gone)
+        asked = _decode_gone(await request.read())
         agent = self._world.agent(asked.instance_id)
         if agent is not None and agent.alive:
             log.info("terminated", instance_id=asked.instance_id, reason=asked.reason)
@@ -219,7 +227,7 @@ class WorldProcess:
         return _json({})
 
     async def _observe(self, request: web.Request) -> web.Response:
-        asked, now = msgspec.json.decode(await request.read(), type=wire.Look), self._world.observe()
+        asked, now = _decode_look(await request.read()), self._world.observe()
         if now is not self._listed:
             self._listed, self._number = now, self._number + 1
         if asked.have == self._number:
@@ -227,7 +235,7 @@ class WorldProcess:
         return _json(wire.Listing(number=self._number, instances=list(now.values())))
 
     async def _end(self, request: web.Request) -> web.Response:
-        asked = msgspec.json.decode(await request.read(), type=wire.End)
+        asked = _decode_end(await request.read())
         ends = not (asked.if_unused and self._servers.in_use)
         if ends:
             self._why = "it was told to"
@@ -242,7 +250,7 @@ class WorldProcess:
             return _failure(503, "NO_NODE", f"{instance_id} is gone")
         if not _bears(request, agent.server_token):
             return _failure(401, "UNAUTHENTICATED", "a valid token is needed")
-        body = msgspec.json.decode(await request.read() or b"{}", type=dict)
+        body = _decode_object(await request.read() or b"{}")
         try:
             target = f"{request.match_info['path']}?{request.query_string}"
             return _json(self._world.call(instance_id, request.method, target, body))

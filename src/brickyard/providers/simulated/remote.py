@@ -22,10 +22,17 @@ import msgspec
 import psutil
 
 from brickyard.config import Settings
+from brickyard.domain.decoding import Decoders
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers import bootstrap
 from brickyard.providers.base import LaunchRequest, Observed, Provider, TransientError
 from brickyard.providers.simulated import wire
+
+_ANSWERS = Decoders(dict, wire.Listing, wire.Ending)
+
+
+_decode_refusal = msgspec.json.Decoder(wire.Refusal).decode
+
 
 START_S = 30.0
 END_S = 10.0
@@ -227,10 +234,10 @@ def _call(world: wire.Note, name: str, body: object, kind: type[T]) -> T:
         response = connection.getresponse()
         status, answer = response.status, response.read()
         if status == 409:
-            raise msgspec.json.decode(answer, type=wire.Refusal).error()
+            raise _decode_refusal(answer).error()
         if status != 200:
             raise TransientError(f"the simulated world answered {status}: {answer[:200].decode(errors='replace')}")
-        return msgspec.json.decode(answer, type=kind)
+        return _ANSWERS.decode(answer, kind)
     except (OSError, http.client.HTTPException, msgspec.MsgspecError) as error:
         raise TransientError(f"the simulated world does not answer: {str(error) or type(error).__name__}") from error
     finally:

@@ -23,6 +23,9 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     token: str
 
 
+_decode_note = msgspec.json.Decoder(Note).decode
+
+
 class Server(msgspec.Struct, frozen=True, kw_only=True):
     """POST /world/servers: a server that uses the world, and the process that it ends with."""
 
@@ -107,6 +110,6 @@ def find(place: Path) -> Note | None:
     if not lives(place):
         return None
     try:
-        return msgspec.json.decode((place / NOTE).read_bytes(), type=Note)
+        return _decode_note((place / NOTE).read_bytes())
     except (FileNotFoundError, msgspec.MsgspecError):
         return None  # not yet, or no longer

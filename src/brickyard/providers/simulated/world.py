@@ -13,9 +13,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from brickyard.domain import nodeops
+from brickyard.domain.decoding import converter
 from brickyard.domain.node import Failure
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import AgentApi, CapacityError, InvalidError, LaunchRequest, Observed, TransientError
@@ -24,6 +23,8 @@ from brickyard.providers.simulated.kernels import SimulatedKernels
 from brickyard.providers.simulated.knobsfile import Knobs
 from brickyard.providers.simulated.logs import SimulatedLogs
 from brickyard.storage.directory import Storage
+
+_to_open_port = converter(nodeops.OpenPortOf)
 
 
 class World:
@@ -218,7 +219,7 @@ class World:
         if answer is not None:
             return answer
         if target == nodeops.PORT_OPEN.path and self.knobs.own_ports:
-            return self.kernels.open_port(instance_id, msgspec.convert(body, nodeops.OpenPortOf))
+            return self.kernels.open_port(instance_id, _to_open_port(body))
         users = self.kernels.users(instance_id)
         answer = self.kernels.call(instance_id, method, target, body)
         agent = self.agent(instance_id)

@@ -37,6 +37,9 @@ from brickyard.providers.slurm.jobs import Ask, Client, Job, Kind, job_name
 from brickyard.providers.slurm.script import OUTPUT, UNIT, environment, script
 from brickyard.providers.slurm.section import SlurmSection
 
+_decode_kinds = msgspec.json.Decoder(list[Kind]).decode
+
+
 PLACE = "slurm"  # in the storage: a directory for each instance
 _KINDS = ".kinds.json"  # beside them: what Slurm said last of its partitions
 _JOB, _ENDING = "job", "ending"  # in that: the job's number once Slurm has taken it, and why the instance is to end
@@ -255,7 +258,7 @@ class SlurmProvider(Provider):
             if self._offers:
                 return self._offers
             try:
-                told = msgspec.json.decode(file.read_bytes(), type=list[Kind])
+                told = _decode_kinds(file.read_bytes())
             except (OSError, msgspec.MsgspecError):
                 told = []
         own = kinds.named(self._section, told)

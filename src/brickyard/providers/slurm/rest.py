@@ -84,6 +84,9 @@ class Answer(msgspec.Struct):
     job_submit_user_msg: str | None = ""  # of the site's own rules for jobs
 
 
+_decode_answer = msgspec.json.Decoder(Answer).decode
+
+
 class Rest:
     """See jobs.Client."""
 
@@ -168,7 +171,7 @@ class Rest:
     def _call(self, method: str, path: str, body: object = None) -> tuple[int, Answer]:
         status, data = self._fetch(method, path, body)
         try:
-            return status, msgspec.json.decode(data, type=Answer)
+            return status, _decode_answer(data)
         except msgspec.MsgspecError as error:
             _check(status)
             if status == 404:

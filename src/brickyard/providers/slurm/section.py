@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from brickyard.domain.decoding import converter
 from brickyard.providers.base import Setup, SetupError
 from brickyard.providers.engines.sections import EngineSection
 from brickyard.providers.slurm.jobs import minutes
@@ -29,6 +30,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     nice: int = 0
     time_limit: str = ""  # in Slurm's way ("1-00:00:00"); empty: the longest that the partition allows
     memory: bool = True  # False: memory is not asked for, on clusters that do not hand it out
+
+
+_to_options = converter(Options)
 
 
 class SlurmSection(EngineSection, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -91,7 +95,7 @@ def read_section(setup: Setup) -> SlurmSection:
 
 
 def _options(engine: dict[str, object]) -> Options:
-    return msgspec.convert(engine, Options)
+    return _to_options(engine)
 
 
 def _check(place: str, given: Any) -> None:

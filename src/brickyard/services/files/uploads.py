@@ -47,6 +47,9 @@ class Upload(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""
 
 
+_decode_upload = msgspec.json.Decoder(Upload).decode
+
+
 class Uploads:
     """One per server."""
 
@@ -82,7 +85,7 @@ class Uploads:
     def find(self, handle: int) -> Upload:
         """The upload with this handle. Raises ResourceDoesNotExist."""
         try:
-            upload = msgspec.json.decode((self._place / str(handle) / "about.json").read_bytes(), type=Upload)
+            upload = _decode_upload((self._place / str(handle) / "about.json").read_bytes())
         except (FileNotFoundError, msgspec.MsgspecError):  # the latter after a power failure
             raise no_handle(handle) from None
         if self._is_expired(upload):
@@ -150,7 +153,7 @@ class Uploads:
 
     def _sweep_upload(self, directory: Path) -> None:
         with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):
-            if not self._is_expired(msgspec.json.decode((directory / "about.json").read_bytes(), type=Upload)):
+            if not self._is_expired(_decode_upload((directory / "about.json").read_bytes())):
                 return
         if not locks.is_taken(directory / "lock"):
             _forget(directory)

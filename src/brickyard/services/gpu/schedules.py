@@ -10,6 +10,7 @@ from msgspec import UNSET
 from brickyard.domain.access import Permission
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.cluster import Cluster
+from brickyard.domain.decoding import converter
 from brickyard.domain.errors import ResourceNotFound, SemanticError
 from brickyard.domain.gpuclusters import Problem, StartGpuCluster, rfc3339
 from brickyard.domain.gpuschedules import (
@@ -33,6 +34,9 @@ from brickyard.services.gpu.problems import permitted, refuse
 from brickyard.services.gpu.service import GpuClusterService
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
+
+_to_start = converter(StartGpuCluster)
+
 
 MAX_START_BYTES = 64 * 1024
 _NOT_IN_A_SCHEDULE = ("cluster_id", "wait_for_ready", "timeout_minutes", "idempotency_key")
@@ -176,7 +180,7 @@ def start_of(cluster_id: str, start: dict[str, object]) -> tuple[StartGpuCluster
     if wrong:
         return None, wrong
     try:
-        asked = msgspec.convert({**start, "cluster_id": cluster_id}, StartGpuCluster)
+        asked = _to_start({**start, "cluster_id": cluster_id})
     except msgspec.ValidationError as error:
         return None, [Problem(field="start", reason=str(error).replace("`$", "`start").replace("$.", "start."))]
     if asked.auto_terminate_updates is not None and asked.auto_terminate_updates.at not in (UNSET, None):

@@ -20,6 +20,10 @@ from brickyard.storage.snapshots.manifest import Manifest, decode, encode, unpac
 from brickyard.storage.snapshots.restoring import restore
 from brickyard.storage.snapshots.taking import Limits, Refused, take
 
+_decode_texts = msgspec.json.Decoder(list[str]).decode
+_decode_job = msgspec.json.Decoder(Job).decode
+
+
 TELL_S = 0.5
 LOOK = 16 << 20  # bytes that are written between two looks at the disk
 NICE = 10  # requests come first
@@ -134,7 +138,7 @@ def _collect(_: Job, store: Path) -> Line:
     chunks, needed = ChunkStore(store / "chunks"), set[bytes]()
     with chunks.collecting():
         _say(Line(locked=True))
-        known = set(msgspec.json.decode(sys.stdin.buffer.readline(MAX_NAMES), type=list[str]))
+        known = set(_decode_texts(sys.stdin.buffer.readline(MAX_NAMES)))
         for path in sorted(manifests(store).iterdir()):
             if path.name in known or path.name.partition(".")[0] + "." in known:
                 needed.update(_needed(path))
@@ -149,10 +153,13 @@ class _Chunks(msgspec.Struct):
     chunks: tuple[bytes, ...]
 
 
+_decode_chunks = msgspec.msgpack.Decoder(_Chunks).decode
+
+
 def _needed(manifest: Path) -> tuple[bytes, ...]:
     """The chunks that a manifest names. Raises Damaged: what it needs is not known then, so nothing may be removed."""
     try:
-        return msgspec.msgpack.decode(unpacked(manifest.read_bytes()), type=_Chunks).chunks
+        return _decode_chunks(unpacked(manifest.read_bytes())).chunks
     except (ValueError, msgspec.MsgspecError) as error:
         raise Damaged(f"the manifest of {manifest.name} cannot be read. Delete that snapshot.") from error
 
@@ -173,7 +180,7 @@ def _end_with_parent() -> None:
 
 def main() -> None:
     os.nice(NICE)
-    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=Job)
+    job = _decode_job(sys.stdin.buffer.readline())
     store = Path(job.store)
     manifests(store).mkdir(mode=0o700, parents=True, exist_ok=True)
     try:

@@ -54,6 +54,9 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stored: int = 0
 
 
+_decode_line = msgspec.json.Decoder(Line).decode
+
+
 class JobFailed(Exception):
     """What was asked for cannot be done. The message says why. Everything is as before."""
 
@@ -98,7 +101,7 @@ async def _follow(
         process.stdin.write(msgspec.json.encode(job) + b"\n")
         await process.stdin.drain()
     while text := await process.stdout.readline():
-        line = msgspec.json.decode(text, type=Line)
+        line = _decode_line(text)
         if line.error:
             raise JobFailed(line.error)
         if line.done:

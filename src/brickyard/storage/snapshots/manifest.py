@@ -67,6 +67,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return sum(file.size for file in self.files)
 
 
+_decode_manifest = msgspec.msgpack.Decoder(Manifest).decode
+
+
 def encode(manifest: Manifest) -> tuple[bytes, str]:
     """The manifest as it is stored, and its SHA-256 in hex."""
     data = zstandard.ZstdCompressor(level=3).compress(msgspec.msgpack.encode(manifest))
@@ -78,7 +81,7 @@ def decode(data: bytes, sha256: str) -> Manifest:
     if hashlib.sha256(data).hexdigest() != sha256:
         raise ValueError("the snapshot's manifest is not what its digest says")
     try:
-        found = msgspec.msgpack.decode(unpacked(data), type=Manifest)
+        found = _decode_manifest(unpacked(data))
     except msgspec.MsgspecError as error:
         raise ValueError(f"the snapshot's manifest cannot be read: {error}") from error
     if found.format != FORMAT:
