@@ -5,9 +5,28 @@ from __future__ import annotations
 import errno
 import socket
 
+_MEANT = ("127.0.0.1", "::1", "0.0.0.0", "::")  # noqa: S104 - only to find out who listens there
+
 
 class CannotListen(Exception):
     """The message says why, for users."""
+
+
+class PortInUse(CannotListen):
+    """Another program has the port."""
+
+
+def bound_alone(address: str, port: int) -> socket.socket:
+    """`bound`, if no other program has the port where a client may mean it: `localhost` is 127.0.0.1 for one client and ::1 for
+    the next, and what listens at all addresses listens at each. Raises CannotListen."""
+    for other in _MEANT:
+        try:
+            bound(other, port).close()
+        except PortInUse:
+            raise
+        except CannotListen:
+            continue  # this machine has no such address
+    return bound(address, port)
 
 
 def bound(address: str, port: int) -> socket.socket:
@@ -35,6 +54,6 @@ def _bind(made: socket.socket, address: str, port: int) -> socket.socket:
     except OSError as error:
         made.close()
         if error.errno == errno.EADDRINUSE:
-            raise CannotListen("another program of this machine has this port") from error
+            raise PortInUse("another program of this machine has this port") from error
         raise CannotListen(f"nothing can listen there: {error.strerror}") from error
     return made

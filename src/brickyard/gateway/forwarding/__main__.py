@@ -20,7 +20,7 @@ import msgspec
 from brickyard.agent.relay import GIVEN, carry, reset
 from brickyard.gateway.forwarding.process import SILENCE_S, Door
 from brickyard.gateway.ways import short
-from brickyard.lifecycle.listening import CannotListen, bound
+from brickyard.lifecycle.listening import CannotListen, bound_alone
 
 MOST_OF_A_DOOR = 128  # connections at a time, as many as a node lets in for a port; more wait until one ends
 MOST = 2_000  # of all doors
@@ -44,7 +44,7 @@ class Opened:
         self._ends: set[socket.socket] = set()
         self._closed = False
         self.count = 0  # connections; changed with the forwarder's lock
-        self.listener = bound(door.address, door.port)
+        self.listener = bound_alone(door.address, door.port)
         self.listener.listen(BACKLOG)
         self.listener.setblocking(False)
 

@@ -27,7 +27,7 @@ from brickyard.domain.ports import (
     RemovePort,
     SetProxy,
 )
-from brickyard.lifecycle.listening import CannotListen, bound
+from brickyard.lifecycle.listening import CannotListen, bound_alone
 from brickyard.plan.gpu import ports as plan
 from brickyard.plan.gpu.ports import Planned, Rules
 from brickyard.services.access import Authorizer
@@ -42,7 +42,7 @@ Held = Callable[[str, int], str]  # why nothing can listen at an address and por
 def held(address: str, port: int) -> str:
     """Why nothing can listen there now, found by trying; or ""."""
     try:
-        bound(address, port).close()
+        bound_alone(address, port).close()
     except CannotListen as error:
         return str(error)
     return ""
