@@ -70,6 +70,14 @@ def test_what_follows_a_task_that_fails_at_once_is_decided_too() -> None:
     assert [each.task.spec.task_key for each in plan.create] == ["c"]
 
 
+def test_what_follows_a_task_whose_last_retry_fails_at_once_is_decided_too() -> None:
+    plan = step(run_of(task("a", existing="gone", max_retries=1), task("b", "a"), task("c", "b")), {})
+    assert [each.result for each in plan.run.tasks] == [None, None, None]
+    plan = step(plan.run, {}, plan.due_ms or 0)
+    assert [each.result for each in plan.run.tasks] == [R.FAILED, R.UPSTREAM_FAILED, R.UPSTREAM_FAILED]
+    assert plan.run.ended_ms
+
+
 def step(run: Run, clusters: Mapping[str, ClusterFacts], now: int = NOW) -> RunPlan:
     return plan_run(run, clusters, now=now)
 

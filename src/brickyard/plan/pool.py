@@ -174,7 +174,7 @@ class _Pass:
 
     def _fill(self) -> int:
         """How many to launch to reach the minimum idle within the capacity. While attempts fail: one at a time, after a pause."""
-        missing = min(self.pool.min_idle - len(self.idle), self._capacity() - self.used - len(self.idle))
+        missing = min(self.pool.min_idle - len(self.idle), -self._over(len(self.idle)))
         if missing <= 0 or self.beyond:
             return 0
         if self.pool.fill_after_ms > self.now:
@@ -186,10 +186,11 @@ class _Pass:
             return 0 if trying else 1
         return min(missing, self._left(missing))
 
-    def _capacity(self) -> int:
-        """How many instances the pool may have: also one that was made when more were allowed."""
-        limit = self.policy.max_nodes
-        return limit if self.pool.spec.max_capacity is None else min(limit, self.pool.spec.max_capacity)
+    def _over(self, idle: int) -> int:
+        """By how many that many idle instances exceed the pool's capacity, or what any pool may have idle: also one that was made
+        when more were allowed."""
+        over, capacity = idle - self.policy.max_nodes, self.pool.spec.max_capacity
+        return over if capacity is None else max(over, self.used + idle - capacity)
 
     def _left(self, wanted: int = 1) -> int:
         """How many more instances this pass may change. The rest is for the next one, which follows at once: nobody else can
@@ -204,8 +205,8 @@ class _Pass:
         minutes = self.pool.spec.idle_instance_autotermination_minutes
         limit_ms = (DEFAULT_IDLE_MINUTES if minutes is None else minutes) * 60_000
         there = len(self.idle) + self.beyond
-        over = there - max(0, self._capacity() - self.used)
-        excess = there - min(self.pool.min_idle, self._capacity())
+        over = self._over(there)
+        excess = there - min(self.pool.min_idle, self.policy.max_nodes)
         if excess <= 0 and over <= 0:
             return
         candidates = self.idle if over > 0 else [row for row in self.idle if row.idle_ms + limit_ms <= self.now]

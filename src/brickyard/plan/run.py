@@ -264,6 +264,7 @@ class _Pass:
                     if self.now >= task.retry_at_ms:
                         self._set(number, retry_at_ms=0)
                         self._begin_attempt(number)
+                        progress = progress or self.tasks[number].result is not None  # an attempt may be over at once
                 elif task.last is None and task.skipped is None and not _stopped(self.run):
                     found = [keys[each.task_key].result for each in task.spec.depends_on or ()]
                     known = [result for result in found if result is not None]
@@ -274,7 +275,7 @@ class _Pass:
                         self._begin_attempt(number)
                     else:
                         self._skip(number, verdict)
-                    progress = progress or self.tasks[number].result is not None  # an attempt may be over at once
+                    progress = progress or self.tasks[number].result is not None
         self.deadlines.extend(task.retry_at_ms for task in self.tasks if task.retry_at_ms)
 
     def _begin_attempt(self, number: int) -> None:
