@@ -27,8 +27,8 @@ def prepare(place: Path, *, known: bool, called: str, remedy: str) -> str:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         if (owner := place.stat().st_uid) != os.geteuid() and os.geteuid():
             raise WorkspaceError(
-                f"cannot use the {called} {place}: it belongs to user {owner}, and this server runs as user {os.geteuid()}. Use a "
-                f"directory inside it that the server can create, such as {place / 'data'} (volumes in containers belong to "
+                f"cannot use the {called} {place}: it belongs to user {owner}, and this server runs as user {os.geteuid()}. Use "
+                f"a directory inside it that the server can create, such as {place / 'data'} (volumes in containers belong to "
                 f"root), change its owner, or {remedy}."
             )
         place.chmod(0o700)
