@@ -144,6 +144,7 @@ def served(world: World) -> ASGIApp:
 def test_what_may_have_been_done_is_never_to_be_repeated(world: World, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         monkeypatch.setattr("brickyard.services.audit.AGAIN_S", 0.01)
+        monkeypatch.setattr("brickyard.store.patience.PAUSE_S", (0.01, 0.01))
         failing, app = Failing(world.store, monkeypatch), served(world)
         await world.context.workspace.status(ADMIN, "/")  # which makes homes
         errors = itertools.cycle((DatabaseAway("x"), RequestLimitExceeded("x"), DatabaseFull("x")))

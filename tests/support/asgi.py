@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -43,9 +44,12 @@ async def call(
         "client": ("127.0.0.1", 1),
     }
     answers: list[Message] = []
+    left = [sent]
 
     async def receive() -> Message:
-        return {"type": "http.request", "body": sent, "more_body": False}
+        if not left:
+            await asyncio.Event().wait()  # the client stays
+        return {"type": "http.request", "body": left.pop(), "more_body": False}
 
     async def send(message: Message) -> None:
         answers.append(message)

@@ -27,13 +27,10 @@ class Waiting:
 
     async def pause(self, seconds: float) -> None:
         """Raises Disconnected if the client goes. A client that goes while its body is still to be read is noticed then."""
-        if not self._arrived:
-            await asyncio.sleep(seconds)
-            return
         try:
             async with asyncio.timeout(seconds):
-                while (await self._receive())["type"] != "http.disconnect":
-                    pass
+                if self._arrived and (await self._receive())["type"] == "http.disconnect":
+                    raise Disconnected
+                await asyncio.sleep(seconds)
         except TimeoutError:
             return
-        raise Disconnected
