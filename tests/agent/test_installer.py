@@ -168,6 +168,22 @@ def test_the_machines_index_is_shown_whichever_way_it_is_named(tmp_path: Path) -
     assert index_urls({"HOME": "/nowhere", "PIP_CONFIG_FILE": os.devnull}) == ["https://pypi.org/simple"]
 
 
+@pytest.mark.parametrize("linked", [True, False])
+def test_a_link_that_an_installer_leaves_leads_to_no_file_of_the_machine(machine: Machine, linked: bool) -> None:
+    """None makes one; a package that misuses a fault of uv could."""
+    node, entry = machine.node("i-1", linked=linked), machine.top / "entry"
+    secret = machine.top / "secret"
+    secret.write_text("secret")
+    (entry / "site" / "bin").mkdir(parents=True)
+    (entry / "pins.txt").write_text("")
+    for name in ("bin/tool", "module.py"):
+        (entry / "site" / name).symlink_to(secret)
+    libraries.put(entry, node)
+    assert not (node.top / "bin" / "tool").exists()
+    assert (node.top / "site" / "module.py").is_symlink()
+    assert secret.stat().st_nlink == 1
+
+
 # ── what an installer reaches ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 

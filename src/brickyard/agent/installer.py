@@ -237,12 +237,12 @@ def size_of(path: Path) -> int:
 
 
 def put_file(source: Path, place: Path, *, linked: bool) -> None:
-    """Links a file of the cache to the node, or copies it."""
+    """Links a file of the cache to the node, or copies it. A symbolic link stays one, so it leads to what the node sees."""
     place.unlink(missing_ok=True)  # two packages may bring the same file; the later one counts, as with pip
     if linked:
         try:
-            os.link(source, place)
+            os.link(source, place, follow_symlinks=False)
         except OSError:  # another file system, or too many links
             linked = False
     if not linked:
-        shutil.copy2(source, place)
+        shutil.copy2(source, place, follow_symlinks=False)

@@ -265,7 +265,7 @@ def put(entry: Path, target: Target) -> None:
     site, scripts = target.top / "site", target.top / "bin"
     scripts.mkdir(exist_ok=True)
     for source in (entry / "site" / "bin").glob("*"):
-        if source.is_file():
+        if source.is_file() and not source.is_symlink():
             write_script(source, scripts / source.name, target)
     for directory, names, found in os.walk(entry / "site"):
         inner = Path(directory).relative_to(entry / "site")
