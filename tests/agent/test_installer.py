@@ -229,10 +229,11 @@ def test_an_installer_reaches_the_index_on_this_machine_and_no_other_service(
         with pytest.raises(LibraryError, match=f"127.0.0.1:{port.number}"):
             install(walled_in, "elsewhere")
         assert not port.asked, "the index names a file on another port"
-        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{port.number}/simple")
-        with pytest.raises(LibraryError):
-            install(walled_in, "other")
-        assert port.asked, "what the administrators name is reached"
+        if internet:
+            monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{port.number}/simple")
+            with pytest.raises(LibraryError):
+                install(walled_in, "other")
+            assert port.asked, "what the administrators name is reached"
     finally:
         os.close(switchboard)
     assert run(node, "python", "-c", "import tool; print(tool.VERSION)") == "1.0"

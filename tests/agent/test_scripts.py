@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from brickyard.agent.credentials import MachineCredentials
 from brickyard.domain.node import NodeStatus, Phase, Role
 from brickyard.domain.places import parse
 from brickyard.domain.scripts import InitScript, ScriptStatus
@@ -230,6 +231,23 @@ def test_scripts_in_an_object_store(nodes: Nodes, store: ObjectStore) -> None:
     assert failed.scripts is not None
     states = [result.status.value for result in failed.scripts.results]
     assert states == ["NOT_EXECUTED", "NOT_EXECUTED", "FAILED_FETCH"]
+
+
+def test_the_machines_credentials_go_to_a_listed_endpoint_alone(
+    nodes: Nodes, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What this store has is not public."""
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    store.put("a.sh", b"echo from the store")
+    script = InitScript(name="a.sh", place=parse("s3://bucket/a.sh", endpoint=store.endpoint))
+    message = _message(nodes.failed(script))
+    assert "machine_credentials_endpoints" in message and store.endpoint in message
+    off = nodes.start(machine_credentials=MachineCredentials(False, (store.endpoint,)))
+    assert "turned off" in _message(nodes.failed(script, instance=off))
+    instance = nodes.start(machine_credentials=MachineCredentials(True, (store.endpoint,)))
+    nodes.run(instance, script)
+    nodes.here.server.phase(instance.id, Phase.READY)
 
 
 @isolated
