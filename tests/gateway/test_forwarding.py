@@ -16,12 +16,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 
 from brickyard.agent import network, sandbox
 from brickyard.agent.addresses import RANGE
 from brickyard.agent.view import View
+from brickyard.gateway.forwarding import __main__ as forwarding
 from brickyard.gateway.forwarding.__main__ import MOST_OF_A_DOOR, Forwarder
 from brickyard.gateway.forwarding.process import Door, Forwarding, ForwardingFailed
 from tests.support.patience import PATIENCE_S, until
@@ -221,6 +223,34 @@ def test_more_connections_than_there_is_room_for_wait(process: Process, echo: Ec
         assert not select.select([late], [], [], 0.2)[0]
         clients[0].close()
         assert late.recv(1) == b"b"
+
+
+def test_no_user_takes_every_connection(echo: Echo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "MOST_OF_USER", 2)
+    ports = [free_port() for _ in range(3)]
+    doors = [msgspec.structs.replace(echo.door(port), user=user) for port, user in zip(ports, ("me", "me", "you"), strict=True)]
+    forwarder, (control, end) = Forwarder(), socket.socketpair()
+    assert forwarder.tell(doors) == ["", "", ""]
+    serving = threading.Thread(target=forwarder.serve, args=(control.fileno(), PATIENCE_S))
+    serving.start()
+    with contextlib.ExitStack() as opened:
+        opened.callback(forwarder.tell, [])
+        opened.callback(serving.join)
+        opened.callback(end.send, b".")
+        mine = [opened.enter_context(connect(port)) for port in ports[:2]]
+        for each in mine:
+            each.sendall(b"a")
+            assert each.recv(1) == b"a"
+        late = opened.enter_context(connect(ports[0]))
+        late.sendall(b"b")
+        yours = opened.enter_context(connect(ports[2]))
+        yours.sendall(b"c")
+        assert yours.recv(1) == b"c"
+        assert not select.select([late], [], [], 0.2)[0]
+        mine[1].close()  # of my other door
+        assert late.recv(1) == b"b"
+    control.close()
+    end.close()
 
 
 def test_the_process_ends_with_its_last_door_and_with_its_server(process: Process, echo: Echo) -> None:

@@ -13,6 +13,7 @@ import select
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -23,6 +24,7 @@ from brickyard.gateway.ways import short
 from brickyard.lifecycle.listening import CannotListen, bound_alone
 
 MOST_OF_A_DOOR = 128  # connections at a time, as many as a node lets in for a port; more wait until one ends
+MOST_OF_USER = 500  # of all doors of the clusters of one user, so that none takes all
 MOST = 2_000  # of all doors
 BACKLOG = 64
 CONNECT_S = 12.0  # a node tries two addresses, each for 5 s
@@ -40,6 +42,7 @@ class Opened:
     def __init__(self, door: Door) -> None:
         """Raises CannotListen."""
         self._door = door
+        self.user = door.user
         self._lock = threading.Lock()
         self._ends: set[socket.socket] = set()
         self._closed = False
@@ -94,6 +97,7 @@ class Forwarder:
     def __init__(self) -> None:
         self._opened: dict[Door, Opened] = {}
         self._count = 0
+        self._of_user: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._bell, self._ring = socket.socketpair()  # a connection has ended
         self._bell.setblocking(False)
@@ -135,7 +139,7 @@ class Forwarder:
                     self._accept(doors[each])
 
     def _has_room(self, door: Opened) -> bool:
-        return door.count < MOST_OF_A_DOOR and self._count < MOST
+        return door.count < MOST_OF_A_DOOR and self._of_user[door.user] < MOST_OF_USER and self._count < MOST
 
     def _accept(self, door: Opened) -> None:
         try:
@@ -167,6 +171,7 @@ class Forwarder:
         with self._lock:
             door.count += change
             self._count += change
+            self._of_user[door.user] += change
 
 
 def _given(way: str) -> socket.socket | None:

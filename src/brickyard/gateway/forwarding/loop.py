@@ -47,8 +47,8 @@ class _Wanted(NamedTuple):
 
     def door(self, opened: OpenPort) -> Door:
         """The listener, which leads to where the driver's agent says."""
-        mapping, host = self.row.mapping, RunningCluster(self.cluster, self.driver).host
-        return Door(mapping.bind_address, mapping.external_port, opened.way, host, mapping.internal_port)
+        mapping, host, user = self.row.mapping, RunningCluster(self.cluster, self.driver).host, self.cluster.creator_user_name
+        return Door(mapping.bind_address, mapping.external_port, opened.way, host, mapping.internal_port, user)
 
     def row_with(self, fault: str) -> PortRow:
         """The row once it is known that the listener is open, or why not."""

@@ -25,13 +25,14 @@ _ALWAYS = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH")
 
 class Door(msgspec.Struct, frozen=True):
     """A listener at an address and port of this machine. It leads through the Unix socket `way` or, where that is empty, to a
-    port of a host."""
+    port of a host. `user`: whose connections they are."""
 
     address: str
     port: int
     way: str
     host: str
     host_port: int
+    user: str = ""
 
 
 class ForwardingFailed(Exception):
