@@ -65,7 +65,7 @@ def main() -> None:
     gateway = spark.sparkContext._gateway.gateway_parameters
     scala = node("jvm.scala")
     connect = node("connect.apart").ApartConnectServer(
-        scala.Scala(spark.sparkContext._gateway), spark.sparkContext._jsc.sc(), token="the-token"
+        scala.Scala(spark.sparkContext._gateway), spark.sparkContext._jsc.sc(), token="the-token", places=""
     )
 
     def cancel_group(group: str) -> None:

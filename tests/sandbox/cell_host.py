@@ -60,7 +60,13 @@ def main() -> None:
         found = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         return {"said": found.stdout + found.stderr}
 
+    def door() -> dict[str, Any]:
+        made = importlib.import_module("_brickyard_node.pythonworkers.door").Door
+        made(cells, python=sys.executable, node_dir=node_dir, log=print).open()
+        return {}
+
     operations: dict[str, Any] = {
+        "door": door,
         "start": start, "told": told, "plant": plant, "raw": raw, "here": here,
         "kill": lambda number: running[number][0].kill(),
         "interrupt": lambda number: running[number][0].interrupt(),

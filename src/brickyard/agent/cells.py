@@ -3,13 +3,16 @@
 Pid 1 of a node (`enter.py`) keeps the capability to make namespaces and becomes the warden of the cells. The node host, with
 Spark and everything Spark starts, is one cell; each kernel that the node host asks for is another. A cell has its own pid,
 mount and IPC namespaces: its /proc shows only itself, and when its command ends or the cell is killed, the kernel kills
-whatever is left in it.
+whatever is left in it. Where users are kept apart, Spark's Python workers run in such cells too, those of each session in their
+own (`runtime/node/pythonworkers/`).
 
 The node host sends requests over a socket that it inherits, together with the directory that holds the kernels' directories.
 The variable NODE_CELLS names both descriptors. Messages are JSON, one per packet:
 
     {"op": "start", "id", "name", "argv", "env"} plus two descriptors: stdin, and stdout with stderr. `name` is a directory in
-                                                 that directory; the kernel sees its tmp, home and work as its own
+                                                 that directory; the kernel sees its tmp, home and work as its own.
+                                                 "files": a directory below the node's own work, which the kernel sees
+                                                 read-only and starts in
     {"op": "interrupt" | "kill", "id"}           interrupt: SIGINT to the command's process group; kill: end the cell
     {"op": "expendable", "pid"}                  end this process of the node host's cell first when memory is short
     reply: {"id", "status"}                      the cell has ended completely; `status` as from waitpid
@@ -61,6 +64,8 @@ TYPE_CHECKING = False  # importing `typing` costs start-up time
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+    Command = tuple[list[str], dict[str, str], str]  # argv, environment, "files" of a request
 
 KEPT = (CAP_SYS_ADMIN, CAP_SETPCAP, CAP_DAC_OVERRIDE)
 MESSAGE = 192 << 10  # maximum bytes of a request
@@ -176,7 +181,8 @@ class Warden:
             raise SetupError("a kernel needs a number and a plain name")
         try:
             groups = [(group, GROUP.format(number)) for group in make_group(self._groups, number)]
-            self._kernels[number] = self._fork(self._be_kernel, groups, name, (argv, env), fds)
+            command = (argv, env, str(request.get("files") or ""))
+            self._kernels[number] = self._fork(self._be_kernel, groups, name, command, fds)
         except (SetupError, OSError) as error:
             remove_group(self._groups, number)
             os.write(fds[1], f"sandbox: {error}\n".encode(errors="replace"))
@@ -209,18 +215,23 @@ class Warden:
         see_to_end(child, report)
 
     def _be_kernel(
-        self, report: int, groups: list[tuple[int, str]], name: str, command: tuple[list[str], dict[str, str]], fds: list[int]
+        self,
+        report: int,
+        groups: list[tuple[int, str]],
+        name: str,
+        command: tuple[list[str], dict[str, str], str],
+        fds: list[int],
     ) -> None:
-        argv, env = command
+        argv, env, files = command
         for group, kernel in groups:
             write_group(group, f"{kernel}/cgroup.procs", "0")
         for fd, number in ((fds[0], 0), (fds[1], 1), (fds[1], 2)):
             os.dup2(fd, number)
-        enter_cell(self._cells["kernel"], self._directory, name=name, kept=self._kept)
+        enter_cell(self._cells["kernel"], self._directory, name=name, kept=self._kept, files=(self._cells["cwd"], files))
         os.environ.clear()
         os.environ.update(env)
         close_others(report)
-        child = self._command(argv, self._cells["cwd"])
+        child = self._command(argv, files or self._cells["cwd"])
         signal.signal(signal.SIGINT, lambda *_: interrupt(child))
         see_to_end(child, report)
 
@@ -308,15 +319,24 @@ def gone() -> tuple[int, int]:
         return 0, 0
 
 
-def enter_cell(view: list[list[str]], directory: int, *, name: str = "", kept: dict[str, tuple[int, int]] | None = None) -> None:
+def enter_cell(
+    view: list[list[str]],
+    directory: int,
+    *,
+    name: str = "",
+    kept: dict[str, tuple[int, int]] | None = None,
+    files: tuple[str, str] = ("", ""),
+) -> None:
     """Enters new namespaces that show the plan's mounts on top of what the node sees. `name` is the name of a kernel's
     directory; a process with a name is killed first when memory is short. `kept`: the identity that each kept mount must have
-    to be shown again. The process has no capabilities afterwards."""
+    to be shown again. `files`: the node's `work`, and a directory below it to show read-only ("": none). The process has no
+    capabilities afterwards."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.fchdir(directory)  # the working directory survives into a new mount namespace, unlike a path that somebody could replace
     check(libc.unshare(CLONE_NEWNS | CLONE_NEWIPC), "cannot make namespaces")
     opened = {target: open_kept(target, known) for target, known in (kept or {}).items()}
+    below = open_below(*files) if files[1] else -1
     sealed = []
     for kind, source, target, option in view:
         if kind == "own":
@@ -326,6 +346,9 @@ def enter_cell(view: list[list[str]], directory: int, *, name: str = "", kept: d
             sealed += [target] if option == "ro" else []
         else:
             sealed += place(kind, source, target, option)
+    if below >= 0:
+        show(f"/proc/self/fd/{below}", files[1])
+        sealed.append(files[1])
     if name:
         prctl(PR_SET_DUMPABLE, 1)  # otherwise root owns our /proc files; no other process exists here yet that could read them
         expend("self")
@@ -344,6 +367,18 @@ def open_kept(target: str, known: tuple[int, int]) -> int:
     fd = os.open(target, os.O_PATH | os.O_CLOEXEC)
     if identity(fd) != known:
         raise SetupError(f"{target} has been replaced since the node started")
+    return fd
+
+
+def open_below(top: str, path: str) -> int:
+    """Opens a directory below `top`, following no link. Raises SetupError, OSError."""
+    steps = path[len(top) + 1 :].split("/")
+    if not path.startswith(top + "/") or not all(steps) or ".." in steps or "." in steps:
+        raise SetupError(f"{path} is not below {top}")
+    fd = os.open(top, os.O_PATH | DIRECTORY)
+    for step in steps:
+        outer, fd = fd, os.open(step, os.O_PATH | DIRECTORY, dir_fd=fd)
+        os.close(outer)
     return fd
 
 

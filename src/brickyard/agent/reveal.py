@@ -1,4 +1,5 @@
-"""Shows directories to a running node: `python -I -S reveal.py PID LEVELS HOW SOURCE TARGET [SOURCE TARGET ...]`.
+"""Shows directories to a running node: `python -I -S reveal.py PID LEVELS HOW SOURCE TARGET [SOURCE TARGET ...]`, or has it
+follow no links in those that it sees: `... PID LEVELS without-links TARGET [TARGET ...]`.
 
 The agent runs this. PID is the node's launcher, and the node host is LEVELS below it; HOW is `read-only` or `read-write`. Each
 TARGET is a directory that the node's view reserves for this; afterwards it shows its SOURCE. They may be the same directory,
@@ -28,7 +29,8 @@ OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
 OPEN_TREE_CLONE = 1
 AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
 MOVE_MOUNT_F_EMPTY_PATH = 4
-MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV = 1, 2, 4
+MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV, MOUNT_ATTR_NOSYMFOLLOW = 1, 2, 4, 0x200000
+WITHOUT_LINKS = "without-links"
 NS_GET_USERNS = 0xB701
 
 
@@ -116,9 +118,21 @@ def reveal(sources: list[str], targets: list[str], launcher: int, levels: int, *
             raise SetupError(f"{target} is not a mount of {source}")
 
 
+def forbid_links(targets: list[str], launcher: int, levels: int) -> None:
+    """In the node host's own mounts alone: what other cells see stays as it is."""
+    enter_node(inside(launcher, levels))
+    attributes = (ctypes.c_uint64 * 4)(MOUNT_ATTR_NOSYMFOLLOW, 0, 0, 0)
+    for target in targets:
+        what, size = f"cannot forbid links in {target}", ctypes.sizeof(attributes)
+        syscall(MOUNT_SETATTR, AT_FDCWD, os.fsencode(target), 0, attributes, size, what=what)
+
+
 def main() -> None:
     try:
         launcher, levels, how, *shown = sys.argv[1:]
+        if how == WITHOUT_LINKS:
+            forbid_links(shown, int(launcher), int(levels))
+            return
         reveal(shown[::2], shown[1::2], int(launcher), int(levels), read_only=how == "read-only")
     except (SetupError, OSError) as error:
         complain(error)

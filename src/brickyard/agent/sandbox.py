@@ -29,6 +29,7 @@ Network = tuple[int, int]  # descriptors of the user namespace that owns a netwo
 ENTER = Path(__file__).with_name("enter.py")
 REVEAL = Path(__file__).with_name("reveal.py")
 FILTER_FD = 3  # as in enter.py
+CELL_LEVELS = 3  # launcher, pid 1, first process of the node host's cell
 
 
 class Isolation(msgspec.Struct, frozen=True):
@@ -144,10 +145,16 @@ def enter(
 
 def reveal(python: str, *, shown: Mapping[str, Path], launcher: int, kind: str, read_only: bool = False) -> list[str]:
     """Returns the command line that shows directories, by target, to a running node; `kind` is the node's isolation."""
-    levels = 3 if kind == "namespaces" else 2  # launcher, pid 1, first process of the node host's cell
+    levels = CELL_LEVELS if kind == "namespaces" else 2
     pairs = [each for target, source in shown.items() for each in (str(source), target)]
     how = "read-only" if read_only else "read-write"
     return [python, "-I", "-S", str(REVEAL), str(launcher), str(levels), how, *pairs]
+
+
+def without_links(python: str, *, targets: Sequence[str], launcher: int) -> list[str]:
+    """Returns the command line that has the node host, and all that is beside it, follow no links in those mounts. For a node in
+    namespaces."""
+    return [python, "-I", "-S", str(REVEAL), str(launcher), str(CELL_LEVELS), "without-links", *targets]
 
 
 def environment(instance_id: str, *, node_dir: Path, tmp: str, source: Mapping[str, str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from brickyard.agent import sandbox
@@ -20,6 +20,16 @@ async def show(node: NodeState, shown: Mapping[str, Path], *, read_only: bool = 
     command = sandbox.reveal(
         node.config.python, shown=shown, launcher=node.host.pid, kind=node.status.isolation, read_only=read_only
     )  # fmt: skip
+    return await _run(command)
+
+
+async def forbid_links(node: NodeState, targets: Sequence[str]) -> str:
+    """Has Spark follow no links in these directories, which users write. Returns why that failed, or "" if it worked."""
+    assert node.host is not None  # noqa: S101 - the caller's to see to
+    return await _run(sandbox.without_links(node.config.python, targets=targets, launcher=node.host.pid))
+
+
+async def _run(command: Sequence[str]) -> str:
     try:
         done = await asyncio.to_thread(
             subprocess.run, command, env={}, capture_output=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL

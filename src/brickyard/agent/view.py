@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -13,6 +14,7 @@ import msgspec
 Mount = tuple[str, str, str, str]  # kind (ro, rw, link, tmpfs, proc, dev, device), source, target, option of a tmpfs
 CLUSTER = "/cluster"  # seen by all nodes of a cluster, and by no others
 WORKSPACE = "/workspace"  # the same; it stays when the cluster stops, and users write it
+WORKER_PYTHON = "/databricks/spark-python"  # what Spark starts for Python workers where users are kept apart
 UID = 1000  # inside, even if we are root outside: some programs trust root by its number
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - the node's own directory, inside
 _PYTHON = ("/databricks/python", "/databricks/python3")  # where Databricks has it, and many scripts look for it
@@ -45,6 +47,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     interpreter: str = ""  # a Python whose environment is in `read_only`: the links to its base are followed
     node_dir: str = ""  # read-write, at its own path; its tmp/ is also /tmp
     environment: str = ""  # the node's Python environment, below node_dir: a mount of its own, read-only for kernels in cells
+    worker_python: str = ""  # the program at WORKER_PYTHON, made by `write_worker_python`
     trees: tuple[tuple[str, str], ...] = ()  # read-write: a directory, and where it appears
     cluster_dir: str = ""  # read-write, at /cluster; "": an empty directory, for `reveal.py`
     workspace_dir: str = ""  # the same, at /workspace
@@ -103,6 +106,14 @@ def write_unreadable(copy: Path, program: Path) -> None:
     copy.chmod(0o111)
 
 
+def write_worker_python(program: Path, *, python: str, node_code: str, node_dir: str) -> None:
+    """Makes the program that Spark starts for Python workers where users are kept apart."""
+    command = shlex.join([python, "-I", "-S", f"{node_code}/pythonworkers/front.py", node_dir])
+    program.unlink(missing_ok=True)
+    program.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    program.chmod(0o555)
+
+
 def mounts(view: View) -> list[Mount]:
     """Returns the view as mounts, outer ones first."""
     given = [path for wanted in view.read_only for path in dict.fromkeys((wanted, os.path.realpath(wanted)))]
@@ -116,6 +127,8 @@ def mounts(view: View) -> list[Mount]:
     if view.environment:
         shown.append(("rw", os.path.realpath(view.environment), view.environment, ""))
         shown += [("link", view.environment, target, "") for target in _PYTHON]
+    if view.worker_python:
+        shown.append(("ro", os.path.realpath(view.worker_python), WORKER_PYTHON, ""))
     shown += [("rw", os.path.realpath(source), target, "") for source, target in view.trees]
     for source, target in ((view.cluster_dir, CLUSTER), (view.workspace_dir, WORKSPACE)):
         if source:

@@ -9,21 +9,23 @@ import msgspec
 from brickyard.agent import jars
 from brickyard.agent.converge import Stage
 from brickyard.agent.host import HostError
-from brickyard.agent.showing import show
+from brickyard.agent.showing import forbid_links, show
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps import libraries, start
 from brickyard.agent.steps.work import Work
 from brickyard.agent.view import CLUSTER, WORKSPACE
 from brickyard.domain.node import Phase
 
+_NEEDS = "It takes Linux 5.14 or newer; or choose SINGLE_USER or NONE."
+
 
 async def _join(node: NodeState) -> None:
     wanted = node.assignment
-    if wanted.user_isolation and not node.walled:
+    if wanted.user_isolation and node.status.isolation != "namespaces":
         raise HostError(
             "WORKSPACE_CONFIGURATION_ERROR",
-            "data_security_mode USER_ISOLATION keeps users apart by the walls around a node, and there are none here: "
-            f"{node.status.isolation}. Make isolation possible, or choose SINGLE_USER or NONE.",
+            "data_security_mode USER_ISOLATION keeps users apart in cells of a node, which take namespaces that Brickyard makes. "
+            f"This node's isolation: {node.status.isolation}. Allow namespaces, or choose SINGLE_USER or NONE.",
         )
     if wanted.user_isolation:
         await _seal(node)
@@ -39,14 +41,20 @@ async def _join(node: NodeState) -> None:
 
 
 async def _seal(node: NodeState) -> None:
-    """Makes the node's Python environment read-only for everything on the node. Kernels of all users run it, and users' functions
-    in Spark's cell could otherwise change it under them. Init scripts have run by now; the agent can still install."""
+    """Makes the node's Python environment read-only for everything on the node, since the code of all users runs in it. Init
+    scripts have run by now; the agent can still install. And has Spark follow no links where users write: they could lead to what
+    only Spark sees."""
     place = node.config.python_dir
     if why := await show(node, {str(place): place}, read_only=True):
         raise HostError(
             "WORKSPACE_CONFIGURATION_ERROR",
-            f"data_security_mode USER_ISOLATION makes the node's Python environment read-only, and that failed: {why}. It takes "
-            "Linux 5.12 or newer; or choose SINGLE_USER or NONE.",
+            f"data_security_mode USER_ISOLATION makes the node's Python environment read-only, and that failed: {why}. {_NEEDS}",
+        )
+    if why := await forbid_links(node, (*(tree.target for tree in node.config.trees), CLUSTER, WORKSPACE)):
+        raise HostError(
+            "WORKSPACE_CONFIGURATION_ERROR",
+            "data_security_mode USER_ISOLATION has Spark follow no links in the workspace's files, and that failed: "
+            f"{why}. {_NEEDS}",
         )
 
 

@@ -18,7 +18,7 @@ from brickyard.agent.pressure import node_memory_limit
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps.begin import link_workspace
 from brickyard.agent.steps.work import Work
-from brickyard.agent.view import WORKSPACE, View, write_etc, write_unreadable
+from brickyard.agent.view import WORKSPACE, View, write_etc, write_unreadable, write_worker_python
 from brickyard.domain.node import Assignment
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.lifecycle import cranrepo
@@ -118,6 +118,8 @@ def _view(config: AgentConfig, wanted: Assignment, manifest: RuntimeManifest, li
     java, copy = Path(manifest.java_real, "bin", "java"), config.directory / "java"
     if java.is_file():
         write_unreadable(copy, java)
+    node_dir, worker_python = config.instance_dir + "/node", config.directory / "spark-python"
+    write_worker_python(worker_python, python=manifest.python, node_code=str(config.node_code_dir), node_dir=node_dir)
     return View(
         hostname=config.instance_id,
         etc=str(etc),
@@ -126,8 +128,9 @@ def _view(config: AgentConfig, wanted: Assignment, manifest: RuntimeManifest, li
         ),
         unreadable=((str(copy), str(java)),) if java.is_file() else (),
         interpreter=manifest.python,
-        node_dir=config.instance_dir + "/node",
+        node_dir=node_dir,
         environment=str(config.python_dir),
+        worker_python=str(worker_python),
         trees=tuple((tree.source, tree.target) for tree in config.trees),
         cluster_dir=str(config.cluster_dir(wanted.cluster_id) or ""),
         workspace_dir=str(config.workspace_of(wanted.cluster_id) or ""),

@@ -16,6 +16,7 @@ PROGRAMS = {
     "host": "host.process",
     "kernel": "kernel.main",
     "hold-executor": "waiting.holder",
+    "python-worker": "pythonworkers.worker",
     "train": "training.train",
     "train-work": "training.work",
     "compile-classes": "training.compile_classes",

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..jvm.janino import DRIVER_JAVA, at_hand
 from ..jvm.scala import Scala
+from ..spark.conf import NO_ENTITIES
 from .server import ConnectServer
 
 GUARD_CLASS = "brickyard.UserGuard"  # the name by which the conf refers to it
@@ -21,15 +22,18 @@ SECRETS = ("secret", "token", "password")  # sessions may not read settings whos
 class ApartConnectServer(ConnectServer):
     """The server for Spark 4. The conf must name the guard, and contains no token."""
 
-    def __init__(self, scala: Scala, spark_context: Any, *, token: str) -> None:
+    def __init__(self, scala: Scala, spark_context: Any, *, token: str, places: str) -> None:
+        """`places`: the directories that Spark's `file:` and `dbfs:` reach, ":" between them; "": all."""
         super().__init__(scala, spark_context)
         self._token = token
+        self._places = places
         self._session_key = secrets.token_hex(32)
 
     def _start(self, service: Any) -> None:
         with at_hand(self._scala, GUARD_SOURCE) as loader:
             loader.loadClass(GUARD_CLASS).newInstance().prepare(self._token, self._session_key)
             self._close_ways(loader)
+            self._close_files()
             super()._start(service)
 
     def session_token(self, session_id: str) -> str:
@@ -40,6 +44,7 @@ class ApartConnectServer(ConnectServer):
         """Runs before any session exists: all sessions derive from the first one and from the built-ins."""
         first = self._scala.session()
         first.extensions().injectCheckRule(loader.loadClass(f"{GUARD_CLASS}$Plans").newInstance())
+        first.extensions().injectParser(loader.loadClass(f"{GUARD_CLASS}$Parsers").newInstance())
         conf = first.sharedState().conf()  # a copy of the context's conf, from which every session gets its settings
         for pair in conf.getAll():
             name = str(pair._1())
@@ -47,6 +52,16 @@ class ApartConnectServer(ConnectServer):
                 conf.remove(name)
         self._drop_reflection()
         self._guard_jdbc(loader)
+
+    def _close_files(self) -> None:
+        """Spark itself has opened by now what is not its users'."""
+        system, apart = self._scala.jvm.java.lang.System, self._scala.java("brickyard.Apart")
+        system.setProperty(apart.PLACES, self._places)
+        for option in NO_ENTITIES:
+            name, _, value = option[2:].partition("=")
+            system.setProperty(name, value)
+        apart.hideVariables()
+        self._sc.hadoopConfiguration().setRestrictSystemProperties(True)
 
     def _drop_reflection(self) -> None:
         functions = self._scala.object("org.apache.spark.sql.catalyst.analysis", "FunctionRegistry").builtin()

@@ -183,12 +183,15 @@ class Cells:
         node_dir: Path,
         stdin: IO[bytes] | int,
         log: IO[bytes],
+        files: str = "",
     ) -> Process:
+        """`files`: a directory below the node's `work`, which the process sees read-only and starts in."""
         with self._lock:
             self._last += 1
             number = self._last
             process = self._running[number] = _InCell(self, number)
-        request = {"op": "start", "id": number, "name": directories.root.name, "argv": list(argv), "env": dict(env)}
+        name = directories.root.name
+        request = {"op": "start", "id": number, "name": name, "argv": list(argv), "env": dict(env), "files": files}
         null = os.open(os.devnull, os.O_RDWR)
         try:
             given = null if stdin == subprocess.DEVNULL else stdin if isinstance(stdin, int) else stdin.fileno()

@@ -346,7 +346,9 @@ class DriverRole(Role):
         token = self._assignment["connect_token"] if sparkconf.has_connect(self._assignment, manifest) else ""
         attached = AttachedJars(self._scala)
         attached.add(self._jars)  # before Spark starts: its conf may name their classes
-        driver = Driver(self._scala, conf=values, connect_token=token, apart=self.isolates_users)
+        driver = Driver(
+            self._scala, conf=values, connect_token=token, apart=self.isolates_users, places=sparkconf.apart_places(self._place)
+        )
         driver.bound_ports()
         driver.keep_files_apart()
         driver.hide_secret()

@@ -193,9 +193,9 @@ final class DbfsFiles extends SteadyFiles {
         Path whole = path.isAbsolute() ? path : new Path(getWorkingDirectory(), path);
         String name = whole.toUri().getPath();
         if (Trees.within(name, this.temporary)) {
-            return new File(this.scratch + name.substring(this.temporary.length()));
+            return Apart.checked(new File(this.scratch + name.substring(this.temporary.length())));
         }
-        return this.trees.ofDbfs(name);
+        return Apart.checked(this.trees.ofDbfs(name));
     }
 
     void check(Path f) {
@@ -253,6 +253,10 @@ final class OwnFiles extends SteadyFiles {
      * which Spark creates for streams without one, go to the shared directory: tasks on all nodes read and write them.
      */
     public File pathToFile(Path path) {
+        return Apart.checked(file(path));
+    }
+
+    private File file(Path path) {
         if ("dbfs".equals(path.toUri().getScheme())) {
             return this.trees.ofDbfs(path.toUri().getPath());
         }

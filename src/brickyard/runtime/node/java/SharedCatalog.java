@@ -119,10 +119,23 @@ public final class SharedCatalog implements InvocationHandler {
                     + "its users apart (data_security_mode USER_ISOLATION), and all of them share the driver's JVM. Use a cluster with "
                     + "data_security_mode SINGLE_USER or NONE.");
             }
+            if (this.apart && found instanceof CatalogTable) {
+                inspect((CatalogTable) found);
+            } else if (this.apart && verb.equals("getTablesByName")) {
+                for (scala.collection.Iterator each = ((scala.collection.Iterable) found).iterator(); each.hasNext();) {
+                    inspect((CatalogTable) each.next());
+                }
+            }
             return verb.equals("getDatabase") && forTable()
                 ? CatalogPaper.located((CatalogDatabase) found, CatalogRows.place()) : found;
         }
         return change(method, arguments, database, kind, named);
+    }
+
+    /** Another cluster may have given a table options that are refused here. */
+    private static void inspect(CatalogTable table) {
+        Apart.inspect(table.storage().properties());
+        Apart.inspect(table.properties());
     }
 
     private static boolean changes(String verb) {

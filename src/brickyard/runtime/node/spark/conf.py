@@ -36,6 +36,20 @@ _ICEBERG = {
     f"{ICEBERG_CATALOG}.catalog-impl": "brickyard.IcebergTables",
     f"{ICEBERG_CATALOG}.cache-enabled": "false",  # other clusters change the tables as well
 }
+# Where users are kept apart, Python workers run in cells (pythonworkers/): Spark must start nothing else for them.
+APART_PLUGIN = "brickyard.Apart"
+# Documents that users have Spark read (schemas of XML) name no other files.
+NO_ENTITIES = ("-Djavax.xml.accessExternalDTD=", "-Djavax.xml.accessExternalSchema=")
+WORKER_PYTHON = "/databricks/spark-python"  # as in agent/view.py
+_APART = {
+    "spark.pyspark.python": WORKER_PYTHON,
+    "spark.pyspark.driver.python": WORKER_PYTHON,
+    "spark.python.use.daemon": "true",
+    "spark.python.daemon.module": "pyspark.daemon",
+    "spark.python.worker.module": "pyspark.worker",
+    "spark.python.unix.domain.socket.enabled": "false",
+    **dict.fromkeys(("spark.executorEnv.PYSPARK_PYTHON", "spark.executorEnv.PYSPARK_DRIVER_PYTHON"), WORKER_PYTHON),
+}
 WRITES = "/user/hive/.writes"  # in the workspace's files: records of unfinished writes, a directory per cluster
 REDACTED_NAMES = "(?i)secret|password|token|access[.]?key"  # Spark's default
 SHORTEST_SECRET = 4  # as in domain/redaction.py
@@ -173,9 +187,14 @@ def driver_conf(
         values[ICEBERG_MISSING] = missing
     if not asked.get(EXECUTOR_JARS) and (rewritten := manifest.get("rewritten")):
         values[EXECUTOR_JARS] = rewritten
-    values["spark.executor.extraJavaOptions"] = _executor_java_options(asked, executor_archive, login.words(manifest))
+    apart = apart_options(place) if assignment.get("user_isolation") else ()
+    last = (*apart, *login.words(manifest))
+    values["spark.executor.extraJavaOptions"] = _executor_java_options(asked, executor_archive, last)
     if jar := login.classes(manifest):
         values[EXECUTOR_LAST_JARS] = values.get(EXECUTOR_LAST_JARS) or jar
+    if apart:
+        values.update(_APART)
+        values["spark.plugins"] = _joined(APART_PLUGIN, values.get("spark.plugins", ""))
     _redact(values, assignment.get("redact") or ())
     notes += _leave_out_plugin(values)
     notes += _guard_ui(values, asked, manifest, place)
@@ -376,6 +395,17 @@ def _leave_out_plugin(values: dict[str, str]) -> list[str]:
         return []
     values["spark.plugins"] = ",".join(name for name in names if name != CONNECT_PLUGIN)
     return [f"{CONNECT_PLUGIN} of spark.plugins is left out: the cluster serves Spark Connect by itself."]
+
+
+def apart_places(place: Place) -> str:
+    """Returns the directories that Spark reaches for users who are kept apart (java/Apart.java): they see them, too."""
+    trees = (place.dbfs_dir, place.volumes_dir, place.workspace_dir)
+    return ":".join(filter(None, (*trees, place.cluster_dir, place.cluster_workspace)))
+
+
+def apart_options(place: Place) -> tuple[str, ...]:
+    """Returns what the JVM of an executor is told where users are kept apart. Last, so that nothing of the cluster's counts."""
+    return (f"-Dbrickyard.apart={apart_places(place)}", *NO_ENTITIES)
 
 
 def _executor_java_options(asked: Mapping[str, str], archive: str, last: Sequence[str]) -> str:

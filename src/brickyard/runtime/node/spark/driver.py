@@ -37,19 +37,31 @@ def load_event_log(scala: Scala) -> None:
         scala.jvm.com.github.luben.zstd.util.Native.load()
 
 
+def keep_python_apart(scala: Scala) -> None:
+    """Has Spark start Python workers in cells, also in a JVM that was made before it was known whose it is. Raises Py4JError."""
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        scala.java("brickyard.Surroundings").variable(name, sparkconf.WORKER_PYTHON)
+    scala.java("brickyard.Apart").python(sparkconf.WORKER_PYTHON)
+
+
 class Driver:
     """A SparkContext, with Spark Connect and the web UI once they are requested."""
 
-    def __init__(self, scala: Scala, *, conf: Mapping[str, str], connect_token: str = "", apart: bool = False) -> None:
+    def __init__(
+        self, scala: Scala, *, conf: Mapping[str, str], connect_token: str = "", apart: bool = False, places: str = ""
+    ) -> None:
         """`connect_token`: what calls of Spark Connect must show, if that can be served; Spark 3 has it in the conf, too.
-        `apart`: for clusters that isolate users."""
+        `apart`: for clusters that isolate users; `places`: the directories whose files these reach through Spark, ":" between
+        them."""
+        if apart:
+            keep_python_apart(scala)
         self._scala = scala
         self._context = scala.java("org.apache.spark.api.java.JavaSparkContext")(scala.spark_conf(conf))
         self._sc = self._context.sc()
         self._jobs = self._sc.dagScheduler()
         self._tasks = self._sc.taskScheduler()
         self._look = JobsLook()
-        self.connect = self._make_connect(conf, connect_token, apart)
+        self.connect = self._make_connect(conf, connect_token, places if apart else None)
         self._ui: Any = None
         self._ui_lock = threading.Lock()
         self._mapper: Any = None
@@ -57,9 +69,9 @@ class Driver:
         self._beans: Any = None
         self.migration_round_s = float(self._sc.conf().getTimeAsMs(REATTEMPT, "30s")) / 1000
 
-    def _make_connect(self, conf: Mapping[str, str], token: str, apart: bool) -> ConnectServer:
-        if apart:
-            return ApartConnectServer(self._scala, self._sc, token=token)
+    def _make_connect(self, conf: Mapping[str, str], token: str, places: str | None) -> ConnectServer:
+        if places is not None:
+            return ApartConnectServer(self._scala, self._sc, token=token, places=places)
         if sparkconf.GUARD_TOKEN in conf:
             return OlderConnectServer(self._scala, self._sc)
         return ConnectServer(self._scala, self._sc, preshared=token)

@@ -24,7 +24,10 @@ from .program import run_program
 HOST = "127.0.0.1"
 HEAP_MB = 256
 SOURCES = Path(__file__).resolve().parents[1] / "java"
-FACES = {"CatalogFace": "org.apache.spark.sql.catalyst.catalog.ExternalCatalog"}
+FACES = {
+    "CatalogFace": "org.apache.spark.sql.catalyst.catalog.ExternalCatalog",
+    "ParserFace": "org.apache.spark.sql.catalyst.parser.ParserInterface",
+}
 MISSING = ("delta", "Delta", "DELTA", "iceberg", "Iceberg", "ICEBERG")  # Spark looks for a format as the statement spells it
 BOXES = {"boolean": "Boolean", "int": "Integer", "long": "Long", "double": "Double"}
 METHOD = re.compile(r"public (?:abstract|default) ([\w.]+) [\w.]+\.(\w+)\(([^)]*)\)")  # return type, name, parameter types

@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.Set;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.QueryPlan;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.jdbc.DriverWrapper;
@@ -101,6 +102,10 @@ public final class UserGuard implements ServerInterceptor {
             String name = field.getName();
             if (kind.startsWith("spark.connect.AddArtifactsRequest.") && name.equals("name")) {
                 inspectArtifact((String) entry.getValue());
+            } else if (name.equals("key") && field.getJavaType() == Descriptors.FieldDescriptor.JavaType.STRING) {
+                Apart.inspectKey((String) entry.getValue());
+            } else if (name.equals("is_global") && Boolean.TRUE.equals(entry.getValue())) {
+                Apart.refuseGlobalView();
             } else if (name.equals("listener_payload")) {
                 throw new SecurityException("Listeners in Java or Scala cannot be used here." + ELSEWHERE);
             } else if (field.getJavaType() == Descriptors.FieldDescriptor.JavaType.MESSAGE) {
@@ -209,6 +214,13 @@ public final class UserGuard implements ServerInterceptor {
                     check((TreeNode) node);
                 }
             }
+        }
+    }
+
+    /** A parser for SparkSessionExtensions.injectParser. It refuses what must not even be resolved (Apart.java). */
+    public static final class Parsers implements scala.Function2 {
+        public Object apply(Object session, Object parser) {
+            return ApartParser.over((ParserInterface) parser);
         }
     }
 
