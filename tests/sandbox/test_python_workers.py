@@ -94,12 +94,14 @@ WRITABLE = (
 
 
 def as_spark(node: Node, code: str, *, session: str = "one") -> Any:
-    """Runs code beside the JVM, with SPARK before it; returns the value that it prints last."""
+    """Runs code beside the JVM, with SPARK before it; returns the list that it prints."""
     front, runtime = NODE_CODE / "pythonworkers" / "front.py", node.dir.parent / "runtime"
     head = SPARK.replace("FRONT", repr(str(front))).replace("RUNTIME", repr(str(runtime)))
     begin = f"import sys; sys.argv[1:] = [{str(node.dir)!r}, {session!r}]\n"
     said = node.beside(begin + head + textwrap.dedent(code))
-    return ast.literal_eval(said.splitlines()[-1])
+    answers = [line for line in said.splitlines() if line.startswith("[")]
+    assert answers, said
+    return ast.literal_eval(answers[0])
 
 
 def test_a_worker_reaches_none_of_the_files_that_the_jvm_uses(node: Node) -> None:
@@ -192,7 +194,7 @@ def test_a_cell_ends_with_its_front_whatever_runs_in_it(node: Node) -> None:
         worker = daemon.worker()
         worker.do("__import__('subprocess').Popen(['sleep', '1000'], start_new_session=True).pid")
         daemon.process.kill()
-        print(worker.file.read() == b"")
+        print([worker.file.read() == b""])
         """,
     )
     until(lambda: node.processes() <= before, "the end of the cell")

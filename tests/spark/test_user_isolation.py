@@ -6,6 +6,7 @@ import io
 import json
 import secrets
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from tests.support.server import TOKEN, Server
 
 pytestmark = [
     pytest.mark.spark, pytest.mark.timeout(900),
-    pytest.mark.skipif(sandbox.probe().kind == "none", reason="users are kept apart where nodes have walls"),
+    pytest.mark.skipif(sandbox.probe().kind != "namespaces", reason="users are kept apart in cells, which take namespaces"),
 ]  # fmt: skip
 VIEW = "spark.range(7).createOrReplaceTempView('mine'); print(spark.table('mine').count(), type(spark).__module__)"
 # Of another cluster, where anybody may make functions of classes. Here it would run in the JVM that all users share.
@@ -92,6 +93,97 @@ from pyspark.sql.functions import udf
 print(version(0), {row[0] for row in spark.range(0, 2, 1, 2).select(udf(version)("id")).collect()})
 """
 
+# What a user tries on Spark's own files and processes; prints what he reached.
+ATTACKS = r"""
+import os
+from pyspark.sql.functions import udf
+node, line = os.path.dirname(os.environ["HOME"]), "dbfs:/attacks/line"
+raw = "org.apache.hadoop.fs.LocalFileSystem"
+os.makedirs("/dbfs/attacks", exist_ok=True)
+open("/dbfs/attacks/line", "w").write("a line")
+os.symlink(f"{node}/logs", "/dbfs/attacks/logs")
+text = lambda path, **options: spark.read.options(**options).text(path).collect()
+tries = {
+    "event log": lambda: spark.read.format("binaryFile").load(f"file:{node}/logs/eventlog").collect(),
+    "log": lambda: text(f"file:{node}/logs/log4j-active.log"),
+    "log by a link": lambda: text("dbfs:/attacks/logs/log4j-active.log"),
+    "logs": lambda: spark.range(1).write.csv(f"file:{node}/logs/x"),
+    "Java's files": lambda: spark.range(1).write.mode("overwrite").csv(f"file:{node}/tmp"),
+    "processes": lambda: text("file:/proc/self/task"),
+    "dots": lambda: text("dbfs:/../proc/self/environ"),
+    "another class": lambda: text("file:/proc/self/environ", **{"fs.file.impl": raw, "fs.file.impl.disable.cache": "true"}),
+    "another root": lambda: text("dbfs:/proc/self/environ", **{"fs.brickyard.dbfs.root": "/"}),
+    "a setting": lambda: spark.conf.set("spark.hadoop.fs.file.impl", raw),
+    "SET": lambda: spark.sql(f"SET fs.file.impl={raw}"),
+    "OPTIONS": lambda: spark.sql(f"CREATE TEMPORARY VIEW v USING text OPTIONS (path '{line}', 'fs.x.impl' '{raw}')"),
+    "WITH": lambda: spark.range(1).selectExpr(f"(SELECT max(value) FROM text.`{line}` WITH (`fs.x.impl` = '{raw}'))").collect(),
+    "shared artifacts": lambda: spark.conf.set("spark.sql.artifact.isolation.enabled", "false"),
+    "a view": lambda: spark.range(1).createGlobalTempView("everybodys"),
+    "a view in SQL": lambda: spark.sql("CREATE OR REPLACE GLOBAL TEMPORARY VIEW everybodys AS SELECT 1"),
+    "a view of files": lambda: spark.sql(f"CREATE GLOBAL TEMPORARY VIEW everybodys USING text OPTIONS (path '{line}')"),
+    "ADD FILE file:": lambda: spark.sql("ADD FILE 'file:/proc/self/environ'"),
+    "ADD FILE local:": lambda: spark.sql("ADD FILE 'local:/proc/self/environ'"),
+    "ADD ARCHIVE": lambda: spark.sql("ADD ARCHIVE '/proc/self/environ'"),
+}
+reached = []
+for name, attack in tries.items():
+    try:
+        attack()
+        reached.append(name)
+    except Exception:
+        pass
+try:  # the codec's name has the value of a variable that only an executor has
+    text(line, **{"io.compression.codecs": "${env._SPARK_AUTH_SECRET:-org.apache.hadoop.io.compress.GzipCodec}"})
+except Exception as error:
+    reached += [] if "${env._SPARK_AUTH_SECRET" in str(error) else [str(error)]
+query = spark.readStream.format("rate").load().writeStream.format("memory").queryName("rates").start()
+query.processAllAvailable()  # its checkpoint is a temporary file of Spark's own
+query.stop()
+print("reached", reached)
+"""
+# The same by code that Spark runs for a user, on the driver and on an executor; then, what that code must reach.
+FUNCTIONS = r"""
+from pyspark import SparkFiles
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.functions import udf
+def attack(_=0):
+    import glob, os
+    node = os.path.dirname(os.environ["HOME"])
+    reached = [each for top in ("/tmp", "/var/tmp", node) for each in glob.glob(top + "/**", recursive=True)
+               if any(part in each for part in (".so", ".jar", "log4j", "eventlog", "hsperfdata", "blockmgr", "MARK"))]
+    reached += [name for name in os.environ if name.startswith("_SPARK") or "GATEWAY" in name]
+    reached += [pid for pid in filter(str.isdigit, os.listdir("/proc")) if "java" in open(f"/proc/{pid}/cmdline").read()]
+    try:
+        os.kill(-1, 0)
+    except ProcessLookupError:
+        pass
+    for place in ("/tmp", "/dev/shm", os.environ["HOME"]):
+        open(place + "/MARK", "w").close()
+    return repr(sorted(set(reached) - {"/tmp/MARK", os.environ["HOME"] + "/MARK"}))
+class Reader(DataSourceReader):
+    def partitions(self):
+        return [InputPartition(attack())]
+    def read(self, partition):
+        yield (partition.value,)
+class Source(DataSource):
+    @classmethod
+    def name(cls):
+        return "attack"
+    def schema(self):
+        return "reached string"
+    def reader(self, schema):
+        return Reader()
+spark.dataSource.register(Source)
+found = {row[0] for row in spark.read.format("attack").load().collect()}
+found |= {row[0] for row in spark.range(0, 4, 1, 4).select(udf(attack)("id")).collect()}
+spark.sql("ADD FILE 'dbfs:/attacks/line'")
+open("/tmp/artifact", "w").write("an artifact")
+spark.addArtifacts("/tmp/artifact", file=True)
+def read(_):
+    return open(SparkFiles.get("line")).read() + open("artifact").read()
+print("reached", found, {row[0] for row in spark.range(0, 4, 1, 4).select(udf(read)("id")).collect()})
+"""
+
 # A stock client from outside: another user's name and session are what it says, and neither is believed.
 CLIENT = """
 import sys
@@ -157,6 +249,20 @@ def check_packages(user: User, cluster: str, one: str, other: str, top: Path) ->
     assert "keeps its users apart" in str(status.messages), "a jar would run in the JVM that all users share"
 
 
+def check_spark_is_no_way_out(user: User, cluster: str, contexts: Sequence[str]) -> None:
+    """What Spark does for a user reaches nothing that the user's own context does not see."""
+    assert last_line(said(user, cluster, contexts[0], ATTACKS)) == "reached []"
+    mark = secrets.token_hex(8)
+    for context in contexts:
+        found = last_line(said(user, cluster, context, FUNCTIONS.replace("MARK", mark)))
+        assert found == "reached {'[]'} {'a linean artifact'}", "one sees nothing of the other's, nor of Spark's"
+
+
+def last_line(results: Results) -> str:
+    """Other lines are the client's log."""
+    return str(results.data or results.summary).splitlines()[-1]
+
+
 def programs(mark: str) -> list[Path]:
     """Processes of the whole machine that were started with that argument."""
     return [path for path in Path("/proc").glob("[0-9]*/cmdline") if mark in _read(path)]
@@ -192,8 +298,8 @@ def test_every_context_is_a_session_of_its_own(tmp_path: Path) -> None:
         assert {each["context_id"] for each in attached["contexts"]} == {one, other}
         assert attached["connect_sessions"] == [], "contexts are not listed twice"
 
-        if sandbox.probe().kind == "namespaces":
-            check_walls_between(user, cluster, one, other)
+        check_walls_between(user, cluster, one, other)
+        check_spark_is_no_way_out(user, cluster, (one, other))
         check_packages(user, cluster, one, other, tmp_path)
         session = str(said(user, cluster, one, "print(spark.session_id)").data)
         found = attack(server, cluster, session).splitlines()

@@ -157,19 +157,18 @@ class NodeHost:
             self._fit_jvm(assignment, place)
             self._user_env = dict(launch.user_env(assignment.get("spark_env_vars") or {}))
             if assignment.get("user_isolation"):
-                self._wall_python(assignment)
+                self._wall_python()
             self._role = self._make_role(assignment, place, list(message.get("jars") or ()))
             self._role.start()
         return {}
 
-    def _wall_python(self, assignment: Message) -> None:
-        """Lets Spark's Python workers have cells."""
+    def _wall_python(self) -> None:
+        """Lets Spark's Python workers have cells. Without cells, where the agent lets no such cluster start, they get none."""
         from ..pythonworkers.door import Door
 
-        if self._cells is None:
-            raise self._startup_failure(assignment, "users cannot be kept apart: this node has no cells.")
-        python = launch.python(self._manifest, self._node_dir)
-        Door(self._cells, python=python, node_dir=self._node_dir, log=self._channel.log).open()
+        if self._cells is not None:
+            python = launch.python(self._manifest, self._node_dir)
+            Door(self._cells, python=python, node_dir=self._node_dir, log=self._channel.log).open()
 
     def _take_settings(self, manifest: Message, node_dir: Path) -> None:
         absent = dict.fromkeys(

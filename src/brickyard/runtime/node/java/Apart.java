@@ -39,7 +39,11 @@ public final class Apart implements SparkPlugin {
     /** Settings and options that decide which class serves a path, or where our own look, and whether sessions share artifacts. */
     private static final Pattern REFUSED = Pattern.compile(
         "(spark\\.hadoop\\.)?fs\\.((.*\\.)?impl(\\.disable\\.cache)?|brickyard\\..*)|spark\\.sql\\.artifact\\.isolation\\..*");
-    private static final String GLOBAL = "GlobalTempView$";
+    private static final String GLOBAL = ".GlobalTempView$"; // an object of Spark's, and no Product
+
+    public static boolean isOn() {
+        return !System.getProperty(PLACES, "").isEmpty();
+    }
 
     /** Whether a path is in one of those places. Links lead nowhere there, as the JVM sees them (agent/reveal.py). */
     public static boolean reaches(String path) {
@@ -110,6 +114,8 @@ public final class Apart implements SparkPlugin {
             } else if (each instanceof scala.Product) {
                 inspectKind((scala.Product) each);
                 pushAll(left, ((scala.Product) each).productIterator());
+            } else if (each.getClass().getName().endsWith(GLOBAL)) {
+                refuseGlobalView();
             }
         }
     }
@@ -126,7 +132,7 @@ public final class Apart implements SparkPlugin {
     private static void inspectKind(scala.Product node) {
         String kind = node.getClass().getName();
         String name = kind.substring(kind.lastIndexOf('.') + 1);
-        if (name.equals(GLOBAL) || name.equals("CreateTempViewUsing") && isGlobal(node)) {
+        if (name.equals("CreateTempViewUsing") && isGlobal(node)) {
             refuseGlobalView();
         }
         if (ADDITIONS.contains(name)) {

@@ -228,6 +228,7 @@ final class DbfsFiles extends SteadyFiles {
 /** The node's own files. On a cluster with several nodes they can be written only where all nodes see them. */
 final class OwnFiles extends SteadyFiles {
     private Trees trees = new Trees(new Configuration(false));
+    private String temporary = "";
     private String checkpoint = "";
     private String scratch = "";
     private String[] shared = new String[0];
@@ -235,7 +236,8 @@ final class OwnFiles extends SteadyFiles {
     public void initialize(URI name, Configuration conf) throws IOException {
         super.initialize(name, conf);
         this.trees = new Trees(conf);
-        this.checkpoint = conf.get(Places.TEMPORARY, "") + "/temporary-";
+        this.temporary = conf.get(Places.TEMPORARY, "");
+        this.checkpoint = this.temporary + "/temporary-";
         this.scratch = conf.get(Places.SCRATCH, "");
         String places = conf.get(Places.SHARED, "");
         this.shared = places.isEmpty() ? new String[0] : places.split(":");
@@ -264,6 +266,9 @@ final class OwnFiles extends SteadyFiles {
         String name = file.getPath();
         if (!this.scratch.isEmpty() && name.startsWith(this.checkpoint)) {
             return new File(this.scratch + name.substring(this.checkpoint.lastIndexOf('/')));
+        }
+        if (!this.scratch.isEmpty() && Apart.isOn() && name.equals(this.temporary)) {
+            return new File(this.scratch); // above these
         }
         File shared = this.trees.named(name);
         return shared != null ? shared : file;

@@ -103,10 +103,9 @@ class Front:
         link.sendall(struct.pack("!i", os.getpid()))
         hand_over(self._control, b"once 0", link.fileno())
         link.close()
-        while os.getppid() == parent:
-            if self._poll.poll(LOOK_S * 1000):  # nothing but the end comes
-                sys.exit(0)
-        sys.exit(1)
+        while os.getppid() == parent and not self._poll.poll(LOOK_S * 1000):  # nothing but the end comes
+            pass
+        sys.exit(0)
 
     def _begin(self, link: socket.socket) -> None:
         self._last += 1
@@ -138,13 +137,16 @@ class Front:
         self._poll.unregister(fd)
         life.close()
         os.waitpid(pid, 0)
-        hand_over(self._control, f"kill {number}".encode())
+        try:
+            hand_over(self._control, f"kill {number}".encode())
+        except OSError:  # the cell has ended
+            sys.exit(1)
 
     def _hear(self, fd: int) -> None:
         """A worker has ended, and its stand-in ends with it; or all of the cell has."""
         try:
             said = self._control.recv(64) if fd == self._control.fileno() else b""
-        except ConnectionResetError:  # it has ended before it had read all
+        except OSError:  # it has ended before it had read all
             said = b""
         if not said:
             sys.exit(1)
@@ -165,17 +167,22 @@ def stand_in(life: socket.socket) -> NoReturn:
     os._exit(0)
 
 
+def loopback() -> str:
+    """Returns the address at which Spark and its Python workers meet."""
+    return "::1" if os.environ.get("SPARK_PREFER_IPV6", "false").lower() == "true" else "127.0.0.1"
+
+
 def listen() -> socket.socket:
-    six = os.environ.get("SPARK_PREFER_IPV6", "false").lower() == "true"
-    listener = socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_STREAM)
-    listener.bind(("::1" if six else "127.0.0.1", 0))
+    host = loopback()
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    listener.bind((host, 0))
     listener.listen(1024)
     return listener
 
 
 def connect(port: int, secret: str) -> socket.socket:
     """Returns a connection to Spark, which knows us by the secret."""
-    link = socket.create_connection(("localhost", port))
+    link = socket.create_connection((loopback(), port))
     link.sendall(struct.pack("!i", len(secret)) + secret.encode())
     reader = link.makefile("rb", buffering=0)
     (size,) = struct.unpack("!i", reader.read(4))
