@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from brickyard.agent import view
 from brickyard.domain.redaction import SHORTEST
 from brickyard.runtime.node.jvm import launch
 from brickyard.runtime.node.spark import conf as sparkconf
@@ -134,6 +135,27 @@ def test_executors_get_ours_and_the_users_java_options() -> None:
     assert "-XX:SharedArchiveFile=/e.jsa" in options
     own_collector = conf_of(assignment({"spark.executor.extraJavaOptions": "-XX:+UseZGC"})).values
     assert "Parallel" not in own_collector["spark.executor.extraJavaOptions"]
+
+
+def test_spark_starts_python_in_cells_where_users_are_kept_apart_whatever_the_conf_says() -> None:
+    theirs = {
+        "spark.pyspark.python": "/bin/other",
+        "spark.python.daemon.module": "other",
+        "spark.python.use.daemon": "false",
+        "spark.executorEnv.PYSPARK_PYTHON": "/bin/other",
+        "spark.executor.extraJavaOptions": "-Dbrickyard.apart=/",
+        "spark.plugins": "org.example.Plugin",
+    }
+    values = conf_of(assignment(theirs, user_isolation=True)).values
+    for name in ("spark.pyspark.python", "spark.pyspark.driver.python", "spark.executorEnv.PYSPARK_PYTHON"):
+        assert values[name] == sparkconf.WORKER_PYTHON == view.WORKER_PYTHON
+    assert (values["spark.python.daemon.module"], values["spark.python.use.daemon"]) == ("pyspark.daemon", "true")
+    assert values["spark.plugins"].split(",") == ["brickyard.Apart", "org.example.Plugin"]
+    places = [word for word in values["spark.executor.extraJavaOptions"].split() if word.startswith("-Dbrickyard.apart=")]
+    assert places[-1] == "-Dbrickyard.apart=/dbfs:/Volumes:/Workspace", "of two values, Java takes the last"
+    assert not {"brickyard.Apart", sparkconf.WORKER_PYTHON} & set(conf_of(assignment()).values.values()), (
+        "other clusters stay as they are"
+    )
 
 
 def test_executors_fill_their_worker() -> None:

@@ -297,6 +297,33 @@ def test_what_lies_below_tmp_cannot_be_exchanged(tmp_path: Path) -> None:
     made.end()
 
 
+def test_links_that_users_plant_lead_spark_nowhere(tmp_path: Path) -> None:
+    """Where users are kept apart: a kernel's link to the node's logs, in files that Spark reads for it, would show it others'."""
+    made = Node(tmp_path)
+    try:
+        logs, link = made.dir / "logs", "/dbfs/link"
+        plant = (
+            f"import os; os.symlink({str(logs)!r}, {link!r}); os.symlink('file', '/dbfs/own'); open('/dbfs/file', 'w').write('x')"
+        )
+        assert made.run(plant) == ""
+        look = f"""
+        import os
+        for path in ({link + "/eventlog"!r}, "/dbfs/own", "/dbfs/file"):
+            try:
+                print(open(path).read())
+            except OSError as error:
+                print(error.strerror)
+        """
+        assert made.beside(look).splitlines() == ["secret", "x", "x"]
+        command = sandbox.without_links(sys.executable, targets=["/dbfs", "/cluster"], launcher=made.process.pid)
+        subprocess.run(command, check=True, env={})
+        refused = "Too many levels of symbolic links"
+        assert made.beside(look).splitlines() == [refused, refused, "x"]
+        assert made.run("print(open('/dbfs/own').read())") == "x", "kernels follow their own links"
+    finally:
+        made.end()
+
+
 def test_what_all_kernels_run_can_be_made_read_only_for_the_whole_node(tmp_path: Path) -> None:
     """The node's Python environment: Spark's cell, where users' functions run, must not change what other users' kernels run."""
     made = Node(tmp_path)
