@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,9 +94,12 @@ WRITABLE = (
 )  # fmt: skip
 
 
-def as_spark(node: Node, code: str, *, session: str = "one") -> Any:
+FRONT = NODE_CODE / "pythonworkers" / "front.py"
+
+
+def as_spark(node: Node, code: str, *, session: str = "one", front: Path = FRONT) -> Any:
     """Runs code beside the JVM, with SPARK before it; returns the list that it prints."""
-    front, runtime = NODE_CODE / "pythonworkers" / "front.py", node.dir.parent / "runtime"
+    runtime = node.dir.parent / "runtime"
     head = SPARK.replace("FRONT", repr(str(front))).replace("RUNTIME", repr(str(runtime)))
     begin = f"import sys; sys.argv[1:] = [{str(node.dir)!r}, {session!r}]\n"
     said = node.beside(begin + head + textwrap.dedent(code))
@@ -197,6 +201,22 @@ def test_a_cell_ends_with_its_front_whatever_runs_in_it(node: Node) -> None:
         print([worker.file.read() == b""])
         """,
     )
+    until(lambda: node.processes() <= before, "the end of the cell")
+
+
+def test_a_cell_ends_when_spark_needs_it_no_more(node: Node) -> None:
+    """Spark does not say that a session has ended, and a long-lived cluster has many."""
+    quick = node.dir.parent / "runtime" / "front.py"
+    quick.write_text(FRONT.read_text().replace("IDLE_S = 120.0", "IDLE_S = 0.5"))
+    before = node.processes()
+    code = """
+        daemon = Daemon()
+        worker = daemon.worker()
+        seen = [worker.do("__import__('time').sleep(1)"), daemon.process.poll()]
+        worker.sock.shutdown(socket.SHUT_RDWR)
+        print([*seen, daemon.process.wait()])
+        """
+    assert as_spark(node, code, front=quick) == ["None", None, 0]
     until(lambda: node.processes() <= before, "the end of the cell")
 
 

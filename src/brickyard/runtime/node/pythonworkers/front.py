@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SOCKET = "python-workers"  # in the node's `conf`; `door.py` listens there
 SESSION, NO_SESSION = "SPARK_JOB_ARTIFACT_UUID", "default"
 PORT, SECRET = "PYTHON_WORKER_FACTORY_PORT", "PYTHON_WORKER_FACTORY_SECRET"
+IDLE_S = 120.0  # without a worker: Spark keeps its daemon when a session has ended, and starts it again when it needs one
 LOOK_S = 5.0  # between looks whether Spark, which started us for a single worker, is still there
 
 
@@ -81,13 +82,16 @@ class Front:
             self._poll.register(link, select.POLLIN)
 
     def serve(self) -> NoReturn:
-        """Forks workers for Spark, which connects for each, until it closes our input."""
+        """Forks workers for Spark, which connects for each, until it closes our input or needs none any more."""
         listener = listen()
         os.write(1, struct.pack("!i", listener.getsockname()[1]))
         for each in (listener.fileno(), 0):
             self._poll.register(each, select.POLLIN)
         while True:
-            for fd, _ in self._poll.poll():
+            found = self._poll.poll(None if self._lives else IDLE_S * 1000)
+            if not found:
+                sys.exit(0)
+            for fd, _ in found:
                 if fd == 0:
                     self._stop(os.read(0, 4))
                 elif fd == listener.fileno():
