@@ -8,8 +8,8 @@ import secrets
 from typing import Any
 
 from ..jvm.janino import DRIVER_JAVA, at_hand
+from ..jvm.launch import NO_ENTITIES
 from ..jvm.scala import Scala
-from ..spark.conf import NO_ENTITIES
 from .server import ConnectServer
 
 GUARD_CLASS = "brickyard.UserGuard"  # the name by which the conf refers to it

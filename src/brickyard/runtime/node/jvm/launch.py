@@ -69,6 +69,9 @@ PATIENT_COMPILER = (
 # Java collects the whole heap when its classes first take more than 21 MiB, and those of Spark take more before the first query.
 ROOM_FOR_CLASSES = "-XX:MetaspaceSize=192m"
 
+# Where users are kept apart, documents that they have Spark read (schemas of XML) name no other files.
+NO_ENTITIES = ("-Djavax.xml.accessExternalDTD=", "-Djavax.xml.accessExternalSchema=")
+
 
 class LaunchError(Exception):
     """The cluster's settings give no valid JVM; the message names the setting."""

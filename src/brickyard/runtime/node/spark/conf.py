@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ..jvm import login
 from ..jvm.archives import archive_flags
-from ..jvm.launch import PATIENT_COMPILER, ROOM_FOR_CLASSES, SUBMIT_CONF, user_env
+from ..jvm.launch import NO_ENTITIES, PATIENT_COMPILER, ROOM_FOR_CLASSES, SUBMIT_CONF, user_env
 from ..trees import roots
 from . import resources, tuning
 from .sizes import check_size, executor_memory_mb, worker_size
@@ -38,8 +38,6 @@ _ICEBERG = {
 }
 # Where users are kept apart, Python workers run in cells (pythonworkers/): Spark must start nothing else for them.
 APART_PLUGIN = "brickyard.Apart"
-# Documents that users have Spark read (schemas of XML) name no other files.
-NO_ENTITIES = ("-Djavax.xml.accessExternalDTD=", "-Djavax.xml.accessExternalSchema=")
 WORKER_PYTHON = "/databricks/spark-python"  # as in agent/view.py
 _APART = {
     "spark.pyspark.python": WORKER_PYTHON,
