@@ -61,6 +61,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     data_dir: Path = msgspec.field(default_factory=default_data_dir)
     cache_dir: Path = msgspec.field(default_factory=default_cache_dir)
     database_url: str = ""  # empty: SQLite in the data directory
+    database_wait_s: float = 60.0  # a start waits so long until something listens at the database's address
     storage_url: str = ""  # a directory that all servers and nodes of the workspace can reach; empty: the data directory
     public_url: str = ""  # the URL that agents on other machines call; empty: the address that the server listens on
     agent_port: int | None = (
@@ -310,10 +311,7 @@ def _check(settings: Settings, sources: Mapping[str, str]) -> None:
             raise _wrong(name, getattr(settings, name), sources, "non-empty text")
     if rule := providernames.problem(settings.provider):
         raise _wrong("provider", settings.provider, sources, rule)
-    if not is_database(settings.database_url):
-        raise _wrong(
-            "database_url", "", sources, "postgresql://user:password@host/database, or omitted for SQLite in the data directory"
-        )
+    _check_database(settings, sources)
     try:
         urls.directory(settings.storage_url)
     except ValueError as error:
@@ -357,6 +355,15 @@ def _check_nodes(settings: Settings, sources: Mapping[str, str]) -> None:
         raise ConfigError(f"driver_give_up_s is {give_up_s:g}; it must be at least spark_silence_s ({silence_s:g}).")
     if not 1 <= settings.max_nodes <= MAX_NODES:
         raise _wrong("max_nodes", settings.max_nodes, sources, f"between 1 and {MAX_NODES}")
+
+
+def _check_database(settings: Settings, sources: Mapping[str, str]) -> None:
+    if not is_database(settings.database_url):
+        raise _wrong(
+            "database_url", "", sources, "postgresql://user:password@host/database, or omitted for SQLite in the data directory"
+        )
+    if not 0 <= settings.database_wait_s < math.inf:
+        raise _wrong("database_wait_s", settings.database_wait_s, sources, "a number, 0 or more")
 
 
 def _check_rates(settings: Settings, sources: Mapping[str, str]) -> None:

@@ -199,6 +199,7 @@ def test_a_destination_that_is_away_or_full_gets_the_logs_later(tmp_path: Path) 
     with pytest.raises(OSError, match="dbfs does not exist"):
         place.deliver()
     (tmp_path / "away").rename(place.storage.dbfs)
+    (tmp_path / DBFS_FULL).parent.mkdir()
     (tmp_path / DBFS_FULL).touch()
     with pytest.raises(OSError, match="dbfs_gb"):
         place.deliver()

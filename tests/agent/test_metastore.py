@@ -16,6 +16,7 @@ import pytest
 
 from brickyard.agent import metastore
 from brickyard.agent.metastore import CONFLICT, Metastore
+from brickyard.agent.pressure import DBFS_FULL
 from brickyard.domain.node import Role
 from tests.agent.world import World
 from tests.support.patience import until
@@ -172,7 +173,8 @@ def test_answers_have_a_size_and_the_rest_comes_when_it_is_asked_for(one: Driver
 
 def test_while_the_workspaces_files_exceed_their_limit_tables_can_only_be_dropped(one: Driver, tmp_path: Path) -> None:
     version = one.put("t", {"old": 1})["version"]
-    (tmp_path / "dbfs.full").touch()
+    (tmp_path / DBFS_FULL).parent.mkdir()
+    (tmp_path / DBFS_FULL).touch()
     assert "dbfs_gb" in one.put("t", {"new": 1}, version=version)["error"] and "dbfs_gb" in one.put("u", {})["error"]
     assert one.ask("drop", database="default", kind="table", name="t", version=version)["id"]
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from brickyard.config import _SECRET, ConfigError, Settings, load, source
+from tests.kubernetes import kubelet
 
 FREE_TEXT = (
     "admin_token",
@@ -145,18 +146,8 @@ def test_settings_that_get_into_a_log_show_no_secret() -> None:
     assert "***" not in repr(Settings())
 
 
-def links(name: str, port: int = 80) -> dict[str, str]:
-    """What Kubernetes writes into containers for a Service."""
-    address = "10.96.0.7"
-    prefix = name.upper().replace("-", "_")
-    values = {"": f"tcp://{address}:{port}", "_PROTO": "tcp", "_PORT": str(port), "_ADDR": address}
-    return {
-        f"{prefix}_SERVICE_HOST": address,
-        f"{prefix}_SERVICE_PORT": str(port),
-        f"{prefix}_SERVICE_PORT_HTTP": str(port),
-        f"{prefix}_PORT": f"tcp://{address}:{port}",
-        **{f"{prefix}_PORT_{port}_TCP{ending}": value for ending, value in values.items()},
-    }
+def links(name: str) -> dict[str, str]:
+    return kubelet.links(name, "10.96.0.7", [{"name": "http", "port": 80}])
 
 
 @pytest.mark.parametrize("name", ["brickyard", "brickyard-connect", "brickyard-agent", "brickyard-kubernetes", "brickyard-port"])

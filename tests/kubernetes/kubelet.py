@@ -1,12 +1,18 @@
 """The fake cluster's scheduler and kubelets: they place pods by what machines have, and run each pod's command as a process that
-has a loopback address of its own. A container's mounts are directories of the pod: the command and its variables name those."""
+has a loopback address of its own.
+
+A container's mounts are directories of the pod. By default the command and its variables name those. With `Kubelets.contained`
+the container has its mounts where the pod says, runs as the pod's user, and can make no namespaces (container.py).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import contextlib
+import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -19,6 +25,8 @@ from tests.kubernetes.store import ENDED, Key, Objects, now
 from tests.support.driver import DRIVER, pynvml
 
 SOURCE = Path(__file__).parents[2] / "src"
+CONTAINER = Path(__file__).with_name("container.py")
+OF_ROOT = 65534  # owns mounts where the test's own user is root: nobody in a container
 _ADDRESSES = iter(range(1, 60_000))
 
 
@@ -46,6 +54,8 @@ class Kubelets:
         self._root = root
         self.missing: set[str] = set()  # images that cannot be pulled
         self.silent: set[str] = set()
+        self.contained = False
+        self.claims: dict[str, Path] = {}  # name of a claim -> its directory
         self.started: dict[str, list[asyncio.subprocess.Process]] = {}  # by the pod's name: all that ever were
         self._gpus: dict[tuple[str, str], str] = {}  # (machine, UUID) -> the uid of the pod that has it
         self.processes: dict[str, asyncio.subprocess.Process] = {}  # by the pod's uid
@@ -186,6 +196,12 @@ class Kubelets:
         """Whether all volumes are there: kubelets wait for secrets."""
         for volume in pod["spec"].get("volumes", ()):
             directory = place / "volumes" / volume["name"]
+            if claim := volume.get("persistentVolumeClaim"):
+                directory.parent.mkdir(parents=True, exist_ok=True)
+                shared = self.claims.setdefault(claim["claimName"], self._root / "claims" / claim["claimName"])
+                if not directory.is_symlink():
+                    shared.mkdir(parents=True, exist_ok=True)
+                    directory.symlink_to(shared)
             directory.mkdir(parents=True, exist_ok=True)
             if "secret" in volume:
                 name = volume["secret"]["secretName"]
@@ -194,6 +210,12 @@ class Kubelets:
                     return False
                 for item in volume["secret"]["items"]:
                     (directory / item["path"]).write_bytes(base64.b64decode(found["data"][item["key"]]))
+            elif "configMap" in volume:
+                key = Key("configmaps", pod["metadata"]["namespace"], volume["configMap"]["name"])
+                for name, text in self._objects.all[key]["data"].items():
+                    (directory / name).write_text(text)
+            else:
+                _belong_to_root(directory, pod["spec"].get("securityContext", {}).get("fsGroup"))
         return True
 
     def _give_gpus(self, pod: Document) -> list[str]:
@@ -206,26 +228,58 @@ class Kubelets:
 
     async def _start(self, pod: Document, place: Path, address: str, gpus: list[str]) -> asyncio.subprocess.Process:
         container = pod["spec"]["containers"][0]
-        mounts = {each["mountPath"]: str(place / "volumes" / each["name"]) for each in container.get("volumeMounts", ())}
-        command = [_moved(word, mounts) for word in container["command"]]
+        mounts = {
+            each["mountPath"]: str((place / "volumes" / each["name"]).resolve() / each.get("subPath", ""))
+            for each in container.get("volumeMounts", ())
+        }
+        command = [word if self.contained else _moved(word, mounts) for word in container["command"]]
         environ = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(SOURCE), "HOME": str(place)}
-        environ |= {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+        environ |= {"KUBERNETES_SERVICE_HOST": "10.0.0.1"} | self._links(pod)
         if gpus:  # elsewhere, a container has no driver
             environ |= {"PYTHONPATH": f"{DRIVER}:{SOURCE}", "NVIDIA_VISIBLE_DEVICES": ",".join(gpus)}
         for variable in container.get("env", ()):
-            environ[variable["name"]] = self._value(variable, pod, address)
+            value = self._value(variable, pod, address)
+            environ[variable["name"]] = re.sub(r"\$\((\w+)\)", lambda found: environ.get(found[1], found[0]), value)
         place.mkdir(parents=True, exist_ok=True)  # a pod without volumes has none yet
         with (place / "log").open("wb") as log:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, *command[1:], env=environ, cwd="/", stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True,
+                *self._contained(pod, command, mounts), env=environ, cwd="/", stdin=asyncio.subprocess.DEVNULL, stdout=log,
+                stderr=log, start_new_session=True,
             )  # fmt: skip
         self.processes[pod["metadata"]["uid"]] = process
         self.started.setdefault(pod["metadata"]["name"], []).append(process)
         return process
 
+    def _contained(self, pod: Document, command: list[str], mounts: dict[str, str]) -> list[str]:
+        program = [sys.executable, *command[1:]] if command[0] == "python3" else command
+        if not self.contained:
+            return program
+        given, read_only = pod["spec"]["securityContext"], pod["spec"]["containers"][0].get("volumeMounts", ())
+        kinds = {each["mountPath"]: "ro" if each.get("readOnly") else "rw" for each in read_only}
+        plan = {
+            "uid": given["runAsUser"],
+            "gid": given["runAsGroup"],
+            "mounts": [[kinds[at], source, at, ""] for at, source in sorted(mounts.items())],
+            "argv": program,
+        }
+        return [sys.executable, str(CONTAINER), json.dumps(plan)]
+
+    def _links(self, pod: Document) -> dict[str, str]:
+        """The variables for each Service of the namespace, unless the pod wants none."""
+        found: dict[str, str] = {}
+        if pod["spec"].get("enableServiceLinks") is False:
+            return found
+        for service in self._objects.of("services", pod["metadata"]["namespace"]):
+            if (address := service["spec"].get("clusterIP", "10.96.0.7")) != "None":
+                found |= links(service["metadata"]["name"], address, service["spec"]["ports"])
+        return found
+
     def _value(self, variable: Document, pod: Document, address: str) -> str:
         match variable.get("valueFrom"):
+            case {"fieldRef": {"fieldPath": "metadata.name"}}:
+                return str(pod["metadata"]["name"])
+            case {"fieldRef": {"fieldPath": "metadata.namespace"}}:
+                return str(pod["metadata"]["namespace"])
             case {"fieldRef": {"fieldPath": "status.podIP"}}:
                 return address
             case {"secretKeyRef": {"name": name, "key": key}}:  # `_mounted` has waited for it
@@ -241,6 +295,31 @@ class Kubelets:
             process.terminate()
             await asyncio.sleep(grace)
             os.killpg(process.pid, signal.SIGKILL)
+
+
+def links(name: str, address: str, ports: list[Document]) -> dict[str, str]:
+    """What kubelets write into containers for a Service."""
+    prefix, first = name.upper().replace("-", "_"), ports[0]["port"]
+    found = {
+        f"{prefix}_SERVICE_HOST": address,
+        f"{prefix}_SERVICE_PORT": str(first),
+        f"{prefix}_PORT": f"tcp://{address}:{first}",
+    }
+    for each in ports:
+        number = each["port"]
+        if each.get("name"):
+            found[f"{prefix}_SERVICE_PORT_{each['name'].upper().replace('-', '_')}"] = str(number)
+        values = {"": f"tcp://{address}:{number}", "_PROTO": "tcp", "_PORT": str(number), "_ADDR": address}
+        found |= {f"{prefix}_PORT_{number}_TCP{ending}": value for ending, value in values.items()}
+    return found
+
+
+def _belong_to_root(directory: Path, group: int | None) -> None:
+    """As kubelets make volumes: they are root's, and whoever is in fsGroup may write. (A container here has one group.)"""
+    if not os.geteuid() and directory.stat().st_uid == os.geteuid():
+        os.chown(directory, OF_ROOT, os.getegid())
+    with contextlib.suppress(PermissionError):
+        directory.chmod(0o2777 if group else 0o777)
 
 
 def _key(pod: Document) -> Key:

@@ -100,6 +100,7 @@ def serving(function: F) -> F:
         click.option("--port-addresses", help="Addresses besides loopback for tcp port mappings, comma-separated."),
         click.option("--network", help="auto, isolated or shared: whether every cluster has its own network."),
         click.option("--database-url", help="postgresql://...; by default SQLite in the data directory."),
+        click.option("--database-wait-s", type=float, help="Seconds that a start waits for the database's address."),
         click.option(
             "--simulated-knobs",
             type=click.Path(path_type=Path),

@@ -1,7 +1,7 @@
 """Variables that Kubernetes writes into containers for each Service of their namespace. Pure.
 
-A Service named `brickyard` gives BRICKYARD_SERVICE_HOST, BRICKYARD_SERVICE_PORT, BRICKYARD_PORT=tcp://10.96.0.7:80,
-BRICKYARD_PORT_80_TCP_ADDR and more. None of them is a setting, even where one has the same name.
+A Service named `brickyard` gives BRICKYARD_PORT=tcp://10.96.0.7:80, the same with the endings _SERVICE_HOST, _SERVICE_PORT and
+_PORT_80_TCP_ADDR, and more. None of them is a setting, even where one has the same name.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from brickyard.lifecycle.machine import allowed_here, network_text
 from brickyard.lifecycle.messages import ended_line, nodes_left, token_line
 from brickyard.lifecycle.workspace import Workspace, WorkspaceError
 from brickyard.providers.base import SetupError
+from brickyard.server.databasewait import wait_for_database
 from brickyard.server.lifecycle import Application
 from brickyard.server.preflight import ServerError, prepared
 from brickyard.services.loginlinks import LIFETIME_MS, link_path
@@ -89,6 +90,11 @@ class _Server:
         """Runs the server, from checking what a killed server left to ending the last node."""
         started = time.monotonic()
         self._on_signals()
+        await wait_for_database(
+            self._settings.database_url, limit_s=self._settings.database_wait_s, stop=self._stop, on_wait=self._waits_for_database
+        )
+        if self._stop.is_set():
+            return
         opened = Application.open(self._settings, server_url=self._url)
         # Before the loops check what a killed server left: agents may only count as missing once they can find us.
         self._announce()
@@ -120,6 +126,13 @@ class _Server:
         log.info("stopped")
         if left:
             raise ServerError(nodes_left(left))
+
+    def _waits_for_database(self, address: str, reason: str) -> None:
+        seconds = self._settings.database_wait_s
+        self._tell(
+            f"Waiting up to {seconds:.0f} s for the database at {address}: {reason} ...",
+            "waits_for_database", address=address, reason=reason, seconds=seconds,
+        )  # fmt: skip
 
     async def _rotate_log(self) -> None:
         """Keeps server.log, which a detached server writes to, within its limit."""

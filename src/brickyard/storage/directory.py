@@ -91,6 +91,16 @@ class Storage:
         return self.root / "metastore"
 
     @property
+    def notices(self) -> Path:
+        """What servers tell all agents, such as that the workspace's files exceed their limit."""
+        return (self.root / DBFS_FULL).parent
+
+    @property
+    def of_nodes(self) -> tuple[Path, ...]:
+        """All that agents on other machines use. What is secret is elsewhere."""
+        return (*self.trees, self.clusters, self.workspaces, self.metastore, self._logs, self.notices)
+
+    @property
     def uploads(self) -> Path:
         """Files on their way into one of `trees`, on the same disk. No cluster sees them."""
         return self.root / "uploads"
@@ -227,22 +237,23 @@ class Storage:
     # ── owner ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
-    def _id_file(self) -> Path:
+    def id_file(self) -> Path:
+        """The file with the id of the workspace that owns the storage."""
         return self.root / "workspace.id"
 
     def workspace_id(self) -> str:
         """The id of the workspace that owns the storage; "" if none does yet. Raises WorkspaceError."""
         try:
-            return self._id_file.read_text().strip()
+            return self.id_file.read_text().strip()
         except FileNotFoundError:
             return ""
         except (OSError, UnicodeDecodeError) as error:
-            raise WorkspaceError(f"cannot read {self._id_file}: {error}. Run as the user who owns it.") from error
+            raise WorkspaceError(f"cannot read {self.id_file}: {error}. Run as the user who owns it.") from error
 
     def belong_to(self, workspace_id: str) -> str:
         """Writes the id of its workspace, unless the storage has one; returns the one that it has then. Raises WorkspaceError."""
         try:
-            return create_private(self._id_file, workspace_id + "\n").strip()
+            return create_private(self.id_file, workspace_id + "\n").strip()
         except OSError as error:
             raise self._unusable(error) from error
 
@@ -302,6 +313,7 @@ class Storage:
         if the disk is full, its own floor still applies."""
         with contextlib.suppress(OSError):
             flag = self.root / DBFS_FULL
+            flag.parent.mkdir(mode=0o700, exist_ok=True)
             flag.touch() if full else flag.unlink(missing_ok=True)
             files.write_atomic(self.root / "dbfs.size", f"{size}\n".encode())
 

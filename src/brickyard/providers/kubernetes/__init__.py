@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from brickyard.providers.base import Setup, SetupError
 from brickyard.providers.kubernetes.section import KubernetesSection
+from brickyard.storage.directory import Storage
 
 if TYPE_CHECKING:  # it needs lightkube
     from brickyard.providers.kubernetes.provider import KubernetesProvider
@@ -18,6 +19,13 @@ def open_provider(setup: Setup) -> KubernetesProvider:
     """The factory registered as `kubernetes`."""
     section = setup.section(KubernetesSection, "kubernetes")
     section.check()
+    if section.storage_claim:
+        section.claim_root(section.machine_storage_dir or str(setup.settings.storage_dir))
+        try:  # a kubelet would make those that are missing, as root
+            for path in Storage(setup.settings.storage_dir).of_nodes:
+                path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise SetupError(f"cannot make {error.filename}, which nodes mount: {error.strerror}.") from error
     if not setup.settings.internet or setup.settings.network == "isolated":
         raise SetupError(
             "provider kubernetes makes no networks of its own: internet = false and network = isolated have no effect there. "

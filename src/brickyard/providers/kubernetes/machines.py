@@ -55,9 +55,8 @@ def requests(pod: Pod) -> Hardware:
         return amount(resources.requests if resources is not None else None)
 
     first = pod.spec.init_containers or ()
-    total = _sum(
-        [asked(each.resources) for each in (*(pod.spec.containers or ()), *(e for e in first if e.restart_policy == "Always"))]
-    )
+    lasting = (*(pod.spec.containers or ()), *(each for each in first if each.restart_policy == "Always"))
+    total = _sum([asked(each.resources) for each in lasting])
     for each in first:
         one = asked(each.resources)
         total = Hardware(max(total.cores, one.cores), max(total.memory_mb, one.memory_mb), max(total.gpus, one.gpus))

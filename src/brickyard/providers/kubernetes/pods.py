@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from brickyard.agent.unit import ADDRESS_VARIABLE, TOKENS_VARIABLE, apart
@@ -18,11 +18,13 @@ from brickyard.providers.kubernetes.section import (
     MEMORY,
     OURS,
     STORAGE,
+    TREES,
     UNIT,
     UNIT_DIR,
     KubernetesSection,
     Template,
 )
+from brickyard.storage.directory import Storage
 
 PREFIX = "brickyard-"  # of a pod's name; the rest is the instance's id
 CONTAINER = "agent"
@@ -109,7 +111,7 @@ def _container(request: LaunchRequest, section: KubernetesSection, storage_dir: 
         {"name": MEMORY, "mountPath": _SHARED},
     ]
     if section.storage_claim:
-        mounts.append({"name": STORAGE, "mountPath": section.storage_mount or storage_dir})
+        mounts += _storage_mounts(section, storage_dir)
     if section.cache_claim:
         mounts.append({"name": CACHE, "mountPath": section.machine_cache_dir})
     return {
@@ -126,6 +128,19 @@ def _container(request: LaunchRequest, section: KubernetesSection, storage_dir: 
         "terminationMessagePolicy": "FallbackToLogsOnError",  # its last lines say why it could not run
         "volumeMounts": mounts,
     }
+
+
+def _storage_mounts(section: KubernetesSection, storage_dir: str) -> list[Document]:
+    """What nodes need of the workspace's storage, and nothing else: code in the container may read it. The workspace's files
+    are at their usual places as well."""
+    storage, top = Storage(Path(storage_dir)), section.claim_root(storage_dir)
+
+    def mount(path: Path, at: str) -> Document:
+        return {"name": STORAGE, "mountPath": at, "subPath": str(path.relative_to(top))}
+
+    identity = {**mount(storage.id_file, str(storage.id_file)), "readOnly": True}
+    usual = [mount(path, at) for path, at in zip(storage.trees, TREES, strict=True)]
+    return [identity, *(mount(path, str(path)) for path in storage.of_nodes), *usual]
 
 
 def _volumes(request: LaunchRequest, section: KubernetesSection) -> list[Document]:

@@ -57,6 +57,7 @@ class KubernetesProvider(Provider):
         self._secrets_path = f"/api/v1/namespaces/{namespace}/secrets"
         self._policies_path = f"/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies"
         self._selector = pods.selector(self._workspace_id)
+        self._storage_dir = section.machine_storage_dir or str(setup.settings.storage_dir)
         self._offered: tuple[machines.Snapshot | None, Sequence[NodeType]] | None = None
         self._lock = threading.Lock()
         self._recent: dict[str, tuple[float, NodeType]] = {}  # launched here lately, and when
@@ -170,8 +171,7 @@ class KubernetesProvider(Provider):
             raise as_provider_error(error, f"instance {request.instance_id} cannot be launched") from error
 
     def _pod(self, request: LaunchRequest) -> Pod:
-        storage_dir = self._section.machine_storage_dir or str(self._setup.settings.storage_dir)
-        made = pods.pod(request, section=self._section, workspace_id=self._workspace_id, storage_dir=storage_dir)
+        made = pods.pod(request, section=self._section, workspace_id=self._workspace_id, storage_dir=self._storage_dir)
         try:
             pod = self._api.apply(self._path(request.instance_id), made, Pod)
         except RefusedError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from pathlib import PurePosixPath
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -16,6 +17,7 @@ OURS = "brickyard.io/"  # the prefix of labels and annotations that we own
 GPU = "nvidia.com/gpu"
 MACHINE, UNIT, MEMORY, STORAGE, CACHE = ("brickyard-" + name for name in ("machine", "unit", "shm", "storage", "cache"))
 UNIT_DIR = "/run/brickyard"
+TREES = ("/dbfs", "/Volumes", "/Workspace")  # the workspace's files, where the storage has a claim
 _VOLUMES = frozenset((MACHINE, UNIT, MEMORY, STORAGE, CACHE))
 _RESOURCES = frozenset(("cpu", "memory", GPU, "ephemeral-storage"))
 _Dict = dict[str, Any]
@@ -89,6 +91,16 @@ class KubernetesSection(EngineSection, frozen=True, kw_only=True, forbid_unknown
     def user(self) -> int:
         return self.run_as_user or os.geteuid()
 
+    def claim_root(self, storage_dir: str) -> PurePosixPath:
+        """The directory that `storage_claim` is in pods. Raises SetupError if the workspace's storage is not in it."""
+        top = PurePosixPath(self.storage_mount or storage_dir)
+        if not PurePosixPath(storage_dir).is_relative_to(top):
+            raise SetupError(
+                f"kubernetes.storage_mount is {top}, and pods have the workspace's storage at {storage_dir}, which is not in it. "
+                "Correct storage_mount or machine_storage_dir."
+            )
+        return top
+
     def template_of(self, node_type_id: str) -> tuple[Template, Template]:
         """What the settings add to every pod, and to those of this node type."""
         named = next((each for each in self.node_types if each.node_type_id == node_type_id), None)
@@ -117,8 +129,9 @@ class KubernetesSection(EngineSection, frozen=True, kw_only=True, forbid_unknown
         if self.cache_claim and not self.machine_cache_dir:
             raise SetupError("kubernetes.cache_claim needs machine_cache_dir, the directory where pods mount it.")
         places = [(self.pod, "kubernetes.pod"), *((each.engine, _place(each)) for each in self.node_types)]
+        mounted = ("", "/dev/shm", UNIT_DIR, *(TREES if self.storage_claim else ()))  # noqa: S108 - a rule about it
         for given, where in places:
-            _check(_template(given, where), where)
+            _check(_template(given, where), where, mounted)
 
 
 def _place(named: NamedType | None) -> str:
@@ -135,7 +148,7 @@ def _template(given: dict[str, object], where: str) -> Template:
         raise SetupError(f"{where} is wrong: {error}. It may have metadata, spec and container (docs/kubernetes.md).") from error
 
 
-def _check(template: Template, where: str) -> None:
+def _check(template: Template, where: str, mounted: tuple[str, ...]) -> None:
     """What we own cannot be changed."""
     for kind in ("labels", "annotations"):
         for key in getattr(template.metadata, kind):
@@ -146,7 +159,7 @@ def _check(template: Template, where: str) -> None:
             raise SetupError(f"{where}.spec.volumes has {volume.get('name', 'one without a name')!r}; use a name of your own.")
     for mount in template.container.volume_mounts:
         path = str(mount.get("mountPath", ""))
-        if mount.get("name") in _VOLUMES or path.rstrip("/") in ("", "/dev/shm", UNIT_DIR):  # noqa: S108 - a rule about it
+        if mount.get("name") in _VOLUMES or path.rstrip("/") in mounted:
             raise SetupError(f"{where}.container.volumeMounts has {path!r}, which Brickyard mounts itself. Use another path.")
     for name in template.container.resources:
         if name in _RESOURCES:
