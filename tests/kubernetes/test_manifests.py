@@ -138,7 +138,7 @@ def test_the_settings_are_ones_and_fit_the_volumes(tmp_path: Path) -> None:
     assert settings.storage_dir.is_relative_to(section.storage_mount)
     (claim,) = [each["persistentVolumeClaim"]["claimName"] for each in server["volumes"] if each["name"] == "storage"]
     assert claim == section.storage_claim
-    assert settings.data_dir == Path(mounts["data"])
+    assert settings.data_dir.parent == Path(mounts["data"]), "the mount itself is root's"
     assert section.server_labels.items() <= one("StatefulSet", "brickyard")["spec"]["template"]["metadata"]["labels"].items()
 
 
@@ -149,6 +149,12 @@ def test_nothing_is_privileged() -> None:
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         for container in spec["containers"]:
             assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def test_no_container_gets_the_addresses_of_services_as_variables() -> None:
+    """BRICKYARD_PORT would be one of them."""
+    for name, template in workloads():
+        assert template["spec"]["enableServiceLinks"] is False, name
 
 
 def test_nodes_are_closed_unless_the_provider_opens_them() -> None:
@@ -172,6 +178,8 @@ def test_servers_and_nodes_have_one_image_of_this_version() -> None:
 
 def test_the_containerfile_copies_what_there_is_and_has_the_cache_where_the_settings_say() -> None:
     text = (PLACE / "Containerfile").read_text()
+    copied = {name for line in re.findall(r"^COPY (?!--)(.+) \S+$", text, re.MULTILINE) for name in line.split()}
+    assert {"src", "ui", "requirements", "pyproject.toml"} <= copied, "the web page is built with what it needs"
     for line in re.findall(r"^COPY (?!--)(.+) \S+$", text, re.MULTILINE):
         for name in line.split():
             assert (PLACE.parents[1] / name).exists(), name

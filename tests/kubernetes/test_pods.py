@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from brickyard.providers.kubernetes import open_provider, pods
 from brickyard.providers.kubernetes.objects import Meta, Pod
 from brickyard.providers.kubernetes.section import KubernetesSection
 from brickyard.runtime.catalogue import rows
+from brickyard.storage.directory import Storage
 from tests.kubernetes.schemas import mistakes
 
 GPU_TYPE = {
@@ -74,13 +75,43 @@ def test_a_pod_is_unprivileged_and_gets_what_its_node_type_says() -> None:
     assert container["resources"]["requests"] == container["resources"]["limits"]
     assert container["resources"]["limits"] == {"cpu": "1000m", "memory": "2048Mi", "ephemeral-storage": "20480Mi"}
     mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
-    assert (mounts["brickyard-storage"], mounts["brickyard-cache"]) == ("/srv/brickyard", "/var/cache/brickyard")
+    assert mounts["brickyard-cache"] == "/var/cache/brickyard"
     assert {each["name"] for each in spec["volumes"]} == set(mounts)
     (spread,) = spec["topologySpreadConstraints"]
     assert spread["labelSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
     assert "secret-" not in json.dumps(pod), "tokens are in the Secret alone"
     (unit,) = (each["secret"] for each in spec["volumes"] if "secret" in each)
     assert [each["key"] for each in unit["items"]] == ["unit.json"], "and in no file of the container"
+
+
+@pytest.mark.parametrize("top", ["", "/srv", "/srv/brickyard"])
+def test_a_pod_has_the_workspaces_files_and_none_of_its_secrets(top: str) -> None:
+    pod = made(storage_claim="storage", storage_mount=top)
+    mounts = [each for each in pod["spec"]["containers"][0]["volumeMounts"] if each["name"] == "brickyard-storage"]
+    inside = PurePosixPath("/srv/brickyard").relative_to(top or "/srv/brickyard")
+    shown = {each["mountPath"]: each["subPath"] for each in mounts}
+    assert {at: shown[at] for at in ("/dbfs", "/Volumes", "/Workspace")} == {
+        "/dbfs": str(inside / "dbfs"), "/Volumes": str(inside / "volumes"), "/Workspace": str(inside / "workspace"),
+    }  # fmt: skip
+    assert shown["/srv/brickyard/dbfs"] == str(inside / "dbfs")
+    assert {path.name for path in Storage(Path("/srv/brickyard")).of_nodes} | {"workspace.id"} == {
+        PurePosixPath(at).name for at in shown if at.startswith("/srv/brickyard/")
+    }
+    assert all(each["subPath"] not in ("", ".", str(inside)) for each in mounts), "the whole storage has keys and tokens in it"
+    (identity,) = [each for each in mounts if each["mountPath"].endswith("workspace.id")]
+    assert identity["readOnly"]
+
+
+def test_a_claim_without_the_storage_in_it_is_refused() -> None:
+    with pytest.raises(SetupError, match="storage_mount is /mnt"):
+        made(storage_claim="storage", storage_mount="/mnt")
+
+
+def test_where_a_pod_has_the_workspaces_files_nothing_else_is_mounted() -> None:
+    mine = {"container": {"volumeMounts": [{"name": "mine", "mountPath": "/dbfs"}]}}
+    section(pod=mine).check()
+    with pytest.raises(SetupError, match=r"/dbfs.*mounts itself"):
+        section(pod=mine, storage_claim="storage").check()
 
 
 def test_a_node_type_adds_what_the_settings_say() -> None:

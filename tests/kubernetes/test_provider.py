@@ -228,6 +228,31 @@ def test_a_container_that_used_too_much_memory(cluster: Cluster, opened: Open) -
     ended(provider, "i-1")
 
 
+@pytest.mark.parametrize("how", ["killed", "deleted", "terminated"])
+def test_a_lost_pod_takes_no_room_from_its_replacement(cluster: Cluster, opened: Open, how: str) -> None:
+    """Also while the last look at the machines still shows it."""
+    for name in ("two", "three"):
+        cluster.remove("nodes", name)
+    provider = opened()
+    provider.launch(request("i-1", sized(6)))
+    until(lambda: cluster.running("brickyard-i-1") == 1)
+    provider._known.fresh(0.0)
+    provider._known.read_s += 1000  # the machines are not looked at again in this test
+    assert provider.shortage([sized(6)]) is not None
+    cluster.kubelets.silent.add("one")  # nothing of it is confirmed yet, where its end is asked for
+    match how:
+        case "killed":
+            cluster.kubelets.silent.clear()
+            cluster.on_loop(lambda: cluster.kubelets.kill("brickyard-i-1", "OOMKilled"))
+        case "deleted":
+            cluster.delete("brickyard-i-1")
+        case _:
+            provider.terminate("i-1", reason="lost")
+    until(lambda: provider.shortage([sized(6)]) is None, "room")
+    assert provider.shortage([sized(7), sized(6)]) is not None
+    cluster.kubelets.silent.clear()
+
+
 def test_a_machine_that_cannot_run_the_agent_says_why(cluster: Cluster, opened: Open, tmp_path: Path) -> None:
     provider = opened()
     (tmp_path / "storage/workspace.id").unlink()

@@ -355,7 +355,7 @@ def _moved_on(instance: Instance, suspects: Mapping[str, str], listed: Mapping[s
         if instance.state is InstanceState.TERMINATING:
             return instance
         return msgspec.structs.replace(instance, state=InstanceState.TERMINATING, lost=why)
-    if instance.provider_message and instance.state is InstanceState.LAUNCHED:
+    if instance.provider_message and instance.state in _TOLD:
         why = f"{why}, of which it said before: {instance.provider_message}"
     lost = instance.lost or (why if instance.state is not InstanceState.TERMINATING else "")
     return msgspec.structs.replace(instance, state=InstanceState.GONE, lost=lost)

@@ -99,7 +99,9 @@ def shown_url(url: str) -> str:
 def cannot_open(url: str, error: Exception) -> StoreError:
     """The error for a database that does not open."""
     reason = (str(getattr(error, "orig", None) or error).strip().splitlines() or [type(error).__name__])[0]
-    return StoreError(f"cannot open the database {shown_url(url)}: {reason}. Check the path and the disk, or database_url.")
+    remote = make_url(url).get_backend_name() != "sqlite"
+    remedy = "Check that PostgreSQL runs there, and database_url." if remote else "Check the path and the disk, or database_url."
+    return StoreError(f"cannot open the database {shown_url(url)}: {reason}. {remedy}")
 
 
 class Store:

@@ -21,8 +21,9 @@ from lightkube.config.client_adapter import Client, ConnectionParams
 from lightkube.core.exceptions import ConfigError
 
 from brickyard.domain.decoding import Decoders
-from brickyard.providers.base import InvalidError, ProviderError, QuotaError, SetupError, ThrottledError, TransientError
+from brickyard.providers.base import ProviderError, SetupError, TransientError
 from brickyard.providers.kubernetes.objects import Event, MachineList, Pod, PodList, Review, Status, Table
+from brickyard.providers.kubernetes.refusals import provider_error
 
 _OBJECTS = Decoders(MachineList, Pod, PodList, Review, Table, object, Any)
 
@@ -193,14 +194,4 @@ def as_provider_error(error: RefusedError | UnreachableError, doing: str) -> Pro
     text = f"{doing}: {error}"
     if isinstance(error, UnreachableError):
         return TransientError(text)
-    if error.code == 429:
-        return ThrottledError(text)
-    if error.code == 403 and "exceeded quota" in str(error):
-        return QuotaError(f"{text}. Raise the ResourceQuota of the namespace.")
-    if error.code == 403:
-        going = "is being terminated" in str(error)
-        remedy = "Make the namespace again once it is gone" if going else "The rights are in deploy/kubernetes"
-        return InvalidError(f"{text}. {remedy} (docs/kubernetes.md).")
-    if error.code in (400, 404, 405, 413, 415, 422):
-        return InvalidError(text)
-    return TransientError(text)
+    return provider_error(error.code, str(error), text)

@@ -104,6 +104,7 @@ class KubernetesProvider(Provider):
         snapshot = self._known.fresh(SOON_S)
         if snapshot is None or snapshot.pods is None:
             return None
+        freed = {*freed, *self._ended()}
         room = machines.Room(snapshot, freed=freed)
         listed = {(pod.metadata.labels or {}).get(pods.INSTANCE) for pod in snapshot.pods}
         try:
@@ -115,6 +116,15 @@ class KubernetesProvider(Provider):
         except CapacityError as error:
             return error
         return None
+
+    def _ended(self) -> set[str]:
+        """Instances whose pods have ended or are being deleted: the last look at the machines may be from before that.
+        What replaces one must not be refused because of it."""
+        with self._lock:
+            unwanted = set(self._unwanted)
+        copy = self._reflector.pods() or {}
+        ending = {name for name, pod in copy.items() if pod.metadata.deletion_timestamp or telling.has_ended(pod)}
+        return unwanted | {name.removeprefix(pods.PREFIX) for name in ending}
 
     def observe(self) -> Mapping[str, Observed]:
         """See Provider.observe."""

@@ -39,6 +39,13 @@ def observed(instance_id: str, pod: Pod | None, *, machine: Callable[[str], Mach
     return Observed(instance_id=instance_id, alive=True, message=_lost(pod, machine))
 
 
+def has_ended(pod: Pod) -> bool:
+    """Whether nothing of it runs any more."""
+    status = _agent(pod)
+    ended = status.state.terminated if status is not None and status.state is not None else None
+    return ended is not None or pod.status.phase in ENDED
+
+
 def _agent(pod: Pod) -> ContainerStatus | None:
     return next((each for each in pod.status.container_statuses or () if each.name == CONTAINER), None)
 
