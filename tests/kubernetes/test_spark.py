@@ -1,15 +1,19 @@
-"""A server, and real Spark over pods of the fake cluster."""
+"""A server, and real Spark over pods of the fake cluster. Their containers are as a kubelet makes them: the user has no name, mounts
+are where the pod says, and nothing in them can make namespaces."""
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from databricks.sdk.service.compute import State
 
+from brickyard.storage.directory import Storage
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.kubelet import machine
+from tests.kubernetes.test_servers import NAMELESS
 from tests.spark.engines import EngineLive
 from tests.support.driver import pynvml
 from tests.support.patience import until
@@ -20,6 +24,14 @@ pytestmark = pytest.mark.spark
 CODE = """
 rows = spark.range(40, numPartitions=8).selectExpr("id % 4 as k", "id").groupBy("k").sum("id").collect()
 print(sorted((row[0], row[1]) for row in rows))
+"""
+FILES = """
+import os
+from pathlib import Path
+Path("/dbfs/from-a-pod.txt").write_text("hello")
+print([row[0] for row in spark.read.text("dbfs:/from-a-pod.txt").collect()], os.getuid(),
+      open("/dbfs/given.txt").read())
+print(sorted(os.listdir("/brickyard/storage")))
 """
 SUMS = "[(0, 180), (1, 190), (2, 200), (3, 210)]"
 GPU = {"node_type_id": "gpu", "num_cores": 1, "memory_mb": 2048, "num_gpus": 1}
@@ -37,10 +49,18 @@ class PodsLive(EngineLive):
     def __init__(self, place: Path, cluster: Cluster) -> None:
         self.cluster = cluster
         section = {
-            "kubeconfig": str(cluster.kubeconfig), "image": "example.org/brickyard:1", "run_as_user": 1000,
-            "node_types": [GPU, ONE],
+            "kubeconfig": str(cluster.kubeconfig), "image": "example.org/brickyard:1", "run_as_user": NAMELESS,
+            "node_types": [GPU, ONE], "storage_claim": "storage", "storage_mount": "/brickyard",
+            "machine_storage_dir": "/brickyard/storage",
         }  # fmt: skip
-        super().__init__(place / "workspace", "kubernetes", section)
+        super().__init__(place / "storage", "kubernetes", section)
+        cluster.kubelets.contained = True
+        cluster.kubelets.claims["storage"] = place
+
+    def instances(self) -> set[str]:
+        """See EngineLive.instances. Their directories are their pods' own."""
+        running = {name for name in [*self.cluster.kubelets.started] if self.cluster.running(name)}
+        return {name.removeprefix("brickyard-") for name in running}
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +89,12 @@ def test_a_query_over_pods_and_a_worker_that_is_evicted(live: PodsLive) -> None:
     assert len(cluster.pods()) == len({each["spec"]["nodeName"] for each in cluster.pods()}) == 3
     addresses = {each["status"]["podIP"] for each in cluster.pods()}
     assert live.run(cluster_id, CODE) == SUMS
+    (live.data / "dbfs/given.txt").write_text("given")
+    files, shown = live.run(cluster_id, FILES).splitlines()
+    assert files == f"['hello'] {NAMELESS} given"
+    assert (live.data / "dbfs/from-a-pod.txt").read_text() == "hello"
+    of_nodes = {each.name for each in Storage(live.data).of_nodes}
+    assert set(literal_eval(shown)) == {*of_nodes, "workspace.id"}, "no key and no token"
 
     lost = str((found.executors or [])[0].instance_id)
     cluster.delete(f"brickyard-{lost}")  # as an eviction does: the agent has a grace to end its node

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 import msgspec
+import pytest
 
 from brickyard.domain.events import EventType
 from brickyard.domain.node import Role
@@ -123,16 +124,19 @@ def test_a_cluster_that_runs_shows_what_the_provider_says_of_a_node_as_long_as_t
     asyncio.run(scenario())
 
 
-def test_one_that_vanishes_while_it_waits_is_lost_with_what_was_said_last(store: Store) -> None:
+@pytest.mark.parametrize("runs", [False, True])
+def test_one_that_vanishes_is_lost_with_what_was_said_last(store: Store, runs: bool) -> None:
     async def scenario() -> None:
-        telling = Telling(come=False)
-        telling.says = "waiting for a machine"
+        telling = Telling(come=runs)
         async with World(store, telling).running() as world:
             await world.create("c", num_workers=0)
-            await shows(world, "c", "Waiting for a machine")
+            if runs:
+                await world.wait("c", State.RUNNING)
+            telling.says = "its pod is being deleted"
+            await shows(world, "c", "Its pod is being deleted")
             for name in telling.observe():
                 telling.kill(name)
             found = await world.wait("c", State.TERMINATED)
-            assert "no longer lists its instance, of which it said before: waiting for a machine" in found.state_message
+            assert "no longer lists its instance, of which it said before: its pod is being deleted" in found.state_message
 
     asyncio.run(scenario())
