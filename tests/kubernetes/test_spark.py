@@ -1,5 +1,5 @@
-"""A server, and real Spark over pods of the fake cluster. Their containers are as a kubelet makes them: the user has no name, mounts
-are where the pod says, and nothing in them can make namespaces."""
+"""A server, and real Spark over pods of the fake cluster. Their containers are as a kubelet makes them: users have no name,
+mounts are where the pod says, and nothing in them can make namespaces."""
 
 from __future__ import annotations
 

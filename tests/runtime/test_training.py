@@ -166,12 +166,20 @@ def test_archives_of_a_user_without_a_name_fit_one_version_of_our_classes(
 ) -> None:
     """Such a user's JVMs need our classes, and archives fit only the class path that they were made with."""
     monkeypatch.setattr(training, "is_nameless", lambda: True)
+    compiled: list[str] = []
+
+    def compile_classes(manifest: RuntimeManifest) -> RuntimeManifest:
+        compiled.append(manifest.home)
+        return msgspec.structs.replace(manifest, classes=classes_of(manifest.home))
+
+    monkeypatch.setattr(training, "compile_classes", compile_classes)
     program = """
 import json
 given = json.loads(pathlib.Path(sys.argv[sys.argv.index("--manifest") + 1]).read_text())
 assert given["login_classes"] and not given["classes"]
 """
     made = trained(cache(TRAINS + program))
+    assert compiled == [made.home]
     assert made.trained_with == classes_of(made.home)
     assert is_trained(made)
     assert not is_trained(msgspec.structs.replace(made, trained_with=f"{made.home}/classes/older.jar"))

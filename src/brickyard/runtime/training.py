@@ -23,7 +23,7 @@ from brickyard.runtime import NODE_CODE
 from brickyard.runtime import progress as steps
 from brickyard.runtime.archives import archives_in
 from brickyard.runtime.background import Background, Interrupted
-from brickyard.runtime.classes import classes_of
+from brickyard.runtime.classes import classes_of, compile_classes
 from brickyard.runtime.installed import installed, runtime_home, write_manifest
 from brickyard.runtime.lock import end_training, locked, sole_trainer
 from brickyard.runtime.node.jvm.login import is_nameless
@@ -124,7 +124,7 @@ class _Training:
         self._background = background
         self._meter = Meter(subject, now=time.monotonic(), steps=steps.TRAINING)
         self._told = 0.0
-        self._with = classes_of(manifest.home) if is_nameless() else ""  # archives fit only one class path
+        self._with = ""  # JAR of our classes, if the JVMs need it: archives fit only one class path
 
     def run(self) -> RuntimeManifest:
         """Raises TrainingFailed, NothingToTrain, Interrupted."""
@@ -134,6 +134,8 @@ class _Training:
         try:
             shutil.rmtree(self._draft, ignore_errors=True)  # of a killed training
             self._draft.mkdir()
+            if is_nameless():
+                self._with = compile_classes(self._manifest).classes
             manifest = self._home / "training.manifest.json"
             manifest.write_bytes(msgspec.json.encode({**msgspec.to_builtins(self._manifest), "login_classes": self._with}))
             packages = str(Path(self._manifest.spark_home).parent)
