@@ -26,11 +26,11 @@ class Command(NamedTuple):
 
     java: str
     options: tuple[str, ...]  # for Java, with the class path
-    through: tuple[str, ...]  # a main class that runs the main class (jvm/login.py)
     settings: tuple[tuple[str, str], ...]  # Spark's, as system properties
     arguments: tuple[str, ...]  # for the main class
     kept: Mapping[str, str]  # variables that count when a JVM starts
     given: Mapping[str, str]  # variables of this executor
+    through: tuple[str, ...] = ()  # a main class that runs the main class (jvm/login.py)
 
 
 def parse(argv: Sequence[str], env: Mapping[str, str]) -> Command | None:
