@@ -15,10 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from brickyard.cli import CliError
+from brickyard.cli import runtime as runtime_command
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.lifecycle.starting import Starting, anything_starts
 from brickyard.runtime import installer, training
 from brickyard.runtime.background import Background, Interrupted
+from brickyard.runtime.catalogue import rows
 from brickyard.runtime.classes import classes_of
 from brickyard.runtime.idleness import NEEDED_MB, PATIENCE_S, QUIET_S, Action, Seen, Work, decide
 from brickyard.runtime.installed import installed, write_manifest
@@ -159,6 +162,18 @@ def test_a_training_is_named_in_the_manifest_once_it_is_whole(cache: Callable[[s
     assert sorted(path.name for path in Path(made.home).iterdir()) == ["archives", "rewritten.jar", "runtime.json", "site"]
     assert Path(made.rewritten).read_text() == "plain"
     assert not Trainings(cache_dir=place).next()
+
+
+def test_the_command_has_an_exit_code_for_a_failed_training_alone(cache: Callable[[str], Path]) -> None:
+    place = cache(FAILS)
+    runtime = next(each for each in rows() if each.environment == "spark-4.0")
+    with pytest.raises(CliError) as failed:
+        runtime_command._train(runtime, place)
+    assert failed.value.exit_code == runtime_command.UNTRAINED == 4
+    installer.remove("spark-4.0", cache_dir=place)
+    with pytest.raises(CliError) as missing:
+        runtime_command._train(runtime, place)
+    assert missing.value.exit_code == 1
 
 
 def test_archives_of_a_user_without_a_name_fit_one_version_of_our_classes(
