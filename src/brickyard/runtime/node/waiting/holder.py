@@ -183,7 +183,7 @@ class Holder:
     def _rehearse(self, request: Request) -> None:
         wanted = request.command
         if wanted is None:
-            self._refuse(request, command.misfit(Command("", (), (), (), (), {}, {}), wanted))
+            self._refuse(request, command.misfit(Command("", (), (), (), {}, {}), wanted))
         self._command, self._rehearsal = wanted, request
         try:
             self._start(wanted)
