@@ -4,6 +4,7 @@ and wherever the store fails; and what is done outside the database has its audi
 from __future__ import annotations
 
 import asyncio
+import base64
 import itertools
 import re
 import sqlite3
@@ -15,6 +16,7 @@ from urllib.parse import quote
 
 import msgspec
 import pytest
+import requests
 from starlette.types import ASGIApp
 
 from brickyard.api.app import build_app
@@ -27,6 +29,8 @@ from brickyard.store.store import Store
 from tests.api.test_permissions import EXAMPLES, FOR_USERS, OPERATIONS, World
 from tests.services.desk import ADMIN
 from tests.support.asgi import call
+from tests.support.patience import PATIENCE_S, until
+from tests.support.server import TOKEN, Server
 
 CHANGES = [name for name in FOR_USERS if OPERATIONS[name].changes]
 RETRIED = (429, 503, 504)
@@ -196,3 +200,25 @@ def test_a_node_that_does_not_answer_may_have_done_it(
         assert is_retried(status, answer) != sent
 
     asyncio.run(scenario())
+
+
+def test_a_block_that_is_sent_again_after_a_locked_database_is_there_once(tmp_path: Path) -> None:
+    with Server.running(tmp_path, provider="simulated") as server:
+
+        def post(verb: str, **body: Any) -> requests.Response:
+            headers = {"Authorization": f"Bearer {TOKEN}"}
+            return requests.post(f"{server.url}/api/2.0/dbfs/{verb}", json=body, headers=headers, timeout=PATIENCE_S)
+
+        handle = post("create", path="/f").json()["handle"]
+        block = {"handle": handle, "data": base64.b64encode(b"ABCDEFGH").decode()}
+        locking = sqlite3.connect(server.data_dir / "brickyard.db", isolation_level=None)
+        locking.execute("BEGIN IMMEDIATE")
+        try:
+            refused = post("add-block", **block)
+        finally:
+            locking.execute("ROLLBACK")
+            locking.close()
+        assert is_retried(refused.status_code, refused.text), refused.text
+        until(lambda: post("add-block", **block).ok)
+        assert post("close", handle=handle).ok
+        assert (server.data_dir / "dbfs" / "f").read_bytes() == b"ABCDEFGH"
