@@ -175,6 +175,10 @@ class StartingDriver:
     def send_jars(self, _paths: list[str]) -> None:
         """There are none."""
 
+    def finish_writes(self, _channel: Any, _older: str) -> list[str]:
+        """None was left."""
+        return []
+
     def answer_sql(self) -> None:
         """A session answers."""
         self.sessions.set()
@@ -211,7 +215,7 @@ def starting(
             return "local[1]"
 
         def _start_driver(self, _master_url: str) -> StartingDriver:
-            self._keeps_catalog = True
+            self._keeps_writes = self._keeps_catalog = True
             return driver
 
     channel = Channel()
@@ -221,7 +225,7 @@ def starting(
     common = {
         "jvm": jvm,
         "assignment": assignment,
-        "place": place(roles),
+        "place": place(roles)._replace(metastore=True),
         "report": Report(channel),
     }
     role = Starting(on_ready=kernels, commands=lambda: (False, 0), **common)
