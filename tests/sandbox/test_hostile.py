@@ -193,13 +193,6 @@ def test_the_runtime_and_the_system_cannot_be_written(prison: Prison) -> None:
     assert prison.errors("os.unlink(path)\nos.chmod(path, 0o777)\nopen(path, 'a')", path=marker) == ["OSError"] * 3
 
 
-def test_nothing_takes_the_place_of_the_logs(prison: Prison) -> None:
-    logs = f"{prison.instance.config.node_dir}/logs"
-    harm = "os.rename(logs, logs + '.old')\nos.rmdir(logs)\nos.replace('/tmp', logs)\nos.symlink('/dbfs', logs)"
-    assert set(prison.errors(harm, logs=logs)) <= {"OSError", "FileExistsError"}
-    assert prison.errors("open(logs + '/mine', 'w')", logs=logs) == ["done"]
-
-
 def test_the_kernel_cannot_be_written(prison: Prison) -> None:
     assert set(prison.errors(
         """

@@ -122,9 +122,6 @@ def mounts(view: View) -> list[Mount]:
     shown += [("ro", copy, os.path.realpath(program), "") for copy, program in view.unreadable]
     if view.node_dir:
         shown.append(("rw", os.path.realpath(view.node_dir), view.node_dir, ""))
-        logs = f"{view.node_dir}/logs"  # a mount of its own: no program can put another file or a link into its place
-        if os.path.isdir(logs):  # noqa: PTH112 - plain strings throughout
-            shown.append(("rw", os.path.realpath(logs), logs, ""))
         temporary = os.path.realpath(Path(view.node_dir, "tmp"))
         shown += [("rw", temporary, target, "") for target in _TEMPORARY]
     if view.environment:
