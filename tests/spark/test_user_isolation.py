@@ -150,16 +150,17 @@ def attack(_=0):
     import glob, os
     node = os.path.dirname(os.environ["HOME"])
     reached = [each for top in ("/tmp", "/var/tmp", node) for each in glob.glob(top + "/**", recursive=True)
-               if any(part in each for part in (".so", ".jar", "log4j", "eventlog", "hsperfdata", "blockmgr", "MARK"))]
+               if any(part in each for part in (".so", ".jar", "log4j", "eventlog", "hsperfdata", "blockmgr", "OTHER"))]
     reached += [name for name in os.environ if name.startswith("_SPARK") or "GATEWAY" in name]
-    reached += [pid for pid in filter(str.isdigit, os.listdir("/proc")) if "java" in open(f"/proc/{pid}/cmdline").read()]
+    programs = [open(f"/proc/{pid}/cmdline").read().split(chr(0))[0] for pid in filter(str.isdigit, os.listdir("/proc"))]
+    reached += [program for program in programs if program.endswith("java")]
     try:
         os.kill(-1, 0)
     except ProcessLookupError:
         pass
     for place in ("/tmp", "/dev/shm", os.environ["HOME"]):
-        open(place + "/MARK", "w").close()
-    return repr(sorted(set(reached) - {"/tmp/MARK", os.environ["HOME"] + "/MARK"}))
+        open(place + "/OWN", "w").close()
+    return repr(reached)
 class Reader(DataSourceReader):
     def partitions(self):
         return [InputPartition(attack())]
@@ -252,9 +253,9 @@ def check_packages(user: User, cluster: str, one: str, other: str, top: Path) ->
 def check_spark_is_no_way_out(user: User, cluster: str, contexts: Sequence[str]) -> None:
     """What Spark does for a user reaches nothing that the user's own context does not see."""
     assert last_line(said(user, cluster, contexts[0], ATTACKS)) == "reached []"
-    mark = secrets.token_hex(8)
-    for context in contexts:
-        found = last_line(said(user, cluster, context, FUNCTIONS.replace("MARK", mark)))
+    marks = [secrets.token_hex(8) for _ in contexts]
+    for context, own, other in zip(contexts, marks, reversed(marks), strict=True):
+        found = last_line(said(user, cluster, context, FUNCTIONS.replace("OWN", own).replace("OTHER", other)))
         assert found == "reached {'[]'} {'a linean artifact'}", "one sees nothing of the other's, nor of Spark's"
 
 
