@@ -132,11 +132,11 @@ def test_one_that_vanishes_is_lost_with_what_was_said_last(store: Store, runs: b
             await world.create("c", num_workers=0)
             if runs:
                 await world.wait("c", State.RUNNING)
-            telling.says = "its pod is being deleted"
-            await shows(world, "c", "Its pod is being deleted")
+            telling.says = "its pod is being deleted."
+            await shows(world, "c", "Its pod is being deleted.")
             for name in telling.observe():
                 telling.kill(name)
             found = await world.wait("c", State.TERMINATED)
-            assert "no longer lists its instance, of which it said before: its pod is being deleted" in found.state_message
+            assert "no longer lists its instance, of which it said before: its pod is being deleted. Start" in found.state_message
 
     asyncio.run(scenario())

@@ -356,6 +356,6 @@ def _moved_on(instance: Instance, suspects: Mapping[str, str], listed: Mapping[s
             return instance
         return msgspec.structs.replace(instance, state=InstanceState.TERMINATING, lost=why)
     if instance.provider_message and instance.state in _TOLD:
-        why = f"{why}, of which it said before: {instance.provider_message}"
+        why = f"{why}, of which it said before: {instance.provider_message.rstrip('.')}"
     lost = instance.lost or (why if instance.state is not InstanceState.TERMINATING else "")
     return msgspec.structs.replace(instance, state=InstanceState.GONE, lost=lost)
