@@ -12,9 +12,7 @@ import sys
 import types
 
 INTERRUPTED = 130  # the exit code
-HELD_BACK = (
-    "BRICKYARD_CTRL_C_HELD_BACK"  # set by a command that had Ctrl-C ignored while Python started (requirements/environment.py)
-)
+HELD_BACK = "BRICKYARD_CTRL_C_HELD_BACK"  # set by the command, which has Ctrl-C ignored while Python starts
 
 
 class Importing:

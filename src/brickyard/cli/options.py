@@ -122,6 +122,7 @@ def serving(function: F) -> F:
             help="TLS port for nodes on other machines; by default that of --public-url. 0: a proxy has it.",
         ),
         click.option("--public-url", help="http://HOST:PORT of this server that nodes on other machines call."),
+        click.option("--host-names", help="Names by which clients call the workspace, comma-separated (default: any)."),
         click.option("--tls-self-signed", is_flag=True, default=None, help="Create a certificate for the Spark Connect port."),
         click.option("--tls-key", type=click.Path(path_type=Path), help="Key of --tls-cert, PEM."),
         click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate of the Spark Connect port, PEM."),
