@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.store.units import Outcome, Unit
 from brickyard.testing.builders import cluster
+from tests.stateful.faultystore import Faults
 
 Work = Callable[[Tx], Any]
 
@@ -149,6 +151,38 @@ def test_nobody_is_told_to_repeat_what_may_have_been_committed(engine: Engine, s
     asyncio.run(scenario())
     assert stored(store, "a", "b", "c") == {"b", "c"}
     assert not issubclass(DatabaseUnsure, TemporarilyUnavailable)
+
+
+def test_what_a_disk_may_have_kept_is_not_to_be_repeated_either(tmp_path: Path) -> None:
+    """SQLite, whose disk fails before and after each statement of a unit."""
+    faults = Faults()
+    with faults.installed():
+        store = Store.open(f"sqlite:///{tmp_path / 'test.db'}")
+
+        async def scenario() -> None:
+            outcomes = set()
+            for after in (False, True):
+                number = 0
+                while faults.raised == number:  # so many statements have failed
+                    number += 1
+                    name = f"{number}{after}"
+                    faults.arm(number, after=after, kind="broken")
+                    try:
+                        await store.write(lambda tx, name=name: tx.set_meta(name, "1"))  # type: ignore[misc] # bound now
+                        told = "done"
+                    except DatabaseUnsure:
+                        told = "unsure"
+                    except DatabaseAway:
+                        told = "not done"
+                    faults.disarm()
+                    there = await store.read(lambda tx, name=name: tx.get_meta(name)) is not None  # type: ignore[misc] # bound now
+                    assert told == "unsure" or there == (told == "done"), (number, after)
+                    outcomes.add((told, there))
+                faults.raised = 0
+            assert outcomes == {("not done", False), ("unsure", False), ("unsure", True), ("done", True)}
+
+        asyncio.run(scenario())
+        store.close()
 
 
 def test_each_row_gets_its_id(engine: Engine, store: Store) -> None:

@@ -155,12 +155,12 @@ class DatabaseAway(TemporarilyUnavailable, DatabaseTrouble):
 
 
 class DatabaseUnsure(OutcomeUnknown, DatabaseTrouble):
-    """The connection was lost while it committed."""
+    """The connection, or the disk, failed while it committed."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
-            "The connection to the workspace's database was lost during the commit, so this call may or may not have been done. "
-            "Look before you repeat it.",
+            "The workspace's database failed during the commit, so this call may or may not have been done. Look before you "
+            "repeat it.",
             reason=reason,
         )
 

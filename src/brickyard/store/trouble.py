@@ -66,11 +66,15 @@ def trouble_of(error: BaseException) -> DatabaseTrouble | None:
 
 
 def may_have_committed(error: BaseException) -> bool:
-    """Whether a commit that raised this may have been done. It was not if PostgreSQL itself gave a reason."""
+    """Whether a commit that raised this may have been done. It was not if PostgreSQL itself gave a reason, or if SQLite gave
+    another one than a disk that failed: what is written by then may be found there later."""
     trouble = trouble_of(error)
     if not isinstance(trouble, DatabaseAway):
         return False
-    state = getattr(getattr(error, "orig", error), "sqlstate", None)
+    cause = getattr(error, "orig", error)
+    if isinstance(cause, sqlite3.Error):
+        return getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_IOERR
+    state = getattr(cause, "sqlstate", None)
     return state is None or state.startswith("08")
 
 

@@ -276,6 +276,7 @@ class Writer:
     def _several(self, queue: deque[Ticket], turn_s: float) -> list[Outcome]:
         outcomes: list[Outcome] = []
         units: list[Unit] = []
+        committing = False
         until = time.monotonic() + turn_s
         try:
             with self._engine.connect() as plain, plain.begin():
@@ -288,23 +289,28 @@ class Writer:
                     outcomes.append(_beside(connection, batch, unit))
                 _send(batch)
                 self._before_commit(plain)
+                committing = True
         except _Spoilt:
             return self._apart(units)
         except BaseException as error:
             if not units:  # the transaction could not begin: whoever waits would only wait as long again, one after the other
                 units = self._all(queue)
-            return [Outcome(unit, error=error) for unit in units]
+            unsure = committing and may_have_committed(error)
+            return [Outcome(unit, error=error, unsure=unsure) for unit in units]
         return outcomes
 
     def _apart(self, units: list[Unit]) -> list[Outcome]:
         """The same for units one of which is to be undone."""
+        committing = False
         try:
             with self._engine.connect() as plain, plain.begin():
                 connection = direct(plain)
                 outcomes = [_in_savepoint(connection, unit) for unit in units]
                 self._before_commit(plain)
+                committing = True
         except BaseException as error:
-            return [Outcome(unit, error=error) for unit in units]
+            unsure = committing and may_have_committed(error)
+            return [Outcome(unit, error=error, unsure=unsure) for unit in units]
         return outcomes
 
     def _before_commit(self, connection: Connection) -> None:
