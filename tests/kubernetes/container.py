@@ -10,34 +10,42 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from brickyard.agent.enter import forbid_user_namespaces, write_map
 from brickyard.agent.linux import CLONE_NEWNS, CLONE_NEWUSER, check, drop_capabilities, guarded, libc
 from brickyard.agent.roots import build_root
 
+TEMPORARY = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - nothing is written to the machine's
 
-def shown(targets: list[str]) -> list[list[str]]:
-    """Mounts of all that the machine has, down to where the volumes go."""
+
+def shown(targets: list[str], visible: list[str]) -> list[list[str]]:
+    """Mounts of all that the machine has, down to where the volumes go. Directories of temporary files are its own, and
+    have `visible` in them: what else is there comes and goes."""
     found: list[list[str]] = []
 
-    def show(directory: Path) -> None:
+    def show(directory: Path, *, all_of_it: bool) -> None:
         for each in sorted(directory.iterdir()):
-            if each == Path("/dev"):
+            inside = [path for path in (*targets, *visible) if path.startswith(f"{each}/")]
+            if str(each) in targets or not (all_of_it or inside or str(each) in visible):
+                continue
+            if each in TEMPORARY:
+                found.append(["tmpfs", "", str(each), "mode=1777"])
+                show(each, all_of_it=False)
+            elif each == Path("/dev"):
                 found.append(["device", "/dev", "/dev", ""])  # with what is there
             elif each.is_symlink():
                 found.append(["link", str(each.readlink()), str(each), ""])
-            elif str(each) in targets or not each.exists():
-                continue
-            elif any(target.startswith(f"{each}/") for target in targets) and each != Path("/proc"):
-                show(each)
-            else:
+            elif inside and each != Path("/proc"):
+                show(each, all_of_it=all_of_it or str(each) in visible)
+            elif each.exists():
                 found.append(["show", str(each), str(each), ""])
 
-    show(Path("/"))
+    show(Path("/"), all_of_it=True)
     return found
 
 
-def enter(plan: dict[str, list[list[str]]], uid: int, gid: int) -> None:
+def enter(plan: dict[str, Any], uid: int, gid: int) -> None:
     mine, ours = os.getuid(), os.getgid()
     if not mine:
         os.setgroups([])
@@ -46,7 +54,7 @@ def enter(plan: dict[str, list[list[str]]], uid: int, gid: int) -> None:
     write_map("uid_map", f"{uid} {mine} 1")
     write_map("gid_map", f"{gid} {ours} 1")
     forbid_user_namespaces()
-    build_root([*shown([target for _, _, target, _ in plan["mounts"]]), *plan["mounts"]])
+    build_root([*shown([target for _, _, target, _ in plan["mounts"]], plan["visible"]), *plan["mounts"]])
 
 
 def main() -> None:

@@ -260,6 +260,7 @@ class Kubelets:
             "uid": given["runAsUser"],
             "gid": given["runAsGroup"],
             "mounts": [[kinds[at], source, at, ""] for at, source in sorted(mounts.items())],
+            "visible": [str(self._root.parent)],  # with the kubeconfig
             "argv": program,
         }
         return [sys.executable, str(CONTAINER), json.dumps(plan)]
