@@ -29,6 +29,8 @@ def test_it_becomes_what_its_assignment_says_and_cleans_up_after_it(here: World)
     assert status.assignment_version == 1
     assert status.host == "127.0.0.1"
     assert (one.node / "logs" / "driver.log").exists()
+    (one.node / "logs").rename(one.node / "work" / "hidden")  # as a program of the node may
+    (one.node / "logs").symlink_to("work/hidden")
     here.server.assign(one.id, None)
     status = here.server.phase(one.id, Phase.IDLE)
     assert status.master_url == ""

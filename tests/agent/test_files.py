@@ -134,3 +134,30 @@ def test_an_empty_directory_takes_the_place_of_whatever_was_there(tmp_path: Path
         assert (tmp_path / name).is_dir() and not (tmp_path / name).is_symlink()
         assert list((tmp_path / name).iterdir()) == []
     assert (elsewhere / "kept").exists()
+
+
+@pytest.mark.parametrize("trick", ["moved", "link", "file", "below", "removed", "left"])
+def test_a_directory_that_programs_move_is_found_again(tmp_path: Path, trick: str) -> None:
+    top, logs = tmp_path / "node", tmp_path / "node" / "logs"
+    logs.mkdir(parents=True)
+    anchor = files.Anchor(logs)
+    (logs / "stdout").write_text("said")
+    if trick == "removed":
+        files.remove_tree(logs)
+    elif trick == "left":
+        logs.rename(tmp_path / "elsewhere")  # no program of a node can do that
+    elif trick == "below":
+        (top / "new").mkdir()
+        logs.rename(top / "new" / "old")
+        (top / "new").rename(logs)
+    else:
+        logs.rename(top / "hidden")
+    if trick == "link":
+        logs.symlink_to(tmp_path)
+    elif trick == "file":
+        logs.touch()
+    anchor.restore()
+    anchor.close()
+    assert logs.exists() == (trick not in ("removed", "left"))
+    assert trick in ("removed", "left") or (logs / "stdout").read_text() == "said"
+    assert sorted(path.name for path in top.iterdir()) == (["logs"] if logs.exists() else [])

@@ -15,6 +15,7 @@ FREE_TEXT = (
     "admin_token",
     "metrics_token",
     "default_runtime",
+    "host_names",
     *(
         name
         for name in Settings.names()

@@ -9,6 +9,7 @@ import errno
 import itertools
 import math
 import os
+import secrets
 import stat
 import time
 from collections.abc import Iterator
@@ -63,6 +64,30 @@ def make_empty(path: Path) -> None:
     except NotADirectoryError:
         path.unlink()
     path.mkdir(mode=0o700)
+
+
+class Anchor:
+    """Holds on to a directory that programs may move away, or put a link in the place of."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = os.open(path, DIRECTORY)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def restore(self) -> None:
+        """Puts the directory back if it was moved elsewhere below its parent. No program may run that could do it again."""
+        top = self._path.parent.resolve()
+        where = Path(os.readlink(f"/proc/self/fd/{self._fd}"))  # noqa: PTH115 - not one that Path may follow
+        if where == top / self._path.name or not where.is_relative_to(top) or not where.is_dir():
+            return  # in its place, or removed
+        aside = where.rename(top / f".{secrets.token_hex(16)}")  # it may be below what is in its place
+        try:
+            remove_tree(self._path)
+        except NotADirectoryError:
+            self._path.unlink()
+        aside.rename(self._path)
 
 
 def open_directory(path: Path | str, *, dir_fd: int | None = None) -> int:

@@ -73,6 +73,7 @@ class NodeState:
         self.cluster_id = ""
         self.role: Role | None = None  # in that cluster
         self.cold_reason = ""  # for the generation that begins next
+        self._logs: files.Anchor | None = None
         self._hidden: set[str] = set()
         self._record: NodeRecord | None = None  # as in node.json
         self.deliveries = Passes()
@@ -253,6 +254,18 @@ class NodeState:
             self.group = cgroups.Group()
             with contextlib.suppress(OSError):
                 (self.config.directory / "cgroup.json").unlink()
+
+    def hold_logs(self) -> None:
+        """Holds on to the new directory of logs: the node's programs may move it, and other logs than theirs are in it."""
+        if self._logs is not None:
+            self._logs.close()
+        self._logs = files.Anchor(self.config.node_dir / "logs")
+
+    def restore_logs(self) -> None:
+        """Finds the logs again where a program has moved them. None is alive any more."""
+        if self._logs is not None:
+            with contextlib.suppress(OSError):  # what is in its place is kept instead
+                self._logs.restore()
 
     # ── init scripts ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -41,6 +41,7 @@ def make_directories(node: NodeState) -> None:
     files.remove_tree(top)  # a predecessor may have been killed
     for path in (top, top / "work", top / "tmp", top / "home", top / "logs"):
         path.mkdir(mode=0o700)
+    node.hold_logs()
 
 
 def make_shared(node: NodeState, wanted: Assignment) -> None:

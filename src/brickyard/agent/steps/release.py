@@ -37,6 +37,7 @@ def give_room_back(node: NodeState) -> None:
     Removes the rest first: on a full disk, only that makes room for the logs.
     """
     config = node.config
+    node.restore_logs()
     files.remove_tree(config.node_dir, keep="logs")
     deliver(node, final=True, limit_s=FINAL_UPLOAD_S if node.delivery_env else FINAL_DELIVERY_S)
     record = NodeRecord(cluster_id=node.cluster_id, generation=node.current.generation, role=node.role)
