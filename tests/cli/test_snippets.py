@@ -63,6 +63,7 @@ NOT_RUN = {
     ("providers.md", '"""test_plain_provider.py"""'): "the same",
     ("providers.md", "pytest test_plain_provider.py"): "the same",
     ("operations.md", "brickyard down"): "tests/cli/test_operations.py runs backup and restore; the others install or remove",
+    ("operations.md", "brickyard adopt-storage"): "needs a half that is lost; tests/cli/test_lost.py runs it",
     ("kubernetes.md", "podman build -f deploy/kubernetes/Containerfile -t registry.example.org/brickyard:0.1.0 ."): OWN_CLUSTER,
     ("kubernetes.md", "kubectl create namespace brickyard"): OWN_CLUSTER,
     ("kubernetes.md", "kubectl apply -k deploy/kubernetes"): OWN_CLUSTER,

@@ -53,6 +53,7 @@ def counting(store_url: str) -> Iterator[CountingStore]:
     """With one driver on record."""
     store = CountingStore.open(store_url)
     assert isinstance(store, CountingStore)
+    until(lambda: store.told, "it does not hear of changes")  # then nothing that is remembered is forgotten for it
     store.write_sync(lambda tx: tx.clusters.insert(cluster()))
     store.write_sync(lambda tx: tx.instances.insert(DRIVER))
     yield store

@@ -77,6 +77,9 @@ def play(store_url: str, scenario: Callable[[World], Awaitable[None]]) -> None:
         store = Store.open(store_url)
         try:
             async with asyncio.timeout(PATIENCE_S):
+                while not store.told:  # the first answer of PostgreSQL is a gap, which is told right after that
+                    await asyncio.sleep(0.01)
+                await asyncio.sleep(0.05)
                 await scenario(World(store))
         finally:
             store.close()
