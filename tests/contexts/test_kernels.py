@@ -329,9 +329,10 @@ def test_a_spare_is_ready_at_once(host: Host) -> None:
 
 def spare_is_ready(host: Host) -> bool:
     """A context that takes a finished spare is Running in the very answer after its creation."""
-    host.create("quick", "python")
-    ready: bool = host.status("quick")["status"] == "Running"
-    host.destroy("quick")
+    name = f"quick-{time.monotonic_ns()}"  # a context that is over does not begin again
+    host.create(name, "python")
+    ready: bool = host.status(name)["status"] == "Running"
+    host.destroy(name)
     if not ready:
         host.warm()
         time.sleep(0.5)

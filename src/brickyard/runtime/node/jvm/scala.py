@@ -89,6 +89,13 @@ class Scala:
         declared.setAccessible(True)
         return declared.get(owner)
 
+    def security_manager(self, sc: Any) -> Any:
+        """Returns the context's security manager. By its field: SparkEnv of Spark 4.3 names classes that its wheel lacks in its
+        methods, so none of these can be called from here. Raises Py4JError."""
+        declared = self.jvm.java.lang.Class.forName("org.apache.spark.SparkEnv").getDeclaredField("securityManager")
+        declared.setAccessible(True)
+        return declared.get(sc.env())
+
     def compiled(self, source: Path, parent: Any) -> Any:
         """Compiles a Java source file and returns a class loader with its class, a child of the loader `parent`. Raises
         Py4JError."""

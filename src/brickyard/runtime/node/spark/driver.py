@@ -154,7 +154,7 @@ class Driver:
     def hide_secret(self) -> None:
         """Takes the secret of the cluster's connections out of the context's settings, which every session copies and shows. From
         then on only Spark's security manager has it. No session may exist before. Raises Py4JError."""
-        security = self._sc.env().securityManager()
+        security = self._scala.security_manager(self._sc)
         field = security.getClass().getDeclaredField("secretKey")
         field.setAccessible(True)
         field.set(security, security.getSecretKey())

@@ -26,7 +26,7 @@ def open_web_ui(scala: Scala, sc: Any, key: str) -> Any:
     companion = scala.object("org.apache.spark.ui", "SparkUI")
     version = getattr(companion, "create$default$8")()
     ui = companion.create(
-        scala.jvm.scala.Option.apply(sc), sc.statusStore(), conf, sc.env().securityManager(), sc.appName(), "", sc.startTime(),
+        scala.jvm.scala.Option.apply(sc), sc.statusStore(), conf, scala.security_manager(sc), sc.appName(), "", sc.startTime(),
         version,
     )  # fmt: skip
     ui.setAppId(sc.applicationId())
