@@ -57,12 +57,15 @@ public final class CommitRecords {
     /** Waits until no other driver commits to the same place, as long as this one does not call `committed`. */
     static void committing(Configuration conf, String path) throws IOException, InterruptedException {
         new File(conf.get(RECORDS)).mkdirs(); // programs may remove what is in the workspace's files
-        takePlace(conf, path);
+        boolean ready = false;
         try {
+            takePlace(conf, path);
             finishOthers(conf); // what a killed driver has committed comes before what is committed now
-        } catch (IOException error) {
-            committed(path);
-            throw error;
+            ready = true;
+        } finally {
+            if (!ready) { // interrupted, too: the agent may have given us the place when we stopped waiting for its answer
+                committed(path);
+            }
         }
     }
 
@@ -246,10 +249,15 @@ public final class CommitRecords {
     }
 
     private static void finishOther(Configuration conf, File directory, List found) throws IOException, InterruptedException {
-        if (!hasRecords(directory) && !EMPTY.add(directory.getName()) || !locks.takeOther(directory)) {
+        if (!hasRecords(directory) && !EMPTY.add(directory.getName())) {
             return;
         }
+        boolean taken = true; // unless the answer is no: who is interrupted while waiting for it may have it
         try {
+            taken = locks.takeOther(directory);
+            if (!taken) {
+                return;
+            }
             recover(conf, directory, false);
             String[] left = directory.list();
             for (int index = 0; left != null && index < left.length; index++) {
@@ -261,7 +269,9 @@ public final class CommitRecords {
             CommitLocks.removeOlder(directory);
             directory.delete(); // if it is empty
         } finally {
-            locks.giveBackOther(directory);
+            if (taken) {
+                locks.giveBackOther(directory);
+            }
         }
     }
 
