@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from pathlib import Path
 
 import msgspec
 import structlog
@@ -24,7 +22,7 @@ from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.gpusnapshots import SnapshotRow, SnapshotStatus, cluster_of
 from brickyard.plan.gpu.snapshots import done, latest
-from brickyard.storage.directory import Storage
+from brickyard.storage.directory import Storage, holds_anything
 from brickyard.storage.snapshots import job as jobs
 from brickyard.storage.snapshots.job import Job, JobFailed, JobKind, Named, manifests
 from brickyard.store.bells import cluster_bells
@@ -275,7 +273,7 @@ class SnapshotWork:
                 tx.snapshots.trim(SnapshotStatus.AVAILABLE, now - self.limits.kept_ms)
 
         await self._store.write(trim, background=True)
-        if not await asyncio.to_thread(_has_files, self._storage.snapshots):
+        if not await asyncio.to_thread(holds_anything, self._storage.snapshots):
             return  # a new workspace, or one without snapshots: a process would take longer to start than all else
 
         async def names() -> list[str]:
@@ -299,11 +297,3 @@ def _kept(tx: Tx, stored: Sequence[str]) -> list[str]:
     clusters = {cluster_of(name) for name in stored} - {""}
     strange = clusters - tx.clusters.existing(clusters) - tx.clusters.gone(clusters)
     return [*tx.snapshots.names(), *(name for name in stored if cluster_of(name) in strange)]
-
-
-def _has_files(directory: Path) -> bool:
-    try:
-        with os.scandir(directory) as entries:
-            return next(entries, None) is not None
-    except FileNotFoundError:
-        return False

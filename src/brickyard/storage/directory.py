@@ -262,7 +262,7 @@ class Storage:
         files = (self._key_file, self.admin_token_file, self.secrets_key_file, self.agents_authority_file)
         trees = (self.clusters, self.workspaces, self.snapshots, self.metastore)
         try:
-            return [path.name for path in files if path.exists()] + [tree.name for tree in trees if _holds_anything(tree)]
+            return [path.name for path in files if path.exists()] + [tree.name for tree in trees if holds_anything(tree)]
         except OSError as error:
             raise self._unusable(error) from error
 
@@ -331,7 +331,8 @@ class Storage:
         return WorkspaceError(f"cannot use {self.admin_token_file}: {error}. Run as the user who started the server.")
 
 
-def _holds_anything(directory: Path) -> bool:
+def holds_anything(directory: Path) -> bool:
+    """Whether there is anything in the directory. A missing one holds nothing."""
     try:
         with os.scandir(directory) as entries:
             return next(entries, None) is not None
