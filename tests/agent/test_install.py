@@ -45,6 +45,14 @@ def installer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> Non
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "path"))
 
 
+def installed_runtime(tmp_path: Path) -> Path:
+    """Make a runtime's directory with its manifest, as the installer leaves it."""
+    home = tmp_path / "runtimes" / "fake"
+    home.mkdir(parents=True)
+    (home / "runtime.json").write_text(json.dumps({**MANIFEST, "home": str(home)}))
+    return home
+
+
 def ensure(config: AgentConfig, said: list[str]) -> RuntimeManifest:
     return asyncio.run(install.ensure(config, "key", progress=said.append))
 
@@ -53,10 +61,8 @@ def test_an_installed_runtime_is_found_without_the_installer(
     config: AgentConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installer(tmp_path, monkeypatch, "sys.exit(3)")
-    home = tmp_path / "runtimes" / "fake"
-    home.mkdir(parents=True)
-    (home / "runtime.json").write_text(json.dumps(MANIFEST))
-    assert ensure(config, []) == msgspec.convert(MANIFEST, RuntimeManifest)
+    home = installed_runtime(tmp_path)
+    assert ensure(config, []) == msgspec.convert({**MANIFEST, "home": str(home)}, RuntimeManifest)
 
 
 @pytest.mark.parametrize("key", [SPARK_4, SPARK_3])
@@ -81,9 +87,7 @@ def test_a_runtime_whose_classes_another_version_has_compiled_is_installed_again
     config: AgentConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installer(tmp_path, monkeypatch, "sys.exit(4)")
-    home = tmp_path / "runtimes" / "fake"
-    home.mkdir(parents=True)
-    (home / "runtime.json").write_text(json.dumps({**MANIFEST, "home": str(home)}))
+    home = installed_runtime(tmp_path)
     code = tmp_path / "code"
     for place in ("java", "java/iceberg", "java/spark4"):
         (code / place).mkdir(parents=True)
