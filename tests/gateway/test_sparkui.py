@@ -318,7 +318,7 @@ def test_a_history_server_that_is_starting_is_not_idle(tmp_path: Path) -> None:
 
 
 # Stands for a history server: says where it listens, and knows one application.
-SPARK_CLASS = """#!{python}
+JAVA = """#!{python}
 import http.server
 class Api(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
@@ -338,11 +338,12 @@ def test_a_runtime_cannot_be_removed_under_a_history_server(tmp_path: Path) -> N
     environment = next(runtime.environment for runtime in rows() if runtime.spark_version.startswith("4."))
     home = runtime_home(environment, tmp_path)
     (home / "bin").mkdir(parents=True)
-    (home / "bin" / "spark-class").write_text(SPARK_CLASS.format(python=sys.executable))
-    (home / "bin" / "spark-class").chmod(0o755)
+    (home / "bin" / "java").write_text(JAVA.format(python=sys.executable))
+    (home / "bin" / "java").chmod(0o755)
     manifest = RuntimeManifest(
         environment=environment, spark_version="4.0.5", scala_version="2.13", home=str(home), python=sys.executable,
-        python_version="3", python_base=sys.base_prefix, spark_home=str(home), java_home="", java_real="", java_version="",
+        python_version="3", python_base=sys.base_prefix, spark_home=str(home), java_home=str(home), java_real="",
+        java_version="17.0.1",
     )  # fmt: skip
     (home / "runtime.json").write_bytes(msgspec.json.encode(manifest))
     log = tmp_path / "logs" / ID / "i-1-1" / "eventlog" / "app"
@@ -357,7 +358,7 @@ def test_a_runtime_cannot_be_removed_under_a_history_server(tmp_path: Path) -> N
             assert (await servers.find(ID, "")).run == "/history/app-1"
             with pytest.raises(RuntimeInUse):
                 await asyncio.to_thread(installer.remove, environment, cache_dir=tmp_path)
-            assert (home / "bin" / "spark-class").exists()
+            assert (home / "bin" / "java").exists()
         finally:
             await servers.close()
         assert await asyncio.to_thread(installer.remove, environment, cache_dir=tmp_path)

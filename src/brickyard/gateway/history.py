@@ -29,7 +29,12 @@ from brickyard.gateway.jws import signed_token
 from brickyard.gateway.sparkui import Upstream
 from brickyard.lifecycle.runtimeuse import RuntimeUse
 from brickyard.runtime.catalogue import rows
+from brickyard.runtime.classes import compile_classes
 from brickyard.runtime.installed import installed
+from brickyard.runtime.node.jvm.launch import module_flags
+from brickyard.runtime.node.jvm.login import MAIN as LOGIN
+from brickyard.runtime.node.jvm.login import NAME, is_nameless
+from brickyard.runtime.watch import CommandFailed
 from brickyard.storage.directory import Storage
 
 EVENTS = "eventlog"  # the directory of event logs within a node's logs
@@ -217,15 +222,11 @@ class SparkHistoryServer:
         paths = (manifest.home, manifest.python_base, manifest.java_real, *sorted({str(each.parent) for each in self.logs}))
         etc = str(self._root / "etc")
         view = View(hostname="history", etc=etc, read_only=tuple(filter(None, paths)), node_dir=str(self._place))
-        argv = [
-            f"{manifest.spark_home}/bin/spark-class", "org.apache.spark.deploy.history.HistoryServer",
-            "--properties-file", str(self._place / "conf" / "history.conf"),
-        ]  # fmt: skip
+        argv = await asyncio.to_thread(_command, manifest, self._place, login=walls.kind == "none" and is_nameless())
         env = sandbox.environment("history", node_dir=self._place, tmp=str(self._place / "tmp"), source=os.environ)
         env |= {
-            "SPARK_HOME": manifest.spark_home, "JAVA_HOME": manifest.java_home, "SPARK_DAEMON_MEMORY": HEAP,
-            "SPARK_LOCAL_IP": HOST, "SPARK_LOCAL_HOSTNAME": HOST, "SPARK_PUBLIC_DNS": HOST, "SPARK_NO_DAEMONIZE": "1",
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData",
+            "SPARK_HOME": manifest.spark_home, "JAVA_HOME": manifest.java_home,
+            "SPARK_LOCAL_IP": HOST, "SPARK_LOCAL_HOSTNAME": HOST, "SPARK_PUBLIC_DNS": HOST,
         }  # fmt: skip
         self._process = await asyncio.create_subprocess_exec(
             *walls.command(argv, view=view), env=env, cwd="/", start_new_session=True,
@@ -305,6 +306,26 @@ class SparkHistoryServer:
                 if not self.alive:
                     raise TemporarilyUnavailable("Spark's history server ended before it had read the event logs.")
                 await asyncio.sleep(0.2)
+
+
+def _command(manifest: RuntimeManifest, place: Path, *, login: bool) -> list[str]:
+    """The command line of a history server in the node's directory `place`. `login`: it runs as a user without a name, for whom
+    Hadoop needs one; within walls, it has the name of `write_etc`. May compile our classes. Raises TemporarilyUnavailable."""
+    classes = _classes(manifest) if login else []
+    return [
+        f"{manifest.java_home}/bin/java", f"-Xmx{HEAP}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+        *module_flags(manifest.java_version),
+        "-cp", ":".join([f"{manifest.spark_home}/jars/*", *classes]),
+        *((NAME, LOGIN) if login else ()),
+        "org.apache.spark.deploy.history.HistoryServer", "--properties-file", str(place / "conf" / "history.conf"),
+    ]  # fmt: skip
+
+
+def _classes(manifest: RuntimeManifest) -> list[str]:
+    try:
+        return [compile_classes(manifest).classes]
+    except (CommandFailed, OSError) as error:
+        raise TemporarilyUnavailable(f"Brickyard's classes for Spark cannot be compiled: {error}") from error
 
 
 def _newest(applications: Sequence[dict[str, Any]]) -> str:
