@@ -24,6 +24,7 @@ from brickyard.domain.spec import ClientsTypes, WorkloadType
 from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.client import HttpAgentClient
 from brickyard.nodes.tokens import InstanceTokens
+from brickyard.runtime.node.contexts.client import not_started
 from brickyard.services.access import Authorizer
 from brickyard.services.commands import CommandFailed, CommandForbidden, CommandService, ContextNotFound
 from brickyard.store.store import Store
@@ -43,6 +44,7 @@ class FakeNode:
         self.calls: list[tuple[str, str, str]] = []
         self.silences: list[AgentUnreachable] = []
         self.refusal: AgentRefused | None = None
+        self.failed: dict[str, str] = {}  # context -> why it has failed
         self.answers: dict[str, str] = {}  # command -> what it prints; others print themselves
 
     async def call(
@@ -60,8 +62,9 @@ class FakeNode:
                 return {}
             case (_, context_id, *_) if context_id not in self.contexts:
                 raise AgentRefused("NOT_FOUND", f"Execution context {context_id} does not exist")
-            case ("GET", _):
-                return {"status": "Running"}
+            case ("GET", context_id):
+                why = self.failed.get(context_id)
+                return {"status": "Error", "message": why} if why else {"status": "Running"}
             case ("DELETE", context_id):
                 del self.contexts[context_id]
                 return {}
@@ -135,6 +138,22 @@ def test_a_command_goes_to_the_driver_with_its_own_token(desk: Desk) -> None:
         status = await desk.service.command_status(USER, desk.id, context, command)
         assert status == {"id": command, "status": "Finished", "results": {"resultType": "text", "data": "print(1)"}}
         assert {token for _, _, token in desk.node.calls} == {TOKENS.server_token(f"i-{desk.id}")}
+
+    asyncio.run(run())
+
+
+def test_a_context_that_cannot_start_says_why(desk: Desk) -> None:
+    log = "Traceback (most recent call last):\n  ...\nsocket.gaierror: [Errno -2] Name or service not known"
+    why = not_started("it exited with status 1", log)
+    assert why.splitlines()[0].endswith("it exited with status 1: socket.gaierror: [Errno -2] Name or service not known.")
+    assert why.endswith(log)
+    assert not_started("it was killed (SIGKILL)", "") == "The Python process could not start: it was killed (SIGKILL)."
+
+    async def run() -> None:
+        context = await desk.service.create_context(USER, desk.id, "python")
+        assert await desk.service.context_status(USER, desk.id, context) == {"id": context, "status": "Running"}
+        desk.node.failed[context] = why
+        assert await desk.service.context_status(USER, desk.id, context) == {"id": context, "status": "Error", "message": why}
 
     asyncio.run(run())
 

@@ -12,7 +12,7 @@ import pytest
 
 from brickyard.agent import sandbox
 from brickyard.agent.sandbox import Isolation
-from brickyard.agent.view import View, device_nodes, mounts
+from brickyard.agent.view import View, device_nodes, hosts_text, mounts
 from tests.agent.world import SOURCE
 from tests.support.patience import PATIENCE_S
 
@@ -176,3 +176,17 @@ def test_starting_many_at_once_never_meets_a_half_built_root() -> None:
     for process in running:
         _, errors = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0, errors
+
+
+@pytest.mark.parametrize(
+    ("machine", "others"),
+    [
+        ("", []),
+        ("127.0.0.1 localhost vm\n\n# a comment\n", ["127.0.0.1 vm"]),
+        ("10.0.0.7 localhost elsewhere # wrong\n::1 localhost lo6\n", ["10.0.0.7 elsewhere", "::1 localhost lo6"]),
+        ("fe80::7 localhost\n10.0.0.8\n", []),
+    ],
+)  # fmt: skip
+def test_localhost_is_the_node_whatever_the_machine_says(machine: str, others: list[str]) -> None:
+    lines = hosts_text(machine, host="10.77.0.3", hostname="i-1").splitlines()
+    assert lines == ["127.0.0.1 localhost", *others, "10.77.0.3 i-1"]

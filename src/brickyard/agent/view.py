@@ -89,13 +89,24 @@ def write_etc(directory: Path, *, hostname: str, host: str, home: str) -> None:
     directory.mkdir(mode=0o700, exist_ok=True)
     uid = inner_uid()
     try:
-        hosts = Path("/etc/hosts").read_text(errors="replace")
+        machine = Path("/etc/hosts").read_text(errors="replace")
     except OSError:
-        hosts = "127.0.0.1 localhost\n"
+        machine = ""
     (directory / "passwd").write_text(f"root:x:0:0::/:/bin/false\nspark:x:{uid}:{uid}::{home}:/bin/sh\n")
     (directory / "group").write_text(f"root:x:0:\nspark:x:{uid}:\n")
-    (directory / "hosts").write_text(f"{hosts.rstrip()}\n{host} {hostname}\n")
+    (directory / "hosts").write_text(hosts_text(machine, host=host, hostname=hostname))
     (directory / "hostname").write_text(f"{hostname}\n")
+
+
+def hosts_text(machine: str, *, host: str, hostname: str) -> str:
+    """Returns a node's /etc/hosts: the machine's, but `localhost` is the node itself whatever the machine's says of it. PySpark
+    and users' programs rely on that name."""
+    lines = ["127.0.0.1 localhost"]
+    for line in machine.splitlines():
+        address, *names = line.partition("#")[0].split() or [""]
+        if kept := [name for name in names if name != "localhost" or address == "::1"]:
+            lines.append(" ".join([address, *kept]))
+    return "\n".join([*lines, f"{host} {hostname}", ""])
 
 
 def write_unreadable(copy: Path, program: Path) -> None:

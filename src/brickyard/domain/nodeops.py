@@ -111,6 +111,7 @@ class ReadLog(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class ContextState(msgspec.Struct, frozen=True, kw_only=True):
     status: str = "Error"  # Pending, Running
+    message: str = ""  # why it is Error
 
 
 class Withdrawn(msgspec.Struct, frozen=True, kw_only=True):

@@ -92,10 +92,11 @@ class CommandService:
         return context_id
 
     async def context_status(self, caller: Caller, cluster_id: str, context_id: str) -> dict[str, Any]:
-        """`{"id", "status"}`: Pending, Running or Error."""
+        """`{"id", "status"}`: Pending, Running or Error; with Error also `message`."""
         driver = await self._driver_of(caller, cluster_id, context_id)
         answer = await self._call(driver, nodeops.CONTEXT_STATUS, _context(caller, context_id))
-        return {"id": context_id, "status": answer.status}
+        status = {"id": context_id, "status": answer.status}
+        return {**status, "message": answer.message} if answer.message else status
 
     async def destroy_context(self, caller: Caller, cluster_id: str, context_id: str) -> None:
         """Ends a context and everything that runs in it."""

@@ -29,9 +29,9 @@ export async function begin(clusterId: string, language: Language): Promise<stri
   const { id } = await body(api.POST("/api/1.2/contexts/create", { body: { clusterId, language } }));
   for (let wait = FIRST_MS; ; wait = Math.min(wait * 1.5, SLOWEST_MS)) {
     const query = { clusterId, contextId: id };
-    const { status } = await body(api.GET("/api/1.2/contexts/status", { params: { query } }));
+    const { status, message } = await body(api.GET("/api/1.2/contexts/status", { params: { query } }));
     if (status === "Running") return id;
-    if (status === "Error") throw new Error("The cluster could not start a session. The driver's log may say why.");
+    if (status === "Error") throw new Error(message || "The cluster could not start a session. The driver's log may say why.");
     await pause(wait);
   }
 }

@@ -52,6 +52,7 @@ class Created(_Wire, frozen=True, kw_only=True):
 class ContextStatusResponse(_Wire, frozen=True, kw_only=True):
     id: str
     status: ContextStatus
+    message: str = ""  # why it is Error: our own field, which Databricks does not have
 
 
 class Results(_Wire, frozen=True, kw_only=True):

@@ -52,6 +52,12 @@ class Event(NamedTuple):
     content: dict[str, Any]
 
 
+def not_started(how: str, log: str) -> str:
+    """Says why a process could not start. The first line, which some clients show alone, has its last words."""
+    last = log.rpartition("\n")[2].rstrip(". ")
+    return f"The Python process could not start: {how}{f': {last}' if last else ''}.\n{log}".rstrip()
+
+
 class KernelFactory:
     """What all kernels of a node share. Call `start` on a thread that lives as long as the kernels: the system kills them when
     the thread that started them ends."""
@@ -196,7 +202,7 @@ class Kernel:
         if not wanted():
             raise KernelDied("The context was destroyed while its Python process started.")
         if self.poll() is not None:
-            raise KernelDied(f"The Python process could not start: {self.how_it_ended()}.\n{self.log_tail()}".rstrip())
+            raise KernelDied(not_started(self.how_it_ended(), self.log_tail()))
         if time.monotonic() > deadline:
             raise KernelDied(f"The Python process was not ready within {timeout_s:.0f} s.\n{self.log_tail()}".rstrip())
 

@@ -349,7 +349,8 @@ class Contexts:
         try:
             kernel = self._start_kernel(lambda: not self._closed)
             self._log("a Python process is ready for the next context")
-        except Exception:  # after any error: a waiting context starts its own kernel and reports what is wrong then
+        except Exception as error:  # after any error: a waiting context starts its own kernel and reports what is wrong then
+            self._log(f"no Python process is ready for the next context: {error}")
             kernel = None
         spare.set_result(kernel)
 

@@ -10,12 +10,14 @@ import contextlib
 import hmac
 import select
 import socket
+import socketserver
 import threading
 from collections import OrderedDict
 from typing import Any
 
 PATIENCE_S = 10.0
 WAITING = 64
+LOOPBACK = "127.0.0.1"
 
 
 def proves(peer: socket.socket, secret: bytes) -> bool:
@@ -60,7 +62,8 @@ class Waiting:
 
 
 def bound_accumulators() -> None:
-    """Makes the port for accumulator updates serve its peers in parallel, each after it has proved itself."""
+    """Makes the port for accumulator updates serve its peers in parallel, each after it has proved itself; and bind to an
+    address, since without a sandbox the machine may not know the name `localhost`."""
     from pyspark import accumulators
 
     kind = getattr(accumulators, "AccumulatorTCPServer", None) or accumulators.AccumulatorServer  # from Spark 4.1 on; older
@@ -79,4 +82,9 @@ def bound_accumulators() -> None:
         waiting.add(peer)
         threading.Thread(target=serve, args=(server, peer, address), name="accumulators", daemon=True).start()
 
+    def server_bind(server: Any) -> None:
+        server.server_address = (LOOPBACK, server.server_address[1])
+        socketserver.TCPServer.server_bind(server)
+
+    kind.server_bind = server_bind
     kind.process_request = process_request
