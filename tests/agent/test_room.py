@@ -58,6 +58,20 @@ def test_a_node_that_takes_too_much_is_told_and_then_ended(here: World) -> None:
     assert (kept / "kept.log").read_text() == "what it said"
 
 
+@pytest.mark.parametrize("deaf", [False, True])
+def test_the_executors_of_a_worker_that_takes_too_much_have_failed_before_it_ends(here: World, *, deaf: bool) -> None:
+    """Spark would run the tasks of a lost worker again without end. A host that does not answer ends all the same."""
+    instance = here.instance(node_disk=64 * MIB, min_free_disk=1 << 60).start()
+    conf = {"test.deaf": "yes"} if deaf else {}
+    here.ready(instance, role=Role.WORKER, master_url="spark://127.0.0.1:1", spark_conf=conf)
+    instance.begin(OPEN.format(mb=80))
+    failed = here.server.phase(instance.id, Phase.FAILED).failure
+    assert failed is not None and failed.code == "INSTANCE_UNREACHABLE"
+    until(lambda: not instance.node.exists(), "the room given back")
+    blamed = here.data_dir / "logs" / assignment().cluster_id / f"{instance.id}-1" / "blamed.log"
+    assert blamed.read_text() == failed.message if not deaf else not blamed.exists()
+
+
 INTO_CLUSTER = """
     import os
     with open(state["cluster_dir"] + "/{name}", "wb") as file:
@@ -125,9 +139,11 @@ class Ended:
             shared_dirs=(str(shared_dir),) if shared_dir else (),
         )  # fmt: skip
         self.code = self.message = ""
+        self.own_fault = True
 
-    def end(self, code: str, message: str) -> None:
+    def end(self, code: str, message: str, *, own_fault: bool = True) -> None:
         self.code, self.message, self.watched = code, message, None
+        self.own_fault = own_fault
 
     def starved(self, code: str, message: str) -> None:
         raise AssertionError(message)
@@ -188,6 +204,7 @@ def test_of_a_cluster_s_directory_what_was_not_there_before_makes_room_when_its_
             process.kill()
             process.wait()
     assert [node.code for node in nodes] == (["DRIVER_OUT_OF_DISK", ""] if grows else ["", "DRIVER_OUT_OF_DISK"])
+    assert [node.own_fault for node in nodes if node.code] == [False], "it took no more than it may"
 
 
 def test_a_node_is_ended_for_what_it_takes_itself_and_not_for_other_programs(
@@ -221,6 +238,7 @@ def test_a_node_is_ended_for_what_it_takes_itself_and_not_for_other_programs(
         idle.kill()
         idle.wait()
     assert node.code == "DRIVER_EVICTION"
+    assert not node.own_fault
     assert node.message.startswith("the machine ran out of memory")
     assert "other programs of the machine 16.9 GiB" in node.message
     assert said.read_text().count("No node is ended") == 1

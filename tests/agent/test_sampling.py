@@ -43,7 +43,8 @@ class FakeNode:
         self.ended = ("", "")
         self.sampled: Sampled | None = Sampled(watched=watched, **{**values, **fields})
 
-    def end(self, code: str, message: str) -> None:
+    def end(self, code: str, message: str, *, own_fault: bool = True) -> None:
+        assert not own_fault
         self.ended = (code, message)
 
     def become(self, **fields: Any) -> None:

@@ -29,6 +29,7 @@ from brickyard.domain.node import Assignment, Failure, NodeStatus, Phase, Role
 from brickyard.domain.redaction import Redactor
 
 ANSWER_S = 10.0  # for the node host to take the answer to a kernel's question
+BLAME_S = 2.0  # for a worker to report that its executors have failed, before it ends
 WARM_RETRY_S = (5.0, 300.0)  # between two attempts to make a warm node: first, maximum
 _PROTOCOL_CODES = frozenset(
     {"NOT_FOUND", "LIMIT", "DEAD", "INVALID", "TIMEOUT", "INTERNAL", ""}
@@ -62,6 +63,7 @@ class Node:
         self._running: tuple[Step, asyncio.Task[None]] | None = None
         self._answering: set[asyncio.Task[None]] = set()
         self._killing: set[asyncio.Task[None]] = set()
+        self._condemned = 0  # the generation that ends for what its own programs took
         self._warm_failures = 0  # in a row
         self._warm_after = 0.0  # time.monotonic() of the next attempt
 
@@ -137,15 +139,38 @@ class Node:
     def sampled(self) -> Sampled | None:
         return self._state.sampled
 
-    def end(self, code: str, message: str) -> None:
-        """Ends the running node as failed. `code` is the failure's code if the node is a driver."""
-        if self.watched is None:
+    def end(self, code: str, message: str, *, own_fault: bool = True) -> None:
+        """Ends the running node as failed. `code` is the failure's code if the node is a driver. `own_fault`: for what its own
+        programs took, so a worker's executors have failed before it ends."""
+        generation = self._state.current.generation
+        if self.watched is None or generation == self._condemned > 0:
             return
-        if self._state.current.generation == 0:
+        if generation == 0:
             self._warm_lost(message)
             return
         # Without the tail of its log, which knows nothing of the reason.
-        self._end_generation(cut_failure(code if self._state.is_driver else "INSTANCE_UNREACHABLE", message, ""))
+        failure = cut_failure(code if self._state.is_driver else "INSTANCE_UNREACHABLE", message, "")
+        host = self._state.joined_host if own_fault and self._state.role is Role.WORKER else None
+        if host is None:
+            self._end_now(failure)
+            return
+        self._condemned = generation
+        task = asyncio.create_task(self._end_blamed(host, failure))
+        self._killing.add(task)
+        task.add_done_callback(self._killing.discard)
+
+    async def _end_blamed(self, host: NodeHost, failure: Failure) -> None:
+        """Ends a worker whose executors are to blame. Spark runs tasks of a lost worker again without end, and ones of executors
+        that have failed only `spark.task.maxFailures` times."""
+        try:
+            await host.call("fail_executors", timeout_s=BLAME_S, why=self._state.redactor.text(failure.message))
+        except HostError as error:
+            self._state.say(f"Spark does not know that the executors have failed, and counts them as lost: {error}")
+        if self._state.host is host and self.watched is not None:
+            self._end_now(failure)
+
+    def _end_now(self, failure: Failure) -> None:
+        self._end_generation(failure)
         self._give_up()
 
     def starved(self, code: str, message: str) -> None:

@@ -52,7 +52,7 @@ class Node(Protocol):
     @property
     def sampled(self) -> Sampled | None: ...
 
-    def end(self, code: str, message: str) -> None:
+    def end(self, code: str, message: str, *, own_fault: bool = True) -> None:
         """Ends it as failed; `code` is the failure code for a driver."""
 
 
@@ -122,7 +122,7 @@ class Sampler:
             counters, gpu = await asyncio.to_thread(_look, node, self._gpus)
         except GpuLostError as lost:  # what runs on it fails or hangs, and nothing on this node can bring it back
             if (now := self._node.sampled) is not None and (now.cluster_id, now.generation) == self._of:
-                self._node.end("INSTANCE_UNREACHABLE", f"{lost}. The node ends with it")
+                self._node.end("INSTANCE_UNREACHABLE", f"{lost}. The node ends with it", own_fault=False)
             return
         last, self._last = self._last, counters
         values = {**self._gauges(node), **gpu}

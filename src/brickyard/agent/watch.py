@@ -57,8 +57,9 @@ class Node(Protocol):
     @property
     def watched(self) -> Watched | None: ...
 
-    def end(self, code: str, message: str) -> None:
-        """Ends it as failed; `code` is the failure code for a driver."""
+    def end(self, code: str, message: str, *, own_fault: bool = True) -> None:
+        """Ends it as failed; `code` is the failure code for a driver. `own_fault`: for what its own programs took, so what runs
+        on it has failed as well."""
 
     def starved(self, code: str, message: str) -> None:
         """Records that one of its processes was ended: if the node fails now, this is the reason."""
@@ -290,6 +291,7 @@ class Watch:
                 f"the machine's disk ran full ({text(free)} of {text(total)} were left, and min_free_disk_gb keeps "
                 f"{text(self._floor(seen))} free), and this node took the most: it held {text(seen.usage.disk)} and had lately "
                 f"written {text(seen.usage.written)}. Remove what is not needed, also below dbfs:/, or give the disk more room",
+                own_fault=False,
             )
             await _until(lambda: measure.disk(self._config.directory)[1] >= self._floor(seen))
 
@@ -305,7 +307,7 @@ class Watch:
         if self._node.watched != watched:
             return
         if found is None or time.monotonic() - self._killed_s < AGAIN_S:
-            self._node.end(code, why)
+            self._node.end(code, why, own_fault=code != EVICTED)
             return
         process, size = found
         self._killed_s = time.monotonic()
@@ -314,7 +316,7 @@ class Watch:
         try:
             processes.send(process, signal.SIGKILL)
         except PermissionError:
-            self._node.end(code, why)
+            self._node.end(code, why, own_fault=code != EVICTED)
 
     def _greatest(self, watched: Watched) -> tuple[processes.Process, int] | None:
         """Runs on a thread. Returns the largest process if it uses at least half of its node's memory."""

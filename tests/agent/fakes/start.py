@@ -141,6 +141,11 @@ def retire(request: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
+def fail_executors(request: dict[str, Any]) -> dict[str, Any]:
+    Path(state["prepared"]["node_dir"], "logs", "blamed.log").write_text(request["why"])
+    return {}
+
+
 def context_create(request: dict[str, Any]) -> dict[str, Any]:
     state["contexts"][request["context_id"]] = request["user"]
     return {"status": "Running"}
@@ -208,9 +213,10 @@ def answer(request: dict[str, Any]) -> None:
 def main() -> None:
     for line in requests:
         request = json.loads(line)
+        deaf = state.get("assignment", {}).get("spark_conf", {}).get("test.deaf")
+        if deaf and request["op"] in ("stop", "fail_executors"):
+            continue
         if request["op"] == "stop":
-            if state.get("assignment", {}).get("spark_conf", {}).get("test.deaf"):
-                continue
             Path(state["prepared"]["node_dir"], "logs", "stopped.log").write_text("in order\n")
             send({"id": request["id"], "result": {}})
             return

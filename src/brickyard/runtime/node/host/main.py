@@ -54,6 +54,7 @@ class NodeHost:
         self._python_seen: dict[str, Any] | None = None  # what kernels that wait have seen, if scripts ran since
         self._ops: dict[str, Callable[[Message], Result]] = {
             "prepare": self._prepare, "become": self._become, "master": self._master, "retire": self._retire, "stop": self._stop,
+            "fail_executors": self._fail_executors,
             "context_create": self._context_create, "context_status": self._context_status,
             "context_destroy": self._context_destroy, "contexts_withdraw": self._contexts_withdraw,
             "command_execute": self._command_execute, "command_status": self._command_status,
@@ -278,6 +279,10 @@ class NodeHost:
 
     def _retire(self, _: Message) -> Result:
         self._needs_worker("retire").retire()
+        return {}
+
+    def _fail_executors(self, message: Message) -> Result:
+        self._needs_worker("fail_executors").fail_executors(str(message["why"]))
         return {}
 
     def _needs_worker(self, op: str) -> Any:

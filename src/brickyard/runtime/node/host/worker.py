@@ -47,6 +47,11 @@ class WorkerRole(Role):
         self._retiring.set()
         self._master_known.set()
 
+    def fail_executors(self, why: str) -> None:
+        """Reports that the node is ended for what its executors took. Returns once the master knows. Raises Py4JError."""
+        if self._worker is not None and self._worker.joined:
+            self._worker.fail_executors(why)
+
     def _take(self) -> None:
         self._report.tell(phase="starting", message="waiting for the driver's master")
         self._scala = scala = Scala(self._jvm.gateway)

@@ -15,6 +15,7 @@ from py4j.protocol import Py4JError
 
 from ..jvm.scala import Scala
 
+KILLED = 128 + 9  # the exit code of a process that SIGKILL has ended
 ENDED = ("EXITED", "FAILED")  # and not LOST with their worker, or KILLED because nobody needed them
 MASTER_SYSTEM, WORKER_SYSTEM = "sparkMaster", "sparkWorker"
 
@@ -97,6 +98,7 @@ class Worker:
         self._env, self._security = scala.rpc_env(WORKER_SYSTEM, host, self._conf)
         self._state = scala.object("org.apache.spark.deploy", "DeployMessages$RequestWorkerState")
         self._endpoint: Any = None
+        self._master: Any = None  # its address
         self.address = self._env.address().hostPort()
 
     @property
@@ -105,8 +107,8 @@ class Worker:
 
     def join(self, master_url: str) -> None:
         """Begins to register with the master."""
-        master = self._scala.object("org.apache.spark.rpc", "RpcAddress").fromSparkURL(master_url)
-        masters = self._scala.array("org.apache.spark.rpc.RpcAddress", [master])
+        self._master = self._scala.object("org.apache.spark.rpc", "RpcAddress").fromSparkURL(master_url)
+        masters = self._scala.array("org.apache.spark.rpc.RpcAddress", [self._master])
         worker = self._scala.java("org.apache.spark.deploy.worker.Worker")(
             self._env, 0, self._cores, self._memory_mb, masters, "Worker", self._work_dir, self._conf, self._security,
             self._resources, None,
@@ -139,6 +141,15 @@ class Worker:
             runner, rest = rest.head(), rest.tail()
             found.append(Executor(runner.appId(), int(runner.execId())))
         return found
+
+    def fail_executors(self, why: str) -> None:
+        """Reports to the master that the executors have ended by their own fault, and returns once it knows. Their tasks then
+        count as failed, with this reason; Spark runs those of an executor that is lost with its worker again without end."""
+        scala, master = self._scala, self._env.setupEndpointRef(self._master, "Master")
+        message, exited = scala.jvm.scala.Option.apply(why), scala.object("org.apache.spark.deploy", "ExecutorState").EXITED()
+        changed = scala.java("org.apache.spark.deploy.DeployMessages$ExecutorStateChanged")
+        for executor in self.executors():
+            scala.ask(master, changed(executor.app_id, executor.number, exited, message, scala.jvm.scala.Option.apply(KILLED)))
 
     def decommission(self) -> None:
         """Begins to leave: the master gives it nothing new, its executors finish their tasks and move their blocks away."""
