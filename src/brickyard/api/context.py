@@ -169,7 +169,8 @@ class ApiContext:
     lag_s: Callable[[], float]
     metrics: CollectorRegistry
     refresh_metrics: Callable[[], Awaitable[None]] = _nothing_to_do
-    host_names: str = ""  # by which clients call the server; empty: any
+    host_names: str = ""  # by which clients call the server; empty: those that no stranger can own (edge/hosts.py)
+    own_hosts: tuple[str, ...] = ()  # others that are the server's: its URLs, the address that it listens on
     metrics_token: str = ""
     web_page: WebPage = field(default_factory=WebPage)
     rate_limits: Mapping[str, float] = field(default_factory=dict)  # domain/ratelimits.py

@@ -65,6 +65,7 @@ def application(given: Resources, parts: Parts, *, ready: Callable[[], Awaitable
         metrics=given.metrics,
         refresh_metrics=parts.measures.refresh,
         host_names=given.settings.host_names,
+        own_hosts=(given.settings.public_url, given.settings.host, given.server_url),
         metrics_token=given.settings.metrics_token,
         rate_limits=_rate_limits(given.settings),
     )

@@ -146,6 +146,7 @@ def browser_operation(
         logs_in=logs_in,
         body_limit=MAX_FORM,
         with_base_url=True,
+        compares_base_url=True,
         from_headers=HEADERS,
     )
 
@@ -166,6 +167,7 @@ OPERATIONS: tuple[Operation, ...] = (
         auth=Auth.NONE,
         documented=False,
         with_base_url=True,
+        compares_base_url=True,
         from_headers=HEADERS,
     ),
 )

@@ -94,7 +94,7 @@ class Edge:
         self._json = (b"content-type", JSON.encode())
         fixed = (self._workspace, self._json, _NOSNIFF, _SAVED)
         self._head = b"".join(b"%s: %s\r\n" % each for each in fixed) + b"x-request-id: "
-        self._hosts = Hosts(context.host_names)
+        self._hosts = Hosts(context.host_names, context.own_hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         kind = scope["type"]
@@ -203,7 +203,8 @@ class Edge:
     ) -> Answer:
         caller = await self._caller(operation, scope, call)
         if operation.with_base_url:
-            parameters = {**(parameters or {}), "base_url": self._hosts.base_url(scope)}
+            vouched = caller is not ANONYMOUS or operation.compares_base_url
+            parameters = {**(parameters or {}), "base_url": await self._hosts.base_url(scope, vouched=vouched)}
         if operation.from_headers:
             parameters = {**(parameters or {}), **_of_headers(operation.from_headers, scope)}
         decoder, unread = self._decoders[operation.name], None

@@ -103,6 +103,7 @@ class Operation:
     streams: bool = False  # the handler also gets the body, as it arrives; the request comes from path and query
     upload: Upload | None = None  # accepts multipart/form-data of any size as it arrives, replacing the handler
     with_base_url: bool = False  # the request's `base_url` is the server's URL as the client used it
+    compares_base_url: bool = False  # the answer does not repeat it to somebody unknown
     from_headers: Mapping[str, str] = field(default_factory=dict)  # a header (in lower case) -> the field that it sets
     may_have_body: bool = False  # fields may also be in a JSON body; those of the path and the query take precedence
     makes_work: bool = False  # for the loops: refused with 429 while they lag (plan/admission.py)

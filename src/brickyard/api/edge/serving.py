@@ -6,8 +6,10 @@ import ipaddress
 from typing import Any
 
 import uvicorn
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from brickyard.api.edge.bounded import BoundedHttp
+from brickyard.api.edge.hosts import PROXIED
 from brickyard.api.edge.websockets import MESSAGE_BYTES, PING_S, BoundedWebsocket
 
 DRAIN_S = 2  # time for requests in flight when the server stops
@@ -19,7 +21,7 @@ KEEP_ALIVE_S = 75  # longer than clients keep unused connections, so that they n
 def serving(application: Any, *, trusted_proxies: str = "") -> uvicorn.Config:
     """Config for an ASGI application on sockets that are bound already. `trusted_proxies`: see the setting."""
     return uvicorn.Config(
-        application,
+        _Proxies(application, _in_both_forms(trusted_proxies)) if trusted_proxies else application,
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -32,9 +34,17 @@ def serving(application: Any, *, trusted_proxies: str = "") -> uvicorn.Config:
         ws_ping_interval=PING_S,
         ws_ping_timeout=PING_S,
         ws_per_message_deflate=False,  # what is relayed would be compressed twice, and a small message may unpack to a huge one
-        proxy_headers=bool(trusted_proxies),
-        forwarded_allow_ips=_in_both_forms(trusted_proxies),  # never None: uvicorn would then use FORWARDED_ALLOW_IPS
+        proxy_headers=False,  # uvicorn's own looks at FORWARDED_ALLOW_IPS
     )
+
+
+class _Proxies(ProxyHeadersMiddleware):
+    """Takes the word of trusted proxies, and marks what they have passed on."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "lifespan" and scope.get("client") and scope["client"][0] in self.trusted_hosts:
+            scope[PROXIED] = True
+        await super().__call__(scope, receive, send)
 
 
 def _in_both_forms(addresses: str) -> str:
