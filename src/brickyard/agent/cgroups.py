@@ -62,14 +62,22 @@ class Group(msgspec.Struct, frozen=True):
     def out_of_memory(self) -> Literal["", "limit", "machine"]:
         """Whether the kernel killed one of its processes for want of memory: because of the group's limit, or of the machine's.
         The first version of control groups does not tell: there it counts as the limit."""
+        counts = self._memory_events()
+        return "" if not counts.get("oom_kill") else "machine" if counts.get("oom") == 0 else "limit"
+
+    def oom_kills(self) -> int:
+        """How many of its processes the kernel has killed for want of memory."""
+        return self._memory_events().get("oom_kill", 0)
+
+    def _memory_events(self) -> dict[str, int]:
         for directory in self.directories:
             for name in ("memory.events", "memory.oom_control"):
                 with contextlib.suppress(OSError, ValueError):
                     lines = Path(directory, name).read_text().splitlines()
                     counts = {key: int(count) for key, _, count in (line.partition(" ") for line in lines)}
-                    if counts.get("oom_kill"):
-                        return "machine" if counts.get("oom") == 0 else "limit"
-        return ""
+                    if "oom_kill" in counts:
+                        return counts
+        return {}
 
     def processes(self) -> set[int]:
         """The pids in the group."""

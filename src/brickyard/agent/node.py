@@ -176,7 +176,19 @@ class Node:
     def starved(self, code: str, message: str) -> None:
         """Records that a process is ended for lack of memory. If the node then fails, this is the reason."""
         self._state.starved(message, code)
-        self._state.say(message)
+        self._note_killed(message)
+
+    def killed_by_kernel(self) -> None:
+        """Records that the kernel has killed a process for lack of memory."""
+        self._note_killed(self._state.want_of_memory)
+
+    def _note_killed(self, why: str) -> None:
+        """Lets commands that fail because of it name the reason."""
+        self._state.say(why)
+        if (host := self._state.joined_host) is not None:
+            task = asyncio.create_task(_note_killed(host, self._state.redactor.text(why)))
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
 
     def disk_is_low(self, used: int, limit: int) -> None:
         """Tells the cluster once, with the numbers of the first time."""
@@ -382,6 +394,11 @@ class Node:
         self._state.advance(Stage.ENDED)
         self._state.update(phase=Phase.FAILED, failure=failure, message=failure.message, busy=False, alive_workers=())
         self._wake.set()  # `run` ends what is left of the node
+
+
+async def _note_killed(host: NodeHost, why: str) -> None:
+    with contextlib.suppress(HostError):  # it only explains an error
+        await host.call("killed", timeout_s=ANSWER_S, why=why)
 
 
 def continued(wanted: Assignment | None, last: Assignment | None) -> Assignment | None:

@@ -64,6 +64,9 @@ class Node(Protocol):
     def starved(self, code: str, message: str) -> None:
         """Records that one of its processes was ended: if the node fails now, this is the reason."""
 
+    def killed_by_kernel(self) -> None:
+        """Records that the kernel has killed one of its processes for want of memory."""
+
     def disk_is_low(self, used: int, limit: int) -> None:
         """Warns its cluster; 0, 0 withdraws the warning."""
 
@@ -96,6 +99,7 @@ class Watch:
         self._scanned: tuple[float, float, int] | None = None  # when, for how long, and how many bytes were free
         self._written: collections.deque[tuple[float, int]] = collections.deque()
         self._killed_s = 0.0
+        self._oom_kills = 0  # by the kernel, in the node's control group
         self._usage: Usage | None = None
         self._spared = False  # whether memory is low and no node is to be ended for it
 
@@ -117,6 +121,7 @@ class Watch:
                 continue
             if self._about != (watched.pid, watched.shared_dirs):  # a cluster may take over a warm node while it runs
                 self._forget()
+                self._oom_kills = watched.group.oom_kills()
                 self._about = (watched.pid, watched.shared_dirs)
             began = time.monotonic()
             try:
@@ -127,6 +132,7 @@ class Watch:
                 continue
             pause = NEAR_S if self._is_near(watched, seen) else max(CALM_S, (time.monotonic() - began) / SHARE)
             if self._node.watched == watched:
+                self._hear_kernel(watched)
                 await self._judge(watched, seen)
 
     def _forget(self) -> None:
@@ -192,6 +198,11 @@ class Watch:
         bounded = bool(watched.group.directories)
         full = not bounded and seen.usage.memory > pressure.NEAR / 2 * (watched.limits.memory_mb << 20)
         return full or self._is_short(seen.disk_free) or (seen.memory is not None and seen.memory.near)
+
+    def _hear_kernel(self, watched: Watched) -> None:
+        before, self._oom_kills = self._oom_kills, watched.group.oom_kills()
+        if self._oom_kills > before:
+            self._node.killed_by_kernel()
 
     # ── judge ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -63,6 +63,7 @@ class Context:
         cancel_jobs: Callable[[str], None],
         touch: Callable[[], None],
         ask: Ask,
+        why_killed: Callable[[float], str] = lambda _: "",
     ) -> None:
         self.language = language
         self.user = user
@@ -72,6 +73,7 @@ class Context:
         self._cancel_jobs = cancel_jobs
         self._touch = touch
         self._ask = ask
+        self._why_killed = why_killed
         self._kernel = kernel
         self._kept: KernelDirectories | None = None  # of the process that the next one replaces
         self._state = "Pending" if kernel is None else "Running"
@@ -274,7 +276,7 @@ class Context:
 
     def _run(self, kernel: Kernel, command: Command) -> None:
         """Runs one command to its end. Raises KernelDied, _Destroyed."""
-        collector = results.Collector()
+        collector, began_s = results.Collector(), time.time()
         try:
             self._follow(kernel, command, collector)
         except KernelDied as death:
@@ -288,6 +290,8 @@ class Context:
             )
             self._conclude(command, "Cancelled", _cancelled(note, collector.printed()))
             return
+        if collector.names_a_kill:
+            collector.explain(self._why_killed(began_s))
         if collector.restarts:
             self._replace(kernel)
         self._conclude(command, "Finished", collector.results(), collector.printed())

@@ -47,7 +47,8 @@ class Contexts:
     `access` gives kernels access to the driver's JVM; `env` is the complete environment for user code; `cancel_group` cancels
     the Spark jobs of a job group (a command's id) and may block; `spark_open` waits at most the given seconds until the driver
     accepts sessions and returns whether it does; `starter` starts the processes; `ask` has the server answer a context's question
-    (`host/questions.py`); `log` takes lines for the node's log.
+    (`host/questions.py`); `why_killed` returns why a process of the cluster was killed since a time ("": unknown) and may block
+    for seconds; `log` takes lines for the node's log.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Contexts:
         spark_open: Callable[[float], bool] = lambda _: True,
         starter: Starter | None = None,
         ask: Callable[[str, str, str], dict[str, Any]] = _nobody,
+        why_killed: Callable[[float], str] = lambda _: "",
         log: Callable[[str], None] = lambda _: None,
         limit: int = 145,
     ) -> None:
@@ -87,6 +89,7 @@ class Contexts:
         self._cancel_group = cancel_group
         self._spark_open = spark_open
         self._ask = ask
+        self._why_killed = why_killed
         self._log = log
         self._limit = limit
         self._lock = threading.Lock()
@@ -139,6 +142,7 @@ class Contexts:
                 cancel_jobs=self._cancel_jobs,
                 touch=self._touch,
                 ask=partial(self._ask, context_id),
+                why_killed=self._why_killed,
             )
             taken = spare is not None
         self._touch()

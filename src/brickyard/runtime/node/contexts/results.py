@@ -31,6 +31,8 @@ _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\
 _JVM_FRAME = re.compile(
     r"^\s+at [\w.$/<>]+\(.*|^\s*\.\.\. \d+ more\s*$|^\s*(?:JVM stacktrace|Driver stacktrace):.*", re.MULTILINE
 )
+# Of a Python worker or an executor that SIGKILL has ended, Spark can say no more.
+_KILLED = re.compile(r"Python worker exited unexpectedly|Command exited with code 137")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -133,6 +135,16 @@ class Collector:
                 "message": str(content.get("evalue", "")),
                 "cause": start + trace,
             }
+
+    @property
+    def names_a_kill(self) -> bool:
+        """Whether the command has failed because a process of Spark is gone."""
+        return self._error is not None and _KILLED.search(self._error["message"]) is not None
+
+    def explain(self, why: str) -> None:
+        """Puts the reason first, since long errors are cut."""
+        if self._error is not None and why:
+            self._error = {name: text if name == "name" else f"{why}\n{text}" for name, text in self._error.items()}
 
     def drop(self) -> None:
         """Records that a message was too large to be read."""

@@ -54,7 +54,7 @@ class NodeHost:
         self._python_seen: dict[str, Any] | None = None  # what kernels that wait have seen, if scripts ran since
         self._ops: dict[str, Callable[[Message], Result]] = {
             "prepare": self._prepare, "become": self._become, "master": self._master, "retire": self._retire, "stop": self._stop,
-            "fail_executors": self._fail_executors,
+            "fail_executors": self._fail_executors, "killed": self._killed,
             "context_create": self._context_create, "context_status": self._context_status,
             "context_destroy": self._context_destroy, "contexts_withdraw": self._contexts_withdraw,
             "command_execute": self._command_execute, "command_status": self._command_status,
@@ -285,6 +285,14 @@ class NodeHost:
         self._needs_worker("fail_executors").fail_executors(str(message["why"]))
         return {}
 
+    def _killed(self, message: Message) -> Result:
+        if self._role is not None:
+            self._role.note_killed(str(message["why"]))
+        return {}
+
+    def _why_killed(self, began_s: float) -> str:
+        return str(self._role.killed.since(began_s)) if self._role is not None else ""
+
     def _needs_worker(self, op: str) -> Any:
         if self._role is None or not hasattr(self._role, "retire"):
             raise OpError("INVALID", f"{op} is only available on workers")
@@ -346,7 +354,7 @@ class NodeHost:
                 self._contexts = Contexts(
                     python=python, node_dir=str(self._node_dir), access=self._access(jvm), env=env,
                     cancel_group=self._cancel_group, spark_open=self._spark_open, starter=self._starter(),
-                    ask=self._questions.ask, log=self._channel.log,
+                    ask=self._questions.ask, why_killed=self._why_killed, log=self._channel.log,
                 )  # fmt: skip
             return self._contexts
 

@@ -9,6 +9,7 @@ import base64
 import secrets
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -19,6 +20,7 @@ from ..jvm.process import Jvm
 from ..jvm.scala import Scala
 from ..spark.conf import Place
 from . import failures
+from .killed import KilledProcesses
 from .pulse import Pulse
 from .report import Report
 
@@ -54,6 +56,15 @@ class Role:
     def silent_s(self) -> float:
         """Returns for how long Spark has not answered; 0 while it starts."""
         return self._pulse.silent_s if self._pulse is not None else 0.0
+
+    @property
+    def killed(self) -> KilledProcesses:
+        """What is known of processes of the cluster that were killed."""
+        return KilledProcesses(Path(self._place.scratch_dir if self._place.cluster_dir else f"{self._place.node_dir}/work"))
+
+    def note_killed(self, why: str) -> None:
+        """Notes why a process of this node was killed."""
+        self.killed.note(self._place.host, why)
 
     @property
     def isolates_users(self) -> bool:
