@@ -64,7 +64,7 @@ def sampling_percent() -> float:
     class Here:
         sampled = node
 
-        def end(self, code: str, message: str) -> None:
+        def end(self, code: str, message: str, *, own_fault: bool = True) -> None:
             raise AssertionError((code, message))
 
     async def measured() -> float:
