@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from brickyard.agent import cgroups, sandbox
+from brickyard.agent import cells, cgroups, sandbox
 from brickyard.agent.sandbox import Namespaces
 from brickyard.agent.view import View
 from brickyard.runtime import NODE_CODE
@@ -402,6 +402,32 @@ time.sleep(1000)
 """
 
 
+def test_what_runs_beside_the_node_host_has_a_group_until_it_ends(tmp_path: Path) -> None:
+    group = cgroups.create(f"i-{secrets.token_hex(8)}", cgroups.Limits(memory_mb=1024, cores=1))
+    if not group.directories:
+        pytest.skip(group.text)
+    sleepers = [subprocess.Popen(["sleep", "1000"]) for _ in range(2)]
+    try:
+        opened = cells.open_groups(group.entries)
+        assert len(cells.open_groups(group.entries)) == len(opened) == 1, "again for the instance's next node"
+        top = Path(f"/proc/self/fd/{opened[0]}")
+        limit = int((top / "../pids.max").read_text())
+        assert int((top / "pids.max").read_text()) == limit * 3 // 4
+        for sleeper in sleepers:
+            cells.join_beside(opened[0], sleeper.pid)
+            assert int((top / f"beside-{sleeper.pid}" / "pids.max").read_text()) == limit // 2
+            assert sleeper.pid in group.processes()
+            assert group.tasks() == 1
+            sleeper.kill()
+            sleeper.wait()
+        until(lambda: not group.tasks(), "the end of its processes")
+        assert len(list(top.glob("beside-*"))) == 1
+    finally:
+        for sleeper in sleepers:
+            sleeper.kill()
+        assert group.remove()
+
+
 def test_a_fork_bomb_in_one_leaves_room_for_the_others(tmp_path: Path) -> None:
     group = cgroups.create(f"i-{secrets.token_hex(8)}", cgroups.Limits(memory_mb=1024, cores=1))
     if not group.directories:
@@ -416,7 +442,7 @@ def test_a_fork_bomb_in_one_leaves_room_for_the_others(tmp_path: Path) -> None:
         assert made.run("import os; print(os.waitstatus_to_exitcode(os.system('true')))") == "0"
         assert len(group.processes()) > 120
         bombs[0].kill()
-        until(lambda: len(list(limit.parent.glob("kernel-*"))) == 1, "the end of its group")
+        until(lambda: len(list(limit.parent.glob("kernels/kernel-*"))) == 1, "the end of its group")
         made.end()
     finally:
         assert group.remove(), "with the group of a kernel that was killed with its node"

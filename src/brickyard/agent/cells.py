@@ -14,17 +14,19 @@ The variable NODE_CELLS names both descriptors. Messages are JSON, one per packe
                                                  "files": a directory below the node's own work, which the kernel sees
                                                  read-only and starts in
     {"op": "interrupt" | "kill", "id"}           interrupt: SIGINT to the command's process group; kill: end the cell
-    {"op": "expendable", "pid"}                  end this process of the node host's cell first when memory is short
+    {"op": "expendable", "pid"}                  this process of the node host's cell is a kernel, too: it is ended first
+                                                 when memory is short, and counts among them
     reply: {"id", "status"}                      the cell has ended completely; `status` as from waitpid
 
 No other requests exist: the plan decides what a cell sees, and commands run without capabilities. Malformed messages are
 dropped.
 
-If the node has a control group, each kernel gets its own group inside it, limited to a quarter of the node's processes and
-threads: a fork bomb in one kernel leaves room for the other kernels and for Spark.
+If the node has a control group, all kernels together get a group inside it, which keeps a part of the node's processes and
+threads back for Spark. Each kernel has its own group in that one, limited to a quarter of the node's, or to half of them beside
+the node host: a fork bomb in one kernel leaves room for the other kernels and for Spark.
 """
 
-# ruff: noqa: PTH102, PTH110, PTH116, PTH120, PTH123, PTH208 - pathlib costs start-up time, which every node pays
+# ruff: noqa: PTH102, PTH110, PTH116, PTH123, PTH208 - pathlib costs start-up time, which every node pays
 from __future__ import annotations
 
 import contextlib
@@ -59,6 +61,7 @@ from brickyard.agent.linux import (
     wait_for,
 )
 from brickyard.agent.roots import place, restrict, show
+from brickyard.agent.ulimits import USERS, keep_processes_back, part
 
 TYPE_CHECKING = False  # importing `typing` costs start-up time
 if TYPE_CHECKING:
@@ -70,7 +73,9 @@ if TYPE_CHECKING:
 KEPT = (CAP_SYS_ADMIN, CAP_SETPCAP, CAP_DAC_OVERRIDE)
 MESSAGE = 192 << 10  # maximum bytes of a request
 MAX_KERNELS = 512
-GROUP, SHARE = "kernel-{}", 4  # a kernel's control group; it gets 1/SHARE of the node's processes and threads
+KERNELS = "kernels"  # the control group of all kernels, inside the node's
+GROUP, SHARE = "kernel-{}", (1, 3)  # the group of a kernel's cell, inside that one, and its share: a quarter of the node's
+BESIDE, SHARE_BESIDE = "beside-{}", (2, 3)  # the same of a kernel in the node host's cell, which is named by its pid there
 EXPENDABLE = "900"  # oom_score_adj; other processes of a node have 500
 VARIABLE = "NODE_CELLS"
 DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -225,6 +230,7 @@ class Warden:
         argv, env, files = command
         for group, kernel in groups:
             write_group(group, f"{kernel}/cgroup.procs", "0")
+        keep_processes_back()
         for fd, number in ((fds[0], 0), (fds[1], 1), (fds[1], 2)):
             os.dup2(fd, number)
         enter_cell(self._cells["kernel"], self._directory, name=name, kept=self._kept, files=(self._cells["cwd"], files))
@@ -249,6 +255,8 @@ class Warden:
         check(libc.setns(self._host_pids, CLONE_NEWPID), "cannot enter the node host's cell")
         child = os.fork()
         if child == 0:
+            for group in self._groups:
+                join_beside(group, pid)
             place("proc", "", "/proc", "")
             expend(str(pid))
             os._exit(0)
@@ -257,18 +265,28 @@ class Warden:
 
 
 def open_groups(entries: list[str]) -> list[int]:
-    """Opens the node's control groups that can limit processes, while they are still visible. `entries`: the files the node
-    joined."""
-    directories = [os.path.dirname(entry) for entry in entries]
-    return [os.open(each, os.O_PATH | DIRECTORY) for each in directories if os.path.exists(f"{each}/pids.max")]
+    """Makes the group of kernels in each of the node's control groups that can limit processes, and opens it while it is
+    visible. `entries`: the files the node joined. Where none can be made, only the node's limit applies."""
+    opened = []
+    for directory in map(os.path.dirname, entries):
+        if os.path.exists(f"{directory}/pids.max"):
+            group = os.open(directory, os.O_PATH | DIRECTORY)
+            try:
+                fill_group(group, KERNELS, USERS)
+                opened.append(os.open(KERNELS, os.O_PATH | DIRECTORY, dir_fd=group))
+            except OSError as error:
+                complain(error)
+            finally:
+                os.close(group)
+    return opened
 
 
 def make_group(groups: list[int], number: int) -> list[int]:
-    """Returns those of `groups` in which the kernel has a group now. Where none can be made, only the node's limit applies."""
+    """Returns those of `groups` in which the kernel has a group now. Where none can be made, only theirs limits it."""
     made = []
     for group in groups:
         try:
-            fill_group(group, GROUP.format(number))
+            fill_group(group, GROUP.format(number), SHARE)
             made.append(group)
         except OSError as error:
             complain(error)
@@ -276,14 +294,29 @@ def make_group(groups: list[int], number: int) -> list[int]:
     return made
 
 
-def fill_group(group: int, name: str) -> None:
+def join_beside(group: int, pid: int) -> None:
+    """Moves a process, by its pid in our own namespace, into a group of its own. Removes those of processes that have ended."""
+    left = os.open(".", os.O_RDONLY | DIRECTORY, dir_fd=group)
+    for name in os.listdir(left):
+        if name.startswith(BESIDE.format("")):
+            with contextlib.suppress(OSError):  # it is in use
+                os.rmdir(name, dir_fd=group)
+    os.close(left)
+    name = BESIDE.format(pid)
+    fill_group(group, name, SHARE_BESIDE)
+    write_group(group, f"{name}/cgroup.procs", str(pid))
+
+
+def fill_group(group: int, name: str, share: tuple[int, int]) -> None:
+    """Makes a group inside another one that may have that share of its processes and threads."""
     limit = read_group(group, "pids.max")
     if exists(group, "cgroup.subtree_control"):  # version 2
         write_group(group, "cgroup.subtree_control", "+pids")
-    os.mkdir(name, dir_fd=group)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, dir_fd=group)
     if exists(group, f"{name}/cgroup.type"):  # version 2 allows only threaded groups beside the node's own processes
         write_group(group, f"{name}/cgroup.type", "threaded")
-    write_group(group, f"{name}/pids.max", limit if limit == "max" else str(int(limit) // SHARE))
+    write_group(group, f"{name}/pids.max", limit if limit == "max" else str(part(int(limit), share)))
 
 
 def remove_group(groups: list[int], number: int) -> None:

@@ -83,11 +83,17 @@ class Group(msgspec.Struct, frozen=True):
         """The pids in the group."""
         found: set[int] = set()
         for directory in self.directories:
-            with contextlib.suppress(OSError), os.scandir(directory) as entries:  # version 2: kernels' are in groups below
-                for each in [directory, *(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))]:
-                    with contextlib.suppress(OSError), open(f"{each}/cgroup.procs", "rb") as handle:  # noqa: PTH123 - runs every second
-                        found.update(map(int, handle.read().split()))
+            for each, _, _ in os.walk(directory):  # kernels are in groups below
+                with contextlib.suppress(OSError), open(f"{each}/cgroup.procs", "rb") as handle:  # noqa: PTH123 - runs every second
+                    found.update(map(int, handle.read().split()))
         return found
+
+    def tasks(self) -> int:
+        """How many processes and threads are in the group; 0 if that cannot be read."""
+        for directory in self.directories:
+            with contextlib.suppress(OSError, ValueError):  # version 1: of another controller
+                return int(Path(directory, "pids.current").read_text())
+        return 0
 
     def remove(self, *, patience_s: float = 1.0) -> bool:
         """Kills the processes left in the group and removes it. Returns False if that took too long: call again."""
@@ -141,10 +147,10 @@ def _sweep(parent: Path, *, now: float) -> None:
 
 
 def _remove(group: Path) -> None:
-    """Removes a group with the groups of kernels (`cells.py`) that a killed node left in it. Raises OSError."""
+    """Removes a group with the groups of users' code (`cells.py`) that a killed node left in it. Raises OSError."""
     for path in group.iterdir():
         if path.is_dir():
-            path.rmdir()
+            _remove(path)
     group.rmdir()
 
 

@@ -10,6 +10,10 @@ import os
 import resource
 
 SHARE = 8  # a node gets 1/SHARE of what a user has
+USERS = (
+    3,
+    4,
+)  # the share of a node's processes and threads that kernels may have; the rest is kept back for Spark
 FEW = 8  # that many of anything a node has in any case
 FILES = 4096  # a process may have these open in any case
 MOST_FILES = 1 << 20  # more than this our own processes do not have either (`lifecycle/limits.py`)
@@ -47,6 +51,18 @@ def limit_namespace(processes: int) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
     if processes and version() >= COUNTED_SINCE and (hard == resource.RLIM_INFINITY or processes < hard):
         resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+
+
+def keep_processes_back() -> None:
+    """Lets this process, and what it starts, make no more processes and threads while the node (or its user) has as many as
+    kernels may have. What has the whole limit goes on."""
+    hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    if hard != resource.RLIM_INFINITY:
+        resource.setrlimit(resource.RLIMIT_NPROC, (part(hard, USERS),) * 2)
+
+
+def part(whole: int, share: tuple[int, int]) -> int:
+    return whole * share[0] // share[1]
 
 
 def share(whole: int) -> int:

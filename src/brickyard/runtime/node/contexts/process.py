@@ -7,6 +7,7 @@ import array
 import contextlib
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -19,6 +20,7 @@ from typing import IO, Any, NamedTuple, Protocol
 VARIABLE = "NODE_CELLS"
 PACKAGES = ".packages"
 MAX_REQUEST = 160 << 10  # bytes; one packet
+USERS = (3, 4)  # the share of processes and threads that users' code may have
 
 
 class KernelDirectories(NamedTuple):
@@ -107,9 +109,20 @@ class Beside:
             list(argv), env=dict(env), cwd=str(node_dir / "work"), stdin=stdin, stdout=log, stderr=subprocess.STDOUT,
             start_new_session=True,
         )  # fmt: skip
+        _keep_processes_back(process.pid)
         if self._cells is not None:
             self._cells.expendable(process.pid)
         return _Child(process)
+
+
+def _keep_processes_back(pid: int) -> None:
+    """Lets a kernel, and what it starts, make no more processes and threads while the node still has some for Spark
+    (`agent/ulimits.py`)."""
+    hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    if hard != resource.RLIM_INFINITY:
+        users, whole = USERS
+        with contextlib.suppress(OSError):  # it has ended
+            resource.prlimit(pid, resource.RLIMIT_NPROC, (hard * users // whole,) * 2)
 
 
 class _Child:
@@ -204,7 +217,7 @@ class Cells:
         return process
 
     def expendable(self, pid: int) -> None:
-        """Marks a process of ours to be killed first when memory is short."""
+        """Marks a process of ours as users' code: it is killed first when memory is short, and counts among the kernels."""
         with contextlib.suppress(OSError):  # best effort
             self._ask({"op": "expendable", "pid": pid})
 
