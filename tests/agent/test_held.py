@@ -87,7 +87,7 @@ def test_what_has_no_name_any_more_is_found_where_it_is_open(tmp_path: Path) -> 
     fill(tmp_path / "gone", 3 * MIB)
     with (tmp_path / "gone").open("rb") as first, (tmp_path / "gone").open("rb"):
         (tmp_path / "gone").unlink()
-        assert held.nameless_files([os.getpid()], os.fstat(first.fileno()).st_dev) == 3 * MIB, "once, however often it is open"
+        assert held.nameless_files([os.getpid()], os.fstat(first.fileno()).st_dev).size == 3 * MIB, "once"
     before = held.memory_files([os.getpid()])
     in_memory = os.memfd_create("hidden")
     try:

@@ -5,25 +5,29 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from brickyard.agent.disk import INODES_KEPT, MIB, STEP, Amount, Disk, Lack
 from brickyard.agent.pressure import (
-    MIB,
+    FEWEST,
     SLACK,
     SMALLEST,
     STALE_S,
     Memory,
     Usage,
-    disk_floor,
     disk_offender,
     exceeds_disk,
     fair_share,
     holders,
     memory_offender,
+    most_inodes,
     node_memory_limit,
 )
 
 GIB = 1 << 30
 NOW_S = 1000.0
 sizes = st.integers(0, 64 * GIB)
+counts = st.integers(0, 1_000_000)
+amounts = st.builds(Amount, sizes, counts)
+disks = st.builds(lambda one, other: Disk(total=one.at_least(other), free=one), amounts, amounts)
 usages = st.lists(
     st.builds(
         Usage,
@@ -33,6 +37,8 @@ usages = st.lists(
         memory_share=st.integers(1, 64 * GIB),
         disk=sizes,
         written=sizes,
+        inodes=counts,
+        made=counts,
     ),
     max_size=8,
     unique_by=lambda usage: usage.instance_id,
@@ -49,7 +55,8 @@ def test_all_agents_name_the_same_one(found: list[Usage], random: object, total:
     random.shuffle(mixed)  # type: ignore[attr-defined]
     named = [memory_offender(each, now_s=NOW_S, total=total, least=0.5) for each in (found, mixed)]
     assert named[0] == named[1]
-    assert disk_offender(found, now_s=NOW_S) == disk_offender(mixed, now_s=NOW_S)
+    for lack in Lack:
+        assert disk_offender(found, now_s=NOW_S, lack=lack) == disk_offender(mixed, now_s=NOW_S, lack=lack)
 
 
 @given(usages, st.integers(1 * GIB, 64 * GIB), st.floats(0, 1))
@@ -75,14 +82,47 @@ def test_an_idle_node_is_not_ended_for_what_other_programs_hold() -> None:
     assert holders([idle], memory, now_s=NOW_S) == (450 * MIB, 24 * GIB - 550 * MIB)
 
 
-@given(usages)
-def test_the_one_that_takes_most_of_the_disk_is_named(found: list[Usage]) -> None:
-    named = disk_offender(found, now_s=NOW_S)
-    taken = {usage.instance_id: usage.disk + usage.written for usage in fresh(found)}
+@given(usages, st.sampled_from(Lack))
+def test_the_one_that_takes_most_of_the_disk_is_named(found: list[Usage], lack: Lack) -> None:
+    """Of what is lacking: who holds many bytes is not ended for want of inodes."""
+    named, least = disk_offender(found, now_s=NOW_S, lack=lack), {Lack.SIZE: SMALLEST, Lack.INODES: FEWEST}[lack]
+    size = {usage.instance_id: usage.disk + usage.written for usage in fresh(found)}
+    inodes = {usage.instance_id: usage.inodes + usage.made for usage in fresh(found)}
+    taken = size if lack is Lack.SIZE else inodes
     if named is None:
-        assert max(taken.values(), default=0) < SMALLEST
+        assert max(taken.values(), default=0) < least
     else:
-        assert taken[named] == max(taken.values()) >= SMALLEST
+        assert taken[named] == max(taken.values()) >= least
+
+
+@given(disks, amounts)
+def test_a_disk_lacks_what_less_is_free_of_and_bytes_and_inodes_alike(disk: Disk, needed: Amount) -> None:
+    lack = disk.lack(needed)
+    short = disk.free.size < needed.size, bool(disk.total.inodes) and disk.free.inodes < needed.inodes
+    assert (lack is None) == (not any(short))
+    assert lack is None or short[list(Lack).index(lack)]
+    assert bool(disk.shortage(needed)) == any(short)
+
+
+@given(disks, st.integers(0, 64 * GIB))
+def test_what_stays_free_of_a_disk_is_a_small_part_of_it(disk: Disk, asked: int) -> None:
+    floor = disk.floor(asked)
+    assert floor.size <= min(asked, disk.total.size / 20)
+    assert floor.inodes <= min(INODES_KEPT, disk.total.inodes / 20)
+    assert asked or floor == Amount(), "nobody keeps anything free where the settings do not"
+
+
+@given(disks, disks)
+def test_files_are_counted_early_when_bytes_or_inodes_go(disk: Disk, before: Disk) -> None:
+    lost = before.free.size - disk.free.size >= STEP.size, before.free.inodes - disk.free.inodes >= STEP.inodes
+    assert disk.has_lost(before) == any(lost)
+
+
+def test_a_file_system_without_a_number_of_inodes_never_lacks_them() -> None:
+    btrfs = Disk(total=Amount(GIB, 0), free=Amount(GIB, 0))
+    assert btrfs.lack(Amount(MIB, 1)) is None and btrfs.floor(GIB).inodes == 0
+    assert most_inodes(0, 2_000_000) == 2_000_000
+    assert most_inodes(20_000, 2_000_000) == 10_000
 
 
 @given(st.integers(64 * MIB, 4096 * GIB), st.integers(0, 8192 * GIB), st.floats(0, 100))
@@ -98,8 +138,8 @@ def test_a_machine_with_room_is_left_alone(total: int, available: int, stalled: 
 def test_a_node_leaves_the_machine_something() -> None:
     assert node_memory_limit(31 * GIB, 8 * GIB) < 7.5 * GIB
     assert node_memory_limit(2 * GIB, 8 * GIB) == 2 * GIB
-    assert disk_floor(1000 * GIB, GIB) == GIB
-    assert disk_floor(10 * GIB, GIB) == GIB // 2
+    sizes = [Disk(total=Amount(total * GIB), free=Amount()).floor(GIB).size for total in (1000, 10)]
+    assert sizes == [GIB, GIB // 2]
 
 
 @given(own=sizes, shared=sizes, found=sizes, limit=st.integers(64 * MIB, 64 * GIB))

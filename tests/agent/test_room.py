@@ -13,6 +13,7 @@ import pytest
 
 from brickyard.agent import cgroups, measure
 from brickyard.agent.config import AgentConfig
+from brickyard.agent.disk import Amount, Disk
 from brickyard.agent.log import LogFile
 from brickyard.agent.pressure import Memory, Usage
 from brickyard.agent.usage import Published, published, turn
@@ -179,8 +180,9 @@ def test_of_a_cluster_s_directory_what_was_not_there_before_makes_room_when_its_
     watches = [watch(tmp_path, name, node) for name, node in zip(("i-1", "i-2"), nodes, strict=True)]
     low = False
 
-    def disk(_: Path) -> tuple[int, int]:
-        return 1 << 40, 1 << 20 if low and all(node.watched for node in nodes) else 3 << 29
+    def disk(_: Path) -> Disk:
+        size = 1 << 20 if low and all(node.watched for node in nodes) else 3 << 29
+        return Disk(total=Amount(1 << 40), free=Amount(size))
 
     monkeypatch.setattr(measure, "disk", disk)
     monkeypatch.setattr(measure, "machine_memory", lambda: None)

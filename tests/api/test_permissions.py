@@ -248,7 +248,7 @@ class World:
                 authorizer=recorder,
                 providers=Providers(SimulatedProvider(node_types=[SMALL])),
                 node_types=lambda: {SMALL.node_type_id: SMALL},
-                disk=lambda: DiskSpace(total=1, free=1, files_used=0, files_limit=1),
+                disk=lambda: DiskSpace(total=1, free=1, inodes_total=1, inodes_free=1, files_used=0, files_limit=1),
                 servers=lambda: 1,
                 troubles=dict,
             ),

@@ -354,7 +354,8 @@ def test_one_server_counts_the_workspaces_files_for_all(store: Store, tmp_path: 
         assert two.refusal() == "" and not (tmp_path / DBFS_FULL).exists()
         await one.look()
         await two.look()
-        assert one.dbfs_used == two.dbfs_used >= 108_000
+        assert one.dbfs_used == two.dbfs_used
+        assert one.dbfs_used.size >= 108_000 and one.dbfs_used.inodes == 3
         assert "dbfs_gb" in two.refusal() and (tmp_path / DBFS_FULL).exists()
         (storage.volumes / "f").unlink()
         turns.update(one=False, two=True)  # the first server has been killed

@@ -13,12 +13,13 @@ ROOT = Path(__file__).parents[2]
 LIMIT_S = 500
 
 
-def run(scenario: str, disk: Path, *, user: bool, groups: bool = True) -> None:
+def run(scenario: str, disk: Path, *, user: bool, groups: bool = True, inodes: int = 0) -> None:
     """Run a function of `scenarios.py` on a disk of 64 MiB, mounted at `disk`. `user`: in a user namespace, as somebody without
-    privileges has them. Without `groups` there is no control group to be written."""
+    privileges has them. Without `groups` there is no control group to be written. `inodes`: the disk has so many."""
     unshare = ["unshare", *(["--user", "--map-root-user"] if user else []), "--mount"]
     ordinary = "unshare --user --map-user=1000 --map-group=1000" if user else ""
-    mounts = f"mount -t tmpfs -o size=64m small '{disk}'" + ("" if groups else " && mount -t tmpfs none /sys/fs/cgroup")
+    options = f"size=64m,nr_inodes={inodes}" if inodes else "size=64m"
+    mounts = f"mount -t tmpfs -o {options} small '{disk}'" + ("" if groups else " && mount -t tmpfs none /sys/fs/cgroup")
     try:
         probe = subprocess.run(
             [*unshare, "sh", "-c", f"{mounts} && {ordinary} true"], capture_output=True, text=True, check=False

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,6 +55,23 @@ FILL = """
 """
 
 
+FILES = """
+    import os
+    for number in range({files}):
+        os.close(os.open(f"{os.environ['TMPDIR']}/{number}", os.O_CREAT | os.O_WRONLY))
+"""
+FILES_FOR_EVER = """
+import os, sys, time
+number = 0
+while True:
+    try:
+        os.close(os.open(f"{sys.argv[1]}/{number}", os.O_CREAT | os.O_WRONLY))
+        number += 1
+    except OSError:
+        time.sleep(0.001)
+"""
+
+
 class Workspace:
     """A server with the local provider, whose nodes run Python and no Spark."""
 
@@ -91,6 +109,10 @@ class Workspace:
     def free(self) -> int:
         there = os.statvfs(self.here.data_dir)
         return there.f_bavail * there.f_frsize
+
+    @property
+    def inodes(self) -> int:
+        return os.statvfs(self.here.data_dir).f_favail
 
 
 @contextlib.contextmanager
@@ -190,6 +212,35 @@ def served(disk: Path) -> Iterator[Running]:
         server.wait(PATIENCE_S)
 
 
+@contextlib.contextmanager
+def no_inode(disk: Path) -> Iterator[None]:
+    """Another program takes every inode, as soon as it is free."""
+    place = disk / "others"
+    place.mkdir()
+    filler = subprocess.Popen([sys.executable, "-c", FILES_FOR_EVER, str(place)])
+    try:
+        until(lambda: os.statvfs(disk).f_favail == 0, "a disk without an inode")
+        yield
+    finally:
+        filler.kill()
+        filler.wait()
+
+
+@contextlib.contextmanager
+def no_byte(disk: Path) -> Iterator[None]:
+    """The same for bytes."""
+    code = (
+        "import sys, time\nwhile True:\n  try: open(sys.argv[1], 'ab', 0).write(bytes(4096))\n  except OSError: time.sleep(0.001)"
+    )
+    filler = subprocess.Popen([sys.executable, "-c", code, str(disk / "others")])
+    try:
+        until(lambda: os.statvfs(disk).f_bavail == 0, "a full disk")
+        yield
+    finally:
+        filler.kill()
+        filler.wait()
+
+
 def a_killed_server_starts_on_a_full_disk(disk: Path) -> None:
     """What fills the disk goes on, and only a server can end it."""
     here = World(disk)
@@ -214,6 +265,53 @@ def a_killed_server_starts_on_a_full_disk(disk: Path) -> None:
         until(lambda: again.free > 16 << 20, "the room that the node took")
         until(lambda: server.readiness() == (200, ""), "nothing to say")
         again.client.clusters.start(greedy.cluster_id or "").result(SOON)
+
+
+def a_server_starts_without_an_inode(disk: Path) -> None:
+    """After a kill and after a clean stop; and it can end what holds the inodes."""
+    here = World(disk)
+    with served(disk) as server:
+        first = Workspace(here, server.client())
+        until(lambda: (here.data_dir / "brickyard.db-wal").stat().st_size > 4 << 20, "the database's reserve")
+        greedy = first.cluster("greedy")
+        first.execute(greedy, FILES.replace("{files}", "6000"))
+        filling = contextlib.ExitStack()
+        filling.enter_context(no_inode(disk))
+        server.process.kill()
+        server.process.wait(PATIENCE_S)
+    with filling:
+        with served(disk) as server:
+            again = Workspace(here, server.client())
+            status, reason = server.readiness()
+            assert status == 200 and "0 of 20,000 inodes" in reason, reason
+            assert again.state(greedy).state is State.RUNNING
+            again.client.clusters.delete(greedy.cluster_id or "")
+            again.ended(greedy)
+            until(lambda: again.inodes == 0, "others take what the node had")
+            started = again.client.clusters.start(greedy.cluster_id or "")
+            until(lambda: again.state(greedy).state is State.TERMINATED, "the end of a start without an inode")
+            why = again.state(greedy)
+            assert "inodes" in str(why.termination_reason), why
+            del started
+        with served(disk) as server:  # the one before has been told to end
+            assert "inodes" in server.readiness()[1]
+            shutil.rmtree(disk / "others", ignore_errors=True)
+
+
+def a_server_starts_on_a_full_disk_after_a_clean_stop(disk: Path) -> None:
+    """Whatever it gives back is taken by others."""
+    here = World(disk)
+    with served(disk) as server:
+        first = Workspace(here, server.client())
+        until(lambda: (here.data_dir / "brickyard.db-wal").stat().st_size > 4 << 20, "the database's reserve")
+        kept = first.cluster("kept")
+    with no_byte(disk):
+        for _ in range(2):  # the second follows one that found the disk full
+            with served(disk) as server:
+                again = Workspace(here, server.client())
+                assert "disk is full" in server.readiness()[1]
+                again.client.clusters.pin(kept.cluster_id or "")
+                again.client.clusters.unpin(kept.cluster_id or "")
 
 
 def a_database_opens_while_others_take_every_byte(disk: Path) -> None:
@@ -259,6 +357,25 @@ def the_one_that_fills_the_disk_is_ended(disk: Path) -> None:
         until(lambda: here.free > 16 << 20, "the room that the node took")
         assert here.state(quiet).state is State.RUNNING
         here.execute(quiet, "import os; open(os.environ['TMPDIR'] + '/x', 'w').write('it goes on')")
+        here.client.clusters.start(greedy.cluster_id or "").result(SOON)
+
+
+def the_one_that_takes_the_inodes_is_ended(disk: Path) -> None:
+    with workspace(disk, node_disk_gb=1) as here:
+        quiet, other, greedy = here.cluster("quiet"), here.cluster("other"), here.cluster("greedy")
+        place = disk / "others"  # another program's, so that the node need not take half of all
+        place.mkdir()
+        for number in range(12_000):
+            (place / str(number)).touch()
+        with contextlib.suppress(NotFound):
+            here.execute(greedy, FILES.replace("{files}", "9000"))
+        reason = here.ended(greedy).termination_reason
+        assert reason is not None and reason.code is not None and reason.code.value == "DRIVER_OUT_OF_DISK", reason
+        assert "inodes are free" in (reason.parameters or {})["databricks_error_message"], reason
+        until(lambda: here.inodes > 5_000, "the room that the node took")
+        for each in (quiet, other):
+            assert here.state(each).state is State.RUNNING
+            here.execute(each, "import os; open(os.environ['TMPDIR'] + '/x', 'w').write('it goes on')")
         here.client.clusters.start(greedy.cluster_id or "").result(SOON)
 
 

@@ -18,6 +18,14 @@ def test_a_killed_server_starts_on_a_full_disk(tmp_path: Path) -> None:
     apart.run("a_killed_server_starts_on_a_full_disk", tmp_path, user=True)
 
 
+def test_a_server_starts_without_an_inode(tmp_path: Path) -> None:
+    apart.run("a_server_starts_without_an_inode", tmp_path, user=True, inodes=20_000)
+
+
+def test_a_server_starts_on_a_full_disk_after_a_clean_stop(tmp_path: Path) -> None:
+    apart.run("a_server_starts_on_a_full_disk_after_a_clean_stop", tmp_path, user=True)
+
+
 def test_a_database_opens_while_others_take_every_byte(tmp_path: Path) -> None:
     apart.run("a_database_opens_while_others_take_every_byte", tmp_path, user=True)
 
@@ -25,6 +33,10 @@ def test_a_database_opens_while_others_take_every_byte(tmp_path: Path) -> None:
 @pytest.mark.parametrize("user", [False, True], ids=["as-we-are", "without-privileges"])
 def test_the_one_that_fills_the_disk_is_ended(tmp_path: Path, user: bool) -> None:
     apart.run("the_one_that_fills_the_disk_is_ended", tmp_path, user=user)
+
+
+def test_the_one_that_takes_the_inodes_is_ended(tmp_path: Path) -> None:
+    apart.run("the_one_that_takes_the_inodes_is_ended", tmp_path, user=True, inodes=20_000)
 
 
 def test_who_fills_dbfs_is_ended(tmp_path: Path) -> None:

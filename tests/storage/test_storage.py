@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from brickyard.agent.disk import Amount
 from brickyard.agent.keep import NodeRecord, keep_node_logs
 from brickyard.agent.pressure import DBFS_FULL
 from brickyard.config import ConfigError, Settings, load
@@ -95,11 +96,11 @@ def test_a_storage_is_not_begun_beside_the_files_of_the_workspace(tmp_path: Path
 
 def test_what_the_files_take_is_told_to_all_servers_and_to_nodes(tmp_path: Path) -> None:
     one, two = Storage(tmp_path), Storage(tmp_path)
-    assert two.dbfs_size() == 0
-    one.tell_dbfs_size(12, full=True)
-    assert two.dbfs_size() == 12 and (tmp_path / DBFS_FULL).exists()
-    one.tell_dbfs_size(3, full=False)
-    assert two.dbfs_size() == 3 and not (tmp_path / DBFS_FULL).exists()
+    assert two.dbfs_size() == Amount()
+    one.tell_dbfs_size(Amount(12, 4), full=True)
+    assert two.dbfs_size() == Amount(12, 4) and (tmp_path / DBFS_FULL).exists()
+    one.tell_dbfs_size(Amount(3, 1), full=False)
+    assert two.dbfs_size() == Amount(3, 1) and not (tmp_path / DBFS_FULL).exists()
 
 
 def test_the_newest_log_of_a_cluster_is_found_and_none_elsewhere(tmp_path: Path) -> None:

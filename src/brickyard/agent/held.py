@@ -27,10 +27,6 @@ class Held(msgspec.Struct, frozen=True):
     def __add__(self, other: Held) -> Held:
         return Held(self.size + other.size, self.entries + other.entries)
 
-    @property
-    def too_many(self) -> bool:
-        return self.entries > MAX_ENTRIES
-
 
 class _Level(msgspec.Struct):
     """A directory on the way down: its identity, and its subdirectories still to visit."""
@@ -123,9 +119,10 @@ def _identity(info: os.stat_result) -> tuple[int, int]:
     return info.st_dev, info.st_ino
 
 
-def nameless_files(pids: Iterable[int], device: int) -> int:
-    """Returns the bytes of unlinked files on one disk that the processes hold open."""
-    return sum(_nameless(pids, lambda _, info: info.st_dev == device).values())
+def nameless_files(pids: Iterable[int], device: int) -> Held:
+    """Measures the unlinked files on one disk that the processes hold open."""
+    found = _nameless(pids, lambda _, info: info.st_dev == device)
+    return Held(sum(found.values()), len(found))
 
 
 def memory_files(pids: Iterable[int]) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from brickyard.agent.cgroups import Group
+from brickyard.agent.disk import Amount, Disk
 from brickyard.agent.pressure import Memory
 from brickyard.agent.processes import descriptors
 
@@ -103,10 +104,12 @@ def writes_below(pids: Iterable[int], places: tuple[str, ...]) -> bool:
     return False
 
 
-def disk(place: Path) -> tuple[int, int]:
-    """Returns total and free bytes of the disk that holds a directory; space reserved for root does not count as free."""
+def disk(place: Path) -> Disk:
+    """Returns what the disk that holds a directory has. Unlike the rest, this raises OSError."""
     there = os.statvfs(place)
-    return there.f_blocks * there.f_frsize, there.f_bavail * there.f_frsize
+    return Disk(
+        total=Amount(there.f_blocks * there.f_frsize, there.f_files), free=Amount(there.f_bavail * there.f_frsize, there.f_favail)
+    )
 
 
 def _fields(path: str) -> Mapping[str, int]:

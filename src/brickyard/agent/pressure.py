@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 import msgspec
 
-MIB = 1 << 20
+from brickyard.agent.disk import MIB, Lack, text
+
 SMALLEST = 32 * MIB  # nodes that use less are never named: ending them would not help
+FEWEST = 1_000  # inodes, likewise
 SLACK = 16 * MIB  # how far a directory that is too large may still grow: removing files from it writes a little first
 STALE_S = 15.0  # older numbers are ignored: their agent hangs or is gone
 NEAR = 0.8  # share of a node's disk limit at which its cluster is warned
@@ -30,6 +32,12 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory_share: int = 0  # memory that the node type promises
     disk: int = 0  # for a driver, includes how much its cluster's directory has grown since its start
     written: int = 0  # recently, anywhere: `disk` does not include writes to the workspace's files
+    inodes: int = 0  # as `disk`
+    made: int = 0  # recently, of those
+
+    def taken(self, of: Lack) -> int:
+        """What it holds of a disk and has lately taken."""
+        return self.disk + self.written if of is Lack.SIZE else self.inodes + self.made
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,9 +68,9 @@ def node_memory_limit(node_bytes: int, total: int) -> int:
     return min(node_bytes, total - max(total // 10, 256 * MIB)) if total > 512 * MIB else node_bytes
 
 
-def disk_floor(total: int, asked: int) -> int:
-    """Returns the bytes of a disk that must stay free: as the settings ask, but at most a twentieth of the disk."""
-    return min(asked, total // 20)
+def most_inodes(total: int, scanned: int) -> int:
+    """Returns how many inodes one part of the workspace may hold: half of the disk's, and no more than a scan counts."""
+    return min(total // 2, scanned) if total else scanned
 
 
 def exceeds_disk(*, own: int, shared: int, found: int, limit: int) -> bool:
@@ -111,17 +119,14 @@ def holders(usages: Iterable[Usage], memory: Memory, *, now_s: float) -> Holders
     return Holders(nodes, max(0, memory.total - memory.available - nodes))
 
 
-def disk_offender(usages: Iterable[Usage], *, now_s: float) -> str | None:
-    """Returns the node that holds and has recently written the most, or None if something else fills the disk."""
-    named = [usage for usage in _fresh(usages, now_s) if usage.disk + usage.written >= SMALLEST]
-    worst = max(named, key=lambda usage: (usage.disk + usage.written, usage.instance_id), default=None)
+def disk_offender(usages: Iterable[Usage], *, now_s: float, lack: Lack) -> str | None:
+    """Returns the node that holds and has recently taken the most of what is lacking, or None if something else fills the
+    disk."""
+    least = SMALLEST if lack is Lack.SIZE else FEWEST
+    named = [usage for usage in _fresh(usages, now_s) if usage.taken(lack) >= least]
+    worst = max(named, key=lambda usage: (usage.taken(lack), usage.instance_id), default=None)
     return worst.instance_id if worst else None
 
 
 def _fresh(usages: Iterable[Usage], now_s: float) -> list[Usage]:
     return [usage for usage in usages if -STALE_S <= now_s - usage.at_s <= STALE_S]
-
-
-def text(number: float) -> str:
-    """Formats bytes for people."""
-    return f"{number / (1 << 30):.1f} GiB" if number >= 1 << 30 else f"{number / MIB:.0f} MiB"

@@ -20,8 +20,9 @@ import msgspec
 from brickyard.agent import held, measure, pressure, processes
 from brickyard.agent.cgroups import Group, Limits
 from brickyard.agent.config import AgentConfig
+from brickyard.agent.disk import MIB, Amount, Disk, Lack, text
 from brickyard.agent.log import LogFile
-from brickyard.agent.pressure import Memory, Usage, text
+from brickyard.agent.pressure import Memory, Usage
 from brickyard.agent.usage import Published, published, turn
 
 CALM_S = 1.0  # between two checks while there is room
@@ -29,7 +30,6 @@ NEAR_S = 0.5
 SHARE = 0.03  # of the time may be spent on checks while there is room
 SCAN_S = 60.0  # a node's files are counted at least this often; sooner if the disk has filled meanwhile
 SCAN_SHARE = 0.05
-SCAN_STEP = 64 << 20  # the free bytes must drop this much before the next early count
 LATELY_S = 60.0  # meaning of "lately written"
 AGAIN_S = 10.0  # if a second process has to be ended this soon, the whole node is ended
 RELIEF_S = 5.0  # how long the others wait for the effect of one agent's action
@@ -75,10 +75,22 @@ class _Seen(msgspec.Struct, kw_only=True):
     """The result of one check."""
 
     memory: Memory | None
-    disk_total: int
-    disk_free: int
+    disk: Disk
     usage: Usage
     pids: list[int]
+
+
+class _Lately:
+    """How much a number has grown in the last LATELY_S."""
+
+    def __init__(self) -> None:
+        self._known: collections.deque[tuple[float, int]] = collections.deque()
+
+    def grown(self, now: float, number: int) -> int:
+        self._known.append((now, number))
+        while self._known[0][0] < now - LATELY_S:
+            self._known.popleft()
+        return max(0, number - min(each for _, each in self._known))
 
 
 class Watch:
@@ -96,8 +108,8 @@ class Watch:
         self._shared = held.Held()  # in the cluster's directory
         self._found = held.Held()  # the same at the first check
         self._workspace, self._workspace_found = 0, 0  # bytes of them in the workspace directory, and at the first check
-        self._scanned: tuple[float, float, int] | None = None  # when, for how long, and how many bytes were free
-        self._written: collections.deque[tuple[float, int]] = collections.deque()
+        self._scanned: tuple[float, float, Disk] | None = None  # when, for how long, and what was free
+        self._written, self._made = _Lately(), _Lately()
         self._killed_s = 0.0
         self._oom_kills = 0  # by the kernel, in the node's control group
         self._usage: Usage | None = None
@@ -139,31 +151,31 @@ class Watch:
         self._usage = None
         self._held, self._shared, self._found = held.Held(), held.Held(), held.Held()
         self._scanned, self._killed_s = None, 0.0
-        self._written.clear()
+        self._written, self._made = _Lately(), _Lately()
 
     # ── measure ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _look(self, watched: Watched) -> _Seen:
         """Runs on a thread. Raises OSError."""
         memory = measure.machine_memory()
-        total, free = measure.disk(self._config.directory)
+        disk = measure.disk(self._config.directory)
         pids = sorted(watched.group.processes()) or processes.descendants(watched.pid)
         now = time.monotonic()
-        self._scan(watched, pids, now, free)
-        self._written.append((now, measure.written_by(pids)))
-        while self._written[0][0] < now - LATELY_S:
-            self._written.popleft()
+        self._scan(watched, pids, now, disk)
+        inodes = self._held.entries + max(0, self._shared.entries - self._found.entries)
         usage = Usage(
             instance_id=self._config.instance_id,
             at_s=now,
             memory=self._memory(watched, pids),
             memory_share=watched.share,
             disk=self._held.size + max(0, self._shared.size - self._found.size),
-            written=max(0, self._written[-1][1] - min(bytes_ for _, bytes_ in self._written)),
+            written=self._written.grown(now, measure.written_by(pids)),
+            inodes=inodes,
+            made=self._made.grown(now, inodes),
         )
         self._published.write(usage)
         self._usage = usage
-        return _Seen(memory=memory, disk_total=total, disk_free=free, usage=usage, pids=pids)
+        return _Seen(memory=memory, disk=disk, usage=usage, pids=pids)
 
     def _memory(self, watched: Watched, pids: list[int]) -> int:
         """Measures quickly, which overestimates, and then exactly if the result exceeds the node's limit."""
@@ -173,11 +185,11 @@ class Watch:
         quickly = _together(measure.memory_of(pids), files)
         return quickly if quickly < watched.limits.memory_mb << 20 else _together(measure.exact_memory_of(pids), files)
 
-    def _scan(self, watched: Watched, pids: list[int], now: float, free: int) -> None:
+    def _scan(self, watched: Watched, pids: list[int], now: float, disk: Disk) -> None:
         """Counts the node's files if that is due."""
         if self._scanned is not None:
-            at, took, free_then = self._scanned
-            grown = free_then - free >= SCAN_STEP or self._is_short(free)
+            at, took, then = self._scanned
+            grown = disk.has_lost(then) or self._is_short(disk)
             if now - at < (took / SCAN_SHARE if grown else SCAN_S):
                 return
         if watched.shared_dirs:
@@ -187,17 +199,16 @@ class Watch:
             if self._scanned is None:
                 self._found, self._workspace_found = self._shared, self._workspace
         found = held.held(self._config.node_dir) + held.held(self._config.libraries_dir)
-        on_disk = held.nameless_files(pids, self._config.directory.stat().st_dev)
-        self._held = found + held.Held(on_disk)
-        self._scanned = (now, time.monotonic() - now, free)
+        self._held = found + held.nameless_files(pids, self._config.directory.stat().st_dev)
+        self._scanned = (now, time.monotonic() - now, disk)
 
-    def _is_short(self, free: int) -> bool:
-        return free < 2 * self._config.min_free_disk
+    def _is_short(self, disk: Disk) -> bool:
+        return disk.lack(Amount(2 * self._config.min_free_disk, 2 * self._floor(disk).inodes)) is not None
 
     def _is_near(self, watched: Watched, seen: _Seen) -> bool:
         bounded = bool(watched.group.directories)
         full = not bounded and seen.usage.memory > pressure.NEAR / 2 * (watched.limits.memory_mb << 20)
-        return full or self._is_short(seen.disk_free) or (seen.memory is not None and seen.memory.near)
+        return full or self._is_short(seen.disk) or (seen.memory is not None and seen.memory.near)
 
     def _hear_kernel(self, watched: Watched) -> None:
         before, self._oom_kills = self._oom_kills, watched.group.oom_kills()
@@ -213,7 +224,7 @@ class Watch:
         elif not watched.group.directories and seen.usage.memory > watched.limits.memory_mb << 20:
             why = f"the node used {text(seen.usage.memory)} of memory, and may use {text(watched.limits.memory_mb << 20)}"
             await self._starve(watched, OUT_OF_MEMORY, f"{why}. Choose a node type with more memory")
-        elif self._takes_too_much_disk(watched):
+        elif self._takes_too_much_disk(watched, seen.disk):
             pass  # the node has been ended
         elif self._fills_trees(seen):
             self._node.end(
@@ -223,18 +234,19 @@ class Watch:
             )
         elif seen.memory is not None and seen.memory.low:
             await self._relieve_memory(watched, seen)
-        elif seen.disk_free < self._floor(seen):
-            await self._relieve_disk(seen)
+        elif (lack := seen.disk.lack(self._floor(seen.disk))) is not None:
+            await self._relieve_disk(seen, lack)
 
-    def _floor(self, seen: _Seen) -> int:
-        return pressure.disk_floor(seen.disk_total, self._config.min_free_disk)
+    def _floor(self, disk: Disk) -> Amount:
+        return disk.floor(self._config.min_free_disk)
 
-    def _takes_too_much_disk(self, watched: Watched) -> bool:
+    def _takes_too_much_disk(self, watched: Watched, disk: Disk) -> bool:
         """Whether the node exceeded its disk limit and was ended. Warns its cluster first, while there is time."""
         own, shared, limit = self._held.size, self._shared.size, self._config.node_disk
         used = own + shared
-        if self._held.too_many or (self._shared.too_many and not self._found.too_many):
-            self._node.end(OUT_OF_DISK, f"the node has more than {held.MAX_ENTRIES} files. Remove what is not needed")
+        most = pressure.most_inodes(disk.total.inodes, held.MAX_ENTRIES)
+        if self._held.entries > most or self._shared.entries > max(most, self._found.entries + pressure.FEWEST):
+            self._node.end(OUT_OF_DISK, f"the node has more than {most:,} files. Remove what is not needed")
             return True
         if pressure.exceeds_quota(size=self._workspace, found=self._workspace_found, limit=watched.workspace_limit):
             self._node.end(
@@ -244,7 +256,7 @@ class Watch:
             )
             return True
         if limit and pressure.exceeds_disk(own=own, shared=shared, found=self._found.size, limit=limit):
-            where = f" ({text(shared)} of it in the cluster's directory, /cluster)" if shared >= pressure.MIB else ""
+            where = f" ({text(shared)} of it in the cluster's directory, /cluster)" if shared >= MIB else ""
             self._node.end(
                 OUT_OF_DISK,
                 f"the node used {text(used)} of disk{where}, and may use {text(limit)} (node_disk_gb). Remove what is not "
@@ -289,22 +301,16 @@ class Watch:
             )
             await _until(_memory_is_back)
 
-    async def _relieve_disk(self, seen: _Seen) -> None:
-        """Handles low disk space, in the same way."""
-        if not self._is_it(pressure.disk_offender(self._others(), now_s=time.monotonic())):
+    async def _relieve_disk(self, seen: _Seen, lack: Lack) -> None:
+        """Handles a disk that runs full, in the same way."""
+        if not self._is_it(pressure.disk_offender(self._others(), now_s=time.monotonic(), lack=lack)):
             return
         with turn(self._lock) as ours:
-            total, free = measure.disk(self._config.directory)
-            if not ours or free >= self._floor(seen):
+            disk = measure.disk(self._config.directory)
+            if not ours or disk.lack(self._floor(disk)) is not lack:
                 return
-            self._node.end(
-                OUT_OF_DISK,
-                f"the machine's disk ran full ({text(free)} of {text(total)} were left, and min_free_disk_gb keeps "
-                f"{text(self._floor(seen))} free), and this node took the most: it held {text(seen.usage.disk)} and had lately "
-                f"written {text(seen.usage.written)}. Remove what is not needed, also below dbfs:/, or give the disk more room",
-                own_fault=False,
-            )
-            await _until(lambda: measure.disk(self._config.directory)[1] >= self._floor(seen))
+            self._node.end(OUT_OF_DISK, _full(seen.usage, disk, self._floor(disk), lack), own_fault=False)
+            await _until(lambda: measure.disk(self._config.directory).lack(self._floor(disk)) is not lack)
 
     def _others(self) -> list[Usage]:
         return published(self._instances)
@@ -338,6 +344,16 @@ class Watch:
         if not greatest or 2 * sizes[greatest] < sum(sizes.values()):
             return None
         return there[greatest], sizes[greatest]
+
+
+def _full(usage: Usage, disk: Disk, floor: Amount, lack: Lack) -> str:
+    """Why a node is ended when the machine's disk runs full, and what helps."""
+    held_, lately = Amount(usage.disk, usage.inodes), Amount(usage.written, usage.made)
+    return (
+        f"the machine's disk ran full ({disk.left(lack)}, and min_free_disk_gb keeps {floor.text(lack)} free), and this node "
+        f"took the most: it held {held_.text(lack)} and had lately {'written' if lack is Lack.SIZE else 'made'} "
+        f"{lately.text(lack)}. Remove what is not needed, also below dbfs:/, or give the disk more room"
+    )
 
 
 def _shortage(usage: Usage, memory: Memory, held_by: pressure.Holders) -> str:

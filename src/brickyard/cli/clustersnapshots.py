@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from brickyard.agent.pressure import MIB, text
+from brickyard.agent.disk import MIB, text
 from brickyard.cli import CliError, printable
 from brickyard.cli.clusterapi import Api, find, json_option, nothing, open_api
 from brickyard.cli.clusteroperations import POLL_S, operate, wait_option

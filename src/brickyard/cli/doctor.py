@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import click
 
 from brickyard.agent import measure
-from brickyard.agent.pressure import disk_floor, text
+from brickyard.agent.disk import Amount, Lack, text
 from brickyard.cli.options import place, serving, settings
 from brickyard.config import Settings
 from brickyard.lifecycle import limits
@@ -97,18 +97,20 @@ def _disk(name: str, path: Path, needed_mb: int, *, keep: int = 0) -> Finding:
     there = next(each for each in (path, *path.parents) if _exists(each))
     if not there.is_dir():
         return Finding(name, "broken", f"{there} is not a directory. Remove it, or choose another {name}.")
-    total, free_bytes = measure.disk(there)
-    free, floor = free_bytes // 2**20, disk_floor(total, keep)
+    disk = measure.disk(there)
+    needed, floor = Amount(needed_mb * 2**20), disk.floor(keep)
     if not os.access(there, os.W_OK | os.X_OK):
         return Finding(name, "broken", f"{path} cannot be written. Fix its owner, or choose another.")
-    if free < needed_mb:
-        return Finding(name, "broken", f"{path} has {free} MB free; {needed_mb} MB are needed. Free space, or choose another.")
-    if free_bytes < 2 * floor:
+    if (lack := disk.lack(needed)) is not None:
         return Finding(
-            name, "note", f"{path} has {text(free_bytes)} free; with less than {text(floor)}, the node that uses the most is "
-            "ended. Free space, or choose another.",
+            name, "broken", f"{path}: {disk.left(lack)}; {needed.text(lack)} are needed. Free space, or choose another."
+        )
+    if (lack := disk.lack(floor + floor)) is not None:
+        return Finding(
+            name, "note", f"{path}: {disk.left(lack)}; with less than {floor.text(lack)}, the node that uses the most is ended. "
+            "Free space, or choose another.",
         )  # fmt: skip
-    return Finding(name, "ok", f"{path}, {free / 1024:.0f} GiB free")
+    return Finding(name, "ok", f"{path}, {disk.left(Lack.SIZE)}")
 
 
 def _floor(chosen: Settings) -> int:

@@ -123,6 +123,7 @@ def _of_the_server(workspace: Workspace) -> dict[str, Any]:
     found["disk"] = {
         name: measures.get(f"brickyard_{name}_bytes", 0.0) for name in ("disk_size", "disk_free", "dbfs", "dbfs_limit")
     }
+    found["inodes"] = {name: int(measures.get(f"brickyard_disk_{name}", 0)) for name in ("inodes", "free_inodes")}
     found["clusters"] = clusters = [_cluster(each) for each in _clusters(running.url, workspace.stored_token())]
     found["nodes"] = sum(each["nodes"] for each in clusters)
     pools = json.loads(_ask(f"{running.url}/api/2.0/instance-pools/list", workspace.stored_token()))
@@ -213,8 +214,10 @@ def _show(report: dict[str, Any]) -> None:
         for line in _provider_lines(each, alone=len(report["providers"]) == 1):
             click.echo(line)
     disk = {name: value / 2**30 for name, value in report["disk"].items()}
+    inodes = report["inodes"]
+    files = f", {inodes['free_inodes']:,} of {inodes['inodes']:,} inodes" if inodes["inodes"] else ""
     click.echo(
-        f"Disk: {disk['disk_free']:.1f} of {disk['disk_size']:.1f} GiB free; dbfs:/ uses {disk['dbfs']:.1f} of at most "
+        f"Disk: {disk['disk_free']:.1f} of {disk['disk_size']:.1f} GiB{files} free; dbfs:/ uses {disk['dbfs']:.1f} of at most "
         f"{disk['dbfs_limit']:.1f} GiB"
     )
     states = Counter(each["state"] for each in report["clusters"])

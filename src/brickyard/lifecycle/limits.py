@@ -7,10 +7,12 @@ import resource
 from pathlib import Path
 from typing import NamedTuple
 
+from brickyard.agent import measure
+from brickyard.agent.disk import INODES_KEPT, Amount, Lack
+
 FILES_NEEDED = 1024  # a driver's JVM alone has about 400 open: Spark's jars, shuffle files, connections
 FILES_ADVISED = 8192  # for the server: two connections per node, one per polling client
 PROCESSES_ADVISED = 4096  # threads count too; a busy node has about 200
-INODES_NEEDED = 20_000  # a runtime has 15,000 files
 _MOST_FILES = 1 << 20  # upper bound: programs that loop over all possible descriptors would take forever
 
 
@@ -75,10 +77,10 @@ def inodes(place: str, path: Path) -> Limit | None:
     there = next((each for each in (path, *path.parents) if each.is_dir()), None)
     if there is None:
         return None
-    room = os.statvfs(there)
-    if room.f_files and room.f_favail < INODES_NEEDED:
-        said = f"the disk of {path} has room for {room.f_favail} more files; {INODES_NEEDED} are needed. Remove files there."
-        return Limit(f"{place} files", "broken" if room.f_favail < INODES_NEEDED // 10 else "note", said)
+    disk = measure.disk(there)
+    if disk.lack(Amount(inodes=INODES_KEPT)) is not None:
+        said = f"the disk of {path}: {disk.left(Lack.INODES)}; {INODES_KEPT:,} are needed. Remove files there."
+        return Limit(f"{place} files", "broken" if disk.free.inodes < INODES_KEPT // 10 else "note", said)
     return None
 
 

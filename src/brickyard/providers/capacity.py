@@ -9,10 +9,13 @@ from pathlib import Path
 
 import msgspec
 
+from brickyard.agent import measure
+from brickyard.agent.disk import Amount
 from brickyard.domain.nodetypes import NodeType
-from brickyard.providers.base import CapacityError
+from brickyard.providers.base import CapacityError, TransientError
 
 GIB = 1 << 30
+NODE = Amount(4 << 20, 500)  # of the disk: what a node makes before it runs anything of a user
 
 
 class Hardware(msgspec.Struct, frozen=True):
@@ -71,6 +74,16 @@ def require(node_type: NodeType, *, machine: Hardware, total: Hardware, left: Ha
         asked=need.text,
         left=left.text,
     )
+
+
+def require_disk(place: Path) -> None:
+    """Raises TransientError if the disk of `place` is too full for another node: soon the one that fills it may be ended."""
+    disk = measure.disk(place)
+    if (lack := disk.lack(NODE)) is not None:
+        raise TransientError(
+            f"the disk of {place} is full: {disk.left(lack)}, and a node needs {NODE.text(lack)} to start. Delete files, "
+            "terminate a cluster that holds many, or enlarge the disk."
+        )
 
 
 def allowance(asked_gb: float | None, place: Path) -> int:

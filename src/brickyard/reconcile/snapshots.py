@@ -16,7 +16,7 @@ from functools import partial
 import msgspec
 import structlog
 
-from brickyard.agent.pressure import text
+from brickyard.agent.disk import text
 from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.errors import DatabaseTrouble

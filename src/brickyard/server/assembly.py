@@ -21,6 +21,7 @@ from brickyard.gateway.portsources import PortSources
 from brickyard.gateway.sparkui import SparkUi
 from brickyard.gateway.uisources import UiSources
 from brickyard.providers.capacity import GIB, allowance
+from brickyard.reconcile.room import DiskRoom
 from brickyard.runtime.catalogue import rows as runtimes
 from brickyard.server.background import Loops, Nodes, build_loops, build_nodes
 from brickyard.server.metrics import WorkspaceMetrics
@@ -282,11 +283,7 @@ def _services(
             authorizer=authorizer,
             providers=given.providers,
             node_types=clusters.offers.node_types,
-            disk=lambda: DiskSpace(
-                **dict(zip(("total", "free"), loops.room.disk(), strict=True)),
-                files_used=loops.room.dbfs_used,
-                files_limit=loops.room.dbfs_limit,
-            ),
+            disk=lambda: _disk_space(loops.room),
             servers=lambda: len(given.servers()),
             troubles=lambda: loops.monitor.troubles,
         ),
@@ -316,6 +313,18 @@ def _services(
         libraries=LibraryService(store=store, authorizer=authorizer, clusters=clusters),
         links=UiLinks(key=given.workspace_key, store=store, clock=clock),
         audit=AuditLog(store=store, clock=clock, authorizer=authorizer, server=given.server_url),
+    )
+
+
+def _disk_space(room: DiskRoom) -> DiskSpace:
+    disk = room.disk()
+    return DiskSpace(
+        total=disk.total.size,
+        free=disk.free.size,
+        inodes_total=disk.total.inodes,
+        inodes_free=disk.free.inodes,
+        files_used=room.dbfs_used.size,
+        files_limit=room.dbfs_limit,
     )
 
 

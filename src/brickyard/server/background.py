@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from brickyard.agent.pressure import disk_floor
+from brickyard.agent import measure
 from brickyard.config import Settings
 from brickyard.domain.nodeops import AgentClient
 from brickyard.domain.prices import Prices
@@ -209,7 +208,7 @@ def snapshot_limits(settings: Settings, place: Path) -> SnapshotLimits:
     return SnapshotLimits(
         one=allowance(settings.snapshot_gb, place),
         all=allowance(settings.snapshots_gb, place),
-        min_free=disk_floor(shutil.disk_usage(place).total, int(settings.min_free_disk_gb * GIB)),
+        min_free=measure.disk(place).floor(int(settings.min_free_disk_gb * GIB)).size,
         kept_ms=int(settings.snapshot_days * DAY_MS),
     )
 

@@ -64,12 +64,14 @@ class WorkspaceMetrics(Collector):
         return [build, up, servers, lag, *counts, *self._room(), *self._disk_room()]
 
     def _disk_room(self) -> list[Metric]:
-        total, free = self._disk.disk()
+        disk = self._disk.disk()
         found: list[Metric] = []
         for name, text, value in (
-            ("brickyard_disk_size_bytes", "Size of the storage's disk", total),
-            ("brickyard_disk_free_bytes", "Free space on the storage's disk", free),
-            ("brickyard_dbfs_bytes", "Space used by the workspace's files", self._disk.dbfs_used),
+            ("brickyard_disk_size_bytes", "Size of the storage's disk", disk.total.size),
+            ("brickyard_disk_free_bytes", "Free space on the storage's disk", disk.free.size),
+            ("brickyard_disk_inodes", "Inodes of the storage's disk; 0 if it makes them as needed", disk.total.inodes),
+            ("brickyard_disk_free_inodes", "Free inodes on the storage's disk", disk.free.inodes),
+            ("brickyard_dbfs_bytes", "Space used by the workspace's files", self._disk.dbfs_used.size),
             ("brickyard_dbfs_limit_bytes", "Limit for the workspace's files", self._disk.dbfs_limit),
         ):
             family = GaugeMetricFamily(name, text)

@@ -34,10 +34,13 @@ _to_room = converter(Room, from_attributes=True)
 
 
 class DiskSpace(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes: of the storage's disk, and of what the workspace's files may take of it."""
+    """Bytes: of the storage's disk, and of what the workspace's files may take of it. Inodes: 0 if the disk makes them as
+    needed."""
 
     total: int
     free: int
+    inodes_total: int
+    inodes_free: int
     files_used: int
     files_limit: int
 

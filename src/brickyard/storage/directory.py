@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from brickyard.agent import files, locks
+from brickyard.agent.disk import Amount
 from brickyard.agent.pressure import DBFS_FULL
 from brickyard.storage.private import WorkspaceError, create_private, prepare, unusable, write_private
 
@@ -308,21 +309,21 @@ class Storage:
 
     # ── the size of the workspace's files ───────────────────────────────────────────────────────────────────────────────────────
 
-    def tell_dbfs_size(self, size: int, *, full: bool) -> None:
+    def tell_dbfs_size(self, used: Amount, *, full: bool) -> None:
         """Publishes the size of the workspace's files to all servers, and to the nodes whether it exceeds the limit. Best effort:
         if the disk is full, its own floor still applies."""
         with contextlib.suppress(OSError):
             flag = self.root / DBFS_FULL
             flag.parent.mkdir(mode=0o700, exist_ok=True)
             flag.touch() if full else flag.unlink(missing_ok=True)
-            files.write_atomic(self.root / "dbfs.size", f"{size}\n".encode())
+            files.write_atomic(self.root / "dbfs.size", f"{used.size} {used.inodes}\n".encode())
 
-    def dbfs_size(self) -> int:
-        """The last published size; 0 if there is none yet."""
+    def dbfs_size(self) -> Amount:
+        """The last published size; nothing if there is none yet."""
         try:
-            return int((self.root / "dbfs.size").read_text())
-        except (OSError, ValueError):
-            return 0
+            return Amount(*map(int, (self.root / "dbfs.size").read_text().split()))
+        except (OSError, TypeError, ValueError):
+            return Amount()
 
     def _unusable(self, error: OSError) -> WorkspaceError:
         return unusable(self.root, error, called=_CALLED, remedy=_REMEDY)

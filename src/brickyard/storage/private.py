@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import shutil
 from pathlib import Path
 
+from brickyard.agent import measure
+from brickyard.agent.disk import Amount
 from brickyard.domain.errors import is_full_disk
 
-NEEDED_BYTES = 16 * 2**20  # a new database with its write-ahead log, and the lines of one start in server.log
+NEEDED = Amount(16 * 2**20, 256)  # a new database with its write-ahead log, the lines of one start in server.log; directories
 
 
 class WorkspaceError(Exception):
@@ -33,21 +34,25 @@ def prepare(place: Path, *, known: bool, called: str, remedy: str) -> str:
             )
         place.chmod(0o700)
         probe = place / f".writable.{secrets.token_hex(8)}"
+        refused = ""
         try:
             probe.write_bytes(b"x" * 4096)  # a quota shows only here
+        except OSError as error:
+            if not (known and is_full_disk(error)):
+                raise
+            refused = str(error.strerror)
         finally:
             probe.unlink(missing_ok=True)
-        free = shutil.disk_usage(place).free
+        disk = measure.disk(place)
     except OSError as error:
-        if not (known and is_full_disk(error)):
-            raise unusable(place, error, called=called, remedy=remedy) from error
-        free = 0
-    if free >= NEEDED_BYTES:
+        raise unusable(place, error, called=called, remedy=remedy) from error
+    lack = disk.lack(NEEDED)
+    if lack is None and not refused:
         return ""
-    why = f"the disk of the {called} {place} is full: {free / 2**20:.1f} MiB are free"
-    if known:
+    why = f"the disk of the {called} {place} is full: {disk.left(lack) if lack is not None else refused}"
+    if known or lack is None:
         return why
-    raise WorkspaceError(f"{why}, and a server needs {NEEDED_BYTES // 2**20} MiB to start. Free space there, or {remedy}.")
+    raise WorkspaceError(f"{why}, and a server needs {NEEDED.text(lack)} to start. Free space there, or {remedy}.")
 
 
 def unusable(place: Path, error: OSError, *, called: str, remedy: str) -> WorkspaceError:

@@ -332,7 +332,7 @@ def _made(answer: Answer) -> Answer:
 def _failure(error: Exception, request_id: str, operation: str) -> ApiError:
     """The error for the client when no service has raised a proper one."""
     if is_full_disk(error):
-        return StorageFull("The server's disk is full. Free space there.")
+        return StorageFull("The server's disk is full: it has no free bytes or no free inodes. Free space there.")
     _log.error("A request failed", request_id=request_id, operation=operation, exc_info=error)
     return InternalError(f"The server failed to answer this request. Its log says why, under request id {request_id}.")
 

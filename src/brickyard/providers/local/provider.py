@@ -22,7 +22,7 @@ from brickyard.domain.clock import Clock, SystemClock
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers import bootstrap, nodetypes
 from brickyard.providers.base import Capacity, CapacityError, InvalidError, LaunchRequest, Observed, Provider, TransientError
-from brickyard.providers.capacity import Hardware, require, this_machine
+from brickyard.providers.capacity import Hardware, require, require_disk, this_machine
 from brickyard.providers.local.ending import Ender
 from brickyard.providers.local.gpus import choose, held
 from brickyard.providers.local.instances import Instances
@@ -108,6 +108,7 @@ class LocalProvider(Provider):
                 if instances.is_ending(instance_id):
                     raise InvalidError(f"instance {instance_id} was terminated and cannot be launched again")
                 if not (instances.root / instance_id).exists():
+                    require_disk(instances.root)
                     require(request.node_type, machine=self._machine, total=self._total, left=self._left())
                     self._launcher.record(request, gpus=self._free_gpus(request.node_type.num_gpus))
                 if not instances.was_started(instance_id):

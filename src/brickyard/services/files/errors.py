@@ -93,5 +93,7 @@ def translated(path: str) -> Iterator[None]:
         if error.errno == errno.ENAMETOOLONG:
             raise InvalidParameterValue(f"A name in the path {path[:100]}... is too long: 255 bytes are allowed.") from error
         if is_full_disk(error):
-            raise StorageFull("The workspace's disk is full. Delete files, or enlarge the disk.") from error
+            raise StorageFull(
+                "The workspace's disk is full: it has no free bytes or no free inodes. Delete files, or enlarge the disk."
+            ) from error
         raise FileSystemError(f"{path} could not be used: {error.strerror}.") from error

@@ -16,6 +16,7 @@ import contextlib
 import hashlib
 import os
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -57,9 +58,10 @@ class Uploads:
         self._place = place
         self._clock = clock
         self._name = secrets.token_hex(8)
+        self._living = threading.Lock()
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         (place / ".servers").mkdir(mode=0o700, exist_ok=True)
-        self._life = self._live()
+        self._life = -1  # once it has taken a block: a server must start without a free inode
         self.sweep()
 
     def close(self) -> None:
@@ -111,6 +113,7 @@ class Uploads:
                 view = memoryview(block)
                 while view:
                     view = view[data.write(view) :]
+            self._live()
             changed = msgspec.structs.replace(
                 upload, size=upload.size + len(block), used_ms=self._clock.now_ms(), server=self._name, digest=digest
             )
@@ -206,15 +209,17 @@ class Uploads:
     def _is_old(self, path: Path) -> bool:
         return path.lstat().st_mtime * 1000 < time.time() * 1000 - HANDLE_IDLE_MS
 
-    def _live(self) -> int:
+    def _live(self) -> None:
         """Holds a lock that shows that this server is alive, for as long as this process is."""
         path = self._place / ".servers" / self._name
-        while True:
-            life = _lock(path, os.O_RDWR | os.O_CREAT)
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(life), path.stat()):
-                    return life
-            os.close(life)  # another server removed the file before we had the lock
+        with self._living:
+            while self._life < 0:
+                life = _lock(path, os.O_RDWR | os.O_CREAT)
+                with contextlib.suppress(FileNotFoundError):
+                    if os.path.samestat(os.fstat(life), path.stat()):
+                        self._life = life
+                        return
+                os.close(life)  # another server removed the file before we had the lock
 
     def _lives(self, server: str) -> bool:
         return server == self._name or locks.is_taken(self._place / ".servers" / Path(server).name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 import threading
 import time
@@ -12,7 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from brickyard.agent import files
+from brickyard.agent import files, measure
+from brickyard.agent.disk import Amount
 from brickyard.storage.snapshots.chunks import ChunkStore, Damaged
 from brickyard.storage.snapshots.exchange import WorkspaceDirectory
 from brickyard.storage.snapshots.job import Job, Line, Named, manifest_file, manifests
@@ -25,7 +25,6 @@ _decode_job = msgspec.json.Decoder(Job).decode
 
 
 TELL_S = 0.5
-LOOK = 16 << 20  # bytes that are written between two looks at the disk
 NICE = 10  # requests come first
 MAX_NAMES = 64 << 20  # bytes of a list of names
 
@@ -41,22 +40,19 @@ class _Room:
         self._store = store
         self._left = left
         self._min_free = min_free
-        self._unseen = LOOK
         self._lock = threading.Lock()
 
     def spend(self, size: int) -> None:
         with self._lock:
             self._left -= size
-            self._unseen += size
             if self._left < 0:
                 raise NoRoom("all snapshots together would take more than snapshots_gb allows; delete some")
-            if self._unseen >= LOOK:
-                self._unseen = 0
-                self.check(size)
+            self.check(Amount(size))
 
-    def check(self, size: int) -> None:
-        if shutil.disk_usage(self._store).free - size < self._min_free:
-            raise NoRoom("the storage's disk is full; delete files or snapshots")
+    def check(self, amount: Amount) -> None:
+        disk = measure.disk(self._store)
+        if left := disk.shortage(amount + Amount(self._min_free, disk.floor(self._min_free).inodes)):
+            raise NoRoom(f"the storage's disk is full: {left}; delete files or snapshots")
 
 
 class _Teller:
@@ -113,7 +109,7 @@ def _restore(job: Job, store: Path) -> Line:
         raise Damaged(str(error)) from error
     if manifest.size > job.max_bytes:
         raise Refused(f"it holds {manifest.size} bytes, and snapshot_gb allows {job.max_bytes} bytes")
-    _Room(store, left=0, min_free=job.min_free).check(manifest.size)
+    _Room(store, left=0, min_free=job.min_free).check(Amount(manifest.size, len(manifest.files)))
     directory, teller = WorkspaceDirectory(Path(job.directory)), _Teller()
     with directory.locked():
         directory.exchange(job.number, lambda target: restore(manifest, ChunkStore(store / "chunks"), target, teller))
