@@ -90,14 +90,14 @@ class Workspace:
             holder = f"{os.getpid()} {psutil.Process().create_time():.2f}\n".encode()
             os.pwrite(handle, holder, 0)
             os.ftruncate(handle, len(holder))
-            self._forget_killed_server()
+            self._blank()  # of a server that was killed
             self._keep_file.unlink(missing_ok=True)  # a request that it did not live to fulfil
         except OSError as error:
             raise self._unusable(error) from error
         self._lock = handle
 
-    def _forget_killed_server(self) -> None:
-        """Blanks its record in place: on a full disk, the next record needs the room."""
+    def _blank(self) -> None:
+        """Blanks the record of a server in place: on a full disk, the next record needs the room and the inode."""
         with contextlib.suppress(FileNotFoundError), self.server_file.open("r+b") as file:
             file.write(b" " * self.server_file.stat().st_size)
 
@@ -171,9 +171,9 @@ class Workspace:
             raise self._unusable(error) from error
 
     def withdraw(self) -> None:
-        """Removes the record: the server has stopped."""
-        with contextlib.suppress(OSError):  # the next server removes it too
-            self.server_file.unlink(missing_ok=True)
+        """Blanks the record: the server has stopped."""
+        with contextlib.suppress(OSError):  # the next server does so, too
+            self._blank()
 
     @property
     def storage(self) -> Storage:

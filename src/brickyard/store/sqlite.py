@@ -34,6 +34,7 @@ class DatabaseFile:
         self.path = Path(os.path.realpath(path))  # SQLite, too, keeps its log beside what a link leads to
         self._log = f"{self.path}-wal"
         self._identity: tuple[int, int] | None = None
+        self.alone = False  # the connections exclude other programs
 
     def opened(self) -> None:
         """Notes which file is open."""
@@ -78,6 +79,8 @@ def engine(url: str, file: DatabaseFile | None = None, *, in_memory_index: bool 
         if file is not None:
             file.check(log=False)  # SQLite would make a new, empty one
         if in_memory_index and path:
+            if file is not None:
+                file.alone = True
             opened: sqlite3.Connection = sqlite3.connect(f"file:{quote(path)}?vfs=unix-excl", uri=True, **given)
             return opened
         return None  # as usual

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -26,10 +27,11 @@ import structlog
 from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as NoConnection
 from sqlalchemy.pool import NullPool
 
 from brickyard.domain.errors import ApiError, DatabaseAway, DatabaseFull, DatabaseTrouble, DatabaseUnsure, RequestLimitExceeded
-from brickyard.store import reserve
+from brickyard.store import keptlog, reserve
 from brickyard.store.changeset import Changes
 from brickyard.store.patience import is_patient, patiently
 from brickyard.store.prepared import direct
@@ -363,8 +365,22 @@ class Store:
             self._feed.close()
         self._writer.close(limit_s=CLOSE_S)
         self._readers.shutdown(wait=self._health.trouble is None and self._busy_s < HUNG_S, cancel_futures=True)
-        self._engine.dispose()
+        with self._log_kept():
+            self._engine.dispose()
         self._reading_engine.dispose()
+
+    def _log_kept(self) -> AbstractContextManager[None]:
+        """SQLite keeps its log when its connections are closed within."""
+        if self._file is None or isinstance(self._health.trouble, DatabaseAway):
+            return contextlib.nullcontext()
+        complete = False
+        with (
+            contextlib.suppress(DBAPIError, sqlite3.Error, NoConnection),
+            contextlib.closing(self._engine.raw_connection()) as raw,
+        ):
+            busy, frames, written = raw.cursor().execute("PRAGMA wal_checkpoint(FULL)").fetchone()
+            complete = not busy and frames == written
+        return keptlog.kept(self._file.path, complete=complete, alone=self._file.alone)
 
     def _open_feed(self, url: str) -> ChangeFeed:
         from brickyard.store import postgres  # noqa: PLC0415 - as in `_postgres_engine`
