@@ -9,8 +9,8 @@ from brickyard.runtime.node.spark import activity
 NO_COMMANDS = (False, 0)
 
 
-def idle(jobs: int = 1, connect_ms: int = 0) -> Any:
-    return activity.Activity(busy=False, jobs=jobs, connect_ms=connect_ms)
+def idle(jobs: int = 1, connect: int = 0) -> Any:
+    return activity.Activity(busy=False, jobs=jobs, connect=(connect,))
 
 
 def meter() -> Any:
@@ -22,7 +22,7 @@ def meter() -> Any:
 
 def test_beginning_and_end_are_told_at_once() -> None:
     made = meter()
-    assert made.sample(activity.Activity(busy=True, jobs=2, connect_ms=0), NO_COMMANDS, 3_000) == {
+    assert made.sample(activity.Activity(busy=True, jobs=2, connect=(0,)), NO_COMMANDS, 3_000) == {
         "busy": True,
         "last_activity_ms": 3_000,
     }
@@ -38,18 +38,21 @@ def test_a_job_between_two_samples_counts() -> None:
 def test_a_long_job_moves_the_last_activity_every_few_seconds() -> None:
     made = meter()
     told = [
-        made.sample(activity.Activity(busy=True, jobs=2, connect_ms=0), NO_COMMANDS, 3_000 + 1_000 * step) for step in range(11)
+        made.sample(activity.Activity(busy=True, jobs=2, connect=(0,)), NO_COMMANDS, 3_000 + 1_000 * step) for step in range(11)
     ]
     assert [step for step, said in enumerate(told) if said] == [0, 5, 10]
 
 
 def test_connect_and_commands_count() -> None:
-    assert meter().sample(idle(connect_ms=8_000), NO_COMMANDS, 9_000) == {"busy": False, "last_activity_ms": 8_000}
+    assert meter().sample(idle(connect=8_000), NO_COMMANDS, 9_000) == {"busy": False, "last_activity_ms": 9_000}
     assert meter().sample(idle(), (True, 8_900), 9_000) == {"busy": True, "last_activity_ms": 9_000}
 
 
-def test_a_clock_ahead_is_not_believed() -> None:
-    assert meter().sample(idle(connect_ms=99_000_000), NO_COMMANDS, 9_000) == {"busy": False, "last_activity_ms": 9_000}
+def test_each_use_of_connect_counts_once_whatever_its_clock_shows() -> None:
+    made = meter()
+    assert made.sample(idle(connect=99_000_000), NO_COMMANDS, 9_000) == {"busy": False, "last_activity_ms": 9_000}
+    assert made.sample(idle(connect=99_000_000), NO_COMMANDS, 20_000) is None
+    assert made.sample(idle(connect=5), NO_COMMANDS, 30_000) == {"busy": False, "last_activity_ms": 30_000}
 
 
 def test_active_jobs_are_asked_for_until_several_looks_found_none() -> None:
@@ -73,6 +76,6 @@ def test_a_job_that_runs_for_long_is_asked_for_to_its_end() -> None:
 
 def test_jobs_that_ran_for_nobody_are_no_activity() -> None:
     made = meter()
-    made.overlook(activity.Activity(busy=True, jobs=6, connect_ms=0))
+    made.overlook(activity.Activity(busy=True, jobs=6, connect=(0,)))
     assert made.sample(idle(jobs=6), NO_COMMANDS, 60_000) is None
     assert made.sample(idle(jobs=7), NO_COMMANDS, 61_000) == {"busy": False, "last_activity_ms": 61_000}

@@ -359,7 +359,7 @@ def test_a_load_is_asked_for_when_it_matters(roles: ModuleType, tmp_path: Path) 
 
     def tell(*, busy: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
         before = len(channel.told)
-        role._tell_load(driver, master, roles.Activity(busy=busy, jobs=jobs, connect_ms=0))
+        role._tell_load(driver, master, roles.Activity(busy=busy, jobs=jobs, connect=(0,)))
         return [fields["load"] for fields in channel.told[before:]]
 
     role._report.tell(alive_workers=("127.0.0.1:7078",))

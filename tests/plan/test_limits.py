@@ -15,6 +15,7 @@ from brickyard.domain.node import Role
 from brickyard.domain.samples import NodeAbout, Point, columns
 from brickyard.domain.terminations import TerminationReasonCode, TerminationReasonType
 from brickyard.plan.cluster import Plan, plan
+from brickyard.plan.cluster.serve import LOOK_MS
 from brickyard.plan.gpu.limits import (
     AT,
     COST,
@@ -90,7 +91,10 @@ def test_the_pass_comes_back_in_time_and_then_the_cluster_has_ended(limits: Limi
     decided = decide(of, driver, NOW, spent)
     if decided.cluster.target is not Target.RUNNING or not (found := moments(of, now=NOW, spent=spent)):
         return
-    assert decided.due_ms == min(found.values())
+    looks = {NOW + LOOK_MS} if AT in found else set()  # the clock on the wall may be set
+    assert decided.due_ms == min({*found.values(), *looks})
+    if decided.due_ms in looks:
+        return
     hours = (decided.due_ms - NOW) / 3_600_000
     by_then = Spent(spent.amount + hours * spent.per_hour, spent.per_hour)
     later = decide(of, driver, decided.due_ms, by_then)

@@ -339,6 +339,36 @@ def test_the_directory_of_a_cluster_whose_server_was_killed_is_found_within_a_mi
     assert CLUSTERS_S + LEASE_LOOK_S < 70, "docs/replicas.md says so"
 
 
+def test_a_sweep_that_fails_keeps_no_other_from_its_work_and_is_tried_again_soon(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    async def fails(_: Retention) -> int:
+        done.append("events")
+        if done.count("events") < 3:
+            raise OSError("the disk has lost a page")
+        return 0
+
+    async def works(_: Retention) -> int:
+        done.append("logs")
+        return 0
+
+    async def scenario() -> None:
+        retention = Retention(store=store, clock=ManualClock(), storage=Storage(tmp_path), again_s=0.01)
+        running = asyncio.create_task(retention.run())
+        async with asyncio.timeout(PATIENCE_S):
+            while done.count("events") < 3:
+                await asyncio.sleep(0.01)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    monkeypatch.setattr(Retention, "trim_events", fails)
+    monkeypatch.setattr(Retention, "sweep_logs", works)
+    asyncio.run(scenario())
+    assert done.count("logs") == 1
+
+
 def test_one_server_counts_the_workspaces_files_for_all(store: Store, tmp_path: Path) -> None:
     storage, turns = Storage(tmp_path), {"one": True, "two": False}
 

@@ -795,6 +795,30 @@ def test_a_commit_waits_for_another_driver_and_for_no_program(live: Live, severa
     assert not list(path.parent.iterdir())
 
 
+# A command that is cancelled while its driver waits for the agent's answer: the agent gives the place to whoever has gone.
+INTERRUPTED = """
+jvm, conf = spark._jvm, spark._jsc.hadoopConfiguration()
+records = jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass("brickyard.CommitRecords")
+committing = next(each for each in records.getDeclaredMethods() if each.getName() == "committing")
+committing.setAccessible(True)
+given = spark._sc._gateway.new_array(jvm.java.lang.Object, 2)
+given[0], given[1] = conf, "dbfs:/nobodys"
+jvm.java.lang.Thread.currentThread().interrupt()
+try:
+    committing.invoke(None, given)
+    print("it was not interrupted")
+except Exception as error:
+    print("InterruptedException" in str(error))
+spark.range(50).write.mode("overwrite").parquet("dbfs:/data/after")
+print(spark.read.parquet("dbfs:/data/after").count())
+"""
+
+
+def test_a_commit_that_is_cancelled_while_it_waits_keeps_no_right(live: Live, several: str) -> None:
+    assert live.run(several, INTERRUPTED).splitlines() == ["True", "50"]
+    assert not list((live.data / "metastore" / "writing" / "place").iterdir())
+
+
 # Nothing can be put where a directory is, so the commit stops after its record is written, as it does when storage goes down.
 STUCK = """
 import json, os, shutil, time

@@ -179,7 +179,7 @@ class Server:
         clock, ids = world.clock, world.ids
         self.launches: list[Instance] = []  # provider calls that wait until the test lets one be made
         self.endings: list[Instance] = []
-        given = OwnerContext(store, clock, ids, POLICY, Catalogue(world.machines.node_types), self, lambda: number)  # type: ignore[arg-type] # it plays the launches
+        given = OwnerContext(store, clock, clock, ids, POLICY, Catalogue(world.machines.node_types), self, lambda: number)  # type: ignore[arg-type] # it plays the launches
         measures = ClusterMeasures(registry=CollectorRegistry())
         self.pools_loop = PoolLoop(given)
         self.clusters_loop = ClusterLoop(

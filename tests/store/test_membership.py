@@ -465,3 +465,13 @@ def test_the_only_server_of_sqlite_ends_its_nodes(tmp_path: Path) -> None:
 def test_the_interface_is_kept(members: Members) -> None:
     kept: Membership = PostgresMembership(members.url, ABOUT)
     kept.close()
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_that_cannot_hold_every_text_is_refused_at_the_start(postgres: Postgres, encoding: str) -> None:
+    url = postgres.new_database(template="template0", encoding=encoding)
+    with pytest.raises(StoreError) as refused:
+        membership.take(url, ABOUT)
+    assert encoding in str(refused.value) and "UTF8" in str(refused.value)
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (0,)

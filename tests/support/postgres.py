@@ -153,11 +153,12 @@ class Postgres:
     def url(self, database: str) -> str:
         return f"postgresql://postgres@127.0.0.1:{self._port}/{database}"
 
-    def new_database(self, *, template: str = "template1") -> str:
-        """The URL of a new database: a copy of the template."""
+    def new_database(self, *, template: str = "template1", encoding: str = "") -> str:
+        """The URL of a new database: a copy of the template. Another encoding than the server's needs "template0"."""
         name = f"test_{os.getpid()}_{next(self._names)}"
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+            how = f" ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C'" if encoding else ""
+            connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"{how}')
         return self.url(name)
 
     @functools.cached_property

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+from brickyard.agent.clock import now_ms
 from brickyard.agent.delivery import Delivery
 from brickyard.agent.keep import DELIVERY_RECORD
 from brickyard.agent.logfiles import LogDirectory
 from brickyard.agent.objectdelivery import ObjectDelivery, uploader
-from brickyard.agent.state import NodeState, now_ms
+from brickyard.agent.state import NodeState
 from brickyard.domain.node import LogDelivery
 from brickyard.domain.places import Kind
 

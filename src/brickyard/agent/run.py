@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from brickyard.agent import gpus, locks, processes, sandbox
+from brickyard.agent.clock import now_ms
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.files import write_atomic
 from brickyard.agent.http import Server
@@ -175,7 +176,7 @@ class _Agent:
     def _report(self) -> StatusReport:
         return StatusReport(
             instance_id=self._config.instance_id, boot_id=self._boot_id, endpoint=str(self._server.endpoint), pid=os.getpid(),
-            status=self._node.status, samples=self._sampler.pending if self._sampler is not None else None,
+            status=self._node.status, now_ms=now_ms(), samples=self._sampler.pending if self._sampler is not None else None,
         )  # fmt: skip
 
     def _taken(self, samples: NodeSamples | None, again: bool) -> None:

@@ -20,6 +20,7 @@ import msgspec
 
 from brickyard.agent import processes
 from brickyard.agent.cgroups import Group
+from brickyard.agent.clock import now_ms
 from brickyard.agent.gpus import GpuLostError, Gpus, measure
 from brickyard.agent.pressure import Usage
 from brickyard.agent.watch import Watched
@@ -129,7 +130,7 @@ class Sampler:
         values |= self._spark_rates(node.numbers, counters.at_s - last.at_s if last is not None else math.inf)
         if last is not None:
             values |= rates(last, counters)
-        self._unconfirmed.append(Sample(time.time_ns() // 1_000_000, values))
+        self._unconfirmed.append(Sample(now_ms(), values))
         self._on_sample()
 
     def _gauges(self, node: Sampled) -> dict[str, float]:

@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from brickyard.agent.clock import now_ms
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.http import Client, HttpError
 from brickyard.agent.log import LogFile
@@ -162,7 +163,7 @@ class ServerLink:
             wait_s = min(self._report_s, MOST_POLL_S) if self._rests else POLL_S
             samples = self._report().samples if self._rests else None
             brought = packed(samples) if samples is not None else None
-            poll = Poll(instance_id=self._config.instance_id, have=have, wait=wait_s, samples=brought)
+            poll = Poll(instance_id=self._config.instance_id, have=have, wait=wait_s, samples=brought, now_ms=now_ms())
             began = time.monotonic()
             try:
                 reply = await self._polled(client, poll, brings=self._rests)

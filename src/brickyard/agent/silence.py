@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 
+from brickyard.agent.clock import now_ms
 from brickyard.agent.host import HostError, NodeHost
-from brickyard.agent.state import NodeState, now_ms
+from brickyard.agent.state import NodeState
 from brickyard.domain.node import Phase
 
 PULSE_S, PULSE_TIMEOUT_S = 2.0, 8.0  # between two questions to Spark, and for an answer from the node host

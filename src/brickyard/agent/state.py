@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from brickyard.agent import cgroups, files, linux, sandbox
+from brickyard.agent.clock import now_ms
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.contexts import Contexts
 from brickyard.agent.converge import Current, Stage
@@ -350,10 +351,6 @@ class NodeState:
     @property
     def tail(self) -> str:
         return self.host.tail if self.host is not None else ""
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def script_said(wanted: Assignment, number: int) -> str:

@@ -12,23 +12,28 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+SLEW = 10  # a clock that is to catch up is faster or slower by one part in so many
+
 
 class Clock(Protocol):
-    """Wall-clock time. Everything that waits or expires uses this clock."""
+    """Time. Everything that waits or expires uses a clock that does not jump (SystemClock). What compares with a time that a
+    person or another machine has named, such as a schedule's or a credential's, uses the machine's (WallClock)."""
 
     def now_ms(self) -> int:
         """Epoch milliseconds."""
         ...
 
 
-class SystemClock:
-    """The machine's clock, except that it never goes backwards: when the machine's clock is set back, this one runs at half speed
-    until the two agree again.
+def elapsed_ns() -> int:
+    """Nanoseconds since some moment, also those while the machine slept. No setting of the machine's clock changes them, and all
+    processes of a machine agree on them."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic_ns()
 
-    So no event precedes its cause, and a wait takes at most twice as long instead of hanging until the old time returns.
-    """
 
-    def __init__(self, *, wall_ns: Callable[[], int] = time.time_ns, monotonic_ns: Callable[[], int] = time.monotonic_ns) -> None:
+class _Clock:
+    """Starts at the machine's time."""
+
+    def __init__(self, *, wall_ns: Callable[[], int] = time.time_ns, monotonic_ns: Callable[[], int] = elapsed_ns) -> None:
         self._wall_ns, self._monotonic_ns = wall_ns, monotonic_ns
         self._lock = threading.Lock()
         self._now_ns, self._read_ns = wall_ns(), monotonic_ns()
@@ -36,9 +41,32 @@ class SystemClock:
     def now_ms(self) -> int:
         with self._lock:
             read = self._monotonic_ns()
-            slowly = self._now_ns + (read - self._read_ns) // 2
-            self._now_ns, self._read_ns = max(self._wall_ns(), slowly), read
+            passed, self._read_ns = read - self._read_ns, read
+            self._now_ns = self._then(self._now_ns, passed, self._wall_ns())
             return self._now_ns // 1_000_000
+
+    def _then(self, before: int, passed: int, wall: int) -> int:
+        raise NotImplementedError
+
+
+class WallClock(_Clock):
+    """The machine's clock, except that it never goes backwards: when the machine's clock is set back, this one runs at half speed
+    until the two agree again."""
+
+    def _then(self, before: int, passed: int, wall: int) -> int:
+        return max(wall, before + passed // 2)
+
+
+class SystemClock(_Clock):
+    """A clock that does not jump: when the machine's clock is set, forward or back, this one runs a tenth faster or slower until
+    the two agree again.
+
+    So no event precedes its cause, and an age or a wait is wrong by at most a tenth.
+    """
+
+    def _then(self, before: int, passed: int, wall: int) -> int:
+        even, most = before + passed, passed // SLEW
+        return even + max(-most, min(most, wall - even))
 
 
 @functools.lru_cache(2)

@@ -198,6 +198,7 @@ class StatusReport(msgspec.Struct, frozen=True, kw_only=True):
     status: NodeStatus
     moves: int = 0
     samples: NodeSamples | None = None  # those that no server has confirmed
+    now_ms: int = 0  # what time it is on the node, of which all its times are; 0: its clock is the server's
 
 
 REPORT_S = 5.0  # between two reports of an agent if nothing changes and its server says nothing else
@@ -251,6 +252,7 @@ class Poll(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     have: int = 0
     wait: float = 0.0
     samples: PackedSamples | None = None
+    now_ms: int = 0  # as in StatusReport
 
 
 class AssignmentReply(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from brickyard.domain.cluster import Instance
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Assignment, NodeStatus, Phase, StatusReport
 from brickyard.domain.scripts import MAX_GLOBAL_SCRIPTS, MAX_SCRIPTS, ScriptsReport
+from brickyard.nodes.clocks import with_same_times
 from brickyard.store.tx import Tx
 
 _TEXT_LIMIT = 8_000
@@ -35,7 +36,7 @@ def record_report(tx: Tx, report: StatusReport, *, now: int) -> Recorded:
         return Recorded(None)
     if instance.boot_id == report.boot_id and report.moves < instance.moves:
         return Recorded("")  # a late report, from a server that hung: the agent has since told another server its newer status
-    status = report.status
+    status = with_same_times(report.status, instance.status)
     if instance.boot_id and instance.boot_id != report.boot_id and status.generation < instance.status.generation:
         # A new agent process took over the instance and has nothing of the old process's node: that node is lost.
         moved = _lost(instance)

@@ -17,6 +17,7 @@ from brickyard.domain.node import REPORT_S, Assignment, AssignmentReply, Poll, S
 from brickyard.domain.packedsamples import PackedSamples, packed
 from brickyard.nodes.attention import Attention
 from brickyard.nodes.balance import Balance
+from brickyard.nodes.clocks import NodeClocks, moved, moved_samples
 from brickyard.nodes.hearing import Hearing
 from brickyard.nodes.loads import Loads
 from brickyard.nodes.polls import Bell, Found, Held, Polls
@@ -67,6 +68,7 @@ class AgentService:
         self._on_forget = on_forget
         self._monotonic = monotonic
         self._hearing = Hearing(store=store, loads=loads, silence_s=silence_s, monotonic=monotonic)
+        self._clocks = NodeClocks(clock)
         self._known: dict[str, tuple[StatusReport, str | None]] = {}  # the last written report, and the cluster
         self._polls = Polls(store=store, found=self._found, monotonic=monotonic)
         self._turns: dict[str, _Turn] = {}
@@ -102,10 +104,11 @@ class AgentService:
     async def _report(self, report: StatusReport) -> StatusReply:
         instance_id = report.instance_id
         self._hear(instance_id)
-        busier = self._loads.hear(instance_id, report.status.generation, report.status.load)
-        samples, status = report.samples, bounded(report.status)
-        if samples is not None or status is not report.status:
-            report = msgspec.structs.replace(report, status=status, samples=None)
+        ahead = self._clocks.ahead(instance_id, report.now_ms)
+        status = moved(report.status, ahead)
+        busier = self._loads.hear(instance_id, status.generation, status.load)
+        samples = moved_samples(packed(report.samples), ahead) if report.samples is not None else None
+        report = msgspec.structs.replace(report, status=bounded(status), samples=None, now_ms=0)
         last = self._known.get(instance_id)
         if last is None or last[0] != report:
             self._writing.add(instance_id)
@@ -124,7 +127,7 @@ class AgentService:
             owner_id = last[1]
             if busier and owner_id and self._loads.follows(owner_id):
                 self._wake(owner_id)
-        again = self._take(instance_id, owner_id, packed(samples) if samples is not None else None)
+        again = self._take(instance_id, owner_id, samples)
         for asked in self._asked if not again else ():
             asked.reported(instance_id)
         pause_s = self._paces[instance_id] = self._attention.pause_s(owner_id or "")
@@ -141,6 +144,9 @@ class AgentService:
         if self._hearing.behind:  # other servers consider the agent silent: it must switch to one of them
             raise DatabaseAway("agent reports cannot be recorded")
         self._hearing.hear(instance_id)
+
+    def _samples_of(self, poll: Poll) -> PackedSamples | None:
+        return poll.samples and moved_samples(poll.samples, self._clocks.ahead(poll.instance_id, poll.now_ms))
 
     def _take(self, instance_id: str, owner_id: str | None, samples: PackedSamples | None) -> bool:
         """Takes the samples, unless the agent must send them again with earlier ones."""
@@ -206,7 +212,7 @@ class AgentService:
         found, pause_s = self._polls.kept(instance_id, has=poll.have), self._attention.pause_s(known[1] or "")
         if found is None or found.version != poll.have or pause_s < self._paces.get(instance_id, REPORT_S):
             return None
-        if self._take(instance_id, known[1], poll.samples):
+        if self._take(instance_id, known[1], self._samples_of(poll)):
             return None
         self._hearing.hear(instance_id)
         wait_s = min(poll.wait, MAX_WAIT_S)
@@ -247,7 +253,7 @@ class AgentService:
         instance_id = poll.instance_id
         self._hear(instance_id)
         known = self._known.get(instance_id)
-        again = known is not None and self._take(instance_id, known[1], poll.samples)
+        again = known is not None and self._take(instance_id, known[1], self._samples_of(poll))
         if known is not None and not again:
             return await self.assignment(instance_id, poll.have, poll.wait, same=True)
         reply = await self.assignment(instance_id, poll.have, 0.0, same=True)
@@ -341,6 +347,7 @@ class AgentService:
         """Drops everything about the instance, which is gone."""
         self._on_forget(instance_id)
         self._hearing.forget(instance_id)
+        self._clocks.forget(instance_id)
         self._balance.forget(instance_id)
         self._polls.forget(instance_id)
         self._known.pop(instance_id, None)

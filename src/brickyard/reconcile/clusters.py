@@ -16,7 +16,7 @@ from brickyard.domain.samples import unpack
 from brickyard.nodes.loads import Loads
 from brickyard.plan.assignments import assignment_for
 from brickyard.plan.cluster import NewNode, Plan, load_matters, plan
-from brickyard.plan.gpu.limits import MINUTE_MS, USE_METRICS, Spent, asks_for_use, last_use, spent_of
+from brickyard.plan.gpu.limits import USE_METRICS, Spent, asks_for_use, last_use, spent_of
 from brickyard.plan.policy import Policy
 from brickyard.plan.poolroom import PoolStock, pools_needed
 from brickyard.plan.samples import TIERS
@@ -31,7 +31,9 @@ from brickyard.store.tx import Tx
 # A pass mostly waits for the database and for its turn on the event loop: with few at once, a busy server would make few passes
 # a second, however cheap they are. Passes that are ready together also share a commit.
 AT_ONCE = 64
-GRACE_MS = 60_000  # after its start, a server ends no cluster because its machines seem idle
+# After its start, a server ends no cluster for inactivity. What is on record was written by the clock of the server before: nodes
+# must say first how long they have been idle. And it may lack samples that they took while no server was there.
+GRACE_MS = 60_000
 
 
 class ClusterLoop(KeyedLoop[str]):
@@ -65,6 +67,7 @@ class ClusterLoop(KeyedLoop[str]):
     async def work(self, key: str, *, timed: bool) -> None:
         given = self._given
         now, silent, sizes = self._clock.now_ms(), self._silent(), given.node_types.now()
+        ahead_ms = given.wall.now_ms() - now
         server = given.number()
 
         def one_pass(tx: Tx) -> FollowUp:
@@ -79,6 +82,7 @@ class ClusterLoop(KeyedLoop[str]):
                 loads=self._loads,
                 server=server,
                 began_ms=self._began_ms,
+                ahead_ms=ahead_ms,
             )
 
         left = await self._store.write(one_pass, background=True)
@@ -118,13 +122,15 @@ def pass_over_cluster(
     loads: Loads,
     server: int = 0,
     began_ms: int = 0,
+    ahead_ms: int = 0,
 ) -> FollowUp:
     """One pass over one cluster: read, plan, write.
 
     The rows stay locked from the read to the commit, so neither a user's request nor another loop can interfere. Launches are
     leased: `not_before_ms` is advanced before the call, so that no other process repeats it meanwhile, and a call that died
     halfway is repeated (launching is idempotent). Instances taken from a pool change hands in the same transaction, with the
-    pool's row locked, so no other cluster can take them. `server`: this server's number. `began_ms`: when it was started.
+    pool's row locked, so no other cluster can take them. `server`: this server's number.
+    `began_ms`: when it was started. `ahead_ms`: as in `plan.cluster`.
     """
     stored = tx.clusters.get(cluster_id)
     if stored is None:
@@ -146,6 +152,8 @@ def pass_over_cluster(
         rooms=rooms,
         spent=_spent(tx, cluster, before, now=now, sizes=sizes, policy=policy),
         used_ms=_used(tx, cluster, before, now=now, began_ms=began_ms),
+        idle_from_ms=began_ms + GRACE_MS if began_ms else 0,
+        ahead_ms=ahead_ms,
         partial=partial,
     )
     if decided.purge:
@@ -217,16 +225,10 @@ def _spent(
 
 
 def _used(tx: Tx, cluster: Cluster, nodes: Sequence[Instance], *, now: int, began_ms: int) -> int:
-    """Until when the cluster's machines were in use, if it would end for idleness otherwise.
-
-    A server that has just been started may not have the samples yet that nodes took while no server was there. So it ends nothing
-    for idleness in its first minute.
-    """
+    """Until when the cluster's machines were in use, if it would end for idleness otherwise."""
     since = asks_for_use(cluster, nodes, now=now)
-    if not since:
+    if not since or now < began_ms + GRACE_MS:
         return 0
-    if now < began_ms + GRACE_MS:
-        return began_ms + GRACE_MS - (cluster.spec.autotermination_minutes or 0) * MINUTE_MS
     rows = tx.samples.between(cluster.cluster_id, since, now)
     return last_use(((TIERS[row.tier].step_ms, unpack(row.packed, metrics=USE_METRICS)) for row in rows), since_ms=since, now=now)
 

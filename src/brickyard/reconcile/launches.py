@@ -212,6 +212,7 @@ class OwnerContext(NamedTuple):
 
     store: Store
     clock: Clock
+    wall: Clock
     ids: Ids
     policy: Policy
     node_types: Catalogue

@@ -38,6 +38,7 @@ class OwnerLoops:
         store: Store,
         providers: Providers,
         clock: Clock,
+        wall: Clock | None = None,
         ids: Ids,
         policy: Policy,
         tokens: InstanceTokens,
@@ -71,6 +72,7 @@ class OwnerLoops:
         given = OwnerContext(
             store=store,
             clock=clock,
+            wall=wall or clock,
             ids=ids,
             policy=policy,
             node_types=Catalogue(node_types or providers.node_types),

@@ -25,6 +25,7 @@ RUNS_KEPT_MS = 60 * DAY_MS  # after their end
 CHARGES_KEPT_MS = 400 * DAY_MS
 EVERY_S = 3600.0
 CLUSTERS_S = 60.0  # a listing and one query; the server that ends a cluster may be killed before it removes the directory
+AGAIN_S = 60.0  # until what has failed is tried again; twice as long after each further failure
 LEASE_LOOK_S = 5.0  # how often a server without the lease checks whether it has it
 _BATCH = 1_000  # rows per transaction, so that other writers do not wait long
 
@@ -43,6 +44,7 @@ class Retention:
         logs_kept_ms: int = 30 * DAY_MS,
         held: Callable[[], bool] = lambda: True,
         clusters_s: float = CLUSTERS_S,
+        again_s: float = AGAIN_S,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -51,6 +53,7 @@ class Retention:
         self._audit_kept_ms = audit_kept_ms
         self._logs_kept_ms = logs_kept_ms
         self._clusters_s = clusters_s
+        self._again_s = again_s
         self._gone = asyncio.Event()
 
     def cluster_gone(self) -> None:
@@ -58,35 +61,38 @@ class Retention:
         self._gone.set()
 
     async def run(self) -> None:
-        """Works at once and then every hour; sweeps cluster directories every minute, and when a cluster has gone."""
+        """Works at once and then every hour; sweeps cluster directories every minute, and when a cluster has gone. Each sweep is
+        on its own, whatever becomes of the others."""
         async with asyncio.TaskGroup() as group:
-            every_hour = (
+            for sweep in (
                 self.trim_events,
                 self.trim_runs,
                 self.trim_charges,
                 self.trim_tokens,
                 self.trim_audit,
                 self.sweep_logs,
-            )
-            group.create_task(self._repeat(*every_hour, every_s=EVERY_S))
+            ):
+                group.create_task(self._repeat(sweep, every_s=EVERY_S))
             group.create_task(self._repeat(self.sweep_clusters, every_s=self._clusters_s, early=self._gone))
 
-    async def _repeat(self, *looks: Callable[[], Awaitable[int]], every_s: float, early: asyncio.Event | None = None) -> None:
-        early = early or asyncio.Event()
+    async def _repeat(self, sweep: Callable[[], Awaitable[int]], *, every_s: float, early: asyncio.Event | None = None) -> None:
+        early, failed = early or asyncio.Event(), 0
         while True:
             await self._store.usable()
-            held = self._held()
+            held, pause_s = self._held(), every_s
             if held or early.is_set():
                 early.clear()
                 try:
-                    for look in looks:
-                        await look()
+                    await sweep()
+                    failed = 0
                 except DatabaseTrouble:
                     continue
                 except Exception:
-                    log.exception("retention_failed")
+                    log.exception("retention_failed", sweep=sweep.__name__)
+                    pause_s = min(every_s, self._again_s * 2 ** min(failed, 10))
+                    failed += 1
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(every_s if held else min(every_s, LEASE_LOOK_S)):
+                async with asyncio.timeout(pause_s if held else min(pause_s, LEASE_LOOK_S)):
                     await early.wait()
 
     async def sweep_clusters(self) -> int:

@@ -176,7 +176,7 @@ def assemble(given: Resources, *, loop_lag_s: Callable[[], float]) -> Parts:
         gateway=_gateway(given, services, authenticator, tcp_ports),
         schedules=ScheduleLoop(
             store=given.store,
-            clock=given.clock,
+            clock=given.wall,
             clusters=services.clusters,
             gpu=services.gpu_clusters,
             note=services.audit.note,
@@ -196,7 +196,7 @@ def _services(
     vault: Vault,
     sealer: Sealer,
 ) -> Services:
-    settings, store, clock, ids = given.settings, given.store, given.clock, given.ids
+    settings, store, clock, wall, ids = given.settings, given.store, given.clock, given.wall, given.ids
     uploads = Uploads(place=given.storage.uploads, clock=clock)
     dbfs, volumes, workspace = (
         FileTree(root=tree, uploads=uploads, before_effect=store.before_effect, refusal=loops.room.refusal)
@@ -220,15 +220,16 @@ def _services(
     files = WorkspaceService(files=workspace, store=store, authorizer=authorizer)
     secrets = SecretService(store=store, clock=clock, authorizer=authorizer, vault=vault)
     limits = SessionLimits(int(settings.session_idle_s * 1000), int(settings.session_lifetime_s * 1000))
-    tokens = TokenService(store=store, clock=clock, ids=ids, authorizer=authorizer, key=given.workspace_key, sessions=limits)
+    tokens = TokenService(store=store, clock=wall, ids=ids, authorizer=authorizer, key=given.workspace_key, sessions=limits)
     withdrawal = Withdrawal(store=store, authorizer=authorizer, nodes=nodes.calls, users=nodes.agents.users)
     nodes.agents.on_users = withdrawal.wake
-    sessions = SessionService(store=store, clock=clock, ids=ids, tokens=tokens, key=given.workspace_key)
+    sessions = SessionService(store=store, clock=wall, ids=ids, tokens=tokens, key=given.workspace_key)
     heard, look = nodes.samples.fresh, nodes.agents.look
     cluster_metrics = ClusterMetrics(store=store, clock=clock, authorizer=authorizer, heard=heard, look=look)
     gpu_clusters = GpuClusterService(
         store=store,
         clock=clock,
+        wall=wall,
         authorizer=authorizer,
         clusters=clusters,
         currency=given.prices.currency,
@@ -247,21 +248,21 @@ def _services(
     )
     return Services(
         tokens=tokens,
-        token_management=TokenManagement(tokens=tokens, store=store, clock=clock, authorizer=authorizer),
-        oauth=OAuthService(store=store, clock=clock, ids=ids, digests=tokens.digests),
+        token_management=TokenManagement(tokens=tokens, store=store, clock=wall, authorizer=authorizer),
+        oauth=OAuthService(store=store, clock=wall, ids=ids, digests=tokens.digests),
         sessions=sessions,
-        login_links=LoginLinks(store=store, clock=clock, ids=ids, tokens=tokens, sessions=sessions),
+        login_links=LoginLinks(store=store, clock=wall, ids=ids, tokens=tokens, sessions=sessions),
         sign_in=_sign_in(given, sessions=sessions, digests=tokens.digests, homes=homes),
-        client_secrets=ClientSecrets(store=store, clock=clock, ids=ids, authorizer=authorizer, digests=tokens.digests),
+        client_secrets=ClientSecrets(store=store, clock=wall, ids=ids, authorizer=authorizer, digests=tokens.digests),
         identity=IdentityServices.build(store=store, clock=clock, ids=ids, authorizer=authorizer, homes=homes),
         clusters=clusters,
         gpu_clusters=gpu_clusters,
         gpu_details=GpuDetails(
             store=store, clock=clock, authorizer=authorizer, reads=gpu_clusters.reads, metrics=cluster_metrics, logs=logs
         ),
-        gpu_schedules=ScheduleService(store=store, clock=clock, ids=ids, authorizer=authorizer, clusters=gpu_clusters),
+        gpu_schedules=ScheduleService(store=store, clock=wall, ids=ids, authorizer=authorizer, clusters=gpu_clusters),
         ports=PortService(store=store, authorizer=authorizer, planner=planner),
-        changes=Changes(store=store, clock=clock, ids=ids, authorizer=authorizer),
+        changes=Changes(store=store, clock=wall, ids=ids, authorizer=authorizer),
         policies=PolicyService(
             store=store, clock=clock, ids=ids, authorizer=authorizer, strict=settings.policy_checks == "strict"
         ),
@@ -276,7 +277,7 @@ def _services(
         global_scripts=GlobalScriptService(store=store, clock=clock, ids=ids, authorizer=authorizer),
         attach=attach,
         logs=logs,
-        log_followers=LogFollowers(logs=logs, store=store, clock=clock),
+        log_followers=LogFollowers(logs=logs, store=store, clock=wall),
         cluster_metrics=cluster_metrics,
         machine=MachineService(
             store=store,
@@ -311,7 +312,7 @@ def _services(
         workspace=files,
         permissions=PermissionService(store=store, authorizer=authorizer, workspace=files),
         libraries=LibraryService(store=store, authorizer=authorizer, clusters=clusters),
-        links=UiLinks(key=given.workspace_key, store=store, clock=clock),
+        links=UiLinks(key=given.workspace_key, store=store, clock=wall),
         audit=AuditLog(store=store, clock=clock, authorizer=authorizer, server=given.server_url),
     )
 
@@ -341,7 +342,7 @@ def _sign_in(given: Resources, *, sessions: SessionService, digests: Digests, ho
     return SignInService(
         provider,
         store=given.store,
-        clock=given.clock,
+        clock=given.wall,
         ids=given.ids,
         sessions=sessions,
         digests=digests,

@@ -141,6 +141,7 @@ def build_loops(given: Resources, nodes: Nodes, *, sealer: Sealer) -> Loops:
         store=store,
         providers=providers,
         clock=clock,
+        wall=given.wall,
         ids=ids,
         policy=_policy(settings, providers, given.prices),
         tokens=nodes.tokens,

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
 from brickyard.config import Settings
-from brickyard.domain.clock import Clock, Ids, SystemClock
+from brickyard.domain.clock import Clock, Ids, SystemClock, WallClock
 from brickyard.gateway.errors import GatewayError
 from brickyard.lifecycle.looplag import LoopLag
 from brickyard.providers import registry
@@ -143,6 +143,7 @@ class Application:
                 storage=storage,
                 providers=providers,
                 clock=clock or SystemClock(),
+                wall=clock or WallClock(),
                 ids=ids,
                 metrics=CollectorRegistry(),
             )

@@ -40,6 +40,7 @@ class Resources:
     storage: Storage
     providers: Providers
     clock: Clock
+    wall: Clock  # for what people and other machines name by date: schedules and credentials
     ids: Ids
     metrics: CollectorRegistry
 

@@ -36,6 +36,7 @@ JOIN_S = 30.0  # how long to wait until the others let this server in
 STEADY_S = SILENT_S + 1  # only a server that was heard for this long without a pause judges others: not after an outage
 ALONE_MS = 200  # how long one attempt to be alone may delay this server's commits
 CLOSE_S = 2.0
+ENCODING = "UTF8"
 
 
 def _elapsed() -> float:
@@ -138,6 +139,7 @@ class PostgresMembership:
     def _connected(self) -> Session:
         try:
             session = postgres.connect(self._url)
+            self._check_encoding(session)
             # The database notices within half a minute that a server's machine has gone. What this connection writes is worthless
             # after a crash of the database, so commits need not wait for the disk.
             session.execute(
@@ -148,6 +150,15 @@ class PostgresMembership:
         except psycopg.Error as error:
             raise self._unusable(error) from error
         return session
+
+    def _check_encoding(self, session: Session) -> None:
+        if (encoding := session.info.parameter_status("server_encoding")) == ENCODING:
+            return
+        session.close()
+        raise StoreError(
+            f"the database {self._shown} has the encoding {encoding}, which does not hold every text as it is. Create one with "
+            f"{ENCODING} (CREATE DATABASE name ENCODING '{ENCODING}' TEMPLATE template0), and use its URL"
+        )
 
     def _may_join(self, session: Session) -> None:
         """Waits for this server's turn to join, and checks that it may. Raises JoinRefused or StoreError."""

@@ -9,8 +9,9 @@ import asyncio
 
 import msgspec
 
+from brickyard.agent.clock import now_ms
 from brickyard.agent.host import HostError, HostGone
-from brickyard.agent.state import NodeState, now_ms
+from brickyard.agent.state import NodeState
 from brickyard.agent.steps.work import Work
 from brickyard.agent.telling import Programs, left, programs_of, tell
 from brickyard.domain.decoding import converter

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from brickyard.agent import cgroups, environment, files, measure, sandbox
+from brickyard.agent import cgroups, clock, environment, files, measure, sandbox
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.converge import Stage
 from brickyard.agent.host import HostError, NodeHost
@@ -67,6 +67,7 @@ async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManif
     command = [manifest.python, str(Path(config.node_code_dir, "start.py")), "host"]
     tmp = str(config.node_dir / "tmp") if walls.kind == "none" else "/tmp"  # noqa: S108 - the node's own, inside
     env = sandbox.environment(config.instance_id, node_dir=config.node_dir, tmp=tmp, source=os.environ)
+    env |= clock.environment()
     env["PATH"] += f":{config.libraries_dir / 'bin'}"  # last: a library's script takes the place of no other program
     env["PIP_CONFIG_FILE"] = str(config.libraries_dir / "pip.conf")
     env["R_LIBS_USER"] = ":".join(map(str, environment.r_libraries(config)))

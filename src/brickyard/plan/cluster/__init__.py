@@ -43,6 +43,8 @@ def plan(
     rooms: Mapping[str, PoolStock] = MappingProxyType({}),
     spent: Spent | None = None,
     used_ms: int = 0,
+    idle_from_ms: int = 0,
+    ahead_ms: int = 0,
     partial: bool = False,
 ) -> Plan:
     """Decides about one cluster.
@@ -51,6 +53,8 @@ def plan(
     concludes nothing from their idleness. `load` is the driver's last reported load, or None if this process does not know it.
     `rooms` are the existing pools among `poolroom.pools_needed`; the plan takes from them.
     `spent`: needed if the cluster has a limit of its cost. `used_ms`: until when its machines were in use, if that matters.
+    `idle_from_ms`: earlier, it does not end for inactivity. `ahead_ms`: by how much the clock of times that people name is ahead
+    of `now`.
     `partial`: the cluster has more nodes than any may have, and `instances` are some of them. It ends.
     """
     return _Pass(
@@ -64,6 +68,8 @@ def plan(
         rooms=rooms,
         spent=spent,
         used_ms=used_ms,
+        idle_from_ms=idle_from_ms,
+        ahead_ms=ahead_ms,
         partial=partial,
     ).run()
 

@@ -68,6 +68,8 @@ class PassState:
         rooms: Mapping[str, PoolStock],
         spent: Spent | None,
         used_ms: int,
+        idle_from_ms: int,
+        ahead_ms: int,
         partial: bool,
     ) -> None:
         self.cluster = cluster
@@ -82,6 +84,8 @@ class PassState:
         self.rooms = rooms
         self.spent = spent
         self.used_ms = used_ms
+        self.idle_from_ms = idle_from_ms
+        self.ahead_ms = ahead_ms
         self.returned: list[Instance] = []
         self.new: list[NewNode] = []
         self._new_on_demand = 0

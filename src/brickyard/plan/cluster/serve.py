@@ -20,6 +20,8 @@ from brickyard.plan.providermessages import MOST_EVENTS, coming, sentence, waiti
 from brickyard.plan.reasons import simple_reason
 from brickyard.plan.starts import STARTING, begun_ms
 
+LOOK_MS = 60_000  # how often a time that a person has named is compared with the clock on the wall, which may be set
+
 
 class ServePhases(SizePhases):
     """The phases that decide whether the cluster is up."""
@@ -189,12 +191,13 @@ class ServePhases(SizePhases):
 
     def _limits(self) -> None:
         """Ends the cluster at the first limit of `auto_terminate` that is reached."""
-        found = limits.moments(self.cluster, now=self.now, spent=self.spent)
+        found = limits.moments(self.cluster, now=self.now, spent=self.spent, ahead_ms=self.ahead_ms)
         if not found:
             return
         name = min(found, key=found.__getitem__)
         if self.now < found[name]:
-            self.deadlines.append(found[name])
+            again = found[name] if limits.AT not in found else min(found[name], self.now + LOOK_MS)
+            self.deadlines.append(again)
         else:
             self._end(*limits.reason_of(self.cluster, name))
 
@@ -206,7 +209,7 @@ class ServePhases(SizePhases):
             return
         if self.used_ms > self.cluster.used_ms:
             self._change(used_ms=self.used_ms)
-        deadline = limits.idle_since(self.cluster, driver) + minutes * 60_000
+        deadline = max(limits.idle_since(self.cluster, driver) + minutes * 60_000, self.idle_from_ms)
         if self.now < deadline:
             self.deadlines.append(deadline)
         elif self._unheard(driver):

@@ -129,17 +129,17 @@ def _time(text: object) -> int | None:
 # -- when a cluster stops --------------------------------------------------------------------------------------------
 
 
-def moments(cluster: Cluster, *, now: int, spent: Spent | None) -> dict[str, int]:
+def moments(cluster: Cluster, *, now: int, spent: Spent | None, ahead_ms: int = 0) -> dict[str, int]:
     """When each limit, besides the idle time, is reached: epoch ms, in the past if that is so. A limit that cannot be reached as
-    things are is left out. `spent`: only needed with `max_cost`."""
+    things are is left out. `spent`: only needed with `max_cost`. `ahead_ms`: as in `plan.cluster`."""
     limits = cluster.workbench.limits
     found: dict[str, int] = {}
     if cluster.target is not Target.RUNNING:
         return found
     if limits.max_runtime_minutes:
         found[RUNTIME] = cluster.start_ms + limits.max_runtime_minutes * MINUTE_MS
-    if limits.at_ms > cluster.start_ms:  # an earlier one was for an earlier start
-        found[AT] = limits.at_ms
+    if (at := limits.at_ms - ahead_ms) > cluster.start_ms:  # an earlier one was for an earlier start
+        found[AT] = at
     if limits.max_cost and spent is not None:
         left = limits.max_cost - spent.amount
         if spent.per_hour > 0:
@@ -252,11 +252,14 @@ class Deadlines(NamedTuple):
         return {name: max(0, math.ceil((at - now) / 1000)) for name, at in times.items()}
 
 
-def deadlines(cluster: Cluster, nodes: Iterable[Instance], *, now: int, spent: Spent | None) -> Deadlines | None:
-    """When a cluster ends by itself; None unless it runs or starts. Without `max_cost`, that does not depend on `now`."""
+def deadlines(
+    cluster: Cluster, nodes: Iterable[Instance], *, now: int, spent: Spent | None, ahead_ms: int = 0
+) -> Deadlines | None:
+    """When a cluster ends by itself; None unless it runs or starts. Without `max_cost`, that does not depend on `now`.
+    `ahead_ms`: as in `plan.cluster`."""
     if cluster.target is not Target.RUNNING:
         return None
-    times = moments(cluster, now=now, spent=spent)
+    times = moments(cluster, now=now, spent=spent, ahead_ms=ahead_ms)
     minutes, driver = cluster.spec.autotermination_minutes or 0, driver_of(cluster, nodes)
     if not (cluster.up and minutes and driver is not None):
         return Deadlines(times)

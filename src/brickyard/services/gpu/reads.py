@@ -58,10 +58,19 @@ class GpuReads:
     """One per server. Bytes are JSON. Methods raise ApiError."""
 
     def __init__(
-        self, *, store: Store, clock: Clock, authorizer: Authorizer, offers: Offers, currency: str, ports: PortPlanner
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        wall: Clock,
+        authorizer: Authorizer,
+        offers: Offers,
+        currency: str,
+        ports: PortPlanner,
     ) -> None:
         self._store = store
         self._clock = clock
+        self._wall = wall
         self._authorizer = authorizer
         self._offers = offers
         self._currency = currency
@@ -115,7 +124,7 @@ class GpuReads:
         """A stream of the cluster's operation, until it has ended. Close it after use. Raises QuotaExceeded."""
         close = self._streams.enter(STREAMS, caller, error=QuotaExceeded)
         try:
-            since_ms = self._clock.now_ms()
+            since_ms = self._wall.now_ms()
             known = last_of(await self.look(caller, cluster_id))
             still = functools.partial(self._still, caller=caller, cluster_id=cluster_id, since_ms=since_ms)
             return Following(store=self._store, bells=self.bells, cluster_id=cluster_id, known=known, still=still, close=close)
@@ -148,7 +157,7 @@ class GpuReads:
 
     def _still(self, tx: Tx, *, caller: Caller, cluster_id: str, since_ms: int) -> Operation | None:
         """The operation, for a caller whose token is still valid and who may still see it; else None."""
-        current = renewed(tx, caller, now_ms=self._clock.now_ms(), made_by_ms=since_ms)
+        current = renewed(tx, caller, now_ms=self._wall.now_ms(), made_by_ms=since_ms)
         return None if current is None else self.viewer().operation(tx, self._seen(tx, current, cluster_id))
 
     def _many(self, tx: Tx, cluster_ids: Sequence[str]) -> dict[str, _Shown]:
@@ -165,7 +174,8 @@ class GpuReads:
 
     def _shown(self, cluster: Cluster, nodes: Sequence[Instance], view: GpuCluster, acl: Acl) -> _Shown:
         ongoing = view.operation is not None and view.operation.status is PhaseStatus.IN_PROGRESS
-        ends = deadlines(cluster, nodes, now=self._clock.now_ms(), spent=None)
+        now = self._clock.now_ms()
+        ends = deadlines(cluster, nodes, now=now, spent=None, ahead_ms=self._wall.now_ms() - now)
         return _Shown(_encode(view), acl, not (ongoing or cluster.workbench.limits.max_cost), ends)
 
 

@@ -95,13 +95,15 @@ class Planned(NamedTuple):
 
 class GpuClusterService:
     """One per server. Methods raise ApiError. `shortage` may block: why nodes cannot be launched now (`Provider.shortage`).
-    `most_storage_gb`: the largest `storage_gb`. `minute_s`: how long the minutes of waits are."""
+    `wall`: for times that people name. `most_storage_gb`: the largest `storage_gb`. `minute_s`: how long the minutes of waits
+    are."""
 
     def __init__(
         self,
         *,
         store: Store,
         clock: Clock,
+        wall: Clock | None = None,
         authorizer: Authorizer,
         clusters: ClusterService,
         currency: str,
@@ -113,6 +115,7 @@ class GpuClusterService:
     ) -> None:
         self._store = store
         self._clock = clock
+        self._wall = wall or clock
         self._authorizer = authorizer
         self._clusters = clusters
         self._commands = clusters.commands
@@ -123,17 +126,23 @@ class GpuClusterService:
         self._most_storage_gb = most_storage_gb
         self.snapshots = snapshots
         self.reads = GpuReads(
-            store=store, clock=clock, authorizer=authorizer, offers=clusters.offers, currency=currency, ports=ports
+            store=store,
+            clock=clock,
+            wall=self._wall,
+            authorizer=authorizer,
+            offers=clusters.offers,
+            currency=currency,
+            ports=ports,
         )
 
     # -- changing ----------------------------------------------------------------------------------------------------
 
     async def create(self, caller: Caller, request: CreateGpuCluster) -> GpuCluster:
         """Creates a cluster, which starts unless `auto_start` is false."""
-        now, offered = self._clock.now_ms(), self._offers.node_types()
+        offered = self._offers.node_types()
         spec, problems = created(request, offered, self._offers.runtimes.values())
         wanted = [offered[spec.node_type_id]] if spec.node_type_id else []
-        problems += problems_of("auto_terminate", request.auto_terminate, now=now, wanted=wanted)
+        problems += problems_of("auto_terminate", request.auto_terminate, now=self._wall.now_ms(), wanted=wanted)
         problems += problems_of_storage("storage_gb", request.storage_gb, now=0, most=self._most_storage_gb)
         asked = CreateCluster(**msgspec.structs.asdict(spec), idempotency_token=request.idempotency_key)
         limits = merged(request.auto_terminate, Limits(counts_use=True), by=caller.user_name)
@@ -341,7 +350,7 @@ class GpuClusterService:
         if spec != cluster.request:
             problems = [*problems, *self._mistakes(tx, caller, spec, problems, user=cluster.spec.single_user_name or "")]
         wanted, asked = wanted_types(cluster, spec, node_types), request.auto_terminate_updates
-        problems = [*problems, *problems_of("auto_terminate_updates", asked, now=self._clock.now_ms(), wanted=wanted)]
+        problems = [*problems, *problems_of("auto_terminate_updates", asked, now=self._wall.now_ms(), wanted=wanted)]
         return spec, problems, wanted
 
     def _mistakes(

@@ -59,8 +59,8 @@ class ConnectServer:
         return int(self._service.localPort())
 
     def activity(self) -> tuple[bool, int]:
-        """Returns whether anything runs through it, and the epoch millisecond when the last operation ended; 0 if none ever
-        has."""
+        """Returns whether anything runs through it, and a number that each end of an operation changes; 0 if none ever
+        has ended."""
         if self._executions is None:
             return False, 0
         running = self._executions.listActiveExecutions()

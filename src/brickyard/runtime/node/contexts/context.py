@@ -10,6 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
+from ..clock import now_ms
 from . import results
 from .asking import Ask
 from .client import AccessLost, Event, Kernel, KernelDied
@@ -35,10 +36,6 @@ class ContextError(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class _Destroyed(Exception):

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..clock import now_ms
 from .client import Kernel, KernelDied, KernelFactory
 from .command import Command
 from .context import Context, ContextError
@@ -305,7 +306,7 @@ class Contexts:
                 self._contexts.pop(context_id).destroy()
 
     def _touch(self) -> None:
-        self._activity_ms = time.time_ns() // 1_000_000
+        self._activity_ms = now_ms()
 
     def _cancel_jobs(self, group: str) -> None:
         """Cancels a job group without waiting for it."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 
+from ..clock import now_ms
 from ..connect.apart import ApartConnectServer
 from ..connect.server import session_url
 from ..jvm.errors import error_text
@@ -75,7 +76,7 @@ class DriverRole(Role):
         self._commands = commands
         self._driver: Driver | None = None
         self._meter = ActivityMeter()
-        self._connect_used_ms = 0
+        self._connect_opened = 0  # times
         self._master: Master | None = None
         self._loads = LoadMeter()
         self._homes: dict[str, str] = {}
@@ -106,7 +107,7 @@ class DriverRole(Role):
             port = driver.connect.open()
         except (Py4JError, OSError) as error:
             raise OpError("DEAD", f"Spark Connect could not start: {failures.plain_message(error_text(error))}") from error
-        self._connect_used_ms = now_ms()
+        self._connect_opened += 1
         self._report.tell(connect_port=port)
         return port
 
@@ -300,7 +301,7 @@ class DriverRole(Role):
 
     def _unused(self) -> bool:
         """Whether nobody has asked for anything since the start."""
-        return self._commands()[1] == 0 and self._connect_used_ms == 0
+        return self._commands()[1] == 0 and self._connect_opened == 0
 
     def _open_spark(self, driver: Driver) -> None:
         """Has a kernel get ready, and makes the first session, for which it waits."""
@@ -421,8 +422,8 @@ class DriverRole(Role):
                 return
             if activity is None:
                 continue
-            used_ms = max(activity.connect_ms, self._connect_used_ms)
-            told = self._meter.sample(activity._replace(connect_ms=used_ms), self._commands(), now_ms())
+            used = (*activity.connect, self._connect_opened)
+            told = self._meter.sample(activity._replace(connect=used), self._commands(), now_ms())
             if told is not None:
                 self._report.tell(**told)
 
@@ -469,7 +470,3 @@ class DriverRole(Role):
             self._quiet = (-1, 0.0)
         elif activity.jobs != self._quiet[0]:
             self._quiet = (activity.jobs, self._monotonic())
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000

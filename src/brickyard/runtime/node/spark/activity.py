@@ -9,11 +9,12 @@ IDLE_LOOKS = 4
 
 
 class Activity(NamedTuple):
-    """A driver's activity: whether something runs now, how many jobs there have been, and when Connect was last used."""
+    """A driver's activity: whether something runs now, how many jobs there have been, and what changes with each use of
+    Connect."""
 
     busy: bool
     jobs: int
-    connect_ms: int
+    connect: tuple[int, ...]
 
 
 class JobsLook:
@@ -41,6 +42,7 @@ class ActivityMeter:
 
     def __init__(self) -> None:
         self._jobs = -1
+        self._connect: tuple[int, ...] = ()
         self._last_ms = 0
         self._told_ms = 0
         self._told_busy = False
@@ -56,10 +58,11 @@ class ActivityMeter:
         """`commands`: (one runs now, epoch ms of the last one). Returns `busy` and `last_activity_ms` if they should be
         reported."""
         busy = activity.busy or commands[0]
-        if busy or (self._jobs >= 0 and activity.jobs != self._jobs):  # a job may begin and end between two samples
+        used = any(activity.connect) and activity.connect != self._connect
+        if busy or used or (self._jobs >= 0 and activity.jobs != self._jobs):  # it may begin and end between two samples
             self._last_ms = now
-        self._jobs = activity.jobs
-        self._last_ms = max(self._last_ms, min(now, activity.connect_ms), min(now, commands[1]))
+        self._jobs, self._connect = activity.jobs, activity.connect
+        self._last_ms = max(self._last_ms, min(now, commands[1]))
         turned = busy != self._told_busy
         moved = self._last_ms > self._told_ms and now - self._told_ms >= ACTIVITY_EVERY_MS
         if not turned and not moved:

@@ -167,12 +167,12 @@ class Driver:
             self._scala.java("brickyard.SessionFiles").keepApart(self._sc)
 
     def activity(self) -> Activity:
-        connected, connect_ms = self.connect.activity()
+        connected, ended = self.connect.activity()
         jobs, active = int(self._jobs.numTotalJobs()), False
         if self._look.due(jobs):
             active = self._jobs.activeJobs().size() > 0
             self._look.saw(active)
-        return Activity(busy=connected or active, jobs=jobs, connect_ms=connect_ms)
+        return Activity(busy=connected or active, jobs=jobs, connect=(ended,))
 
     def pulse(self) -> None:
         """Asks something that only a running JVM with an unblocked task scheduler can answer. It may never return."""
