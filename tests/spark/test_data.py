@@ -797,13 +797,22 @@ def test_a_commit_waits_for_another_driver_and_for_no_program(live: Live, severa
 
 # A command that is cancelled while its driver waits for the agent's answer: the agent gives the place to whoever has gone.
 INTERRUPTED = """
+import os, threading, time
 jvm, conf = spark._jvm, spark._jsc.hadoopConfiguration()
 records = jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass("brickyard.CommitRecords")
 committing = next(each for each in records.getDeclaredMethods() if each.getName() == "committing")
 committing.setAccessible(True)
 given = spark._sc._gateway.new_array(jvm.java.lang.Object, 2)
 given[0], given[1] = conf, "dbfs:/nobodys"
-jvm.java.lang.Thread.currentThread().interrupt()
+thread = jvm.java.lang.Thread.currentThread()
+def cancel():
+    time.sleep(1)
+    thread.interrupt()
+    open("/dbfs/cancelled", "w").close()
+open("/dbfs/asks", "w").close()
+while not os.path.exists("/dbfs/agent_stopped"):
+    time.sleep(0.05)
+threading.Thread(target=cancel).start()
 try:
     committing.invoke(None, given)
     print("it was not interrupted")
@@ -815,7 +824,17 @@ print(spark.read.parquet("dbfs:/data/after").count())
 
 
 def test_a_commit_that_is_cancelled_while_it_waits_keeps_no_right(live: Live, several: str) -> None:
-    assert live.run(several, INTERRUPTED).splitlines() == ["True", "50"]
+    context, agent = live.context(several), live.driver_agent(several)
+    command = live.begin(several, context, INTERRUPTED)
+    until((live.data / "dbfs" / "asks").exists, "the command has not begun")
+    agent.suspend()
+    try:
+        live.touch("/agent_stopped")
+        until((live.data / "dbfs" / "cancelled").exists, "the command is not interrupted")
+    finally:
+        agent.resume()
+    answer = live.finish(several, context, command)
+    assert answer.results is not None and str(answer.results.data).splitlines() == ["True", "50"]
     assert not list((live.data / "metastore" / "writing" / "place").iterdir())
 
 

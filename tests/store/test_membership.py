@@ -28,6 +28,8 @@ from brickyard.testing.builders import cluster
 from tests.support.patience import PATIENCE_S, Stopwatch, until
 from tests.support.postgres import Postgres
 
+HOUR_MS = 3_600_000
+
 ABOUT = About(host="here", pid=1, version="1", provider="simulated", storage="/data")
 
 # A server's membership in a process of its own, which can be killed and stopped. It says what it is whenever it is asked.
@@ -332,6 +334,36 @@ def test_the_connection_of_a_server_that_hangs_is_ended(members: Members) -> Non
         process.send_signal(signal.SIGCONT)
         assert not said(process)[1], "it knows before it does anything that needs the lease"
         until(lambda: said(process) == (False, False, 2))
+
+
+@pytest.mark.parametrize("jump_ms", [HOUR_MS, -HOUR_MS])
+def test_servers_go_by_the_databases_clock_and_a_jump_of_it_ends_none(
+    members: Members, monkeypatch: pytest.MonkeyPatch, jump_ms: int
+) -> None:
+    ticks = [0, 0]
+
+    def ticked(number: int) -> int:
+        ticks[number] += 1
+        return 0
+
+    def ahead_ms() -> list[float]:
+        return [(each.now_ns() - time.time_ns()) / 1e6 for each in both]
+
+    def sessions() -> dict[int, int]:
+        with psycopg.connect(members.url, autocommit=True) as connection:
+            return {each.number: each.session for each in servers.look(connection)}
+
+    both = [members.join(), members.join()]
+    assert all(abs(each) < HOUR_MS / 60 for each in ahead_ms())
+    before = sessions()
+    for number, each in enumerate(both):
+        each.count_agents(lambda number=number: ticked(number))  # type: ignore[misc]
+    monkeypatch.setattr(postgresmembers, "STEADY_S", 0.0)
+    monkeypatch.setattr(servers, "_LOOK", servers._LOOK.replace("seen_ms, (", f"seen_ms, {jump_ms} + (", 1))
+    until(lambda: all(abs(each - jump_ms) < HOUR_MS / 60 for each in ahead_ms()))
+    now = list(ticks)
+    until(lambda: min(after - since for after, since in zip(ticks, now, strict=True)) > 2)
+    assert sessions() == before and all(each.session for each in both[0].servers())
 
 
 def test_a_database_that_was_away_is_joined_again_by_all(postgres: Postgres) -> None:

@@ -142,7 +142,7 @@ class Application:
                 store=store,
                 storage=storage,
                 providers=providers,
-                clock=clock or SystemClock(),
+                clock=clock or SystemClock(wall_ns=member.now_ns),
                 wall=clock or WallClock(),
                 ids=ids,
                 metrics=CollectorRegistry(),

@@ -43,6 +43,11 @@ class Membership(Protocol):
         JoinRefused or StoreError."""
         ...
 
+    def now_ns(self) -> int:
+        """What time it is for all servers: epoch ns by the database's clock, whatever those of their machines show. For any
+        thread."""
+        ...
+
     def lease(self, name: str) -> Callable[[], bool]:
         """Competes for a job of one server at a time. The result tells whether this server has it; cheap, call it each time."""
         ...
@@ -95,6 +100,9 @@ class OneServer:
 
     def join(self) -> None:
         """Nothing to do."""
+
+    def now_ns(self) -> int:
+        return time.time_ns()
 
     def lease(self, name: str) -> Callable[[], bool]:
         return lambda: True

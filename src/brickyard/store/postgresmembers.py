@@ -16,12 +16,13 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 import psycopg
 import structlog
 
+from brickyard.domain.clock import elapsed_ns
 from brickyard.store import postgres, servers
 from brickyard.store.servers import CLAIM_S, KEPT_S, SILENT_S, About, JoinRefused, Server, Session, Stopping, in_use
 from brickyard.store.store import StoreError, cannot_open, shown_url
@@ -41,7 +42,7 @@ ENCODING = "UTF8"
 
 def _elapsed() -> float:
     """Seconds, including those while the machine slept."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+    return elapsed_ns() / 1e9
 
 
 class PostgresMembership:
@@ -61,8 +62,10 @@ class PostgresMembership:
         self._bell.setblocking(False)
         self._thread = threading.Thread(target=self._run, name="membership", daemon=True)
         self._joined = threading.Event()
+        self._signs: dict[int, tuple[int, float]] = {}  # when each server was last heard, and when that was seen here first
         # The thread writes the following; any thread reads them.
         self._trouble = "the server is starting"
+        self._zero_ns = time.time_ns() - elapsed_ns()  # epoch ns by the database's clock, when `elapsed_ns` was 0
         self._alone = False
         self._leases = frozenset[str]()
         self._heard_s = float("-inf")  # start of the last successful write of its row
@@ -89,6 +92,9 @@ class PostgresMembership:
     @property
     def _heard(self) -> bool:
         return _elapsed() - self._heard_s < CLAIM_S
+
+    def now_ns(self) -> int:
+        return self._zero_ns + elapsed_ns()
 
     def lease(self, name: str) -> Callable[[], bool]:
         if name not in self._wanted:
@@ -247,6 +253,7 @@ class PostgresMembership:
             self._steady_s = began
         self._heard_s = began
         found = servers.look(session)
+        self._follow_clock(found)
         self._me = next((each for each in found if each.number == self.number), None)
         self._others = tuple(each for each in found if each.number != self.number)
         self._end_what_hangs(session)
@@ -261,6 +268,14 @@ class PostgresMembership:
             self._tell()
         if not self._trouble:
             self._joined.set()
+
+    def _follow_clock(self, found: Sequence[Server]) -> None:
+        """Takes the time from the database, and sees who has been heard, which a jump of that time does not change."""
+        if found:
+            self._zero_ns = (found[0].seen_ms + found[0].silent_ms) * 1_000_000 - elapsed_ns()
+        now, signs = _elapsed(), self._signs
+        same = {each.number for each in found if each.number in signs and signs[each.number][0] == each.seen_ms}
+        self._signs = {each.number: signs[each.number] if each.number in same else (each.seen_ms, now) for each in found}
 
     def _told(self) -> About:
         """What this server tells the others now."""
@@ -313,10 +328,11 @@ class PostgresMembership:
     def _end_what_hangs(self, session: Session) -> None:
         """Ends the sessions of silent servers, so that they hold no lease and no row, and commit nothing that they have begun.
         Only a server that was heard all the time itself can tell this from an outage of the database."""
-        if _elapsed() - self._steady_s < STEADY_S:
+        now = _elapsed()
+        if now - self._steady_s < STEADY_S:
             return
         for other in self._others:
-            if other.session and other.hangs:
+            if other.session and other.hangs and now - self._signs[other.number][1] > SILENT_S:
                 log.warning("server_hangs", number=other.number, server=other.name, silent_s=other.silent_ms // 1000)
                 self._end_sessions(session, other)
 

@@ -71,11 +71,13 @@ class Stopping(enum.IntEnum):
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """A server as the others see it. `silent_ms` is by the database's clock; `session` is 0 if its connection has gone."""
+    """A server as the others see it. `seen_ms` is when it was last heard and `silent_ms` how long ago, by
+    the database's clock; `session` is 0 if its connection has gone."""
 
     number: int
     about: About
     started_ms: int
+    seen_ms: int = 0
     silent_ms: int = 0
     alone: bool = False
     stopping: Stopping = Stopping.NO
@@ -106,7 +108,7 @@ SELECT objid::bigint AS number, pid FROM pg_locks
 WHERE {_HERE} AND objsubid = 2 AND classid::bigint = ({_NUMBERS}::bigint & 4294967295)
 """  # noqa: S608 - constants
 _LOOK = f"""
-SELECT number, doc, started_ms, {_NOW} - seen_ms, alone, stopping, coalesce(pid, 0)
+SELECT number, doc, started_ms, seen_ms, {_NOW} - seen_ms, alone, stopping, coalesce(pid, 0)
 FROM servers LEFT JOIN ({_SESSIONS}) sessions USING (number) ORDER BY number
 """  # noqa: S608 - constants
 _INSERT = f"""
@@ -303,11 +305,12 @@ def _left(others: Iterable[Server], *, waited: bool) -> Leave:
 
 
 def _server(row: Any) -> Server:
-    number, doc, started_ms, silent_ms, alone, stopping, session = row
+    number, doc, started_ms, seen_ms, silent_ms, alone, stopping, session = row
     return Server(
         number=number,
         about=_decode_about(doc),
         started_ms=started_ms,
+        seen_ms=seen_ms,
         silent_ms=silent_ms,
         alone=alone,
         stopping=Stopping(stopping),
