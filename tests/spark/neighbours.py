@@ -47,8 +47,8 @@ class Neighbour:
         made = admin.w.api_client.do("POST", "/api/2.1/token-management/tokens", body={"user_name": name})
         assert isinstance(made, dict)
         self._token = str(made["token_value"])
-        fields = {"is_single_node": True, "kind": Kind.CLASSIC_PREVIEW, "autotermination_minutes": 0} | fields
-        self.cluster_id = self.user.create(name, runtime, **fields)
+        alone: dict[str, Any] = {"is_single_node": True, "kind": Kind.CLASSIC_PREVIEW, "autotermination_minutes": 0}
+        self.cluster_id = self.user.create(name, runtime, **alone | fields)
         self.user.wait(self.cluster_id, State.RUNNING)
         mark = f"import os, socket\nMARK = {self._mark!r}\n"
         self._counting, self._keeping = self.user.context(self.cluster_id), self.user.context(self.cluster_id)
