@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import msgspec
 import pytest
 
-from brickyard.agent import cgroups, measure
+from brickyard.agent import cgroups, measure, processes
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.disk import Amount, Disk
 from brickyard.agent.log import LogFile
@@ -141,6 +143,7 @@ class Ended:
         )  # fmt: skip
         self.code = self.message = ""
         self.own_fault = True
+        self.is_crowded = False
 
     def end(self, code: str, message: str, *, own_fault: bool = True) -> None:
         self.code, self.message, self.watched = code, message, None
@@ -151,6 +154,9 @@ class Ended:
 
     def killed_by_kernel(self) -> None:
         raise AssertionError
+
+    def crowded(self) -> None:
+        self.is_crowded = True
 
     def disk_is_low(self, used: int, limit: int) -> None:
         pass
@@ -282,3 +288,53 @@ def test_systemd_is_asked_for_a_scope_only_where_it_helps(tmp_path: Path, monkey
     monkeypatch.setattr(cgroups, "probe", lambda: "watched: nothing can be written")
     program.write_text("#!/bin/sh\nexit 1\n")
     assert cgroups.scope(linger=tmp_path) == [], "no user manager runs"
+
+
+MANY_THREADS = """
+import subprocess, sys, threading, time
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+for _ in range(40):
+    threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+print("ready", flush=True)
+time.sleep(1000)
+"""
+
+
+def test_what_has_most_of_a_nodes_threads_is_ended_and_not_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "instances" / "i-1" / "node").mkdir(parents=True)
+    start = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {MANY_THREADS!r}]).wait(); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", start], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as top:
+        assert top.stdout is not None
+        top.stdout.readline()
+        node = Ended(top.pid)
+        monkeypatch.setattr(cgroups.Limits, "tasks", 40)
+
+        async def look() -> None:
+            running = asyncio.create_task(watch(tmp_path, "i-1", node).run())
+            try:
+                await asyncio.to_thread(until, lambda: processes.descendants(top.pid) == [top.pid])
+            finally:
+                running.cancel()
+
+        try:
+            asyncio.run(look())
+        finally:
+            for pid in reversed(processes.descendants(top.pid)):
+                os.kill(pid, signal.SIGKILL)
+        assert (node.is_crowded, node.code) == (True, "")
+
+
+def test_the_crowd_is_the_smallest_tree_that_is_not_the_nodes_own() -> None:
+    def seen(**changes: tuple[int, int, str]) -> dict[int, processes.Seen]:
+        node = {"1": (0, 1, "python"), "2": (1, 20, "python3"), "3": (2, 300, "java"), "4": (2, 12, "python"), **changes}
+        return {int(pid): processes.Seen(*each) for pid, each in node.items()}
+
+    assert processes.crowd(seen()) == []
+    assert processes.crowd({}) == []
+    assert processes.crowd(seen(**{"4": (2, 4000, "python")})) == [4]
+    bomb = {str(pid): (5, 1, "sh") for pid in range(100, 1100)}
+    assert processes.crowd(seen(**{"5": (4, 1, "sh")}, **bomb))[:2] == [5, 100], "the kernel stays"
+    assert processes.crowd(seen(**{"5": (3, 1, "python")}, **bomb))[0] == 5, "Python workers of the driver"
+    orphans = {str(pid): (2, 1, "sh") for pid in range(100, 1100)}
+    assert processes.crowd(seen(**orphans)) == [], "no tree has most of them"
+    assert processes.crowd(seen(**{"5": (4, 4000, "java")})) == [5], "a user's Java"

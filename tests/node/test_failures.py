@@ -50,6 +50,13 @@ def test_a_driver_without_memory() -> None:
     assert "Java heap space" in found["message"]
 
 
+def test_a_jvm_without_threads_did_not_run_out_of_memory() -> None:
+    log = "java.lang.OutOfMemoryError: unable to create native thread: possibly out of memory or process/resource limits reached"
+    found = failures.jvm_death(3, log, role="driver", ready=True)
+    assert found["code"] == "DRIVER_UNREACHABLE"
+    assert "processes and threads" in found["message"]
+
+
 def test_deaths_by_role_and_time() -> None:
     def code(role: str, ready: bool) -> str:
         return str(failures.jvm_death(-9, "", role=role, ready=ready)["code"])

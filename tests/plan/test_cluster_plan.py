@@ -373,9 +373,10 @@ def test_a_cluster_that_is_up_goes_on_without_its_type_and_asks_again_later() ->
     assert [node.role for node in again.new] == [Role.WORKER]
 
 
-def silent(node: Instance, since_ms: int) -> Instance:
+def silent(node: Instance, since_ms: int, reason: str = "") -> Instance:
     """The same node, on which Spark answers nothing since then."""
-    return msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, silent_since_ms=since_ms))
+    status = msgspec.structs.replace(node.status, silent_since_ms=since_ms, silent_reason=reason)
+    return msgspec.structs.replace(node, status=status)
 
 
 def test_a_driver_that_hangs_is_told_of_and_given_up_when_that_lasts() -> None:
@@ -394,6 +395,19 @@ def test_a_driver_that_hangs_is_told_of_and_given_up_when_that_lasts() -> None:
     reason = over.cluster.termination_reason
     assert reason is not None
     assert (reason.code, reason.type) == (TerminationReasonCode.DRIVER_UNRESPONSIVE, TerminationReasonType.SERVICE_FAULT)
+
+
+def test_a_driver_that_is_silent_for_a_known_reason_names_it() -> None:
+    of = up(cluster(num_workers=1))
+    driver, worker = nodes(of, 1)
+    hung = [silent(driver, NOW, "the node's processes were used up"), worker]
+    told = decide(of, hung, now=NOW + POLICY.silence_ms)
+    assert "the node's processes were used up" in told.cluster.state_message
+    over = decide(told.cluster, hung, now=NOW + POLICY.give_up_ms)
+    reason = over.cluster.termination_reason
+    assert reason is not None
+    assert reason.code is TerminationReasonCode.DRIVER_UNRESPONSIVE
+    assert "the node's processes were used up" in (reason.parameters or {})["databricks_error_message"]
 
 
 def test_a_driver_that_answers_again_is_healthy() -> None:

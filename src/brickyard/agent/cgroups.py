@@ -95,6 +95,14 @@ class Group(msgspec.Struct, frozen=True):
                 return int(Path(directory, "pids.current").read_text())
         return 0
 
+    def refusals(self) -> int:
+        """How often the kernel has refused a process or thread, because the whole group had as many as it may have."""
+        for directory in self.directories:
+            for name in ("pids.events.local", "pids.events"):  # the second is version 1's, and also counts the groups below in 2
+                with contextlib.suppress(OSError, ValueError, IndexError):
+                    return int(Path(directory, name).read_text().split()[1])
+        return 0
+
     def remove(self, *, patience_s: float = 1.0) -> bool:
         """Kills the processes left in the group and removes it. Returns False if that took too long: call again."""
         deadline = time.monotonic() + patience_s

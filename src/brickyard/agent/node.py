@@ -190,6 +190,10 @@ class Node:
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
 
+    def crowded(self) -> None:
+        """Records that the node has all the processes and threads that it may have."""
+        self._state.crowded()
+
     def disk_is_low(self, used: int, limit: int) -> None:
         """Tells the cluster once, with the numbers of the first time."""
         if bool(limit) != bool(self._state.status.disk_limit):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -58,6 +59,51 @@ def descendants(top: int) -> list[int]:
         found += below
         queue += below
     return found
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A living process, at one moment."""
+
+    parent: int
+    threads: int
+    name: str
+
+
+def look(pids: Iterable[int]) -> dict[int, Seen]:
+    """Returns those of them that are alive."""
+    found = {}
+    for pid in pids:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as handle:  # noqa: PTH123 - runs every second, for each
+            left, _, right = handle.read().decode(errors="replace").rpartition(")")
+            fields = right.split()
+            if fields[0] not in "ZXx":
+                found[pid] = Seen(int(fields[1]), int(fields[17]), left.partition("(")[2])
+    return found
+
+
+def crowd(seen: Mapping[int, Seen]) -> list[int]:
+    """Returns the smallest tree of processes that has at least half of all threads, its top first. Empty if the node's own ones
+    are in it: Java, where that is nearest to the top, and what is above it."""
+    ways = {pid: _way_up(seen, pid) for pid in seen}
+    javas = [pid for pid, each in seen.items() if each.name == "java"]
+    first = min(javas or seen, key=lambda pid: (len(ways[pid]), pid), default=0)
+    sizes: collections.Counter[int] = collections.Counter()
+    for pid, way in ways.items():
+        sizes.update(dict.fromkeys(way, seen[pid].threads))
+    half = sum(each.threads for each in seen.values()) / 2
+    tops = [pid for pid, size in sizes.items() if size >= half and pid not in ways[first]]
+    if not tops:
+        return []
+    top = max(tops, key=lambda pid: len(ways[pid]))
+    return sorted((pid for pid, way in ways.items() if top in way), key=lambda pid: len(ways[pid]))
+
+
+def _way_up(seen: Mapping[int, Seen], pid: int) -> list[int]:
+    way: list[int] = []
+    while pid in seen and pid not in way:
+        way.append(pid)
+        pid = seen[pid].parent
+    return way
 
 
 def _parent(name: str) -> int:

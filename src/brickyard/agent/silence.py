@@ -46,8 +46,10 @@ async def _ask(node: NodeState, host: NodeHost) -> float | None:
 def _tell(node: NodeState, silent_s: float) -> None:
     since_ms = now_ms() - int(silent_s * 1000) if silent_s >= SILENCE_S else 0
     known_ms = node.status.silent_since_ms
-    if bool(since_ms) != bool(known_ms):
-        node.say(f"Spark has answered nothing for {silent_s:.0f} s" if since_ms else "Spark answers again")
+    reason = (node.status.silent_reason or node.want_of_processes) if since_ms else ""
+    if bool(since_ms) != bool(known_ms) or reason != node.status.silent_reason:
+        node.say(f"Spark has answered nothing for {silent_s:.0f} s. {reason}".strip() if since_ms else "Spark answers again")
+        node.update(silent_reason=reason)
     # If the machine slept or the whole node was stopped, that time is not silence: the start of the silence moves.
     if not since_ms or not known_ms or since_ms - known_ms > SILENCE_S * 1000:
         node.update(silent_since_ms=since_ms)

@@ -35,6 +35,9 @@ from brickyard.lifecycle.starting import Starting
 
 UNHURRIED_S = 0.3  # for so long a change that nothing waits for may wait for one that matters: one report tells of both
 FOR_PEOPLE = ("message", "isolation", "limits", "network")  # fields of the status that decide nothing
+CROWDED = (
+    "the node's processes and threads were used up ({} are allowed). Start fewer of them, or choose a node type with more cores"
+)
 STARVED_S = 30.0  # a node that fails this soon after a process was ended for lack of memory fails because of that
 _ON_THE_WAY = (Phase.PREPARING, Phase.STARTING)
 
@@ -85,6 +88,7 @@ class NodeState:
         self.background: dict[Any, asyncio.Task[Any]] = {}  # what a step has begun, and goes on when the step is given up
         self._on_change = on_change
         self._unhurried: asyncio.TimerHandle | None = None  # tells of what changed since the last call of `on_change`
+        self._refusals, self._crowded_s = 0, 0.0  # how often the group has refused a process, and when one last was (monotonic)
         self._starved = ("", "", 0.0)  # why one of the node's processes was ended, a driver's code then, and when (monotonic)
 
     @property
@@ -296,6 +300,21 @@ class NodeState:
         """Records that a process is ended for lack of memory ("": none was). If the node then fails, this is the reason."""
         self._starved = (message, code, time.monotonic())
 
+    def crowded(self) -> None:
+        """Records that the node has all the processes and threads that it may have, and so is refused more."""
+        self._crowded_s = time.monotonic()
+
+    @property
+    def want_of_processes(self) -> str:
+        """The reason, if the node's own processes have lately been refused more; otherwise ""."""
+        refusals, known = self.group.refusals(), self._refusals
+        self._refusals = refusals
+        if refusals > known:
+            self.crowded()
+        if not self._crowded_s or time.monotonic() - self._crowded_s > STARVED_S:
+            return ""
+        return CROWDED.format(self.limits.tasks)
+
     @property
     def want_of_memory(self) -> str:
         """The reason, if the node dies for lack of memory; otherwise ""."""
@@ -342,6 +361,8 @@ class NodeState:
         how = f"with code {code}" if code is None or code < 128 else f"by signal {code - 128}"
         want_of_memory = self.want_of_memory
         message = want_of_memory or f"the node's processes ended unexpectedly {how}"
+        if not want_of_memory and (want := self.want_of_processes):
+            message = f"{message}: {want}"
         if self._never_ran:
             message = f"the node could not be set up: {self.tail.rpartition(chr(10))[2]}"
         elif (script := self.running_script) is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -32,6 +33,7 @@ SCAN_S = 60.0  # a node's files are counted at least this often; sooner if the d
 SCAN_SHARE = 0.05
 LATELY_S = 60.0  # meaning of "lately written"
 AGAIN_S = 10.0  # if a second process has to be ended this soon, the whole node is ended
+NEARLY_ALL = 63 / 64  # of a node's processes and threads: at its limit, the number that is left is never exactly none
 RELIEF_S = 5.0  # how long the others wait for the effect of one agent's action
 
 OUT_OF_MEMORY, OUT_OF_DISK = "DRIVER_OUT_OF_MEMORY", "DRIVER_OUT_OF_DISK"
@@ -67,6 +69,9 @@ class Node(Protocol):
     def killed_by_kernel(self) -> None:
         """Records that the kernel has killed one of its processes for want of memory."""
 
+    def crowded(self) -> None:
+        """Records that it has all the processes and threads that it may have: this is why, if it fails or is silent now."""
+
     def disk_is_low(self, used: int, limit: int) -> None:
         """Warns its cluster; 0, 0 withdraws the warning."""
 
@@ -78,6 +83,7 @@ class _Seen(msgspec.Struct, kw_only=True):
     disk: Disk
     usage: Usage
     pids: list[int]
+    tasks: int  # processes and threads
 
 
 class _Lately:
@@ -160,6 +166,7 @@ class Watch:
         memory = measure.machine_memory()
         disk = measure.disk(self._config.directory)
         pids = sorted(watched.group.processes()) or processes.descendants(watched.pid)
+        tasks = watched.group.tasks() or sum(each.threads for each in processes.look(pids).values())
         now = time.monotonic()
         self._scan(watched, pids, now, disk)
         inodes = self._held.entries + max(0, self._shared.entries - self._found.entries)
@@ -175,7 +182,7 @@ class Watch:
         )
         self._published.write(usage)
         self._usage = usage
-        return _Seen(memory=memory, disk=disk, usage=usage, pids=pids)
+        return _Seen(memory=memory, disk=disk, usage=usage, pids=pids, tasks=tasks)
 
     def _memory(self, watched: Watched, pids: list[int]) -> int:
         """Measures quickly, which overestimates, and then exactly if the result exceeds the node's limit."""
@@ -218,9 +225,8 @@ class Watch:
     # ── judge ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _judge(self, watched: Watched, seen: _Seen) -> None:
-        if not watched.group.directories and len(seen.pids) > watched.limits.tasks:
-            why = f"the node has {len(seen.pids)} processes, and {watched.limits.tasks} are allowed"
-            self._node.end("DRIVER_UNEXPECTED_FAILURE", why)
+        if seen.tasks >= watched.limits.tasks * NEARLY_ALL:
+            await self._thin_out(watched, seen)
         elif not watched.group.directories and seen.usage.memory > watched.limits.memory_mb << 20:
             why = f"the node used {text(seen.usage.memory)} of memory, and may use {text(watched.limits.memory_mb << 20)}"
             await self._starve(watched, OUT_OF_MEMORY, f"{why}. Choose a node type with more memory")
@@ -236,6 +242,22 @@ class Watch:
             await self._relieve_memory(watched, seen)
         elif (lack := seen.disk.lack(self._floor(seen.disk))) is not None:
             await self._relieve_disk(seen, lack)
+
+    async def _thin_out(self, watched: Watched, seen: _Seen) -> None:
+        """Ends the tree of processes that has most of the node's processes and threads, or the whole node if there is none. Linux
+        may keep kernels below the limit, but not Python workers."""
+        self._node.crowded()
+        tree = await asyncio.to_thread(lambda: [processes.find(pid) for pid in processes.crowd(processes.look(seen.pids))])
+        if self._node.watched != watched:
+            return
+        why = f"the node has {seen.tasks} processes and threads, and {watched.limits.tasks} are allowed"
+        if not tree:
+            self._node.end("DRIVER_UNEXPECTED_FAILURE", f"{why}. Start fewer of them, or choose a node type with more cores")
+            return
+        self._log.write(f"{len(tree)} processes of the node are ended, from process {tree[0].pid if tree[0] else 0} on: {why}")
+        for process in filter(None, tree):
+            with contextlib.suppress(PermissionError):
+                processes.send(process, signal.SIGKILL)
 
     def _floor(self, disk: Disk) -> Amount:
         return disk.floor(self._config.min_free_disk)

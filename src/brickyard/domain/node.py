@@ -163,6 +163,7 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     last_activity_ms: int = 0  # driver: the last time a job, command or Connect operation was running; epoch ms
     busy: bool = False  # driver: one of those is running
     silent_since_ms: int = 0  # since when its Spark has not answered although the JVM exists; 0: it answers. Epoch ms
+    silent_reason: str = ""  # why it does not answer, if that is known
     started_ms: int = 0
     load: Load | None = None  # driver with workers; kept only in the server's memory, never stored
     scripts: ScriptsReport | None = None  # its init scripts, once they have begun

@@ -82,7 +82,8 @@ def bounded(status: NodeStatus) -> NodeStatus:
     if status.load is not None:
         status = msgspec.structs.replace(status, load=None)
     failure = status.failure
-    if failure is None and status.scripts is None and not status.users and len(status.message) <= _TEXT_LIMIT:
+    longest = max(len(status.message), len(status.silent_reason))
+    if failure is None and status.scripts is None and not status.users and longest <= _TEXT_LIMIT:
         return status  # as nearly always
     if failure is not None:
         failure = msgspec.structs.replace(
@@ -90,7 +91,8 @@ def bounded(status: NodeStatus) -> NodeStatus:
         )
     scripts = _bounded_scripts(status.scripts) if status.scripts is not None else None
     users = tuple(each[:_MAX_USER_NAME] for each in status.users[:_MAX_USERS])
-    return msgspec.structs.replace(status, message=status.message[:_TEXT_LIMIT], failure=failure, scripts=scripts, users=users)
+    texts = {"message": status.message[:_TEXT_LIMIT], "silent_reason": status.silent_reason[:_TEXT_LIMIT]}
+    return msgspec.structs.replace(status, failure=failure, scripts=scripts, users=users, **texts)
 
 
 def _bounded_scripts(report: ScriptsReport) -> ScriptsReport:

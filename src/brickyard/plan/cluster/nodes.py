@@ -159,7 +159,7 @@ class NodePhases(ScriptPhases):
         driver = self._driver_node()
         if driver is None or not self.cluster.up:
             return
-        since_ms = driver.current_status.silent_since_ms
+        since_ms, why = driver.current_status.silent_since_ms, driver.current_status.silent_reason
         if not since_ms:
             if self.cluster.silence_told:
                 self._change(silence_told=False, state_message="")
@@ -168,6 +168,7 @@ class NodePhases(ScriptPhases):
         hangs, given_up_ms = self._hangs(driver), since_ms + self.policy.give_up_ms
         if self.now >= given_up_ms:
             message = f"The driver is up, but its Spark has not responded for {self.policy.give_up_ms // 1000} s"
+            message += f": {why}" if why else ""
             self._end(
                 simple_reason(
                     TerminationReasonCode.DRIVER_UNRESPONSIVE,
@@ -181,7 +182,7 @@ class NodePhases(ScriptPhases):
             return
         self.deadlines.append(given_up_ms)
         if hangs and not self.cluster.silence_told:
-            message = "The driver is up but not responsive, likely because it collects garbage"
+            message = f"The driver is up but not responsive{f': {why}' if why else ', likely because it collects garbage'}"
             self._change(silence_told=True, state_message=message)
             self._event(EventType.DRIVER_NOT_RESPONDING, EventDetails(driver_state_message=message))
 
@@ -201,7 +202,8 @@ class NodePhases(ScriptPhases):
                 self._set(node, state=InstanceState.TERMINATING)
             elif self._hangs(node) and not node.retiring:
                 if self.cluster.up:
-                    self._lost(node, f"its Spark has not responded for {self.policy.silence_ms // 1000} s")
+                    why = f": {reason}" if (reason := node.current_status.silent_reason) else ""
+                    self._lost(node, f"its Spark has not responded for {self.policy.silence_ms // 1000} s{why}")
                 self._set(node, state=InstanceState.TERMINATING)
             elif node.ready and not node.ready_ms:
                 self._set(node, ready_ms=self.now)

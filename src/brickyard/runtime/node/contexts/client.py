@@ -248,7 +248,7 @@ class Kernel:
         if status is None:
             return "it still runs"
         if status == -signal.SIGKILL:
-            return "it was killed (SIGKILL), most often because the node ran out of memory"
+            return "it was killed (SIGKILL), most often because the node ran out of memory or of processes"
         if status < 0:
             try:
                 return f"it was ended by signal {signal.Signals(-status).name}"

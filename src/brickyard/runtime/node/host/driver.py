@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 
 from ..clock import now_ms
 from ..connect.apart import ApartConnectServer
@@ -39,6 +39,7 @@ CALM_S = 10.0  # for this long after the start, only waiting tasks justify the c
 SETTLED_S = 10.0  # without a change in the workers for this long, ask less often, and mostly only how many there are
 NAMES_EVERY = 5  # looks; one worker may take another's place between two
 MAX_SESSIONS = 200
+KNOCK_EVERY = 5  # questions of the pulse
 OPENED_LOOK_S = 0.5
 WATCH_S = 5.0  # between two looks at a start that is not over
 OPEN_S = 60.0  # for the catalog, which has been read by then, however large it is
@@ -89,6 +90,7 @@ class DriverRole(Role):
         self._proven = False  # an executor has answered, and the catalog is loaded
         self.seen = (0, False)  # how often Spark has been asked what runs, and whether something did then
         self._gets_ready = False
+        self._asked = 0  # since the JVM has last accepted a connection
         self._quiet = (-1, 0.0)  # the job count at which nothing ran, and time.monotonic() since when
 
     def open_within(self, patience_s: float) -> bool:
@@ -236,7 +238,7 @@ class DriverRole(Role):
             self._open_spark(driver)
         self._proven = wary
         self._run(self._watch_activity)
-        self._feel_pulse(driver.pulse, lambda: self.numbers.update(driver.jvm_numbers()))
+        self._feel_pulse(lambda: self._ask(driver), lambda: self.numbers.update(driver.jvm_numbers()))
         if self._master is not None:
             self._run(self._watch_leaving)
         if not self._opened():
@@ -250,6 +252,19 @@ class DriverRole(Role):
             self._size_heap(driver)
         else:
             self._get_ready(driver)
+
+    def _ask(self, driver: Driver) -> None:
+        """The question of the pulse. At times it takes what a new context takes: a thread of the JVM, and a connection to it.
+        Once that fails, nothing else counts as an answer until it succeeds. Raises OSError, Py4JError."""
+        driver.pulse()
+        self._asked += 1
+        if self._asked >= KNOCK_EVERY:
+            try:
+                driver.make_thread()  # first: without one, the thread that accepts connections would end
+            except Py4JJavaError as error:
+                raise OSError("the JVM can make no thread") from error
+            self._jvm.knock()
+            self._asked = 0
 
     def _try_session(self, driver: Driver) -> bool:
         """Makes the first session before the start counts as done, because the user's settings may keep it from being made.

@@ -12,6 +12,7 @@ TAIL_LINES = 30
 TAIL_BYTES = 64 << 10
 
 _OUT_OF_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError: (?P<kind>[^\n]*)")
+NO_THREADS = "it could make no more threads, because the node's processes and threads were used up"
 _EXECUTOR = re.compile(r"Executor updated: \S+ is now (?:FAILED|EXITED) \((?P<reason>.*)\)")
 _WRAPPER = "Error while instantiating"  # Spark's parts of a session: the cause says what is wrong
 _CAUSE = re.compile(r"^(?:Caused by: )?(?P<class>[\w.$]+(?:Exception|Error)): (?P<message>.+)", re.MULTILINE)
@@ -77,7 +78,8 @@ def jvm_death(code: int, log: str, *, role: str, ready: bool) -> dict[str, Any]:
     """Returns the failure of a node whose JVM ended unexpectedly. `log`: its last lines."""
     driver = role != "worker"
     memory = _OUT_OF_MEMORY.search(log)
-    if driver and memory:
+    threads = memory is not None and "native thread" in memory.group("kind")  # Java counts them as memory
+    if driver and memory and not threads:
         kind = memory.group("kind").strip() or "heap space"
         message = (
             f"the driver ran out of memory ({kind}). Raise spark.driver.memory, choose a larger driver, or collect less data."
@@ -85,7 +87,7 @@ def jvm_death(code: int, log: str, *, role: str, ready: bool) -> dict[str, Any]:
         return failure("DRIVER_OUT_OF_MEMORY", message, log)
     how = f"with code {code}" if code >= 0 else f"by signal {signal_name(-code)}"
     who = "the driver's JVM" if driver else "the worker's JVM"
-    said = plain_message(log) if _CAUSE.search(log) or not ready else ""
+    said = NO_THREADS if threads else plain_message(log) if _CAUSE.search(log) or not ready else ""
     message = f"{who} ended {how}" + (f": {said}" if said and log.strip() else "")
     if driver:
         return failure("DRIVER_UNREACHABLE" if ready else "SPARK_STARTUP_FAILURE", message, log)

@@ -6,6 +6,7 @@ descriptors. When that pipe closes, the agent is gone, and the node host ends ev
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 import time
@@ -47,6 +48,7 @@ def main() -> None:
             if message.get("op") == "pulse":  # must not queue behind operations that wait for a hanging Spark
                 host.handle(message)
             else:
-                pool.submit(host.handle, message)
+                with contextlib.suppress(RuntimeError):  # no new thread can be started now: one of the others will do it
+                    pool.submit(host.handle, message)
     finally:
         host.end(0)

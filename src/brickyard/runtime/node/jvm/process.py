@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import struct
 import subprocess
 import threading
@@ -19,6 +20,8 @@ from .launch import JvmOptions
 
 START_TIMEOUT_S = 240.0
 POLL_S = 0.01
+LOOPBACK = "127.0.0.1"  # where gateways listen
+AUTH_COMMAND_NAME = "A"  # of Py4J: the secret follows
 _SAID = 1 << 16  # bytes: what a JVM that has just started has said is short
 _PASSED_ON = ("gateway.info", "submit.properties")  # in its conf directory only until it runs
 
@@ -120,6 +123,14 @@ class Jvm:
             self.port, self.secret, _ = bounded(first.jvm)
             self.gateway = open_gateway(self.port, self.secret)
             first.shutdown()
+
+    def knock(self) -> None:
+        """Opens a connection and has it answered, for which the JVM must still accept connections and make threads. It may never
+        return. Raises OSError."""
+        with socket.create_connection((LOOPBACK, self.port)) as line:
+            line.sendall(f"{AUTH_COMMAND_NAME}\n{self.secret}\n".encode())
+            if not line.recv(1):
+                raise ConnectionResetError("the JVM has closed the connection")
 
     @property
     def outdated(self) -> bool:

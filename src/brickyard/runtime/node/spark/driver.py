@@ -178,6 +178,10 @@ class Driver:
         """Asks something that only a running JVM with an unblocked task scheduler can answer. It may never return."""
         self._tasks.isExecutorBusy("")
 
+    def make_thread(self) -> None:
+        """Starts a thread, which ends at once. Raises Py4JError."""
+        self._scala.jvm.java.lang.Thread().start()
+
     def jvm_numbers(self) -> dict[str, float]:
         """Returns milliseconds spent on garbage collection since the start, and bytes of used heap. Raises Py4JError."""
         if self._beans is None:
