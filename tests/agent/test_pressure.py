@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brickyard.agent.disk import INODES_KEPT, MIB, STEP, Amount, Disk, Lack
+from brickyard.agent.disk import FULL, INODES_KEPT, MIB, STEP, Amount, Disk, Lack
 from brickyard.agent.pressure import (
     FEWEST,
     SLACK,
@@ -21,6 +21,8 @@ from brickyard.agent.pressure import (
     most_inodes,
     node_memory_limit,
 )
+from brickyard.agent.state import on_full_disk
+from brickyard.domain.node import Failure
 
 GIB = 1 << 30
 NOW_S = 1000.0
@@ -153,3 +155,16 @@ def test_a_cluster_whose_directory_is_full_can_start_and_no_other_may_exceed_the
     else:
         assert own + shared <= limit + limit // 10 or shared <= found + SLACK
         assert own <= limit
+
+
+@given(st.sampled_from(["SPARK_ERROR", "DRIVER_OUT_OF_MEMORY"]), st.booleans(), st.booleans(), disks)
+def test_a_failure_on_a_full_disk_names_the_disk(code: str, driver: bool, said: bool, disk: Disk) -> None:
+    failure = Failure(code=code, message="it failed", log_tail="java.io.IOException: No space left on device" if said else "")
+    floor = disk.floor(GIB)
+    told = on_full_disk(failure, disk, floor=floor, driver=driver)
+    full = disk.lack(FULL) is not None or (said and disk.lack(floor) is not None)
+    if full and code == "SPARK_ERROR":
+        assert told.code == ("DRIVER_OUT_OF_DISK" if driver else code)
+        assert "are free" in told.message and told.message.endswith(failure.message)
+    else:
+        assert told == failure

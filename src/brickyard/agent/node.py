@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from brickyard.agent import sandbox, silence
+from brickyard.agent import measure, sandbox, silence
 from brickyard.agent.addresses import master_host
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.contexts import Ask, Contexts, Question
@@ -20,7 +20,7 @@ from brickyard.agent.host import HostError, HostGone, NodeHost, cut_failure
 from brickyard.agent.log import LogFile
 from brickyard.agent.networks import Networks
 from brickyard.agent.sampling import Sampled
-from brickyard.agent.state import NodeState, explained
+from brickyard.agent.state import NodeState, explained, on_full_disk
 from brickyard.agent.steps import LADDER
 from brickyard.agent.steps.release import give_room_back
 from brickyard.agent.steps.work import Work
@@ -348,7 +348,7 @@ class Node:
         if changes.get("phase") is Phase.FAILED:
             failure = changes.get("failure") or Failure(code=state.death_code, message="the node failed")
             failure = explained(failure, want_of_memory=state.want_of_memory, code=state.death_code)
-            self._end_generation(failure if failure.log_tail else msgspec.structs.replace(failure, log_tail=state.tail))
+            self._failed(failure if failure.log_tail else msgspec.structs.replace(failure, log_tail=state.tail))
             self._give_up()
             return
         if state.status.scripts is not None and state.status.scripts.running:
@@ -374,7 +374,7 @@ class Node:
         if state.current.generation == 0:
             self._warm_lost(state.death().message)
             return
-        self._end_generation(state.death())
+        self._failed(state.death())
         self._give_up()
 
     # ── failures ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -388,7 +388,13 @@ class Node:
             gone = isinstance(error, HostGone)
             code = (otherwise or self._state.death_code) if error.code in _PROTOCOL_CODES else error.code
             tail = error.log_tail or self._state.tail
-            self._end_generation(self._state.death() if gone else cut_failure(code, str(error), tail))
+            self._failed(self._state.death() if gone else cut_failure(code, str(error), tail))
+
+    def _failed(self, failure: Failure) -> None:
+        with contextlib.suppress(OSError):
+            disk, asked = measure.disk(self._config.directory), self._config.min_free_disk
+            failure = on_full_disk(failure, disk, floor=disk.floor(asked), driver=self._state.is_driver)
+        self._end_generation(failure)
 
     def _end_generation(self, failure: Failure) -> None:
         hide = self._state.redactor.text

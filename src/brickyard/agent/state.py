@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -17,6 +19,7 @@ from brickyard.agent.config import AgentConfig
 from brickyard.agent.contexts import Contexts
 from brickyard.agent.converge import Current, Stage
 from brickyard.agent.delivery import Passes
+from brickyard.agent.disk import FULL, Amount, Disk
 from brickyard.agent.host import HostGone, NodeHost, cut_failure
 from brickyard.agent.keep import NodeRecord
 from brickyard.agent.log import LogFile
@@ -39,6 +42,7 @@ CROWDED = (
     "the node's processes and threads were used up ({} are allowed). Start fewer of them, or choose a node type with more cores"
 )
 STARVED_S = 30.0  # a node that fails this soon after a process was ended for lack of memory fails because of that
+_NO_SPACE = os.strerror(errno.ENOSPC)  # what programs say that cannot write
 _ON_THE_WAY = (Phase.PREPARING, Phase.STARTING)
 
 
@@ -377,6 +381,16 @@ class NodeState:
 def script_said(wanted: Assignment, number: int) -> str:
     """Names an init script, for people."""
     return f"init script {number + 1} of {len(wanted.init_scripts)}, {wanted.init_scripts[number].address},"
+
+
+def on_full_disk(failure: Failure, disk: Disk, *, floor: Amount, driver: bool) -> Failure:
+    """A failure, with a full disk behind it: programs that cannot write fail in any way. `floor`: what should be free."""
+    said = _NO_SPACE in f"{failure.message}\n{failure.log_tail}"
+    left = disk.shortage(floor.at_least(FULL) if said else FULL)
+    if not left or "OUT_OF_MEMORY" in failure.code:
+        return failure
+    code = "DRIVER_OUT_OF_DISK" if driver else failure.code
+    return msgspec.structs.replace(failure, code=code, message=f"the machine's disk is full: {left}. {failure.message}")
 
 
 def explained(failure: Failure, *, want_of_memory: str, code: str) -> Failure:

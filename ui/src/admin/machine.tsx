@@ -93,6 +93,9 @@ function Shown({ machine }: { machine: Machine }) {
       )}
       <div className="meters">
         <Meter what="Disk" total={disk.total} left={disk.free} text={bytes} parts={[]} />
+        {disk.inodes_total > 0 && (
+          <Meter what="Inodes" total={disk.inodes_total} left={disk.inodes_free} text={String} parts={[]} />
+        )}
         <Meter
           what="The workspace's files"
           total={disk.files_limit}
