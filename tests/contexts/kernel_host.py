@@ -48,6 +48,15 @@ def answer_as_agent(context_id: str, scope: str, key: str) -> dict[str, Any]:
     return {"value": value} if key else {"names": ["key" if scope else "scope"]}
 
 
+# Settings of the cluster with secrets: by their names, and by a value that the agent has taken from a secret.
+WITH_SECRETS = {
+    "spark.hadoop.fs.s3a.secret.key": "cluster-1",
+    "spark.hadoop.fs.azure.account.key.a.dfs.core.windows.net": "cluster-2",
+    "spark.executorEnv.DATABASE_URL": "postgresql://a:cluster-value@db",
+    "spark.redaction.regex": "cluster-mine",
+}
+
+
 def main() -> None:
     node_code, node_dir, *isolate = sys.argv[1:]
     out = os.fdopen(os.dup(1), "w")
@@ -58,7 +67,9 @@ def main() -> None:
 
     os.chdir(node_dir)
     builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    guard = {"spark.connect.grpc.interceptor.classes": "brickyard.UserGuard"} if isolate else {}
+    guard = {"spark.connect.grpc.interceptor.classes": "brickyard.UserGuard", **WITH_SECRETS} if isolate else {}
+    if isolate:
+        node("spark.conf").redact(guard, ["cluster-value"], apart=True)
     for name, value in {**CONNECT, **guard}.items():
         builder.config(name, value)
     spark = builder.getOrCreate()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.contexts.host import Context, Host, host_of
+from tests.contexts.kernel_host import WITH_SECRETS
 from tests.node.namesakes import MOUNT
 from tests.support.patience import until
 from tests.support.runtimes import SPARK_4
@@ -111,8 +112,13 @@ list(spark.client._stub.ExecutePlan(request, metadata=spark.client._builder.meta
 def test_settings_hold_no_secrets(python: Context) -> None:
     for name in ("spark.authenticate.secret", "spark.connect.authenticate.token", "spark.brickyard.connect.token"):
         assert python.text(f"spark.conf.get({name!r}, 'nothing')") == "'nothing'"
-    assert "the-secret" not in str(python.run("SET -v", "sql"))
-    assert "the-secret" not in str(python.run("SET spark.authenticate.secret", "sql"))
+    for statement in ("SET", "SET -v", "SET spark.authenticate.secret", "SELECT '${spark.redaction.regex}'"):
+        shown = str(python.run(statement, "sql"))
+        assert "the-secret" not in shown
+        assert "cluster-" not in shown, statement
+    for key in (*WITH_SECRETS, "spark.redaction.string.regex"):
+        assert python.text(f"spark.conf.get({key!r}, 'nothing')") == "'nothing'"
+        assert "cluster-" not in str(python.run(f"SELECT '${{{key}}}', '${{spark:{key}}}'", "sql"))
 
 
 def test_the_token_of_a_context_is_good_for_its_session_only(host: Host, python: Context) -> None:

@@ -68,5 +68,8 @@ def test_only_calls_with_the_token_come_in(driver: Node) -> None:
 
 def test_no_secret_is_shown(driver: Node) -> None:
     assert "the-token" not in driver.command_lines()
+    driver.result("connect_open")
+    assert driver.run("print(spark.conf.get('spark.brickyard.connect.token', 'nothing'))") == "nothing"
+    assert "the-token" not in driver.run("print(spark.sql('SET').collect(), sc.getConf().getAll())")
     shown = driver.run("print({k: v for k, v in spark.sparkContext.getConf().getAll() if 'Guard' in v})")
     assert shown == "{'spark.connect.grpc.interceptor.classes': 'brickyard.TokenGuard'}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ def test_connect_of_spark_3_is_guarded_by_us() -> None:
     theirs = {"spark.connect.grpc.interceptor.classes": "x.Y"}
     made = conf_of(assignment(theirs), {**SPARK_3, "has_connect": True}).values
     assert made["spark.connect.grpc.interceptor.classes"] == "brickyard.TokenGuard,x.Y"
-    assert made["spark.brickyard.connect.token"] == "token"
+    assert "token" not in made.values(), "it is told to the server alone"
     assert "spark.connect.authenticate.token" not in made
     assert "spark.connect.grpc.interceptor.classes" not in conf_of(assignment()).values, "Spark 4 has its own"
 
@@ -288,6 +289,23 @@ def test_spark_hides_the_values_of_secrets_by_value() -> None:
     assert not [key for key in conf_of(assignment()).values if key.startswith("spark.redaction")]
     assert conf_of(assignment(redact=("secret1",))).values["spark.redaction.regex"].startswith(sparkconf.REDACTED_NAMES)
     assert sparkconf.SHORTEST_SECRET == SHORTEST
+
+
+@pytest.mark.parametrize("theirs", [{}, {"spark.redaction.regex": "mine"}])
+def test_where_users_are_kept_apart_more_names_are_hidden(theirs: dict[str, str]) -> None:
+    made = conf_of({**assignment(theirs), "user_isolation": True}, SPARK_4).values
+    pattern = re.compile(made["spark.redaction.regex"].replace("(?i)", ""), re.IGNORECASE)
+    for name in (
+        "fs.s3a.access.key",
+        "fs.azure.account.key.a",
+        "fs.azure.sas.c.a",
+        "x.credential",
+        "executorEnv.AWS_ACCESS_KEY_ID",
+    ):
+        assert pattern.search(f"spark.hadoop.{name}"), name
+    for name in ("spark.sql.shuffle.partitions", "spark.hadoop.fs.s3a.aws.credentials.provider", "spark.sql.catalog.c.type"):
+        assert not pattern.search(name), name
+    assert bool(pattern.search("mine")) is bool(theirs)
 
 
 def test_iceberg_is_in_front_of_the_workspaces_tables_where_the_runtime_has_it() -> None:

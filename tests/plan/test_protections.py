@@ -57,6 +57,15 @@ def test_a_list_of_languages_is_accepted_if_it_is_what_clusters_take() -> None:
             check_protections({LANGUAGES: bad}, isolates=True)
 
 
+@pytest.mark.parametrize("value", ["false", " FALSE", ""])
+def test_files_of_sessions_are_not_shared_where_users_are_kept_apart(value: str) -> None:
+    conf = {"spark.sql.artifact.isolation.enabled": value}
+    with pytest.raises(InvalidParameterValue, match="USER_ISOLATION"):
+        check_protections(conf, isolates=True)
+    check_protections(conf, isolates=False)
+    check_protections(dict.fromkeys(conf, "true"), isolates=True)
+
+
 def test_other_settings_are_no_protections() -> None:
     check_protections(
         {"spark.databricks.aclx": "true", "spark.databricks.delta.preview.enabled": "true", "spark.ui.filters": "x"},

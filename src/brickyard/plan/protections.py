@@ -64,10 +64,19 @@ PROTECTIONS: dict[str, tuple[Honoured, str]] = {
     "spark.ui.view.acls.groups": (_never, _UI),
 }  # fmt: skip
 
+# Settings that share among users what is otherwise each one's own, where they are turned off.
+KEPT_ON = ("spark.sql.artifact.isolation.enabled",)
+
 
 def check_protections(conf: Mapping[str, str], *, isolates: bool) -> None:
     """Raises InvalidParameterValue for a setting that promises a protection which the cluster does not have. `isolates`: it keeps
     its users apart."""
+    for key in KEPT_ON:
+        if isolates and conf.get(key, "true").strip().lower() != "true":
+            raise InvalidParameterValue(
+                f"spark_conf.{key} is {conf[key][:_SHOWN]!r}, and data_security_mode USER_ISOLATION keeps its users' files "
+                "apart. Leave it out."
+            )
     for key, value in conf.items():
         if (found := _of(key)) is None or value.strip().lower() in _OFF:
             continue

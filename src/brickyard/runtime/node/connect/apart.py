@@ -16,7 +16,7 @@ GUARD_CLASS = "brickyard.UserGuard"  # the name by which the conf refers to it
 GUARD_SOURCE = DRIVER_JAVA / "UserGuard.java"
 SESSION_TOKEN = "session-"  # noqa: S105 - the prefix of such tokens
 REFLECTION = ("java_method", "reflect", "try_reflect")  # SQL functions that can call any method of the JVM
-SECRETS = ("secret", "token", "password")  # sessions may not read settings whose names contain one of these
+NAMES, TEXTS = "spark.redaction.regex", "spark.redaction.string.regex"  # which settings hold secrets: by name, by value
 
 
 class ApartConnectServer(ConnectServer):
@@ -45,13 +45,19 @@ class ApartConnectServer(ConnectServer):
         first = self._scala.session()
         first.extensions().injectCheckRule(loader.loadClass(f"{GUARD_CLASS}$Plans").newInstance())
         first.extensions().injectParser(loader.loadClass(f"{GUARD_CLASS}$Parsers").newInstance())
-        conf = first.sharedState().conf()  # a copy of the context's conf, from which every session gets its settings
-        for pair in conf.getAll():
-            name = str(pair._1())
-            if any(part in name.lower() for part in SECRETS):
-                conf.remove(name)
+        self._hide_secrets(first.sharedState().conf())  # a copy of the context's conf, with which every session begins
         self._drop_reflection()
         self._guard_jdbc(loader)
+
+    def _hide_secrets(self, conf: Any) -> None:
+        """Removes what Spark's UI hides: no session needs it, and its user could read it. What says so contains secrets, too."""
+        compiled = self._scala.jvm.java.util.regex.Pattern.compile
+        names, texts = (compiled(conf.get(key)) if conf.contains(key) else None for key in (NAMES, TEXTS))
+        for pair in conf.getAll():
+            name, value = str(pair._1()), str(pair._2())
+            hidden = name in (NAMES, TEXTS) or (names is not None and names.matcher(name).find())
+            if hidden or (texts is not None and texts.matcher(value).find()):
+                conf.remove(name)
 
     def _close_files(self) -> None:
         """Spark itself has opened by now what is not its users'."""

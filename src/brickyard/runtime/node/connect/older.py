@@ -19,9 +19,11 @@ GUARD_SOURCE = DRIVER_JAVA / "TokenGuard.java"
 class OlderConnectServer(ConnectServer):
     """The server for Spark 3. It cannot make sessions from within: isolating users needs Spark 4."""
 
+    token_setting = "spark.brickyard.connect.token"  # noqa: S105 - where TokenGuard.java looks for it when it is made
+
     def _start(self, service: Any) -> None:
         takes_context = not str(self._sc.version()).startswith("3.4.")
-        with at_hand(self._scala, GUARD_SOURCE):
+        with at_hand(self._scala, GUARD_SOURCE), self._token_set():
             service.start(*([self._sc] if takes_context else []))
         with contextlib.suppress(Py4JError):  # 3.4 does not report what runs; its jobs count as the driver's
             self._executions = service.executionManager()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -14,12 +14,13 @@ from ..jvm.scala import Scala
 from ..protocol import bracketed
 
 OWN_USER = "context"  # the user that Spark sees for our contexts' sessions
-TOKEN = "spark.connect.authenticate.token"  # noqa: S105 - the setting's name
 NEVER = -1  # no time limit, for Spark's session manager
 
 
 class ConnectServer:
     """The server for Spark 4. Starts on first use. Every method may be called from any thread."""
+
+    token_setting = "spark.connect.authenticate.token"  # noqa: S105 - its name
 
     def __init__(self, scala: Scala, spark_context: Any, *, preshared: str = "") -> None:
         """`preshared`: the token that every call must show; "" where a guard of ours checks calls."""
@@ -46,14 +47,20 @@ class ConnectServer:
             return self._port()
 
     def _start(self, service: Any) -> None:
+        with self._token_set():
+            service.start(self._sc)
+        self._executions = service.executionManager()
+
+    @contextlib.contextmanager
+    def _token_set(self) -> Iterator[None]:
+        """Sets the token no longer than the server needs to read it: sessions show their settings."""
         conf = self._sc.conf()
         try:
             if self._preshared:
-                conf.set(TOKEN, self._preshared)  # no longer than the server needs to read it: sessions show their settings
-            service.start(self._sc)
+                conf.set(self.token_setting, self._preshared)
+            yield
         finally:
-            conf.remove(TOKEN)
-        self._executions = service.executionManager()
+            conf.remove(self.token_setting)
 
     def _port(self) -> int:
         return int(self._service.localPort())

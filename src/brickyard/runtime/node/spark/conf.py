@@ -20,7 +20,7 @@ from . import resources, tuning
 from .sizes import check_size, executor_memory_mb, worker_size
 
 JWS_FILTER = "org.apache.spark.ui.JWSFilter"
-INTERCEPTORS, GUARD_TOKEN = "spark.connect.grpc.interceptor.classes", "spark.brickyard.connect.token"
+INTERCEPTORS = "spark.connect.grpc.interceptor.classes"
 SECRET = "spark.authenticate.secret"  # noqa: S105 - the setting's name
 GUARD_CLASS, APART_GUARD_CLASS = "brickyard.TokenGuard", "brickyard.UserGuard"
 CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
@@ -46,10 +46,16 @@ _APART = {
     "spark.python.daemon.module": "pyspark.daemon",
     "spark.python.worker.module": "pyspark.worker",
     "spark.python.unix.domain.socket.enabled": "false",
+    "spark.sql.artifact.isolation.enabled": "true",
     **dict.fromkeys(("spark.executorEnv.PYSPARK_PYTHON", "spark.executorEnv.PYSPARK_DRIVER_PYTHON"), WORKER_PYTHON),
 }
 WRITES = "/user/hive/.writes"  # in the workspace's files: records of unfinished writes, a directory per cluster
 REDACTED_NAMES = "(?i)secret|password|token|access[.]?key"  # Spark's default
+# Besides, what Hadoop takes for a secret (hadoop.security.sensitive-config-keys), and words of other libraries.
+APART_NAMES = (
+    f"{REDACTED_NAMES}|credential$|passphrase|passwd|account[.]?key|fs[.]azure[.]sas|encryption[.]key|(access|private|api)[._-]?key"
+    "|sasl[.]jaas|basic[.]auth"
+)
 SHORTEST_SECRET = 4  # as in domain/redaction.py
 
 OWN = (
@@ -193,7 +199,7 @@ def driver_conf(
     if apart:
         values.update(_APART)
         values["spark.plugins"] = _joined(APART_PLUGIN, values.get("spark.plugins", ""))
-    _redact(values, assignment.get("redact") or ())
+    redact(values, assignment.get("redact") or (), apart=bool(apart))
     notes += _leave_out_plugin(values)
     notes += _guard_ui(values, asked, manifest, place)
     check_size(assignment, values, master_url)
@@ -300,7 +306,6 @@ def _own(assignment: Mapping[str, Any], manifest: Mapping[str, Any], place: Plac
         if assignment.get("user_isolation"):
             values[INTERCEPTORS] = _joined(APART_GUARD_CLASS, theirs)
         elif not has_own_guard(manifest):
-            values[GUARD_TOKEN] = assignment["connect_token"]
             values[INTERCEPTORS] = _joined(GUARD_CLASS, theirs)
     return values
 
@@ -362,9 +367,13 @@ def has_iceberg(manifest: Mapping[str, Any], place: Place, conf: Mapping[str, st
     return bool(manifest.get("has_iceberg")) and keeps_catalog(manifest, place, conf)
 
 
-def _redact(values: dict[str, str], secrets: Sequence[str]) -> None:
+def redact(values: dict[str, str], secrets: Sequence[str], *, apart: bool) -> None:
     """Has Spark hide the values of secrets in its UI and its event log, whatever setting or query holds them. The settings that
-    say so contain the values, and are hidden by their names."""
+    say so contain the values, and are hidden by their names. `apart`: users are kept apart. More names count then, and sessions
+    have none of what is hidden (connect/apart.py)."""
+    if apart:
+        theirs = values.get("spark.redaction.regex")
+        values["spark.redaction.regex"] = f"{theirs}|{APART_NAMES}" if theirs else APART_NAMES
     patterns = "|".join(_quoted(secret) for secret in secrets if len(secret) >= SHORTEST_SECRET)
     if patterns:
         theirs = values.get("spark.redaction.regex") or REDACTED_NAMES

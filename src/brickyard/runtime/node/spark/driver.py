@@ -72,8 +72,8 @@ class Driver:
     def _make_connect(self, conf: Mapping[str, str], token: str, places: str | None) -> ConnectServer:
         if places is not None:
             return ApartConnectServer(self._scala, self._sc, token=token, places=places)
-        if sparkconf.GUARD_TOKEN in conf:
-            return OlderConnectServer(self._scala, self._sc)
+        if sparkconf.GUARD_CLASS in conf.get(sparkconf.INTERCEPTORS, ""):
+            return OlderConnectServer(self._scala, self._sc, preshared=token)
         return ConnectServer(self._scala, self._sc, preshared=token)
 
     @property
