@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from brickyard.agent import files, held, measure
+from brickyard.agent.growth import OpenFile
 
 MIB = 1 << 20
 
@@ -101,10 +102,15 @@ def test_a_writer_is_told_from_a_reader(tmp_path: Path) -> None:
     place = (f"{tmp_path}/",)
     (tmp_path / "file").touch()
     with (tmp_path / "file").open():
-        assert not measure.writes_below([os.getpid()], place)
-    with (tmp_path / "file").open("ab"):
-        assert measure.writes_below([os.getpid()], place)
-        assert not measure.writes_below([os.getpid()], ("/nowhere/",))
+        assert not measure.writers_below([os.getpid()], place)
+    before = measure.sent_by(os.getpid())
+    with (tmp_path / "file").open("ab", buffering=0) as file:
+        file.write(b"x" * MIB)
+        (written,) = measure.writers_below([os.getpid()], place).items()
+        info = os.fstat(file.fileno())
+        assert written == (OpenFile(os.getpid(), info.st_dev, info.st_ino), MIB)
+        assert not measure.writers_below([os.getpid()], ("/nowhere/",))
+    assert measure.sent_by(os.getpid()) - before >= MIB
 
 
 def test_memory_of_processes_is_measured() -> None:

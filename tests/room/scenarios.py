@@ -49,6 +49,7 @@ FILL = """
             while True:
                 try:
                     file.write(b"x" * 65536)
+                    time.sleep({pause})
                 except OSError:
                     time.sleep(0.001)
     threading.Thread(target=fill, daemon=True).start()
@@ -90,10 +91,11 @@ class Workspace:
             cluster_id=cluster.cluster_id, context_id=context.id, language=Language.PYTHON, command=textwrap.dedent(code)
         ).result(SOON)
 
-    def fill(self, cluster: ClusterDetails, place: str = "TMPDIR") -> None:
-        """Begin to fill the disk, as fast as it goes and for ever. The cluster may end before it has answered."""
+    def fill(self, cluster: ClusterDetails, place: str = "TMPDIR", pause: float = 0) -> None:
+        """Begin to fill the disk, as fast as it goes and for ever, with a `pause` after each 64 KiB. The cluster
+        may end before it has answered."""
         with contextlib.suppress(NotFound):
-            self.execute(cluster, FILL.format(place=place))
+            self.execute(cluster, FILL.format(place=place, pause=pause))
 
     def state(self, cluster: ClusterDetails) -> ClusterDetails:
         return self.client.clusters.get(cluster.cluster_id or "")
@@ -380,11 +382,12 @@ def the_one_that_takes_the_inodes_is_ended(disk: Path) -> None:
 
 
 def who_fills_dbfs_is_ended(disk: Path) -> None:
-    """What is written to the workspace's files belongs to nobody; who wrote it is known all the same."""
+    """What is written to the workspace's files belongs to nobody; who goes on writing is known all the same. Here that is the
+    process on which the node depends."""
     room.SCAN_S = 2.0  # so small a disk is too small for the step after which the files are counted sooner
     with workspace(disk, dbfs_gb=0.01) as here:
         quiet, greedy = here.cluster("quiet"), here.cluster("greedy")
-        here.fill(greedy, "DBFS_ROOT")
+        here.fill(greedy, "DBFS_ROOT", pause=0.01)
         reason = here.ended(greedy).termination_reason
         assert reason is not None and reason.code is not None and reason.code.value == "DRIVER_OUT_OF_DISK", reason
         assert "dbfs_gb" in (reason.parameters or {})["databricks_error_message"]

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from brickyard.agent.credentials import MachineCredentials
+from brickyard.agent.pressure import DBFS_FULL
 from brickyard.domain.node import ServerAddress
 
 
@@ -99,6 +100,11 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             Tree(self.workspace_dir, "/Workspace", "WORKSPACE_ROOT"),
         )
         return tuple(tree for tree in trees if tree.source)
+
+    @property
+    def dbfs_full(self) -> Path:
+        """A file of the storage that exists while the workspace's files exceed their limit. Nodes see its directory."""
+        return self.directory.parent.parent / DBFS_FULL
 
     @property
     def python_dir(self) -> Path:

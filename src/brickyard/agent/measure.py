@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from brickyard.agent.cgroups import Group
 from brickyard.agent.disk import Amount, Disk
+from brickyard.agent.growth import OpenFile
 from brickyard.agent.pressure import Memory
 from brickyard.agent.processes import descriptors
 
@@ -93,15 +95,24 @@ def written_by(pids: Iterable[int]) -> int:
     return sum(_fields(f"/proc/{pid}/io").get("write_bytes", 0) for pid in pids)
 
 
-def writes_below(pids: Iterable[int], places: tuple[str, ...]) -> bool:
-    """Whether a process has a file open for writing whose path, as the process sees it, begins with one of `places`."""
-    for path in descriptors(pids):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            if os.readlink(path).startswith(places):  # noqa: PTH115 - plain strings throughout
-                flags = Path(path.replace("/fd/", "/fdinfo/")).read_text().splitlines()[1].split()[1]
-                if int(flags, 8) & os.O_ACCMODE:
-                    return True
-    return False
+def writers_below(pids: Iterable[int], places: tuple[str, ...]) -> dict[OpenFile, int]:
+    """Returns the files that processes have open for writing and whose paths, as they see them, begin with one of `places`, with
+    their sizes."""
+    found: dict[OpenFile, int] = {}
+    for pid in pids:
+        for path in descriptors([pid]):
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                if os.readlink(path).startswith(places):  # noqa: PTH115 - plain strings throughout
+                    flags = Path(path.replace("/fd/", "/fdinfo/")).read_text().splitlines()[1].split()[1]
+                    info = os.stat(path)  # noqa: PTH116 - as above
+                    if int(flags, 8) & os.O_ACCMODE and stat.S_ISREG(info.st_mode):
+                        found[OpenFile(pid, info.st_dev, info.st_ino)] = info.st_size
+    return found
+
+
+def sent_by(pid: int) -> int:
+    """Returns the bytes that a process has handed to write(2) and the like, for files or anything else; 0 if it has gone."""
+    return _fields(f"/proc/{pid}/io").get("wchar", 0)
 
 
 def disk(place: Path) -> Disk:

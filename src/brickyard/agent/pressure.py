@@ -18,8 +18,7 @@ FEWEST = 1_000  # inodes, likewise
 SLACK = 16 * MIB  # how far a directory that is too large may still grow: removing files from it writes a little first
 STALE_S = 15.0  # older numbers are ignored: their agent hangs or is gone
 NEAR = 0.8  # share of a node's disk limit at which its cluster is warned
-DBFS_FULL = "notices/dbfs.full"  # file in the storage, touched repeatedly while the workspace's files exceed their limit
-DBFS_FULL_S = 90.0  # without a touch for this long, it is ignored: the server is gone
+DBFS_FULL = "notices/dbfs.full"  # file in the storage, which exists while the workspace's files exceed their limit
 STALLED = 10.0  # percent of the last ten seconds in which every process waited for memory
 
 

@@ -22,6 +22,7 @@ from brickyard.agent import held, measure, pressure, processes
 from brickyard.agent.cgroups import Group, Limits
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.disk import MIB, Amount, Disk, Lack, text
+from brickyard.agent.growth import Growth
 from brickyard.agent.log import LogFile
 from brickyard.agent.pressure import Memory, Usage
 from brickyard.agent.usage import Published, published, turn
@@ -37,6 +38,10 @@ NEARLY_ALL = 63 / 64  # of a node's processes and threads: at its limit, the num
 RELIEF_S = 5.0  # how long the others wait for the effect of one agent's action
 
 OUT_OF_MEMORY, OUT_OF_DISK = "DRIVER_OUT_OF_MEMORY", "DRIVER_OUT_OF_DISK"
+OVER_QUOTA = (
+    "it went on writing to the workspace's files (dbfs:/, /Volumes or /Workspace), which take more than they may (dbfs_gb). "
+    "Delete some, or ask an administrator to raise dbfs_gb"
+)
 EVICTED = "DRIVER_EVICTION"  # the machine ran short: the cluster was within what it may take
 
 
@@ -84,6 +89,8 @@ class _Seen(msgspec.Struct, kw_only=True):
     usage: Usage
     pids: list[int]
     tasks: int  # processes and threads
+    full: bool  # the workspace's files take more than they may
+    writers: set[int]  # pids that write there all the same
 
 
 class _Lately:
@@ -118,6 +125,7 @@ class Watch:
         self._written, self._made = _Lately(), _Lately()
         self._killed_s = 0.0
         self._oom_kills = 0  # by the kernel, in the node's control group
+        self._growth = Growth()
         self._usage: Usage | None = None
         self._spared = False  # whether memory is low and no node is to be ended for it
 
@@ -158,6 +166,7 @@ class Watch:
         self._held, self._shared, self._found = held.Held(), held.Held(), held.Held()
         self._scanned, self._killed_s = None, 0.0
         self._written, self._made = _Lately(), _Lately()
+        self._growth.forget()
 
     # ── measure ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -182,7 +191,16 @@ class Watch:
         )
         self._published.write(usage)
         self._usage = usage
-        return _Seen(memory=memory, disk=disk, usage=usage, pids=pids, tasks=tasks)
+        full = self._config.dbfs_full.exists()
+        writers = self._writers(pids) if full else set()
+        if not full:
+            self._growth.forget()
+        return _Seen(memory=memory, disk=disk, usage=usage, pids=pids, tasks=tasks, full=full, writers=writers)
+
+    def _writers(self, pids: list[int]) -> set[int]:
+        places = tuple(f"{path}/" for tree in self._config.trees for path in (tree.target, tree.source))
+        sizes = measure.writers_below(pids, places)
+        return self._growth.look(sizes, {file.pid: measure.sent_by(file.pid) for file in sizes})
 
     def _memory(self, watched: Watched, pids: list[int]) -> int:
         """Measures quickly, which overestimates, and then exactly if the result exceeds the node's limit."""
@@ -215,7 +233,7 @@ class Watch:
     def _is_near(self, watched: Watched, seen: _Seen) -> bool:
         bounded = bool(watched.group.directories)
         full = not bounded and seen.usage.memory > pressure.NEAR / 2 * (watched.limits.memory_mb << 20)
-        return full or self._is_short(seen.disk) or (seen.memory is not None and seen.memory.near)
+        return full or seen.full or self._is_short(seen.disk) or (seen.memory is not None and seen.memory.near)
 
     def _hear_kernel(self, watched: Watched) -> None:
         before, self._oom_kills = self._oom_kills, watched.group.oom_kills()
@@ -232,12 +250,8 @@ class Watch:
             await self._starve(watched, OUT_OF_MEMORY, f"{why}. Choose a node type with more memory")
         elif self._takes_too_much_disk(watched, seen.disk):
             pass  # the node has been ended
-        elif self._fills_trees(seen):
-            self._node.end(
-                OUT_OF_DISK,
-                "the node was writing to the workspace's files (dbfs:/, /Volumes or /Workspace), which take more than they may "
-                "(dbfs_gb). Delete some, or let an administrator raise dbfs_gb",
-            )
+        elif seen.writers:
+            await self._stop_writers(watched, seen.writers)
         elif seen.memory is not None and seen.memory.low:
             await self._relieve_memory(watched, seen)
         elif (lack := seen.disk.lack(self._floor(seen.disk))) is not None:
@@ -289,14 +303,19 @@ class Watch:
         self._node.disk_is_low(*next((each for each in taken if each[0] > pressure.NEAR * each[1] > 0), (0, 0)))
         return False
 
-    def _fills_trees(self, seen: _Seen) -> bool:
-        """Whether the node writes to the workspace's files while the server says that they exceed their limit."""
-        try:
-            said = (self._instances.parent / pressure.DBFS_FULL).stat().st_mtime
-        except OSError:
-            return False
-        places = tuple(f"{path}/" for tree in self._config.trees for path in (tree.target, tree.source))
-        return abs(time.time() - said) < pressure.DBFS_FULL_S and measure.writes_below(seen.pids, places)
+    async def _stop_writers(self, watched: Watched, pids: set[int]) -> None:
+        """Ends processes that go on writing to the workspace's files, though these take more than they may: what Spark and Python
+        write has failed by then (NodeFiles.java, kernel/quota.py). What dies with such a process, dies for this reason."""
+        there = [process for pid in sorted(pids) if (process := await asyncio.to_thread(processes.find, pid)) is not None]
+        if self._node.watched != watched:
+            return
+        for process in there:
+            self._node.starved(OUT_OF_DISK, OVER_QUOTA)
+            self._log.write(f"process {process.pid} of the node is ended: {OVER_QUOTA}")
+            try:
+                processes.send(process, signal.SIGKILL)
+            except PermissionError:
+                self._node.end(OUT_OF_DISK, OVER_QUOTA)
 
     async def _relieve_memory(self, watched: Watched, seen: _Seen) -> None:
         """Handles low memory of the machine. Of all nodes only the worst offender yields, one at a time."""

@@ -25,6 +25,7 @@ from brickyard.lifecycle import cranrepo
 
 PROGRESS = "starting the node's processes"
 LIMIT_S = 300.0
+FULL_VARIABLE = "BRICKYARD_DBFS_FULL"  # as in runtime/node/trees.py
 WORKSPACE_VARIABLE = "CLUSTER_WORKSPACE"  # names the workspace directory for code that runs with or without isolation
 DAEMONS_MB = 1024  # what our own processes on the node may use beyond the memory of its type
 
@@ -72,6 +73,8 @@ async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManif
     env["PIP_CONFIG_FILE"] = str(config.libraries_dir / "pip.conf")
     env["R_LIBS_USER"] = ":".join(map(str, environment.r_libraries(config)))
     env |= {tree.variable: tree.source if walls.kind == "none" else tree.target for tree in config.trees}
+    if config.trees:
+        env[FULL_VARIABLE] = str(config.dbfs_full)
     if config.workspaces_dir:
         env[WORKSPACE_VARIABLE] = str(config.workspace_link) if walls.kind == "none" else WORKSPACE
     if walls.kind == "none":
@@ -119,13 +122,18 @@ def _view(config: AgentConfig, wanted: Assignment, manifest: RuntimeManifest, li
     java, copy = Path(manifest.java_real, "bin", "java"), config.directory / "java"
     if java.is_file():
         write_unreadable(copy, java)
+    notices = (str(config.dbfs_full.parent),) if config.trees else ()
+    for notice in notices:
+        Path(notice).mkdir(mode=0o700, exist_ok=True)
     node_dir, worker_python = config.instance_dir + "/node", config.directory / "spark-python"
     write_worker_python(worker_python, python=manifest.python, node_code=str(config.node_code_dir), node_dir=node_dir)
     return View(
         hostname=config.instance_id,
         etc=str(etc),
         read_only=tuple(
-            path for path in (manifest.home, manifest.python_base, manifest.java_real, config.node_code_dir, *python) if path
+            path
+            for path in (manifest.home, manifest.python_base, manifest.java_real, config.node_code_dir, *python, *notices)
+            if path
         ),
         unreadable=((str(copy), str(java)),) if java.is_file() else (),
         interpreter=manifest.python,

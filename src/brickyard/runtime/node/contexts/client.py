@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import zmq
 from jupyter_client.session import Session
 
+from ..trees import OVER_QUOTA, over_quota
 from ..wire import GROUP_KEY
 from .asking import Ask, serve
 from .process import KernelDirectories, Process, Starter
@@ -248,7 +249,8 @@ class Kernel:
         if status is None:
             return "it still runs"
         if status == -signal.SIGKILL:
-            return "it was killed (SIGKILL), most often because the node ran out of memory or of processes"
+            quota = f"it went on writing while {OVER_QUOTA}, or because " if over_quota(os.environ) else ""
+            return f"it was killed (SIGKILL), most often because {quota}the node ran out of memory or of processes"
         if status < 0:
             try:
                 return f"it was ended by signal {signal.Signals(-status).name}"

@@ -2,6 +2,7 @@ package brickyard;
 
 import java.io.File;
 import java.io.FileNotFoundException;
+import java.io.FilterOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.net.URI;
@@ -20,6 +21,8 @@ import org.apache.hadoop.fs.FsServerDefaults;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
+import org.apache.hadoop.fs.StreamCapabilities;
+import org.apache.hadoop.fs.Syncable;
 import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.util.Progressable;
 
@@ -35,6 +38,7 @@ final class Places {
     static final String DBFS = "fs.brickyard.dbfs.root"; // directories with the workspace's files
     static final String VOLUMES = "fs.brickyard.volumes.root";
     static final String WORKSPACE = "fs.brickyard.workspace.root";
+    static final String FULL = "fs.brickyard.full"; // file that exists while the workspace's files take more than they may
     static final String TEMPORARY = "fs.brickyard.temporary"; // Java's directory for temporary files on the driver
     static final String SCRATCH = "fs.brickyard.scratch"; // a directory that all nodes see, for temporary files that they share
     static final String SHARED = "fs.brickyard.shared"; // directories that file:/ may write to, ":" between them; "": everywhere
@@ -69,6 +73,16 @@ final class Trees {
         return file != null ? file : new File(this.roots[0] + path);
     }
 
+    /** Whether a file is one of the workspace's. */
+    boolean hold(File file) {
+        for (int index = 0; index < NAMES.length; index++) {
+            if (within(file.getPath(), this.roots[index])) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     static boolean within(String name, String top) {
         return !top.isEmpty() && (name.equals(top) || name.startsWith(top + "/"));
     }
@@ -101,18 +115,107 @@ final class Trees {
     }
 }
 
+/** Refuses to add to the workspace's files while they take more than they may. What exists can be read, renamed and deleted. */
+final class Quota {
+    private static final String EMPTY = "_SUCCESS"; // a commit ends with this file, which takes nothing
+
+    private final Trees trees;
+    private final File full;
+
+    Quota(Configuration conf) {
+        String name = conf.get(Places.FULL, "");
+        this.trees = new Trees(conf);
+        this.full = name.isEmpty() ? null : new File(name);
+    }
+
+    boolean counts(File file) {
+        return this.full != null && this.trees.hold(file);
+    }
+
+    void checkCreate(File file) throws IOException {
+        if (counts(file) && !EMPTY.equals(file.getName())) {
+            checkWrite(file);
+        }
+    }
+
+    /** What comes from elsewhere is copied. */
+    void checkMove(File from, File to) throws IOException {
+        if (counts(to) && !counts(from)) {
+            checkWrite(to);
+        }
+    }
+
+    void checkWrite(File file) throws IOException {
+        if (this.full.exists()) {
+            throw new IOException(
+                file + ": Disk quota exceeded. The workspace's files (dbfs:/, /Volumes, /Workspace) take more than they may (dbfs_gb)."
+                + " Delete some, or ask an administrator to raise dbfs_gb.");
+        }
+    }
+}
+
+/** Writes one of the workspace's files, as long as the quota allows it. */
+final class QuotaStream extends FilterOutputStream implements Syncable, StreamCapabilities {
+    private final Quota quota;
+    private final File file;
+
+    QuotaStream(OutputStream out, Quota quota, File file) {
+        super(out);
+        this.quota = quota;
+        this.file = file;
+    }
+
+    public void write(int data) throws IOException {
+        this.quota.checkWrite(this.file);
+        this.out.write(data);
+    }
+
+    public void write(byte[] data, int offset, int length) throws IOException {
+        this.quota.checkWrite(this.file);
+        this.out.write(data, offset, length);
+    }
+
+    public void hflush() throws IOException {
+        ((Syncable) this.out).hflush();
+    }
+
+    public void hsync() throws IOException {
+        ((Syncable) this.out).hsync();
+    }
+
+    public boolean hasCapability(String capability) {
+        return ((StreamCapabilities) this.out).hasCapability(capability);
+    }
+}
+
 /** A local file system whose renames and creations are one step (AtomicMoves), where Hadoop's look first and act then. */
 abstract class SteadyFiles extends RawLocalFileSystem implements AtomicFiles {
     /** Throws if nothing may be written there. */
     abstract void check(Path f) throws IOException;
 
+    private Quota quota = new Quota(new Configuration(false));
+
+    public void initialize(URI name, Configuration conf) throws IOException {
+        super.initialize(name, conf);
+        this.quota = new Quota(conf);
+    }
+
+    protected OutputStream createOutputStreamWithMode(Path f, boolean append, FsPermission permission) throws IOException {
+        File file = pathToFile(f);
+        this.quota.checkCreate(file);
+        OutputStream stream = super.createOutputStreamWithMode(f, append, permission);
+        return this.quota.counts(file) ? new QuotaStream(stream, this.quota, file) : stream;
+    }
+
     public boolean rename(Path src, Path dst) throws IOException {
         check(dst);
+        this.quota.checkMove(pathToFile(src), pathToFile(dst));
         return AtomicMoves.rename(pathToFile(src), pathToFile(dst));
     }
 
     public void move(Path from, Path to, boolean replace) throws IOException {
         check(to);
+        this.quota.checkMove(pathToFile(from), pathToFile(to));
         AtomicMoves.move(pathToFile(from), pathToFile(to), replace);
     }
 
@@ -147,6 +250,7 @@ abstract class SteadyFiles extends RawLocalFileSystem implements AtomicFiles {
     private boolean claimed(Path f, boolean overwrite, boolean parents) throws IOException {
         if (!overwrite) {
             check(f);
+            this.quota.checkCreate(pathToFile(f));
             if (parents && f.getParent() != null && !mkdirs(f.getParent())) {
                 throw new IOException("Mkdirs failed to create " + f.getParent());
             }

@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from subprocess import CalledProcessError
 from typing import Any, NoReturn, TextIO
 
 from ipykernel.kernelapp import IPKernelApp
@@ -28,6 +29,7 @@ from IPython.display import display as ipython_display
 from jupyter_client.jsonutil import json_default
 from traitlets.config import Config
 
+from ..trees import FULL, roots
 from ..wire import GROUP_KEY, TABLE_MIME
 from .dbsecrets import PATIENCE_S, Line
 from .dbutils import NotebookExit, make_dbutils
@@ -38,6 +40,7 @@ from .largeerrors import bound_errors
 from .missing import EXPLAINED, explain
 from .packages import Packages
 from .paths import runtime_last
+from .quota import explain_kill, guard_files
 from .sql import run
 from .task import MAGIC, TaskFailed, make_task_magic
 
@@ -147,6 +150,7 @@ def show_error(shell: Any, kind: Any, error: BaseException, trace: Any, tb_offse
             return []
         kind, trace, error = type(error.error), error.trace, error.error
     explain(error, trace)
+    explain_kill(error)
     if not isinstance(error, NotebookExit):
         shell.showtraceback((kind, error, shorten_trace(trace)))
     return []
@@ -205,7 +209,7 @@ def fill_namespace(app: Any, kernel_spark: Any, line: Line, packages: Packages) 
     shell.register_magic_function(make_task_magic(shell.user_ns, run_main), "cell", MAGIC)
     bound_errors(shell)
     bound_text(shell.display_formatter, OUTPUT_LIMIT)
-    shell.set_custom_exc((NotebookExit, RecursionError, TaskFailed, *EXPLAINED), show_error)
+    shell.set_custom_exc((NotebookExit, RecursionError, TaskFailed, CalledProcessError, *EXPLAINED), show_error)
     # For a cell's last value; what the user prints stays text. This imports nothing.
     shell.display_formatter.mimebundle_formatter.for_type_by_name("pandas.core.frame", "DataFrame", frame_bundle)
     dbutils = make_dbutils(publish, line)
@@ -311,6 +315,8 @@ def main() -> None:
     packages = Packages(app.shell, kernel_spark.spark)
     fill_namespace(app, kernel_spark, line, packages)
     app.shell.events.register("pre_run_cell", before_each(app, kernel_spark, budget))
+    if mark := os.environ.get(FULL, ""):
+        guard_files(mark, roots(os.environ).values())
     os.chdir(work_dir)
     hide_ourselves()
     runtime_last()

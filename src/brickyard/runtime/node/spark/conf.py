@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ..jvm import login
 from ..jvm.archives import archive_flags
 from ..jvm.launch import NO_ENTITIES, PATIENT_COMPILER, ROOM_FOR_CLASSES, SUBMIT_CONF, user_env
-from ..trees import roots
+from ..trees import FULL, roots
 from . import resources, tuning
 from .sizes import check_size, executor_memory_mb, worker_size
 
@@ -103,6 +103,7 @@ class Place(NamedTuple):
     dbfs_dir: str = "/dbfs"
     volumes_dir: str = "/Volumes"
     workspace_dir: str = "/Workspace"
+    dbfs_full: str = ""  # file that exists while these take more than they may
     cluster_dir: str = ""  # visible to all nodes of the cluster and to no others; "" if there is none, as in training
     cluster_workspace: str = ""  # likewise, and it stays when the cluster stops; users write it
     metastore: bool = False  # whether the agent leads to the workspace's metastore
@@ -130,7 +131,7 @@ class Place(NamedTuple):
 
 def tree_dirs(env: Mapping[str, str]) -> dict[str, Any]:
     """Returns where a node sees the workspace's files, as fields of Place."""
-    return {f"{name.lower()}_dir": root for name, root in roots(env).items()}
+    return {"dbfs_full": env.get(FULL, ""), **{f"{name.lower()}_dir": root for name, root in roots(env).items()}}
 
 
 def authentication(assignment: Mapping[str, Any]) -> dict[str, str]:
@@ -330,6 +331,7 @@ def _files(
         "fs.brickyard.volumes.root": place.volumes_dir,
         "fs.brickyard.workspace.root": place.workspace_dir,
         "fs.brickyard.shared": shared,
+        "fs.brickyard.full": place.dbfs_full,
     }
     if place.cluster_dir:
         temporary = f"{place.node_dir}/tmp"  # noqa: S108 - the node's own
