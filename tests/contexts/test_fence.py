@@ -139,6 +139,22 @@ def test_a_context_that_made_way_for_others_does_not_come_back(node: contexts.Co
     assert refusal.value.code == "INVALID"
 
 
+def test_a_share_of_the_contexts_and_a_reserve(node: contexts.Contexts) -> None:
+    names = iter([timed_name(NOW, number) for number in range(3 * LIMIT)])
+
+    def create(user: str, *, share: int = 0, reserve: int = 0) -> str:
+        try:
+            node.create(next(names), "python", user, share=share, reserve=reserve)
+        except ContextError as refusal:
+            return refusal.code
+        return ""
+
+    assert [create("one", share=2, reserve=1) for _ in range(3)] == ["", "", "LIMIT"]
+    others = [create(f"other {number}", share=2, reserve=1) for number in range(LIMIT - 2)]
+    assert others == [""] * (LIMIT - 3) + ["LIMIT"]
+    assert [create("manager"), create("manager")] == ["", "LIMIT"]
+
+
 def test_a_command_whose_results_are_gone_does_not_run_again(node: contexts.Contexts) -> None:
     mine = timed_name(NOW, 0)
     node.create(mine, "python")

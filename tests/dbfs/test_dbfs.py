@@ -64,7 +64,7 @@ class Desk:
         """The service of a new server."""
         self.uploads = Uploads(place=self.spool, clock=self.clock)
         files = FileTree(
-            root=self.root, uploads=self.uploads, before_effect=self.store.before_effect, refusal=lambda: self.refusal
+            root=self.root, uploads=self.uploads, before_effect=self.store.before_effect, refusal=lambda _: self.refusal
         )
         return DbfsService(files=files, store=self.store, authorizer=Authorizer())
 

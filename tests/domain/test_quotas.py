@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from brickyard.domain.access import Principal
 from brickyard.domain.errors import QuotaExceeded
-from brickyard.domain.quotas import Occupancy, Quota
+from brickyard.domain.quotas import ByteQuota, Occupancy, Quota
 from brickyard.gateway.connect import CALLS
 from brickyard.gateway.websockets import WEBSOCKETS
 from brickyard.services.changes import WATCHERS
+from brickyard.services.contextshares import CONTEXTS
 from brickyard.services.files.uploads import HANDLES
 from brickyard.services.gpu.following import STREAMS
 from brickyard.services.logfollowing import FOLLOWERS
@@ -23,7 +24,7 @@ def user(name: str, *, admin: bool = False) -> Principal:
 
 
 @pytest.mark.parametrize(
-    "quota", [CALLS, WEBSOCKETS, WATCHERS, HANDLES, STREAMS, FOLLOWERS, SCOPES], ids=lambda each: each.things
+    "quota", [CONTEXTS, CALLS, WEBSOCKETS, WATCHERS, HANDLES, STREAMS, FOLLOWERS, SCOPES], ids=lambda each: each.things
 )
 def test_every_quota_has_a_share_and_a_reserve(quota: Quota) -> None:
     assert 0 < quota.share <= quota.total // 4
@@ -61,3 +62,10 @@ def test_a_quota_is_shared(steps: list[tuple[str, bool]], total: int, share: int
         open_ones.enter(quota, user("admin", admin=True), error=QuotaExceeded)
     with pytest.raises(QuotaExceeded):
         open_ones.enter(quota, user("admin", admin=True), error=QuotaExceeded)
+
+
+@given(st.integers(0, 1 << 50))
+def test_the_last_bytes_are_for_administrators(total: int) -> None:
+    quota = ByteQuota(total)
+    assert quota.limit(is_admin=True) == total
+    assert 0 <= total - quota.limit(is_admin=False) == quota.reserve <= min(total / 20, 1 << 30)

@@ -24,6 +24,7 @@ from brickyard.reconcile.runrights import Rights
 from brickyard.reconcile.runs import RunLoop
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
+from brickyard.services.contextshares import ContextShare
 from brickyard.services.runs import RunService
 from brickyard.services.taskfiles import TaskFiles
 from brickyard.services.tasknodes import MAGIC, DriverTasks, Refusal
@@ -77,6 +78,10 @@ async def _nobody_refused(_call: Call) -> str:
     return ""
 
 
+async def _no_share(_call: Call) -> ContextShare:
+    return ContextShare()
+
+
 class EveryRight:
     """Nobody's runs are refused anything."""
 
@@ -113,7 +118,8 @@ class RunWorld(World):
         tokens = InstanceTokens(key=b"k" * 32)
         self.clusters = cluster_service(store, clock=CLOCK, wake=self.loop.wake)
         self.refusal: Refusal = _nobody_refused  # a test may replace it
-        drivers = DriverTasks(nodes=NodeCalls(client=provider.agent_client(), tokens=tokens), files=files, refusal=self._refused)
+        calls = NodeCalls(client=provider.agent_client(), tokens=tokens)
+        drivers = DriverTasks(nodes=calls, files=files, refusal=self._refused, share=_no_share)
         self.runs = RunLoop(
             store=runs_store or store,
             clock=clock,

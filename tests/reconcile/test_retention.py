@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from brickyard.agent.pressure import DBFS_FULL
+from brickyard.domain.access import Principal
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import RETENTION_MS, Cluster, Target
 from brickyard.domain.errors import ApiError, InvalidParameterValue, InvalidState
@@ -32,6 +33,7 @@ from tests.reconcile.world import World, provider
 from tests.services.desk import ADMIN, Desk, refused
 from tests.support.patience import PATIENCE_S
 
+USER = Principal(user_name="u", user_id="1", is_admin=False)
 DAY = 24 * 3600 * 1000
 
 
@@ -369,6 +371,17 @@ def test_a_sweep_that_fails_keeps_no_other_from_its_work_and_is_tried_again_soon
     assert done.count("logs") == 1
 
 
+def test_the_last_bytes_are_for_administrators(store: Store, tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    room = DiskRoom(store=store, storage=storage, data_dir=tmp_path, min_free=0, dbfs_limit=1 << 20)
+    for tree in storage.trees:
+        tree.mkdir()
+    (storage.dbfs / "f").write_bytes(bytes(1000 << 10))
+    asyncio.run(room.look())
+    assert "dbfs_gb" in room.refusal(USER) and room.refusal(ADMIN) == ""
+    assert (tmp_path / DBFS_FULL).exists(), "nobody knows whose a node's files are"
+
+
 def test_one_server_counts_the_workspaces_files_for_all(store: Store, tmp_path: Path) -> None:
     storage, turns = Storage(tmp_path), {"one": True, "two": False}
 
@@ -381,17 +394,17 @@ def test_one_server_counts_the_workspaces_files_for_all(store: Store, tmp_path: 
             tree.mkdir()
             (tree / "f").write_bytes(bytes(36_000))
         await two.look()
-        assert two.refusal() == "" and not (tmp_path / DBFS_FULL).exists()
+        assert two.refusal(USER) == "" and not (tmp_path / DBFS_FULL).exists()
         await one.look()
         await two.look()
         assert one.dbfs_used == two.dbfs_used
         assert one.dbfs_used.size >= 108_000 and one.dbfs_used.inodes == 3
-        assert "dbfs_gb" in two.refusal() and (tmp_path / DBFS_FULL).exists()
+        assert "dbfs_gb" in two.refusal(USER) and "dbfs_gb" in two.refusal(ADMIN) and (tmp_path / DBFS_FULL).exists()
         (storage.volumes / "f").unlink()
         turns.update(one=False, two=True)  # the first server has been killed
         await two.look()
         await one.look()
-        assert one.refusal() == two.refusal() == "" and not (tmp_path / DBFS_FULL).exists()
+        assert one.refusal(USER) == two.refusal(USER) == "" and not (tmp_path / DBFS_FULL).exists()
         assert room("one").dbfs_used == two.dbfs_used  # one that starts knows it at once
 
     asyncio.run(scenario())

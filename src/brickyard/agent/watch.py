@@ -39,8 +39,8 @@ RELIEF_S = 5.0  # how long the others wait for the effect of one agent's action
 
 OUT_OF_MEMORY, OUT_OF_DISK = "DRIVER_OUT_OF_MEMORY", "DRIVER_OUT_OF_DISK"
 OVER_QUOTA = (
-    "it went on writing to the workspace's files (dbfs:/, /Volumes or /Workspace), which take more than they may (dbfs_gb). "
-    "Delete some, or ask an administrator to raise dbfs_gb"
+    "it went on writing to the workspace's files (dbfs:/, /Volumes or /Workspace), which take more than they may (dbfs_gb, or "
+    "their number). Delete some, or ask an administrator to raise dbfs_gb"
 )
 EVICTED = "DRIVER_EVICTION"  # the machine ran short: the cluster was within what it may take
 

@@ -43,6 +43,8 @@ class NewContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     user: str = ""
     ticket: str = ""  # for the agent alone: proves to any server that this context on this instance is the user's
     generation: int = 0  # of the intended node: a node of another generation refuses; 0: any
+    share: int = 0  # of the contexts that the driver can have, the user may have so many; 0: any number
+    reserve: int = 0  # and none of the last ones
 
 
 class OfContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -34,6 +34,20 @@ class Quota(NamedTuple):
         return ""
 
 
+class ByteQuota(NamedTuple):
+    """Bytes that all users share, however much each of them takes. The last twentieth, at most a GiB, is for administrators."""
+
+    total: int
+
+    @property
+    def reserve(self) -> int:
+        return min(self.total // 20, 1 << 30)
+
+    def limit(self, *, is_admin: bool) -> int:
+        """How many bytes there may be before somebody is refused more."""
+        return self.total if is_admin else self.total - self.reserve
+
+
 class Occupancy:
     """How much of a quota each user takes in this process at the moment. For one thread."""
 

@@ -16,6 +16,8 @@ from brickyard.agent import measure
 from brickyard.agent.disk import FULL, Amount, Disk, Lack, text
 from brickyard.agent.held import MAX_ENTRIES, Held, held
 from brickyard.agent.pressure import most_inodes
+from brickyard.domain.access import Principal
+from brickyard.domain.quotas import ByteQuota
 from brickyard.storage.directory import Storage
 from brickyard.store.store import Store
 
@@ -49,6 +51,7 @@ class DiskRoom:
         self._data_dir = data_dir
         self._held = held
         self._min_free = min_free
+        self._quota = ByteQuota(dbfs_limit)
         self.dbfs_limit = dbfs_limit
         self.dbfs_used = storage.dbfs_size()
         self._scanned: tuple[float, float, Disk] | None = None  # when, for how long, and what was free
@@ -70,8 +73,8 @@ class DiskRoom:
                 )
         return ""
 
-    def refusal(self) -> str:
-        """Why nothing may be added to the workspace's files; "" if it may."""
+    def refusal(self, principal: Principal) -> str:
+        """Why that user may add nothing to the workspace's files; "" if they may."""
         disk = self.disk()
         floor = disk.floor(self._min_free)
         if (lack := disk.lack(floor)) is not None:
@@ -79,19 +82,20 @@ class DiskRoom:
                 f"The workspace's disk is full: {disk.left(lack)}; {floor.text(lack)} must stay free (min_free_disk_gb). Delete "
                 "files, or enlarge the disk."
             )
-        if self.dbfs_used.size > self.dbfs_limit:
+        if self.dbfs_used.size > self._quota.limit(is_admin=principal.is_admin):
+            reserve = "" if principal.is_admin else f", of which the last {text(self._quota.reserve)} are for administrators"
             return (
-                f"The workspace's files take {text(self.dbfs_used.size)}; the limit is {text(self.dbfs_limit)} (dbfs_gb). Delete "
-                "some, or ask an administrator to raise dbfs_gb."
+                f"The workspace's files take {text(self.dbfs_used.size)}; the limit is {text(self.dbfs_limit)} (dbfs_gb)"
+                f"{reserve}. Delete some, or ask an administrator to raise dbfs_gb."
             )
         if self.dbfs_used.inodes > (most := most_inodes(disk.total.inodes, MAX_ENTRIES)):
             return f"The workspace has {self.dbfs_used.inodes:,} files and directories; the limit is {most:,}. Delete some."
         return ""
 
     def _is_over(self, disk: Disk) -> bool:
-        """Whether the workspace's files exceed their limit."""
+        """Whether nodes may add nothing to the workspace's files: they are not known to be an administrator's."""
         too_many = self.dbfs_used.inodes > most_inodes(disk.total.inodes, MAX_ENTRIES)
-        return self.dbfs_used.size > self.dbfs_limit or too_many
+        return self.dbfs_used.size > self._quota.limit(is_admin=False) or too_many
 
     async def run(self) -> None:
         """Checks once a second until cancelled. Logs a repeated error only once."""

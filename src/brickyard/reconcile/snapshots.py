@@ -21,6 +21,8 @@ from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.gpusnapshots import SnapshotRow, SnapshotStatus, cluster_of
+from brickyard.domain.identity import ADMINS_ID
+from brickyard.domain.quotas import ByteQuota
 from brickyard.plan.gpu.snapshots import done, latest
 from brickyard.storage.directory import Storage, holds_anything
 from brickyard.storage.snapshots import job as jobs
@@ -239,14 +241,18 @@ class SnapshotWork:
 
     async def _take(self, row: SnapshotRow) -> SnapshotRow:
         """Takes a snapshot. Returns the row as it is then, available or failed."""
-        rows = await self._store.read(lambda tx: tx.snapshots.of_cluster(row.cluster_id), background=True)
+
+        def read(tx: Tx) -> tuple[Sequence[SnapshotRow], bool]:
+            return tx.snapshots.of_cluster(row.cluster_id), _is_admin(tx, row.user_name)
+
+        rows, is_admin = await self._store.read(read, background=True)
         before = latest(rows)
         asked = msgspec.structs.replace(
             self._job("take", row.cluster_id),
             snapshot=Named(row.snapshot_id, ""),
             before=Named(before.snapshot_id, before.sha256) if before is not None else None,
             max_bytes=self.limits.one,
-            max_stored=self.limits.all,
+            max_stored=ByteQuota(self.limits.all).limit(is_admin=is_admin),
         )
         try:
             taken = await jobs.run(asked)
@@ -297,3 +303,8 @@ def _kept(tx: Tx, stored: Sequence[str]) -> list[str]:
     clusters = {cluster_of(name) for name in stored} - {""}
     strange = clusters - tx.clusters.existing(clusters) - tx.clusters.gone(clusters)
     return [*tx.snapshots.names(), *(name for name in stored if cluster_of(name) in strange)]
+
+
+def _is_admin(tx: Tx, user_name: str) -> bool:
+    user = tx.users.get(user_name)
+    return user is not None and any(group.group_id == ADMINS_ID for group in tx.groups.of(user.user_id))

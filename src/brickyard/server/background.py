@@ -36,6 +36,8 @@ from brickyard.reconcile.samples import SamplePacking
 from brickyard.reconcile.snapshots import SnapshotLimits, SnapshotWork
 from brickyard.server.resources import Resources
 from brickyard.services.access import Authorizer
+from brickyard.services.contextshares import ContextShare, share_of
+from brickyard.services.principals import active_principal
 from brickyard.services.runrights import RunRights
 from brickyard.services.secretvalues import SecretValues
 from brickyard.services.taskfiles import TaskFiles
@@ -120,7 +122,7 @@ def build_nodes(given: Resources, *, wake: Callable[[str], None], values: Secret
             on_forget=tunnels.forget,
         ),
         samples=samples,
-        tasks=DriverTasks(nodes=calls, files=files, refusal=_task_refusal(given.store)),
+        tasks=DriverTasks(nodes=calls, files=files, refusal=_task_refusal(given.store), share=_task_share(given.store)),
         files=files,
     )
 
@@ -240,3 +242,14 @@ def _policy(settings: Settings, providers: Providers, prices: Prices) -> Policy:
         currency=prices.currency,
         max_nodes=settings.max_nodes,
     )
+
+
+def _task_share(store: Store) -> Callable[[Call], Awaitable[ContextShare]]:
+    """What bounds the contexts of a run's owner on the cluster of an attempt."""
+    authorizer = Authorizer()
+
+    def share(tx: Tx, call: Call) -> ContextShare:
+        cluster, owner = tx.clusters.get(call.attempt.cluster_id), active_principal(tx, call.run.creator_user_name)
+        return share_of(tx, authorizer, owner, cluster) if cluster is not None and owner is not None else ContextShare()
+
+    return lambda call: store.read(lambda tx: share(tx, call), background=True)

@@ -33,6 +33,7 @@ from brickyard.plan.attach import Client, attach_refusal, driver_instance, finis
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller
+from brickyard.services.contextshares import ContextShare, share_of
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -85,9 +86,10 @@ class CommandService:
     async def create_context(self, caller: Caller, cluster_id: str, language: str) -> str:
         """Starts a context and returns its id."""
         _language(language or Language.PYTHON)
-        driver = await self._driver(caller, cluster_id)
+        driver, share = await self._driver(caller, cluster_id), await self._share(caller, cluster_id)
         context_id = self._ids.timed(self._clock.now_ms())
-        asked = NewContext(context_id=context_id, language=language or Language.PYTHON.value, user=caller.user_name)
+        language = language or Language.PYTHON.value
+        asked = NewContext(context_id=context_id, language=language, user=caller.user_name, **share._asdict())
         await self._change(driver, nodeops.CONTEXT_CREATE, asked, repeatable=False)
         return context_id
 
@@ -130,6 +132,13 @@ class CommandService:
         await self._change(driver, nodeops.COMMAND_CANCEL, _command(caller, context_id, command_id))
 
     # ── where code runs ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _share(self, caller: Caller, cluster_id: str) -> ContextShare:
+        def work(tx: Tx) -> ContextShare:
+            cluster = tx.clusters.get(cluster_id)
+            return share_of(tx, self._authorizer, caller, cluster) if cluster is not None else ContextShare()
+
+        return await self._store.read(work)
 
     async def _driver(self, caller: Caller, cluster_id: str) -> Instance:
         """The driver's instance of a cluster on which the caller may run code now."""

@@ -36,6 +36,7 @@ from brickyard.plan.run import FAILED
 from brickyard.plan.submit import parameters, task_file, wheels
 from brickyard.reconcile.runpass import Call
 from brickyard.reconcile.runs import Ended, NodeSilent
+from brickyard.services.contextshares import ContextShare
 from brickyard.services.taskfiles import TaskFiles, UnreadableFile
 
 MAX_LOGS = 5 * 1024 * 1024  # characters; the end is kept, as at Databricks
@@ -47,6 +48,7 @@ _OVER = ("Finished", "Error", "Cancelled")
 _TAG = re.compile(r"<[^>]*>")
 
 Refusal = Callable[[Call], Awaitable[str]]
+Share = Callable[[Call], Awaitable[ContextShare]]
 
 log = structlog.get_logger(__name__)
 
@@ -54,11 +56,13 @@ log = structlog.get_logger(__name__)
 class DriverTasks:
     """Implements `reconcile.runs.TaskNodes` with the agents of drivers."""
 
-    def __init__(self, *, nodes: NodeCalls, files: TaskFiles, refusal: Refusal) -> None:
-        """`refusal`: why the run's owner may not run code on the attempt's cluster now; "" if they may."""
+    def __init__(self, *, nodes: NodeCalls, files: TaskFiles, refusal: Refusal, share: Share) -> None:
+        """`refusal`: why the run's owner may not run code on the attempt's cluster now; "" if they may. `share`: what bounds
+        their contexts there."""
         self._nodes = nodes
         self._files = files
         self._refusal = refusal
+        self._share = share
 
     async def begin(self, call: Call) -> Ended | None:
         """Begins an attempt. It reads the task's file now, so a retry runs the file's current text."""
@@ -71,7 +75,8 @@ class DriverTasks:
         name, generation = _name(call), call.attempt.generation
         try:
             user = call.run.creator_user_name
-            context = NewContext(context_id=name, language="python", user=user, generation=generation)
+            share = await self._share(call)
+            context = NewContext(context_id=name, language="python", user=user, generation=generation, **share._asdict())
             await self._ask(call, nodeops.CONTEXT_CREATE, context)
             asked = NewCommand(context_id=name, command_id=name, language="python", command=command)
             await self._ask(call, nodeops.COMMAND_EXECUTE, asked)

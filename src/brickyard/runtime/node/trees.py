@@ -12,7 +12,7 @@ _TREES = {
     "Workspace": ("WORKSPACE_ROOT", "file:/Workspace"),
 }
 FULL = "BRICKYARD_DBFS_FULL"  # variable that names a file, which exists while the workspace's files take more than they may
-OVER_QUOTA = "the workspace's files (dbfs:/, /Volumes, /Workspace) take more than they may (dbfs_gb)"
+OVER_QUOTA = "the workspace's files (dbfs:/, /Volumes, /Workspace) take more than they may (dbfs_gb, or their number)"
 PREFIXES = {name: prefix for name, (_, prefix) in _TREES.items()}
 
 

@@ -90,7 +90,7 @@ class DbfsService:
         await self._may(caller, Permission.CAN_EDIT, target, to="write")
 
         def write() -> None:
-            self._files.check_room()
+            self._files.check_room(caller)
             self._files.check_target(target, overwrite=overwrite)
             place, file = self._uploads.form()
             try:
@@ -107,7 +107,7 @@ class DbfsService:
         Fields and file may come in any order. Clients disagree about the name of the file's part: the documentation says
         `contents`, its examples `content`, the older CLI `file`.
         """
-        async with self._files.draft() as draft:
+        async with self._files.draft(caller) as draft:
             fields = await receive_form(self._files, draft, parts, fields=("path", "overwrite"))
             path = field(fields, "path")
             overwrite = flag(field(fields, "overwrite") if "overwrite" in fields else "false")
@@ -122,7 +122,7 @@ class DbfsService:
 
         def begin() -> int:
             self._files.check_target(parts, overwrite=overwrite)
-            self._files.check_room()
+            self._files.check_room(caller)
             self._tree.make_directories(parts[:-1])
             return self._uploads.begin(owner=caller, parts=parts, overwrite=overwrite)
 
@@ -134,7 +134,7 @@ class DbfsService:
         path = await self._require(caller, handle)
 
         def append() -> None:
-            self._files.check_room()
+            self._files.check_room(caller)
             self._uploads.append(handle, block)
 
         async with self._turn(handle):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from brickyard.domain.access import Principal
 from brickyard.domain.errors import InvalidParameterValue, StorageFull
 from brickyard.services.files.arguments import MAX_FIELD
 from brickyard.services.files.errors import translated
@@ -23,8 +24,10 @@ PIECE = 1024 * 1024  # bytes that are read or written at once: fewer cost more s
 
 @dataclass(kw_only=True)
 class Draft:
-    """A file on its way into a tree. `size` bytes of it have arrived. `announced`: its request says that it has content."""
+    """A file of `owner` on its way into a tree. `size` bytes of it have arrived. `announced`: its request says that it has
+    content."""
 
+    owner: Principal
     path: Path
     file: int
     size: int = 0
@@ -65,10 +68,10 @@ class FileTree:
         root: Path,
         uploads: Uploads,
         before_effect: Callable[[], Awaitable[None]],
-        refusal: Callable[[], str] = lambda: "",
+        refusal: Callable[[Principal], str] = lambda _: "",
     ) -> None:
-        """`uploads` is shared by all trees. `before_effect` is the store's. `refusal` returns the reason why nothing may be added
-        now, or "" if it may."""
+        """`uploads` is shared by all trees. `before_effect` is the store's. `refusal` returns the reason why that user may add
+        nothing now, or "" if they may."""
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.tree = SafeTree(root=root)
         self.uploads = uploads
@@ -89,9 +92,9 @@ class FileTree:
         await self._before_effect()
         return await self.run(path, work)
 
-    def check_room(self) -> None:
-        """Raises StorageFull while nothing may be added."""
-        if why := self._refusal():
+    def check_room(self, principal: Principal) -> None:
+        """Raises StorageFull while that user may add nothing."""
+        if why := self._refusal(principal):
             raise StorageFull(why)
 
     def check_target(self, parts: tuple[str, ...], *, overwrite: bool) -> None:
@@ -124,11 +127,11 @@ class FileTree:
         return OpenFile(entry=entry, file=file)
 
     @contextlib.asynccontextmanager
-    async def draft(self) -> AsyncIterator[Draft]:
+    async def draft(self, owner: Principal) -> AsyncIterator[Draft]:
         """A new file that no cluster sees; it is removed at the end unless it was placed."""
         path, file = await self.run("/", self.uploads.form)
         try:
-            yield Draft(path=path, file=file)
+            yield Draft(owner=owner, path=path, file=file)
         finally:
             self.uploads.end_form(path, file)
 
@@ -146,7 +149,7 @@ class FileTree:
         """Appends to the draft."""
 
         def write() -> None:
-            self.check_room()
+            self.check_room(draft.owner)
             write_all(draft.file, data)
 
         await self.run("/", write)

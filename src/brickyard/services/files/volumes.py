@@ -79,7 +79,7 @@ class VolumeService:
             with contextlib.suppress(FileNotFoundError):
                 self._files.tree.stat(parts)
                 raise ResourceAlreadyExists(f"Volume '{'.'.join(parts)}' already exists.")
-            self._files.check_room()
+            self._files.check_room(caller)
             self._files.tree.make_directory(parts)
             return self._volume(parts)
 
@@ -170,7 +170,7 @@ class VolumeService:
         `announced`: the request says that it has content."""
         parts = _file(path)
         await self._writable(caller, path, parts, overwrite=overwrite)
-        async with self._files.draft() as draft:
+        async with self._files.draft(caller) as draft:
             draft.announced = announced
             await self._files.receive(draft, pieces)
             with _missing(parts), _existing():
@@ -237,7 +237,7 @@ class VolumeService:
         await self._may(caller, Permission.WRITE_VOLUME, parts, to="write")
 
         def check() -> None:
-            self._files.check_room()
+            self._files.check_room(caller)
             self._files.tree.stat(parts[:LEVELS])
             self._files.check_target(parts, overwrite=overwrite)
 

@@ -135,7 +135,7 @@ class WorkspaceService:
             with contextlib.suppress(FileNotFoundError):
                 if not self._files.tree.stat(parts).is_dir:
                     raise FileExistsError
-            self._files.check_room()
+            self._files.check_room(caller)
             self._files.tree.make_directories(parts)
 
         await self._files.change(path, make)
@@ -171,13 +171,13 @@ class WorkspaceService:
         except (binascii.Error, ValueError) as error:
             raise InvalidParameterValue(f"content is not valid base64: {str(error).lower()}.") from error
         parts = await self._may(caller, Permission.CAN_EDIT, path, to="write")
-        async with self._files.draft() as draft:
+        async with self._files.draft(caller) as draft:
             await self._files.add(draft, data)
             await self._place(path, parts, draft, format=format, language=language, overwrite=overwrite)
 
     async def import_form(self, caller: Caller, form: AsyncIterator[tuple[str, bytes]]) -> None:
         """Writes a notebook or a file that arrives as a form: `path`, `format`, `language`, `overwrite`, and the content."""
-        async with self._files.draft() as draft:
+        async with self._files.draft(caller) as draft:
             fields = await receive_form(self._files, draft, form, fields=_FORM)
             path = field(fields, "path")
             parts = await self._may(caller, Permission.CAN_EDIT, path, to="write")
@@ -194,7 +194,7 @@ class WorkspaceService:
         """Writes a file of any size; it becomes a notebook if format AUTO makes it one. `announced`: the request says that it has
         content. Raises AlreadyExists."""
         parts = await self._may(caller, Permission.CAN_EDIT, path, to="write")
-        async with self._files.draft() as draft:
+        async with self._files.draft(caller) as draft:
             draft.announced = announced
             await self._files.receive(draft, pieces)
             try:

@@ -46,7 +46,10 @@ class _Room:
         with self._lock:
             self._left -= size
             if self._left < 0:
-                raise NoRoom("all snapshots together would take more than snapshots_gb allows; delete some")
+                raise NoRoom(
+                    "all snapshots together would take more than snapshots_gb allows, of which the last part is for "
+                    "administrators; delete some"
+                )
             self.check(Amount(size))
 
     def check(self, amount: Amount) -> None:

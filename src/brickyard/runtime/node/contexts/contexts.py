@@ -107,8 +107,9 @@ class Contexts:
 
     # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def create(self, context_id: str, language: str, user: str = "") -> None:
-        """Starts a context; `user` is its owner, for the list. Repeating the call changes nothing; one that arrives after the
+    def create(self, context_id: str, language: str, user: str = "", *, share: int = 0, reserve: int = 0) -> None:
+        """Starts a context; `user` is its owner. Such a user may have `share` contexts (0: any number), and none of the last
+        `reserve` ones. Repeating the call changes nothing; one that arrives after the
         context was destroyed is refused. Raises ContextError LIMIT, INVALID."""
         _check_language(language)
         with self._lock:
@@ -119,12 +120,8 @@ class Contexts:
             self._drop_withdrawn()
             if self._closed or self._closing:
                 raise ContextError("INVALID", "This node is stopping; no new execution context can start on it.")
-            if len(self._contexts) >= self._limit:
-                raise ContextError(
-                    "LIMIT",
-                    f"This cluster has {len(self._contexts)} execution contexts, which is the most it can have."
-                    " Destroy contexts that are no longer used (contexts/destroy), or restart the cluster.",
-                )
+            if why := self._refusal(user, share=share, reserve=reserve):
+                raise ContextError("LIMIT", f"{why} Destroy contexts that are no longer used (contexts/destroy).")
             spare, self._spare = self._spare, None
             kernel = spare.result() if spare is not None and spare.done() else None
             if kernel is not None and kernel.poll() is not None:
@@ -149,6 +146,18 @@ class Contexts:
         self._touch()
         if taken:
             threading.Thread(target=self._warm_later, name="kernel-spare-later", daemon=True).start()
+
+    def _refusal(self, user: str, *, share: int, reserve: int) -> str:
+        """Why the user cannot have another context; "" if they can. With the lock held."""
+        total = len(self._contexts)
+        own = sum(context.user == user for context in self._contexts.values())
+        if total >= self._limit:
+            return f"This cluster has {total} execution contexts, which is the most it can have."
+        if share and own >= share:
+            return f"{user} has {own} execution contexts on this cluster; at most {share} are allowed for each user."
+        if total >= self._limit - reserve:
+            return f"This cluster has {total} execution contexts; the last {reserve} are for those who may manage it."
+        return ""
 
     def overview(self) -> list[dict[str, Any]]:
         """Returns every context with its user and what it does."""

@@ -392,7 +392,9 @@ class NodeHost:
         return (contexts.busy(), contexts.last_activity_ms()) if contexts is not None else (False, 0)
 
     def _context_create(self, message: Message) -> Result:
-        return self._need_contexts().create(message["context_id"], message["language"], str(message.get("user") or "")) or {}
+        given = (message["context_id"], message["language"], str(message.get("user") or ""))
+        bounds = {name: int(message.get(name) or 0) for name in ("share", "reserve")}
+        return self._need_contexts().create(*given, **bounds) or {}
 
     def _context_status(self, message: Message) -> Result:
         return self._need_contexts().status(message["context_id"]) or {}

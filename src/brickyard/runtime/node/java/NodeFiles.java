@@ -148,8 +148,8 @@ final class Quota {
     void checkWrite(File file) throws IOException {
         if (this.full.exists()) {
             throw new IOException(
-                file + ": Disk quota exceeded. The workspace's files (dbfs:/, /Volumes, /Workspace) take more than they may (dbfs_gb)."
-                + " Delete some, or ask an administrator to raise dbfs_gb.");
+                file + ": Disk quota exceeded. The workspace's files (dbfs:/, /Volumes, /Workspace) take more than they may (dbfs_gb, or their"
+                + " number). Delete some, or ask an administrator to raise dbfs_gb.");
         }
     }
 }
