@@ -154,3 +154,25 @@ def test_processes_are_limited_without_control_groups_too() -> None:
         pytest.skip("root's processes are limited by control groups alone")
     with hostile("forks()", processes=60) as made:
         assert 40 < made < 60
+
+
+HOST = """
+import resource, subprocess, sys
+from pathlib import Path
+from brickyard.runtime.node.contexts.process import Beside
+resource.setrlimit(resource.RLIMIT_NPROC, (4000, 4000))
+node, ours = Path(sys.argv[1]), subprocess.PIPE
+beside = Beside()
+told = "import resource, sys; sys.stdin.read(); print(resource.getrlimit(resource.RLIMIT_NPROC))"
+command, made = [sys.executable, "-c", told], beside.directories(node)
+with (node / "log").open("wb") as log, subprocess.Popen(["sleep", "1"], stdout=ours) as line:
+    kernel = beside.start(made, command, {}, node_dir=node, stdin=line.stdout, log=log)
+    kernel.wait()
+print((node / "log").read_text(), resource.getrlimit(resource.RLIMIT_NPROC))
+"""
+
+
+def test_a_kernel_is_refused_processes_before_its_node_host_and_spark_are(tmp_path: Path) -> None:
+    """Where a limit of the user, or of the node's user namespace, is all that there is."""
+    done = subprocess.run([sys.executable, "-c", HOST, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.stdout.split("\n") == ["(3000, 3000)", " (4000, 4000)", ""], done.stderr
