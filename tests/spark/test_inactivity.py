@@ -1,19 +1,21 @@
-"""Auto-termination on a real cluster, with a clock that jumps."""
+"""Auto-termination on real clusters, with a clock that jumps."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from databricks.sdk.service.compute import Kind, State, TerminationReasonType
 
-from brickyard.domain.clock import SystemClock
+from brickyard.domain.clock import SystemClock, WallClock
 from brickyard.domain.node import NodeStatus
 from brickyard.store.store import Store
 from tests.spark.live import User
+from tests.spark.neighbours import neighbours
 from tests.support.patience import until
-from tests.support.runtimes import SPARK_3
+from tests.support.runtimes import SPARK_3, SPARK_4
 from tests.support.server import Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -81,3 +83,32 @@ def test_a_running_command_keeps_a_cluster_that_would_end_otherwise(data: tuple[
     reason = user.get(cluster).termination_reason
     assert reason is not None and reason.type is TerminationReasonType.SUCCESS
     assert "10 minutes" in message
+
+
+class Wall:
+    """The clock on the wall of the server's machine, which can be set."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+
+    def now_ns(self) -> int:
+        return time.time_ns() + self.ahead_ms * 1_000_000
+
+
+def test_a_clock_that_is_set_ends_no_idle_cluster_and_what_is_to_stop_at_a_time_does(tmp_path: Path) -> None:
+    wall = Wall()
+    clocks = {"clock": SystemClock(wall_ns=wall.now_ns), "wall": WallClock(wall_ns=wall.now_ns)}
+    with Server.running(tmp_path / "workspace", **clocks) as server:  # type: ignore[arg-type] # clocks
+        user = User(server.client())
+        idle = user.create("idle", SPARK_4, is_single_node=True, kind=Kind.CLASSIC_PREVIEW, autotermination_minutes=MINUTES)
+        with neighbours(user, autotermination_minutes=MINUTES) as both:
+            user.wait(idle, State.RUNNING)
+            events = user.events(idle)
+            at = time.gmtime(time.time() + 4 * MINUTES * 60)
+            stop = {"action": "stop", "cron": f"{at.tm_min} {at.tm_hour} * * *"}
+            user.w.api_client.do("POST", f"/v1/clusters/{idle}/schedules", body=stop)
+            wall.ahead_ms = 2 * MINUTES * 60_000
+            assert user.run(both[0].cluster_id, "print(6 * 7)") == "42"
+            assert (user.get(idle).state, user.events(idle)) == (State.RUNNING, events)
+            wall.ahead_ms = 6 * MINUTES * 60_000
+            assert user.ended(idle)[0] == "USER_REQUEST"

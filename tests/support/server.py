@@ -32,10 +32,17 @@ WORKSPACE_KEY = b"k" * 32
 class Server:
     """`url`, `application`, and clients for it. Use `running`."""
 
-    def __init__(self, settings: Settings, provider: Provider | Providers | None, clock: Clock | None, ids: Ids | None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        provider: Provider | Providers | None,
+        clock: Clock | None,
+        ids: Ids | None,
+        wall: Clock | None = None,
+    ) -> None:
         self._settings = settings
         self._provider = provider
-        self._clock = clock
+        self._clock, self._wall = clock, wall
         self._ids = ids
         self._socket = socket.socket(proto=socket.IPPROTO_TCP)  # with it, asyncio sends what it writes at once (TCP_NODELAY)
         self._socket.bind(("127.0.0.1", 0))
@@ -81,6 +88,7 @@ class Server:
             admin_token=TOKEN,
             provider=self._provider,
             clock=self._clock,
+            wall=self._wall,
             ids=self._ids,
         )
         async with opened as application:
@@ -104,6 +112,7 @@ class Server:
         *,
         instances: Provider | Providers | None = None,
         clock: Clock | None = None,
+        wall: Clock | None = None,
         ids: Ids | None = None,
         **settings: object,
     ) -> Iterator[Server]:
@@ -113,7 +122,7 @@ class Server:
             empty_sqlite(file)
         cache = Path(os.environ.get("BRICKYARD_CACHE_DIR") or default_cache_dir())
         values = {"cache_dir": cache, "rate_limits": "off", **settings}  # tests call as fast as they can
-        server = cls(Settings(data_dir=data_dir, **values), instances, clock, ids)  # type: ignore[arg-type] # keyword arguments of a struct
+        server = cls(Settings(data_dir=data_dir, **values), instances, clock, ids, wall)  # type: ignore[arg-type] # keyword arguments of a struct
         server._thread.start()
         try:
             if not server._started.wait(PATIENCE_S) or server._error is not None:

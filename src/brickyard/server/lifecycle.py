@@ -100,6 +100,7 @@ class Application:
         admin_token: str | None = None,
         provider: Provider | Providers | None = None,
         clock: Clock | None = None,
+        wall: Clock | None = None,
         ids: Ids | None = None,
     ) -> AsyncIterator[Application]:
         """Yields a server whose loops run until the block exits. Key and token come from the storage unless given.
@@ -143,7 +144,7 @@ class Application:
                 storage=storage,
                 providers=providers,
                 clock=clock or SystemClock(wall_ns=member.now_ns),
-                wall=clock or WallClock(),
+                wall=wall or clock or WallClock(),
                 ids=ids,
                 metrics=CollectorRegistry(),
             )

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import structlog
 
+from brickyard.domain.clock import SystemClock
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import (
     Capacity,
@@ -60,6 +61,7 @@ class KubernetesProvider(Provider):
         self._storage_dir = section.machine_storage_dir or str(setup.settings.storage_dir)
         self._offered: tuple[machines.Snapshot | None, Sequence[NodeType]] | None = None
         self._lock = threading.Lock()
+        self._clock = SystemClock()
         self._recent: dict[str, tuple[float, NodeType]] = {}  # launched here lately, and when
         self._unwanted: dict[str, None] = {}  # terminated here lately: a kubelet may forget one at any moment
         self._reflector = Reflector(api, self._pods_path, self._selector)
@@ -244,7 +246,8 @@ class KubernetesProvider(Provider):
         """Whether no kubelet will ever confirm the pod's end, and nothing of it runs any more. (A pod that is deleted by force is
         forgotten, whatever its machine does.)"""
         name = pod.spec.node_name
-        over_s = time.time() - datetime.fromisoformat(pod.metadata.deletion_timestamp or "").timestamp()  # its grace included
+        deleted = datetime.fromisoformat(pod.metadata.deletion_timestamp or "")  # its grace included
+        over_s = self._clock.now_ms() / 1000 - deleted.timestamp()
         if not name:
             return over_s > _MARGIN_S
         if over_s < 0:

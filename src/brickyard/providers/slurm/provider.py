@@ -19,6 +19,7 @@ from pathlib import Path, PurePath
 import msgspec
 
 from brickyard.agent import files
+from brickyard.domain.clock import SystemClock
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import (
     CapacityError,
@@ -59,6 +60,7 @@ class SlurmProvider(Provider):
     def __init__(
         self, *, setup: Setup, section: SlurmSection, client: Client, python: str, environ: Mapping[str, str] | None = None
     ) -> None:
+        self._clock = SystemClock()
         self._setup = setup
         self._section = section
         self._client = client
@@ -188,7 +190,7 @@ class SlurmProvider(Provider):
         try:
             # First the directories, then the jobs: whatever is launched in between is in the second list.
             recorded = self._recorded()
-            jobs, now_s = self._jobs(), time.time()
+            jobs, now_s = self._jobs(), self._clock.now_ms() / 1000
             found: dict[str, Observed] = {}
             for instance_id, ours in jobs.items():
                 job = words.best(ours)

@@ -17,7 +17,6 @@ import hashlib
 import os
 import secrets
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -207,7 +206,7 @@ class Uploads:
         return upload.used_ms < self._clock.now_ms() - HANDLE_IDLE_MS
 
     def _is_old(self, path: Path) -> bool:
-        return path.lstat().st_mtime * 1000 < time.time() * 1000 - HANDLE_IDLE_MS
+        return path.lstat().st_mtime * 1000 < self._clock.now_ms() - HANDLE_IDLE_MS
 
     def _live(self) -> None:
         """Holds a lock that shows that this server is alive, for as long as this process is."""
