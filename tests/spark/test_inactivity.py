@@ -11,6 +11,7 @@ from databricks.sdk.service.compute import Kind, State, TerminationReasonType
 
 from brickyard.domain.clock import SystemClock, WallClock
 from brickyard.domain.node import NodeStatus
+from brickyard.reconcile import clusters
 from brickyard.store.store import Store
 from tests.spark.live import User
 from tests.spark.neighbours import neighbours
@@ -78,6 +79,13 @@ def test_a_running_command_keeps_a_cluster_that_would_end_otherwise(data: tuple[
     user.touch("/go")
     answer = user.finish(cluster, context, command)
     assert answer.results is not None and answer.results.data == "done"
+    until(lambda: not watch.driver().busy, "nobody told that the command is over")
+
+    def ends() -> bool:  # a report in between says how long it has really been idle
+        clock.ahead_ms += 2 * MINUTES * 60_000
+        return user.get(cluster).state is not State.RUNNING
+
+    until(ends, "the idle cluster runs on")
     code, parameters, message = user.ended(cluster)
     assert (code, parameters) == ("INACTIVITY", {"inactivity_duration_min": str(MINUTES)})
     reason = user.get(cluster).termination_reason
@@ -95,7 +103,10 @@ class Wall:
         return time.time_ns() + self.ahead_ms * 1_000_000
 
 
-def test_a_clock_that_is_set_ends_no_idle_cluster_and_what_is_to_stop_at_a_time_does(tmp_path: Path) -> None:
+def test_a_clock_that_is_set_ends_no_idle_cluster_and_what_is_to_stop_at_a_time_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clusters, "GRACE_MS", 0)  # else a new server ends none
     wall = Wall()
     clocks = {"clock": SystemClock(wall_ns=wall.now_ns), "wall": WallClock(wall_ns=wall.now_ns)}
     with Server.running(tmp_path / "workspace", **clocks) as server:  # type: ignore[arg-type] # clocks
