@@ -107,7 +107,9 @@ def test_at_rest_the_poll_brings_the_samples_and_only_changes_are_reported(tmp_p
         await seen(lambda: node.taken, "the first report, whose answer says that few are wanted")
         works.append(asyncio.create_task(link.follow()))
         await seen(lambda: server.brought, "a poll")
-        assert server.brought[0] == Poll(instance_id="i-1", have=0, wait=40.0, samples=packed(node.samples))
+        now_ms = server.brought[0].now_ms
+        assert now_ms > 0, "what time it has"
+        assert server.brought[0] == Poll(instance_id="i-1", have=0, wait=40.0, samples=packed(node.samples), now_ms=now_ms)
         assert len(node.taken) == 1, "the poll is not answered yet"
         link.sampled()
         node.status = NodeStatus(phase=Phase.READY)
