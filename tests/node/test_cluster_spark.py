@@ -153,6 +153,14 @@ def test_no_secret_is_on_a_command_line(cluster: Cluster) -> None:
     assert "the-token" not in lines
 
 
+@pytest.mark.any_runtime
+def test_the_ports_that_spark_has_opened_on_the_driver_are_known(cluster: Cluster) -> None:
+    """Its RPC and its blocks: no mapping may lead there."""
+    rpc = cluster.driver.run("print(sc.getConf().get('spark.driver.port'))")
+    blocks = cluster.driver.run("print(sc._jsc.sc().statusStore().executorSummary('driver').hostPort().rpartition(':')[2])")
+    assert {int(rpc), int(blocks)} <= set(cluster.driver.status["spark_ports"])
+
+
 CONNECT = """
 import sys
 from pyspark.sql import SparkSession

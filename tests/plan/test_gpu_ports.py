@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard.domain.cluster import Target
+from brickyard.domain.node import Role
 from brickyard.domain.ports import PortMapping, PortProtocol, PortRow, PortStatus, PortUpdate
-from brickyard.plan.gpu.ports import EPHEMERAL, FIRST_FREE, LAST, MOST, Planned, Rules, merged, replaced, view
-from brickyard.testing.builders import cluster, up
+from brickyard.plan.gpu.ports import EPHEMERAL, FIRST_FREE, LAST, MOST, Planned, Rules, merged, replaced, spark_ports, view
+from brickyard.testing.builders import cluster, instance, up
 
 TCP, HTTP = PortProtocol.TCP, PortProtocol.HTTP
 ID = "0101-000000-testtest"
@@ -169,6 +170,17 @@ def test_a_plan_without_problems_is_sound(updates: list[PortUpdate], whole: bool
             assert FIRST_FREE <= each.external_port < EPHEMERAL
             assert each.external_port not in {8080, 15_002, 20_000}
             assert each.bind_address in ("127.0.0.1", "::1", "10.0.0.5")
+
+
+@pytest.mark.parametrize("role", Role)
+def test_ports_that_spark_has_opened_on_the_driver_are_its_own(role: Role) -> None:
+    node = instance(up(cluster()), role=role)
+    status = msgspec.structs.replace(
+        node.status, master_url="spark://h:7077", worker_address="[::1]:7078", connect_port=15_002, spark_ports=(4041, 7079)
+    )
+    assert spark_ports([msgspec.structs.replace(node, status=status)]) == (
+        set() if role is Role.WORKER else {7077, 7078, 15_002, 4041, 7079}
+    )
 
 
 def test_a_view_says_what_became_of_it() -> None:

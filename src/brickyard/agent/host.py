@@ -25,6 +25,7 @@ MAX_LINE = 16 << 20
 MAX_TEXT = 2_000
 MAX_TAIL = 16_000
 MAX_WORKERS = 10_000
+MAX_PORTS = 64
 TAIL_LINES = 60
 MAX_ASKED = 256
 ANSWER_S = 60.0
@@ -70,6 +71,7 @@ class StatusEvent(msgspec.Struct, kw_only=True):
     failure: Failure | msgspec.UnsetType | None = msgspec.UNSET
     master_url: str | msgspec.UnsetType = msgspec.UNSET
     connect_port: int | msgspec.UnsetType = msgspec.UNSET
+    spark_ports: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
     worker_address: str | msgspec.UnsetType = msgspec.UNSET
     alive_workers: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     last_activity_ms: int | msgspec.UnsetType = msgspec.UNSET
@@ -90,6 +92,8 @@ class StatusEvent(msgspec.Struct, kw_only=True):
             found["load"] = msgspec.structs.replace(load, workers=load.workers[:MAX_WORKERS])
         if found.get("connect_port") is not None and not 0 <= found["connect_port"] <= 65535:
             del found["connect_port"]
+        if "spark_ports" in found:
+            found["spark_ports"] = tuple(port for port in found["spark_ports"][:MAX_PORTS] if 0 < port <= 65535)
         if isinstance(failure := found.get("failure"), Failure):
             found["failure"] = cut_failure(failure.code, redact(failure.message), redact(failure.log_tail))
         return found

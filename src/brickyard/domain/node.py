@@ -158,6 +158,7 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     host: str = ""  # the address that Spark's ports bind to
     master_url: str = ""  # driver: as soon as the master listens
     connect_port: int = 0  # driver: Spark Connect; 0 if there is none
+    spark_ports: tuple[int, ...] = ()  # driver: others that Spark has opened there
     worker_address: str = ""  # worker: host:port as the master lists it
     alive_workers: tuple[str, ...] = ()  # driver: addresses of the workers that the master considers alive
     last_activity_ms: int = 0  # driver: the last time a job, command or Connect operation was running; epoch ms

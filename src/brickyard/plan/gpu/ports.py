@@ -126,7 +126,8 @@ def spark_ports(nodes: Iterable[Instance]) -> set[int]:
         if node.role is not Role.WORKER:
             status = node.current_status
             addresses = (status.master_url, status.worker_address)
-            found |= {status.connect_port, *(int(port) for each in addresses if (port := each.rpartition(":")[2]).isdigit())}
+            found |= {status.connect_port, *status.spark_ports}
+            found |= {int(port) for each in addresses if (port := each.rpartition(":")[2]).isdigit()}
     return found - {0}
 
 

@@ -122,7 +122,9 @@ class DriverRole(Role):
         if sparkconf.spark_line(self._jvm.manifest) < (4, 0):
             raise OpError("INVALID", "Spark 3 cannot keep the users of other clusters out of its web UI")
         try:
-            return {"port": driver.open_web_ui(self._place.ui_key), "key": self._place.ui_key}
+            port = driver.open_web_ui(self._place.ui_key)
+            self._report.tell(spark_ports=driver.ports())
+            return {"port": port, "key": self._place.ui_key}
         except (Py4JError, OSError) as error:
             raise OpError("DEAD", f"Spark's web UI could not start: {failures.plain_message(error_text(error))}") from error
 
@@ -230,7 +232,7 @@ class DriverRole(Role):
         if asks_session and not self._try_session(driver):
             return
         self._meter.touch(now_ms())
-        self._report.tell(phase="ready", message="", last_activity_ms=now_ms(), busy=False)
+        self._report.tell(phase="ready", message="", spark_ports=driver.ports(), last_activity_ms=now_ms(), busy=False)
         self._report.log("Spark has answered")
         if self.isolates_users:
             self._on_ready()  # only now: a kernel gets its session from the driver, which gives none before it is ready

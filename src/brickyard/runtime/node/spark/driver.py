@@ -102,6 +102,17 @@ class Driver:
         session = self._scala.session()
         session.sql("SELECT count(*), max(id) FROM VALUES (1), (2) AS t(id) WHERE id > 1").queryExecution().executedPlan()
 
+    def ports(self) -> list[int]:
+        """Returns the ports that Spark has opened here: for Python, RPC, blocks, and the web UI. Raises Py4JError."""
+        conf, own = self._sc.conf(), self._sc.ui()
+        host, ui = str(conf.get("spark.driver.host")).strip("[]"), own.get() if own.isDefined() else self._ui
+        found = {int(self._scala.gateway.gateway_parameters.port), int(conf.get("spark.driver.port", "0"))}
+        found |= {int(ui.boundPort())} if ui is not None else set()
+        for name in str(self._sc.getExecutorMemoryStatus().keySet().mkString(" ")).split():  # blocks, of executors as well
+            place, _, port = name.rpartition(":")
+            found |= {int(port)} if place.strip("[]") == host else set()
+        return sorted(found - {0})
+
     def setting(self, key: str) -> str:
         """Returns the value of one of the context's settings; "" if there is none."""
         return str(self._sc.conf().get(key, ""))
