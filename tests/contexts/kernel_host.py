@@ -69,6 +69,7 @@ def main() -> None:
     builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     guard = {"spark.connect.grpc.interceptor.classes": "brickyard.UserGuard", **WITH_SECRETS} if isolate else {}
     if isolate:
+        guard["spark.sql.artifact.isolation.enabled"] = "true"  # as on a cluster; PySpark turns it off
         node("spark.conf").redact(guard, ["cluster-value"], apart=True)
     for name, value in {**CONNECT, **guard}.items():
         builder.config(name, value)

@@ -121,6 +121,27 @@ def test_settings_hold_no_secrets(python: Context) -> None:
         assert "cluster-" not in str(python.run(f"SELECT '${{{key}}}', '${{spark:{key}}}'", "sql"))
 
 
+SHARED = "spark.sql.artifact.isolation.enabled"
+
+
+def test_no_session_shares_its_artifacts(python: Context) -> None:
+    for key in (SHARED, SHARED.upper(), f" {SHARED}"):
+        assert REFUSED in python.failure(f"spark.conf.set({key!r}, 'false')")
+    for statement in (
+        f"SET {SHARED}=false",
+        f"SET `{SHARED}` = false",
+        f"SET {SHARED.upper()}=false",
+        f"EXECUTE IMMEDIATE 'SET {SHARED}=false'",
+        f"SET spark.x={SHARED}",
+        "SET ${spark.x}=false",
+    ):
+        python.run(statement, "sql")
+        assert python.text(f"spark.conf.get({SHARED!r})") == "'true'", statement
+    for reset in (f"spark.conf.unset({SHARED!r})", f"spark.sql('RESET {SHARED}')", "spark.sql('RESET')"):
+        python.run(reset)
+        assert python.text(f"spark.conf.get({SHARED!r})") == "'true'", reset
+
+
 def test_the_token_of_a_context_is_good_for_its_session_only(host: Host, python: Context) -> None:
     other = host.new()
     theirs = other.text("spark.session_id").strip("'")
