@@ -324,6 +324,32 @@ def test_what_has_most_of_a_nodes_threads_is_ended_and_not_the_node(tmp_path: Pa
         assert (node.is_crowded, node.code) == (True, "")
 
 
+def test_a_process_that_the_kernel_refused_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "instances" / "i-1" / "node").mkdir(parents=True)
+    group = tmp_path / "group"
+    group.mkdir()
+    for name, text in (("cgroup.procs", f"{os.getpid()}\n"), ("pids.current", "3\n"), ("pids.events.local", "max 7\n")):
+        (group / name).write_text(text)
+    node = Ended(os.getpid())
+    assert node.watched is not None
+    node.watched = msgspec.structs.replace(node.watched, group=cgroups.Group(directories=(str(group),)))
+    made = watch(tmp_path, "i-1", node)
+
+    async def look() -> None:
+        running = asyncio.create_task(made.run())
+        try:
+            await asyncio.to_thread(until, lambda: made.usage is not None)
+            before = node.is_crowded
+            assert not before, "what was before this node"
+            (group / "pids.events.local").write_text("max 8\n")
+            await asyncio.to_thread(until, lambda: node.is_crowded)
+        finally:
+            running.cancel()
+
+    asyncio.run(look())
+    assert node.code == ""
+
+
 def test_the_crowd_is_the_smallest_tree_that_is_not_the_nodes_own() -> None:
     def seen(**changes: tuple[int, int, str]) -> dict[int, processes.Seen]:
         node = {"1": (0, 1, "python"), "2": (1, 20, "python3"), "3": (2, 300, "java"), "4": (2, 12, "python"), **changes}

@@ -191,8 +191,9 @@ class Node:
             task.add_done_callback(self._answering.discard)
 
     def crowded(self) -> None:
-        """Records that the node has all the processes and threads that it may have."""
-        self._state.crowded()
+        """Records that the node has all the processes and threads that it may have. An executor that cannot make one ends."""
+        if self._state.crowded():
+            self._note_killed(self._state.want_of_processes)
 
     def disk_is_low(self, used: int, limit: int) -> None:
         """Tells the cluster once, with the numbers of the first time."""

@@ -304,9 +304,11 @@ class NodeState:
         """Records that a process is ended for lack of memory ("": none was). If the node then fails, this is the reason."""
         self._starved = (message, code, time.monotonic())
 
-    def crowded(self) -> None:
-        """Records that the node has all the processes and threads that it may have, and so is refused more."""
-        self._crowded_s = time.monotonic()
+    def crowded(self) -> bool:
+        """Records that the node has all the processes and threads that it may have, and so is refused more. Returns whether that
+        is news."""
+        before, self._crowded_s = self._crowded_s, time.monotonic()
+        return not before or self._crowded_s - before > STARVED_S
 
     @property
     def want_of_processes(self) -> str:

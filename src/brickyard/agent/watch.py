@@ -124,7 +124,7 @@ class Watch:
         self._scanned: tuple[float, float, Disk] | None = None  # when, for how long, and what was free
         self._written, self._made = _Lately(), _Lately()
         self._killed_s = 0.0
-        self._oom_kills = 0  # by the kernel, in the node's control group
+        self._oom_kills, self._refusals = 0, 0  # the kernel's, in the node's control group
         self._growth = Growth()
         self._usage: Usage | None = None
         self._spared = False  # whether memory is low and no node is to be ended for it
@@ -147,7 +147,7 @@ class Watch:
                 continue
             if self._about != (watched.pid, watched.shared_dirs):  # a cluster may take over a warm node while it runs
                 self._forget()
-                self._oom_kills = watched.group.oom_kills()
+                self._oom_kills, self._refusals = watched.group.oom_kills(), watched.group.refusals()
                 self._about = (watched.pid, watched.shared_dirs)
             began = time.monotonic()
             try:
@@ -239,6 +239,9 @@ class Watch:
         before, self._oom_kills = self._oom_kills, watched.group.oom_kills()
         if self._oom_kills > before:
             self._node.killed_by_kernel()
+        before, self._refusals = self._refusals, watched.group.refusals()
+        if self._refusals > before:
+            self._node.crowded()
 
     # ── judge ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 

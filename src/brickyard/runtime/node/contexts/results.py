@@ -31,8 +31,8 @@ _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\
 _JVM_FRAME = re.compile(
     r"^\s+at [\w.$/<>]+\(.*|^\s*\.\.\. \d+ more\s*$|^\s*(?:JVM stacktrace|Driver stacktrace):.*", re.MULTILINE
 )
-# Of a Python worker or an executor that SIGKILL has ended, Spark can say no more.
-_KILLED = re.compile(r"Python worker exited unexpectedly|Command exited with code 137")
+# Of a Python worker or an executor that SIGKILL has ended, Spark can say no more; nor of one that could make no thread (52).
+_KILLED = re.compile(r"Python worker exited unexpectedly|Command exited with code (137|52)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
