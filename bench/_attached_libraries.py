@@ -21,11 +21,12 @@ from typing import NamedTuple
 
 from bench._common import table
 from bench.start import install
-from brickyard.agent import environment, libraries, sandbox
 from brickyard.agent.config import AgentConfig
-from brickyard.agent.installer import Target
-from brickyard.agent.libraries import Wanted
+from brickyard.agent.libraries import environment, libraries
+from brickyard.agent.libraries.installer import Target
+from brickyard.agent.libraries.libraries import Wanted
 from brickyard.domain.runtimes import RuntimeManifest
+from brickyard.sandbox import launcher
 
 RUNTIME, ROUNDS, NODES = "17.3.x-scala2.13", 5, 4
 FILES, FILE_BYTES = 1000, 8_000  # of the package: like a large library of pure Python
@@ -101,7 +102,7 @@ def _node(top: Path, name: str, manifest: RuntimeManifest) -> Target:
     )  # fmt: skip
     config.node_dir.mkdir(parents=True)
     environment.make(config, manifest, environ=os.environ)
-    walls = sandbox.choose("auto", sandbox.probe())
+    walls = launcher.choose("auto", launcher.probe())
     return Target(config=config, manifest=manifest, linked=True, walls=walls, network=None, lend=_machines_network)
 
 

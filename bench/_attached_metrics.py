@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 
 from bench._common import table
-from brickyard.agent.cgroups import Group, Limits
-from brickyard.agent.gpus import opened
-from brickyard.agent.sampling import Sampled, Sampler
-from brickyard.agent.watch import Watched
+from brickyard.agent.watching.sampling import Sampled, Sampler
+from brickyard.agent.watching.watch import Watched
 from brickyard.domain.packedsamples import packed
 from brickyard.domain.samples import METRICS, SAMPLE_S, NodeAbout, NodeSamples, Point, columns, pack
+from brickyard.machine.cgroups import Group, Limits
+from brickyard.machine.gpus import opened
 from brickyard.nodes.samples import Samples
 from brickyard.plan.samples import DAY, HOUR, MINUTE, TIERS
 from brickyard.reconcile.samples import SamplePacking

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import Setup
 from brickyard.providers.kubernetes import open_provider

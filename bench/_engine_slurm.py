@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import Setup
 from brickyard.providers.slurm import SlurmProvider, open_provider

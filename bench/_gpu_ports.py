@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench._common import table
-from brickyard.agent import network, sandbox
-from brickyard.agent.addresses import RANGE
-from brickyard.agent.view import View
 from brickyard.gateway.forwarding.process import Door, Forwarding
+from brickyard.machine.addresses import RANGE
+from brickyard.sandbox import launcher, network
+from brickyard.sandbox.view import View
 
 MIB_S, MS = 300.0, 0.3  # the limits: at least, and more than directly at most
 AMOUNT, ROUNDS, TRIPS = 512 << 20, 5, 2000
@@ -67,7 +67,7 @@ def measure() -> list[Row]:
 
 
 async def _measure() -> list[Row]:
-    walls = sandbox.choose("auto", sandbox.probe())
+    walls = launcher.choose("auto", launcher.probe())
     switchboard = network.make_switchboard()
     with tempfile.TemporaryDirectory(prefix="brickyard-") as place, contextlib.ExitStack() as stack:
         stack.callback(os.close, switchboard)

@@ -18,8 +18,8 @@ from types import MappingProxyType
 
 import uv
 
-from brickyard.config import default_cache_dir
-from brickyard.lifecycle.packageindex import uv_environment
+from brickyard.config.settings import default_cache_dir
+from brickyard.machine.packageindex import uv_environment
 
 TOKEN = "dapi" + "1" * 32
 MINILAKE = "minilake"

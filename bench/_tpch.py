@@ -11,8 +11,8 @@ from pathlib import Path
 
 import uv
 
-from brickyard.config import default_cache_dir
-from brickyard.lifecycle.packageindex import uv_environment
+from brickyard.config.settings import default_cache_dir
+from brickyard.machine.packageindex import uv_environment
 
 GENERATOR = "tpchgen-cli"  # in an environment of its own: Brickyard itself does not need it
 TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")

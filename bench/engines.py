@@ -28,7 +28,7 @@ from bench._common import table
 from bench._enginehome import SERVER_TOKEN, Home, home
 from bench._servers import brickyard
 from bench.start import Api, install, spread
-from brickyard.config import default_cache_dir
+from brickyard.config.settings import default_cache_dir
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import LaunchRequest, Provider
 from tests.support.rays import free_port

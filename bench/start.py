@@ -28,7 +28,7 @@ import msgspec
 from bench import _sparkway
 from bench._common import table
 from bench._servers import TOKEN, Served, brickyard
-from brickyard.config import default_cache_dir
+from brickyard.config.settings import default_cache_dir
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.runtime import catalogue, installer, training
 from brickyard.runtime.node.jvm.archives import keeps_caches, major

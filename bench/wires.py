@@ -30,7 +30,7 @@ from bench._common import cpu_s, table
 from bench._servers import brickyard
 from bench.start import Api, install, spread
 from brickyard.agent.unit import private_address
-from brickyard.config import default_cache_dir
+from brickyard.config.settings import default_cache_dir
 from brickyard.domain.endpoints import parse
 from brickyard.nodes.tunnels.doors import Door, Told
 from tests.agent.world import SERVER_TOKEN, Instance, World, world

@@ -24,7 +24,7 @@ STAMP = VENV / "stamp"
 LOCK_FILES = {name: ROOT / "requirements" / f"{name}.txt" for name in ("dev", "main")}
 
 sys.path.insert(0, str(ROOT / "src"))
-from brickyard.lifecycle.packageindex import uv_environment  # noqa: E402 - the package is not installed yet
+from brickyard.machine.packageindex import uv_environment  # noqa: E402 - the package is not installed yet
 
 # Not a Python script: the path of an interpreter behind #! may hold no space and at most 126 characters.
 # Until our first line runs, Python answers Ctrl-C with a traceback: so it is ignored until then (brickyard/interrupts.py), unless

@@ -29,7 +29,7 @@ MOST_SCRIPTS = 240 * 1024  # bytes, compressed
 NODE_LOCK = ROOT / "requirements" / "node.txt"
 
 sys.path.insert(0, str(ROOT / "src"))
-from brickyard.lifecycle.packageindex import pip_options, uv_environment  # noqa: E402 - the package is not installed yet
+from brickyard.machine.packageindex import pip_options, uv_environment  # noqa: E402 - the package is not installed yet
 
 
 class BuildError(Exception):

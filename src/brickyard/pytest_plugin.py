@@ -58,8 +58,8 @@ def brickyard_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simul
     """One server for the whole test run, on a free port. It ends with the run, even if the run is killed."""
     from brickyard.cli.down import stop_server  # noqa: PLC0415 - only where the fixture is used
     from brickyard.cli.up import start_detached  # noqa: PLC0415 - likewise
-    from brickyard.config import Settings  # noqa: PLC0415 - likewise
-    from brickyard.lifecycle.workspace import Workspace  # noqa: PLC0415 - likewise
+    from brickyard.config.settings import Settings  # noqa: PLC0415 - likewise
+    from brickyard.server.datadir import Workspace  # noqa: PLC0415 - likewise
 
     home = tmp_path_factory.mktemp("brickyard")
     knobs = home / "knobs.toml"

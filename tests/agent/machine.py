@@ -6,13 +6,14 @@ import asyncio
 import subprocess
 from pathlib import Path
 
-from brickyard.agent import environment, libraries, sandbox
-from brickyard.agent.installer import Target
-from brickyard.agent.libraries import Wanted
+from brickyard.agent.libraries import environment, libraries
+from brickyard.agent.libraries.installer import Target
+from brickyard.agent.libraries.libraries import Wanted
+from brickyard.sandbox import launcher
 from tests.agent.runtime import make_config, make_runtime, no_network
 from tests.support.packages import make_index, make_wheel
 
-WALLS = sandbox.choose("auto", sandbox.probe())
+WALLS = launcher.choose("auto", launcher.probe())
 
 
 class Machine:

@@ -13,10 +13,10 @@ import msgspec
 import psutil
 import pytest
 
-from brickyard.agent.keep import NodeRecord
 from brickyard.domain.node import LogDestination, Phase, Role
-from brickyard.lifecycle.runtimeuse import RuntimeInUse
+from brickyard.logs.keep import NodeRecord
 from brickyard.runtime import installer
+from brickyard.runtime.inuse import RuntimeInUse
 from tests.agent.world import World, assignment, living
 from tests.support.patience import PATIENCE_S, until
 

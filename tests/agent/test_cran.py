@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from brickyard.agent import cran
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.host import NodeHost
-from brickyard.agent.installer import LibraryError
-from brickyard.agent.log import LogFile
+from brickyard.agent.libraries import cran
+from brickyard.agent.libraries.installer import LibraryError
 from brickyard.agent.networks import Networks
-from brickyard.agent.sandbox import Isolation
 from brickyard.agent.state import NodeState
 from brickyard.domain.libraries import NO_R, Library, RCranLibrary
+from brickyard.logs.bounded import LogFile
+from brickyard.sandbox.launcher import Isolation
 from tests.agent.runtime import make_config, make_runtime
 from tests.agent.world import FAKES, SOURCE, Instance, World, assignment
 from tests.support.patience import PATIENCE_S

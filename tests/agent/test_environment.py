@@ -9,9 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from brickyard.agent import environment, files
 from brickyard.agent.config import AgentConfig
+from brickyard.agent.libraries import environment
 from brickyard.domain.runtimes import RuntimeManifest
+from brickyard.machine import files
 from tests.agent.runtime import make_config, make_runtime
 from tests.support.packages import make_index, make_wheel
 

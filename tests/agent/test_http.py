@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from brickyard.agent.http import Client, HttpError, Request, Response, Server
+from brickyard.agent.link.http import Client, HttpError, Request, Response, Server
 from tests.support.patience import PATIENCE_S
 
 RIGHT, WRONG = "Authorization: Bearer right", "authorization: Bearer wrong"

@@ -14,9 +14,9 @@ from brickyard.agent.config import AgentConfig
 from brickyard.agent.host import HostError
 from brickyard.agent.steps import install
 from brickyard.domain.runtimes import RuntimeManifest
-from brickyard.lifecycle.sparkclasses import classes_path
 from brickyard.providers.bootstrap import environments_of
 from brickyard.runtime import NODE_CODE, catalogue
+from brickyard.runtime.sparkclasses import classes_path
 from tests.agent.world import living
 from tests.support.patience import until
 from tests.support.runtimes import SPARK_3, SPARK_4, cache_dir, manifest_of

@@ -18,11 +18,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from brickyard.agent import libraries, network, sandbox
-from brickyard.agent.installer import LibraryError, Target, execute, view_of
-from brickyard.agent.libraries import Wanted, check_wheel
+from brickyard.agent.libraries import libraries
+from brickyard.agent.libraries.installer import LibraryError, Target, execute, view_of
+from brickyard.agent.libraries.libraries import Wanted, check_wheel
 from brickyard.agent.networks import Networks
-from brickyard.lifecycle.packageindex import index_files, index_urls
+from brickyard.machine.packageindex import index_files, index_urls
+from brickyard.sandbox import launcher, network
 from tests.agent.machine import WALLS, Machine, drafts, install, run
 from tests.support.packages import make_wheel
 
@@ -117,7 +118,7 @@ def test_a_requirement_by_address_is_found_in_every_spelling(tmp_path: Path, hea
 # ── what an installer sees ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def inside(node: Target, script: str, *, walls: sandbox.Sandbox = WALLS) -> None:
+def inside(node: Target, script: str, *, walls: launcher.Sandbox = WALLS) -> None:
     """Runs a shell script in the place of an installer. Raises LibraryError unless it ends well."""
     node.workshop.mkdir(parents=True, exist_ok=True)
     view = view_of(node, etc=node.workshop / "etc", reads=(), writes=node.workshop)
@@ -141,8 +142,8 @@ def test_an_installer_sees_the_runtime_and_its_own_files_alone(machine: Machine)
             inside(node, script)
 
 
-@pytest.mark.parametrize("walls", [WALLS, sandbox.Plain()], ids=["walls", "none"])
-def test_an_installer_finds_no_other_program(machine: Machine, walls: sandbox.Sandbox) -> None:
+@pytest.mark.parametrize("walls", [WALLS, launcher.Plain()], ids=["walls", "none"])
+def test_an_installer_finds_no_other_program(machine: Machine, walls: launcher.Sandbox) -> None:
     assert shutil.which("sh")
     with pytest.raises(LibraryError):
         inside(machine.node("i-1"), "command -v git || command -v ls", walls=walls)

@@ -9,10 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from brickyard.agent import jars, sandbox
-from brickyard.agent.installer import LibraryError, Target
+from brickyard.agent.libraries import jars
+from brickyard.agent.libraries.installer import LibraryError, Target
 from brickyard.domain.libraries import MavenLibrary
 from brickyard.domain.runtimes import RuntimeManifest
+from brickyard.sandbox import launcher
 from tests.agent.runtime import make_config, make_runtime, no_network
 from tests.support.maven import Repository, make_jar, serve
 from tests.support.runtimes import SPARK_4, manifest_of
@@ -33,7 +34,7 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
 def node(top: Path, manifest: RuntimeManifest, name: str = "i-1") -> Target:
     config = make_config(top, name)
     config.libraries_dir.mkdir()
-    walls = sandbox.choose("auto", sandbox.probe())
+    walls = launcher.choose("auto", launcher.probe())
     return Target(config=config, manifest=manifest, linked=True, walls=walls, network=None, lend=no_network)
 
 

@@ -22,12 +22,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from brickyard.agent import libraries
-from brickyard.agent.installer import LibraryError, execute, locked, prune
-from brickyard.agent.libraries import OnlySource, Wanted
-from brickyard.agent.view import View
+from brickyard.agent.libraries import libraries
+from brickyard.agent.libraries.installer import LibraryError, execute, locked, prune
+from brickyard.agent.libraries.libraries import OnlySource, Wanted
 from brickyard.domain.libraries import Library, PythonPyPiLibrary
 from brickyard.domain.node import Phase
+from brickyard.sandbox.view import View
 from tests.agent.machine import WALLS, Machine, drafts, install, run
 from tests.agent.world import FAKES, SOURCE, World, assignment
 from tests.support.maven import make_jar

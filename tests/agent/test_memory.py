@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from brickyard.agent.memory import heap_mb, java_options, memory_mb
+from brickyard.agent.watching.memory import heap_mb, java_options, memory_mb
 from brickyard.domain.node import Role
 from tests.agent.world import assignment
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from brickyard.agent import metastore
-from brickyard.agent.metastore import CONFLICT, Metastore
-from brickyard.agent.pressure import DBFS_FULL
+from brickyard.agent.catalog import metastore
+from brickyard.agent.catalog.metastore import CONFLICT, Metastore
 from brickyard.domain.node import Role
+from brickyard.machine.pressure import DBFS_FULL
 from tests.agent.world import World
 from tests.support.patience import until
 

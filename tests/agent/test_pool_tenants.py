@@ -11,7 +11,7 @@ import psutil
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.service import compute
 
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.providers.local import LocalProvider
 from tests.agent.world import FAKES

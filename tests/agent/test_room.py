@@ -13,14 +13,14 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from brickyard.agent import cgroups, measure, processes
 from brickyard.agent.config import AgentConfig
-from brickyard.agent.disk import Amount, Disk
-from brickyard.agent.log import LogFile
-from brickyard.agent.pressure import Memory, Usage
-from brickyard.agent.usage import Published, published, turn
-from brickyard.agent.watch import Watch, Watched
+from brickyard.agent.watching.usage import Published, published, turn
+from brickyard.agent.watching.watch import Watch, Watched
 from brickyard.domain.node import Phase, Role
+from brickyard.logs.bounded import LogFile
+from brickyard.machine import cgroups, measure, processes
+from brickyard.machine.disk import Amount, Disk
+from brickyard.machine.pressure import Memory, Usage
 from tests.agent.world import World, assignment
 from tests.support.patience import until
 

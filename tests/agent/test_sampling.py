@@ -14,14 +14,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from brickyard.agent import gpus, sampling
-from brickyard.agent.cgroups import Group, Limits
-from brickyard.agent.pressure import Usage
-from brickyard.agent.processes import Process
-from brickyard.agent.sampling import Counters, Sampled, Sampler, group_cpu_s, rates
-from brickyard.agent.watch import Watched
+from brickyard.agent.watching import sampling
+from brickyard.agent.watching.sampling import Counters, Sampled, Sampler, group_cpu_s, rates
+from brickyard.agent.watching.watch import Watched
 from brickyard.domain.node import Load, WorkerLoad
 from brickyard.domain.samples import METRICS, NodeAbout
+from brickyard.machine import gpus
+from brickyard.machine.cgroups import Group, Limits
+from brickyard.machine.pressure import Usage
+from brickyard.machine.processes import Process
 from tests.support.gpus import describe
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="measures through /proc")

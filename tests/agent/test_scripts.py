@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from brickyard.agent.credentials import MachineCredentials
 from brickyard.domain.node import NodeStatus, Phase, Role
 from brickyard.domain.places import parse
 from brickyard.domain.scripts import InitScript, ScriptStatus
-from tests.agent.test_network import Net, isolated
+from brickyard.logs.credentials import MachineCredentials
 from tests.agent.world import FAKES, SOURCE, Instance, World, assignment, living, world
+from tests.sandbox.test_network import Net, isolated
 from tests.support.objectstore import KEYS, ObjectStore, serve
 from tests.support.patience import until
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from brickyard.agent.config import AgentConfig
-from brickyard.agent.http import Client
-from brickyard.agent.log import LogFile
-from brickyard.agent.serverlink import ServerLink
+from brickyard.agent.link.http import Client
+from brickyard.agent.link.serverlink import ServerLink
 from brickyard.domain.node import Assignment, AssignmentReply, NodeStatus, Phase, Poll, StatusReport
 from brickyard.domain.packedsamples import packed
 from brickyard.domain.samples import NodeSamples, Sample
+from brickyard.logs.bounded import LogFile
 from tests.agent.world import FakeServer, assignment
 from tests.support.patience import PATIENCE_S, until
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from brickyard.agent import processes
 from brickyard.agent.config import AgentConfig
-from brickyard.agent.servers import KEPT_FILE, Servers
+from brickyard.agent.link.servers import KEPT_FILE, Servers
 from brickyard.domain.node import Phase, ServerAddress
 from brickyard.domain.samples import NodeSamples
+from brickyard.machine import processes
 from tests.agent.world import FakeServer, Instance, World, assignment
 from tests.support.patience import PATIENCE_S, Stopwatch, until
 

@@ -10,15 +10,15 @@ import pytest
 
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.converge import Stage, Step
-from brickyard.agent.log import LogFile
 from brickyard.agent.networks import Networks
 from brickyard.agent.node import Node
-from brickyard.agent.sandbox import Isolation
 from brickyard.agent.state import NodeState, explained
 from brickyard.agent.steps import LADDER
 from brickyard.agent.steps.work import Work
 from brickyard.domain.node import Failure, NodeStatus, Phase, Role
 from brickyard.domain.scripts import InitScript
+from brickyard.logs.bounded import LogFile
+from brickyard.sandbox.launcher import Isolation
 from tests.agent.world import assignment
 from tests.support.patience import PATIENCE_S
 

@@ -13,7 +13,6 @@ import pytest
 
 import brickyard
 from brickyard.agent.config import AgentConfig
-from brickyard.agent.gpus import Gpu
 from brickyard.agent.unit import (
     ADDRESS_VARIABLE,
     CONFIG_EXIT,
@@ -26,11 +25,12 @@ from brickyard.agent.unit import (
     place,
     read,
 )
+from brickyard.machine.gpus import Gpu
 from tests.support.patience import until
 
 UNPRIVILEGED = """
 import os, sys
-from brickyard.agent import linux
+from brickyard.machine import linux
 linux.drop_capabilities()
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """

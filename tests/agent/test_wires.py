@@ -16,13 +16,13 @@ import msgspec
 import pytest
 
 from brickyard.agent.config import AgentConfig
-from brickyard.agent.frames import Streams
-from brickyard.agent.listeners import listeners
-from brickyard.agent.servers import Servers
-from brickyard.agent.tls import pinning_context
+from brickyard.agent.link.servers import Servers
 from brickyard.agent.unit import private_address
 from brickyard.domain.endpoints import parse
 from brickyard.domain.node import ServerAddress
+from brickyard.machine.frames import Streams
+from brickyard.machine.listeners import listeners
+from brickyard.machine.tls import pinning_context
 from brickyard.nodes.tunnels.__main__ import connected
 from brickyard.nodes.tunnels.doors import Door
 from tests.agent.world import SERVER_TOKEN, Instance, World, world

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from brickyard.agent.writelocks import Kind, Lock, Refused, Unlock, WriteLocks
+from brickyard.agent.catalog.writelocks import Kind, Lock, Refused, Unlock, WriteLocks
 
 HELD = {"held": True}
 

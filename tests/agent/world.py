@@ -22,9 +22,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from brickyard.agent.cgroups import Group
 from brickyard.agent.config import AgentConfig
-from brickyard.agent.tls import pinning_context
 from brickyard.domain.endpoints import parse
 from brickyard.domain.node import (
     REPORT_S,
@@ -39,6 +37,8 @@ from brickyard.domain.node import (
     StatusReport,
 )
 from brickyard.domain.runtimes import RuntimeManifest
+from brickyard.machine.cgroups import Group
+from brickyard.machine.tls import pinning_context
 from tests.support.patience import PATIENCE_S, until
 
 FAKES = Path(__file__).with_name("fakes")

@@ -12,7 +12,7 @@ import pytest
 import requests
 
 from brickyard.api.edge.serving import serving
-from brickyard.config import ConfigError, load
+from brickyard.config.settings import ConfigError, load
 from tests.support.patience import PATIENCE_S
 from tests.support.server import TOKEN, Server
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from brickyard.cli import CliError
 from brickyard.cli.configure import command, profile_to_use
-from brickyard.lifecycle.workspace import Workspace
+from brickyard.server.datadir import Workspace
 
 URL, TOKEN = "http://127.0.0.1:8080", "dapi1"
 THEIRS = "; mine\n[DEFAULT]\nhost = https://adb-1.example.com/\ntoken = dapitheirs\n\n# at work\n[work]\nhost=https://work.example.com\n"

@@ -19,9 +19,9 @@ import psycopg
 import pytest
 from databricks.sdk.service.compute import State
 
-from brickyard.lifecycle.providernames import unknown
-from brickyard.lifecycle.sparkclasses import classes_path
+from brickyard.config.providernames import unknown
 from brickyard.runtime import NODE_CODE
+from brickyard.runtime.sparkclasses import classes_path
 from tests.support.command import COMMAND, Cli, one_line
 from tests.support.patience import PATIENCE_S, until
 from tests.support.postgres import Postgres

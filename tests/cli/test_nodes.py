@@ -14,8 +14,8 @@ from databricks.sdk.service.compute import State
 
 from brickyard.cli import CliError
 from brickyard.cli.down import end_nodes
-from brickyard.lifecycle.workspace import Workspace
 from brickyard.providers.local import provider as providers_local
+from brickyard.server.datadir import Workspace
 from tests.support.command import Cli, processes_of
 from tests.support.patience import PATIENCE_S, until
 

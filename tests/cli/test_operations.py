@@ -10,7 +10,7 @@ import pytest
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.service.compute import State
 
-from brickyard.lifecycle.workspace import Workspace
+from brickyard.server.datadir import Workspace
 from tests.support.postgres import Postgres, _binaries
 from tests.support.snippets import ROOT, Reader, blocks, home_environment
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from brickyard.lifecycle.workspace import Workspace
 from brickyard.providers.simulated import Knobs, knobsfile
+from brickyard.server.datadir import Workspace
 from tests.support.patience import PATIENCE_S, until
 from tests.support.snippets import ROOT, blocks, home_environment
 

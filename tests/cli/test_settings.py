@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from brickyard.config import _SECRET, ConfigError, Settings, load, source
+from brickyard.config.settings import _SECRET, ConfigError, Settings, load, source
 from tests.kubernetes import kubelet
 
 FREE_TEXT = (

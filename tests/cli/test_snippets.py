@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from databricks.sdk import WorkspaceClient
 
-from brickyard.config import load
+from brickyard.config.settings import load
 from brickyard.domain.prices import parse_prices
-from brickyard.lifecycle.workspace import Workspace
 from brickyard.runtime import catalogue
+from brickyard.server.datadir import Workspace
 from tests.support.snippets import PAGES, PICTURES, ROOT, Block, Reader, blocks, home_environment, parse
 
 # On real Spark: their answers are computed.

@@ -17,8 +17,8 @@ from brickyard.cli.status import (
     _provider_lines,
     draw_clusters,
 )
-from brickyard.config import Settings
-from brickyard.lifecycle.machine import network_text
+from brickyard.config.settings import Settings
+from brickyard.sandbox.probe import network_text
 
 CLUSTER = {
     "cluster_id": "0101-000000-testtest", "cluster_name": "my-cluster", "state": "TERMINATED", "nodes": 0, "cores": 0,

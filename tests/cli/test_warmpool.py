@@ -8,7 +8,7 @@ import pytest
 
 from brickyard.cli.quickstart import _Quickstart, _show_starts
 from brickyard.cli.warmpool import NODES, NotShown, WarmPool
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.providers.nodetypes import cloud_types
 from brickyard.providers.simulated import Knobs, SimulatedProvider
 from tests.support.server import Server

@@ -20,7 +20,6 @@ from databricks.sdk.errors.base import DatabricksError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brickyard.agent import files
 from brickyard.domain.errors import (
     ApiError,
     InvalidParameterValue,
@@ -29,6 +28,7 @@ from brickyard.domain.errors import (
     ResourceDoesNotExist,
     StorageFull,
 )
+from brickyard.machine import files
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.files import DbfsService, FileTree, Uploads, safetree, uploads

@@ -10,7 +10,7 @@ import pytest
 import requests
 from databricks.sdk import WorkspaceClient
 
-from brickyard.agent import files as tree_files
+from brickyard.machine import files as tree_files
 from brickyard.services.access import Authorizer
 from brickyard.services.audit import AuditLog
 from brickyard.services.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService

@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from brickyard.lifecycle.workspace import Workspace
 from brickyard.runtime.python import uv_binary
+from brickyard.server.datadir import Workspace
 from tests.support.command import processes_of
 from tests.support.depth import DEEP
 from tests.support.patience import until

@@ -20,12 +20,12 @@ import msgspec
 import psutil
 import pytest
 
-from brickyard.agent import network, sandbox
-from brickyard.agent.addresses import RANGE
-from brickyard.agent.view import View
 from brickyard.gateway.forwarding import __main__ as forwarding
 from brickyard.gateway.forwarding.__main__ import MOST_OF_A_DOOR, Forwarder
 from brickyard.gateway.forwarding.process import Door, Forwarding, ForwardingFailed
+from brickyard.machine.addresses import RANGE
+from brickyard.sandbox import launcher, network
+from brickyard.sandbox.view import View
 from tests.support.patience import PATIENCE_S, until
 from tests.support.ports import free_port
 
@@ -277,7 +277,7 @@ def test_a_process_that_was_killed_is_told_and_started_again(process: Process, e
     assert answers(port)
 
 
-NETWORK = network.allowed(sandbox.choose("auto", sandbox.probe()))
+NETWORK = network.allowed(launcher.choose("auto", launcher.probe()))
 
 
 @pytest.mark.skipif(NETWORK.kind == "shared", reason=f"no networks here: {NETWORK.reason}")
@@ -301,7 +301,7 @@ def test_a_node_gives_connections_away_and_does_not_carry_them(process: Process,
         return node, await node.open(7600), await node.open(7601)
 
     node, way, nobody = process.call(made())
-    line = sandbox.choose("auto", sandbox.probe()).command(
+    line = launcher.choose("auto", launcher.probe()).command(
         [str(Path(sys.executable).resolve()), "-I", "-S", "-c", textwrap.dedent(program)],
         view=View(read_only=(sys.base_prefix,)), network=node.descriptors,
     )  # fmt: skip

@@ -22,7 +22,7 @@ EVENTS = (
 PROGRAM = f"""
 import asyncio, os, pwd, sys
 from pathlib import Path
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.gateway.history import HistoryServers
 from brickyard.storage.directory import Storage
 

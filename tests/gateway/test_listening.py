@@ -8,7 +8,7 @@ import pytest
 
 from brickyard.gateway.forwarding.__main__ import Forwarder
 from brickyard.gateway.forwarding.process import Door
-from brickyard.lifecycle.listening import CannotListen, bound, bound_alone
+from brickyard.machine.listening import CannotListen, bound, bound_alone
 from brickyard.services.gpu.ports import held
 
 LOOPBACKS = ("127.0.0.1", "::1")

@@ -20,8 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
-from brickyard.agent import keep
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.errors import ResourceDoesNotExist, TemporarilyUnavailable
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.gateway import pages
@@ -29,10 +28,11 @@ from brickyard.gateway.answers import MAX_REWRITTEN
 from brickyard.gateway.history import HistoryServers
 from brickyard.gateway.jws import signed_token
 from brickyard.gateway.sparkui import Upstream
-from brickyard.lifecycle.runtimeuse import RuntimeInUse
+from brickyard.logs import keep
 from brickyard.runtime import installer
 from brickyard.runtime.catalogue import rows
 from brickyard.runtime.installed import runtime_home
+from brickyard.runtime.inuse import RuntimeInUse
 from brickyard.services.uilinks import LIFETIME_MS
 from brickyard.storage.directory import Storage
 from tests.gateway.uiworld import ID, run, world

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.providers.base import Setup
 from brickyard.providers.kubernetes import open_provider
 from brickyard.providers.kubernetes.provider import KubernetesProvider

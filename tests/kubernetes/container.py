@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from brickyard.agent.enter import forbid_user_namespaces, write_map
-from brickyard.agent.linux import CLONE_NEWNS, CLONE_NEWUSER, check, drop_capabilities, guarded, libc
-from brickyard.agent.roots import build_root
+from brickyard.machine.linux import CLONE_NEWNS, CLONE_NEWUSER, check, drop_capabilities, guarded, libc
+from brickyard.sandbox.enter import forbid_user_namespaces, write_map
+from brickyard.sandbox.roots import build_root
 
 TEMPORARY = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - nothing is written to the machine's
 

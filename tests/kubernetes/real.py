@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.providers.base import Setup
 from brickyard.providers.kubernetes import open_provider
 from brickyard.providers.kubernetes.provider import KubernetesProvider

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from brickyard.agent import view
 from brickyard.domain.redaction import SHORTEST
 from brickyard.runtime.node.jvm import launch
 from brickyard.runtime.node.spark import conf as sparkconf
 from brickyard.runtime.node.spark import resources, sizes
+from brickyard.sandbox import view
 
 PLACE = sparkconf.Place(host="127.0.0.1", node_dir="/n", ui_key="key")
 SPARK_4 = {"spark_version": "4.0.5", "has_connect": True, "python": "/p"}

@@ -15,14 +15,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from brickyard.agent import tls
-from brickyard.agent.certificate import made
-from brickyard.agent.frames import Streams
-from brickyard.agent.http import Request, Response, Server, failure
+from brickyard.agent.link.http import Request, Response, Server, failure
 from brickyard.domain.cluster import Instance
 from brickyard.domain.endpoints import Endpoint, parse
 from brickyard.domain.node import Role
 from brickyard.domain.nodeops import PORT_OPEN, STOP, AgentRefused, AgentUnreachable, OpenPortOf, Stop
+from brickyard.machine import tls
+from brickyard.machine.certificate import made
+from brickyard.machine.frames import Streams
 from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.client import HttpAgentClient
 from brickyard.nodes.tokens import InstanceTokens

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import CapacityError, LaunchRequest
 from brickyard.providers.capacity import Hardware

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.node import AssignmentReply, Poll, StatusReply, StatusReport
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import CapacityError, LaunchRequest, TransientError

@@ -10,9 +10,9 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brickyard.config import ConfigError, Settings, load
+from brickyard.config import providernames
+from brickyard.config.settings import ConfigError, Settings, load
 from brickyard.domain.nodetypes import Offer, merged
-from brickyard.lifecycle import providernames
 from brickyard.providers import registry
 from brickyard.providers.base import CapacityError, Setup, SetupError
 from brickyard.providers.fleet import Providers

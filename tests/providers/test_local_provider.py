@@ -18,16 +18,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from brickyard.agent import addresses, network, sandbox
 from brickyard.agent.config import AgentConfig
-from brickyard.agent.gpus import opened
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.node import Phase
 from brickyard.domain.nodetypes import NodeType
+from brickyard.machine import addresses
+from brickyard.machine.gpus import opened
 from brickyard.providers import nodetypes
 from brickyard.providers.base import CapacityError, InvalidError, LaunchRequest, TransientError
 from brickyard.providers.capacity import Hardware, require
 from brickyard.providers.local import LocalProvider, ending, loopback_address
+from brickyard.sandbox import launcher, network
 from tests.agent.world import FAKES, World, assignment, living, world
 from tests.support.gpus import MODEL, describe
 from tests.support.patience import until
@@ -115,7 +116,7 @@ def test_launch_observe_terminate(shop: Shop) -> None:
 
 
 def test_instances_have_networks_of_their_own_where_the_machine_allows_it(shop: Shop) -> None:
-    allowed = network.allowed(sandbox.choose("auto", sandbox.probe()))
+    allowed = network.allowed(launcher.choose("auto", launcher.probe()))
     for each in (I1, I2):
         shop.launch(each)
     configs = [msgspec.json.decode((shop.directory(each) / "agent.json").read_bytes(), type=AgentConfig) for each in (I1, I2)]
@@ -130,7 +131,7 @@ def test_instances_have_networks_of_their_own_where_the_machine_allows_it(shop: 
 
 
 def test_a_new_server_puts_instances_on_the_switchboard_that_lives(shop: Shop) -> None:
-    if network.allowed(sandbox.choose("auto", sandbox.probe())).kind == "shared":
+    if network.allowed(launcher.choose("auto", launcher.probe())).kind == "shared":
         pytest.skip("no networks here")
     shop.launch(I1)
     shop.here.server.phase(I1, Phase.IDLE)
@@ -146,14 +147,14 @@ def switchboard(pid: int) -> int:
 
 
 def test_what_a_server_does_for_users_reaches_what_their_nodes_reach(shop: Shop) -> None:
-    if network.allowed(sandbox.choose("auto", sandbox.probe())).kind == "shared":
+    if network.allowed(launcher.choose("auto", launcher.probe())).kind == "shared":
         pytest.skip("no networks here")
 
     async def reached(provider: LocalProvider, port: int) -> bool:
         async with provider.lend_network() as lent:
             assert lent is not None
             program = f"import socket; socket.create_connection(('127.0.0.1', {port}), 60)"
-            line = sandbox.enter(sys.executable, "exec", [sys.executable, "-c", program], network=lent)
+            line = launcher.enter(sys.executable, "exec", [sys.executable, "-c", program], network=lent)
             process = await asyncio.create_subprocess_exec(*line, stderr=asyncio.subprocess.DEVNULL, pass_fds=lent)
             return await process.wait() == 0
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import Setup, SetupError
 from brickyard.providers.ray import machines, open_provider

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from brickyard.agent import network, sandbox
 from brickyard.agent.config import AgentConfig
 from brickyard.providers.local import LocalProvider
+from brickyard.sandbox import launcher, network
 from tests.agent.world import FAKES, World, living, world
 from tests.providers.otherserver import TOTAL, launch, open_provider
 from tests.providers.test_local_provider import switchboard
@@ -137,7 +137,7 @@ def test_a_launch_that_another_server_began_is_finished(servers: Servers) -> Non
 
 
 def test_all_servers_have_one_switchboard_also_when_no_agent_runs(servers: Servers) -> None:
-    if network.allowed(sandbox.choose("auto", sandbox.probe())).kind == "shared":
+    if network.allowed(launcher.choose("auto", launcher.probe())).kind == "shared":
         pytest.skip("no networks here")
     first, second = f"{NAME}1", f"{NAME}2"
     assert servers.ask(launch=[first]) == ["launched"]

@@ -19,7 +19,7 @@ import psutil
 import pytest
 import requests
 
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.node import ServerAddress
 from brickyard.providers.base import CapacityError, LaunchRequest, TransientError
 from brickyard.providers.simulated import knobsfile, wire
@@ -289,7 +289,7 @@ def test_a_world_that_cannot_be_looked_for_is_not_taken_for_gone(place: Place, m
 SERVER = """
 import sys
 from pathlib import Path
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.providers.simulated.remote import RemoteSimulatedProvider
 from brickyard.testing.builders import SMALL
 owner = int(sys.argv[2])

@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from brickyard.agent.pressure import DBFS_FULL
 from brickyard.domain.access import Principal
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import RETENTION_MS, Cluster, Target
@@ -19,6 +18,7 @@ from brickyard.domain.events import ClusterEvent, EventType
 from brickyard.domain.queries import EventFilter
 from brickyard.domain.requests import ClusterId, CreateCluster, EditCluster, GetEvents, ResizeCluster, StartCluster
 from brickyard.domain.spend import Charge
+from brickyard.machine.pressure import DBFS_FULL
 from brickyard.nodes.loads import Loads
 from brickyard.plan.policy import Policy
 from brickyard.reconcile.clusters import pass_over_cluster

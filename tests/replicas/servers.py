@@ -15,8 +15,8 @@ import psutil
 
 from brickyard.cli.down import stop_server
 from brickyard.cli.up import start_detached
-from brickyard.config import Settings
-from brickyard.lifecycle.workspace import Workspace
+from brickyard.config.settings import Settings
+from brickyard.server.datadir import Workspace
 from tests.support.patience import PATIENCE_S, until
 from tests.support.ports import free_port
 

@@ -19,11 +19,10 @@ from databricks.sdk import WorkspaceClient
 from databricks.sdk.errors import NotFound
 from databricks.sdk.service.compute import ClusterDetails, Language, State
 
-from brickyard.agent.usage import published
-from brickyard.config import Settings
+from brickyard.agent.watching.usage import published
+from brickyard.config.settings import Settings
 from brickyard.domain.node import Phase
 from brickyard.domain.nodetypes import NodeType
-from brickyard.lifecycle.workspace import Workspace as Place
 from brickyard.providers import registry
 from brickyard.providers.base import Setup
 from brickyard.providers.capacity import Hardware
@@ -31,6 +30,7 @@ from brickyard.providers.fleet import Providers
 from brickyard.providers.local import LocalProvider
 from brickyard.reconcile import room
 from brickyard.server import process
+from brickyard.server.datadir import Workspace as Place
 from brickyard.server.preflight import prepared
 from brickyard.storage.snapshots import job as jobs
 from brickyard.storage.snapshots.job import Job, JobFailed, JobKind, Line, Named

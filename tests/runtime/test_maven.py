@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from brickyard.lifecycle import mavenrepo
+from brickyard.machine import mavenrepo
 from brickyard.runtime import maven
 from brickyard.runtime.maven import Artifact, ArtifactMissing
 

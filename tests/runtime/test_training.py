@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from brickyard.cli import CliError
 from brickyard.cli import runtime as runtime_command
 from brickyard.domain.runtimes import RuntimeManifest
-from brickyard.lifecycle.starting import Starting, anything_starts
 from brickyard.runtime import installer, training
 from brickyard.runtime.background import Background, Interrupted
 from brickyard.runtime.catalogue import rows
@@ -26,6 +25,7 @@ from brickyard.runtime.classes import classes_of
 from brickyard.runtime.idleness import NEEDED_MB, PATIENCE_S, QUIET_S, Action, Seen, Work, decide
 from brickyard.runtime.installed import installed, write_manifest
 from brickyard.runtime.lock import being_trained
+from brickyard.runtime.starting import Starting, anything_starts
 from brickyard.runtime.training import NothingToTrain, TrainingFailed, is_trained, last_failure, train
 from brickyard.services.trainings import Trainings
 from tests.support.patience import PATIENCE_S as LONG_S
@@ -84,7 +84,7 @@ def test_a_node_that_starts_is_seen_until_it_has_or_is_killed(tmp_path: Path) ->
     other.show(False)
     assert not anything_starts(tmp_path)
     program = (
-        "import pathlib\nfrom brickyard.lifecycle.starting import Starting\n"
+        "import pathlib\nfrom brickyard.runtime.starting import Starting\n"
         f"Starting(pathlib.Path({str(tmp_path)!r})).show(True)\nprint('in', flush=True)\ninput()"
     )
     agent = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)

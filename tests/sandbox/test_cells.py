@@ -16,14 +16,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from brickyard.agent import cells, cgroups, sandbox
-from brickyard.agent.sandbox import Namespaces
-from brickyard.agent.view import View
+from brickyard.machine import cgroups
 from brickyard.runtime import NODE_CODE
+from brickyard.sandbox import cells, launcher
+from brickyard.sandbox.launcher import Namespaces
+from brickyard.sandbox.view import View
 from tests.agent.world import living
 from tests.support.patience import PATIENCE_S, until
 
-pytestmark = pytest.mark.skipif(sandbox.probe().kind != "namespaces", reason="cells need namespaces that we make ourselves")
+pytestmark = pytest.mark.skipif(launcher.probe().kind != "namespaces", reason="cells need namespaces that we make ourselves")
 HOST = Path(__file__).with_name("cell_host.py")
 FOREVER = "\nimport time\nprint('ready', flush=True)\ntime.sleep(1000)"
 
@@ -81,7 +82,7 @@ class Node:
         )  # fmt: skip
         view = msgspec.structs.replace(view, read_only=(*view.read_only, str(root / "runtime")))
         command = Namespaces().command([sys.executable, str(HOST), str(NODE_CODE), str(self.dir)], view=view, cgroups=groups)
-        env = sandbox.environment("i-test", node_dir=self.dir, tmp="/tmp", source={})  # noqa: S108 - the node's own, inside
+        env = launcher.environment("i-test", node_dir=self.dir, tmp="/tmp", source={})  # noqa: S108 - the node's own, inside
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, op: str, **fields: Any) -> dict[str, Any]:
@@ -315,7 +316,7 @@ def test_links_that_users_plant_lead_spark_nowhere(tmp_path: Path) -> None:
                 print(error.strerror)
         """
         assert made.beside(look).splitlines() == ["secret", "x", "x"]
-        command = sandbox.without_links(sys.executable, targets=["/dbfs", "/cluster"], launcher=made.process.pid)
+        command = launcher.without_links(sys.executable, targets=["/dbfs", "/cluster"], launcher=made.process.pid)
         subprocess.run(command, check=True, env={})
         refused = "Too many levels of symbolic links"
         assert made.beside(look).splitlines() == [refused, refused, "x"]
@@ -345,7 +346,7 @@ def test_what_all_kernels_run_can_be_made_read_only_for_the_whole_node(tmp_path:
                 said.append(error.strerror)
         print(said)
         """
-        command = sandbox.reveal(
+        command = launcher.reveal(
             sys.executable, shown={str(place): place}, launcher=made.process.pid, kind="namespaces", read_only=True
         )
         subprocess.run(command, check=True, env={})

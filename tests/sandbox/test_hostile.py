@@ -17,13 +17,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from brickyard.agent import cgroups, environment, sandbox, ulimits
-from brickyard.agent.view import View, write_unreadable
+from brickyard.agent.libraries import environment
 from brickyard.domain.node import Phase
+from brickyard.machine import cgroups
+from brickyard.sandbox import launcher, ulimits
+from brickyard.sandbox.view import View, write_unreadable
 from tests.agent.world import Instance, World, assignment, living, world
 from tests.support.patience import PATIENCE_S, until
 
-pytestmark = pytest.mark.skipif(sandbox.probe().kind == "none", reason=f"no isolation here: {sandbox.probe().reason}")
+pytestmark = pytest.mark.skipif(launcher.probe().kind == "none", reason=f"no isolation here: {launcher.probe().reason}")
 
 
 KEYCTL = {"x86_64": 250, "aarch64": 219}.get(platform.machine(), 250)
@@ -92,7 +94,7 @@ def prison(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prison]:
 
 
 def test_the_walls_are_what_the_status_says(prison: Prison) -> None:
-    assert prison.status.isolation == sandbox.probe().kind
+    assert prison.status.isolation == launcher.probe().kind
     assert prison.run("import os; print(os.getpid() < 20, os.getuid() != 0)") == "True True"
 
 
@@ -269,9 +271,9 @@ def test_the_callers_session_keyring_stays_behind() -> None:
     own = subprocess.run([sys.executable, "-c", link], stdout=subprocess.PIPE, check=True).stdout
     if int(own) <= 0:
         pytest.skip("this kernel has no keyrings, or they are kept from us")
-    command = json.loads(sandbox.Plain().command([sys.executable, "-c", link], view=View())[-1]) | {"filter": ""}
+    command = json.loads(launcher.Plain().command([sys.executable, "-c", link], view=View())[-1]) | {"filter": ""}
     inside = subprocess.run(
-        [sys.executable, "-I", "-S", str(sandbox.ENTER), json.dumps(command)], stdout=subprocess.PIPE, check=True, env={}
+        [sys.executable, "-I", "-S", str(launcher.ENTER), json.dumps(command)], stdout=subprocess.PIPE, check=True, env={}
     )
     assert int(inside.stdout) > 0
     assert int(inside.stdout) != int(own)
@@ -279,7 +281,7 @@ def test_the_callers_session_keyring_stays_behind() -> None:
 
 def test_calls_are_filtered_without_walls_too(tmp_path: Path) -> None:
     code = f"import os\nopen({str(tmp_path / 'x')!r}, 'w')\nos.chmod({str(tmp_path / 'x')!r}, 0o4755)"
-    command = sandbox.Plain().command([sys.executable, "-c", code], view=View())
+    command = launcher.Plain().command([sys.executable, "-c", code], view=View())
     found = subprocess.run(command, env={}, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     assert b"PermissionError" in found.stderr
     assert not (tmp_path / "x").stat().st_mode & 0o6000
@@ -392,7 +394,7 @@ def test_nobody_looks_into_a_program_that_cannot_be_read(tmp_path: Path) -> None
         read_only=(sys.prefix, sys.base_prefix), interpreter=sys.executable,
         unreadable=((str(tmp_path / "sleep"), "/usr/bin/sleep"),),
     )  # fmt: skip
-    command = sandbox.choose("auto", sandbox.probe()).command([sys.executable, "-c", LOOK], view=view)
+    command = launcher.choose("auto", launcher.probe()).command([sys.executable, "-c", LOOK], view=view)
     found = subprocess.run(command, env={}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True, text=True)
     plain, hidden = found.stdout.splitlines()
     assert plain.split() == ["done"] * 4
@@ -410,7 +412,7 @@ def test_a_fork_bomb_is_bounded_and_ends_with_the_node() -> None:
         limit.write_text("60")  # as many as we care to fork here
         bomb = "import os, time\ncount = 0\ntry:\n    while count < 500:\n        if os.fork() == 0: time.sleep(1000)\n"
         bomb += "        count += 1\nexcept BlockingIOError: pass\nprint(count, flush=True)\ntime.sleep(1000)"
-        walls = sandbox.choose("auto", sandbox.probe())
+        walls = launcher.choose("auto", launcher.probe())
         view = View(read_only=(sys.prefix, sys.base_prefix), interpreter=sys.executable)
         command = walls.command([sys.executable, "-c", bomb], view=view, cgroups=group.entries)
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env={})

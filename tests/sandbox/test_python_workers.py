@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from brickyard.agent import sandbox
 from brickyard.runtime import NODE_CODE
+from brickyard.sandbox import launcher
 from tests.agent.world import living
 from tests.sandbox.test_cells import Node
 from tests.support.patience import until
 
-pytestmark = pytest.mark.skipif(sandbox.probe().kind != "namespaces", reason="cells need namespaces that we make ourselves")
+pytestmark = pytest.mark.skipif(launcher.probe().kind != "namespaces", reason="cells need namespaces that we make ourselves")
 # In the place of PySpark's, whose worker takes tasks from the JVM: this one takes a line of Python and answers with its value.
 DAEMON = """
 def worker(sock, authenticated):

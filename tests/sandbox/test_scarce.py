@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from brickyard.agent import sandbox
-from brickyard.agent.ulimits import COUNTED_SINCE, FILES, UNLIMITED, share, version
-from brickyard.agent.view import View
+from brickyard.sandbox import launcher
+from brickyard.sandbox.ulimits import COUNTED_SINCE, FILES, UNLIMITED, share, version
+from brickyard.sandbox.view import View
 from tests.support.patience import PATIENCE_S
 
-PROBE = sandbox.probe()
-WALLS = sandbox.choose("auto", PROBE)
+PROBE = launcher.probe()
+WALLS = launcher.choose("auto", PROBE)
 namespaces = pytest.mark.skipif(PROBE.kind != "namespaces", reason=f"no namespaces of our own here: {PROBE.reason}")
 NUMBERS = {"x86_64": (206, 240, 317), "aarch64": (0, 180, 277)}  # io_setup, mq_open, seccomp
 
@@ -74,7 +74,7 @@ sys.stdin.read()
 
 
 @contextmanager
-def hostile(found: str, *, walls: sandbox.Sandbox = WALLS, processes: int = 0) -> Iterator[Any]:
+def hostile(found: str, *, walls: launcher.Sandbox = WALLS, processes: int = 0) -> Iterator[Any]:
     """What an expression is worth inside. The program then keeps all that it has taken."""
     view = View(read_only=(sys.prefix, sys.base_prefix), interpreter=sys.executable, processes=processes)
     command = walls.command([sys.executable, "-c", PROGRAM, found], view=view)
@@ -114,8 +114,8 @@ def test_a_node_has_less_of_everything_than_its_agent() -> None:
         assert found == [[0, 0], [0, 0]]
 
 
-@pytest.mark.parametrize("walls", [WALLS, sandbox.Plain()], ids=["walls", "none"])
-def test_what_belongs_to_the_machine_cannot_be_taken(walls: sandbox.Sandbox, tmp_path: Path) -> None:
+@pytest.mark.parametrize("walls", [WALLS, launcher.Plain()], ids=["walls", "none"])
+def test_what_belongs_to_the_machine_cannot_be_taken(walls: launcher.Sandbox, tmp_path: Path) -> None:
     if platform.machine() not in NUMBERS:
         pytest.skip("no list of system calls for this machine")
     setup, queue, filters = NUMBERS[platform.machine()]

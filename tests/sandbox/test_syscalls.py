@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from brickyard.agent import syscalls
+from brickyard.sandbox import syscalls
 
 ALLOWED = 0
 AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from brickyard.agent import sandbox
-from brickyard.agent.sandbox import Isolation
-from brickyard.agent.view import View, device_nodes, hosts_text, mounts
+from brickyard.sandbox import launcher
+from brickyard.sandbox.launcher import Isolation
+from brickyard.sandbox.view import View, device_nodes, hosts_text, mounts
 from tests.agent.world import SOURCE
 from tests.support.patience import PATIENCE_S
 
@@ -99,7 +99,7 @@ def test_links_to_an_interpreter_are_shown_without_what_lies_beside_them(places:
     ]
 
 
-@pytest.mark.skipif(sandbox.probe().kind == "none", reason="no isolation here")
+@pytest.mark.skipif(launcher.probe().kind == "none", reason="no isolation here")
 def test_an_interpreter_that_is_reached_through_a_link_elsewhere_runs_inside(tmp_path: Path) -> None:
     bin_dir = tmp_path / "home" / ".local" / "bin"
     bin_dir.mkdir(parents=True)
@@ -109,7 +109,7 @@ def test_an_interpreter_that_is_reached_through_a_link_elsewhere_runs_inside(tmp
     python = str(tmp_path / "venv" / "bin" / "python")
     shown = View(read_only=(str(tmp_path / "venv"), sys.base_prefix), interpreter=python)
     code = f"import json, os, sys; print(sys.prefix, os.listdir({str(bin_dir)!r}))"
-    command = sandbox.choose("auto", sandbox.probe()).command([python, "-c", code], view=shown)
+    command = launcher.choose("auto", launcher.probe()).command([python, "-c", code], view=shown)
     found = subprocess.run(command, env={}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True, text=True)
     assert found.stdout == f"{tmp_path / 'venv'} ['python3']\n"
 
@@ -126,7 +126,7 @@ def test_devices_of_gpus_are_shown_to_those_who_have_them(places: Path, tmp_path
 
 def test_the_environment_is_an_allow_list(places: Path) -> None:
     source = {"TZ": "UTC", "AWS_SECRET_ACCESS_KEY": "x", "BRICKYARD_ADMIN_TOKEN": "x", "PATH": "/evil", "LANG": "de_DE.UTF-8"}
-    env = sandbox.environment("i-1", node_dir=places, tmp=TEMPORARY[0], source=source)
+    env = launcher.environment("i-1", node_dir=places, tmp=TEMPORARY[0], source=source)
     assert env["LANG"] == "de_DE.UTF-8"
     assert env["TZ"] == "UTC"
     assert "x" not in env.values()
@@ -134,22 +134,22 @@ def test_the_environment_is_an_allow_list(places: Path) -> None:
 
 
 def test_the_choice() -> None:
-    assert sandbox.choose("auto", Isolation("namespaces")).kind == "namespaces"
-    assert sandbox.choose("auto", Isolation("bubblewrap")).kind == "bubblewrap"
-    assert sandbox.choose("auto", Isolation("none", "why")).kind == "none"
-    assert sandbox.choose("off", Isolation("namespaces")).kind == "none"
-    assert sandbox.probe(mode="off").text == "none: isolation is turned off in the settings"
+    assert launcher.choose("auto", Isolation("namespaces")).kind == "namespaces"
+    assert launcher.choose("auto", Isolation("bubblewrap")).kind == "bubblewrap"
+    assert launcher.choose("auto", Isolation("none", "why")).kind == "none"
+    assert launcher.choose("off", Isolation("namespaces")).kind == "none"
+    assert launcher.probe(mode="off").text == "none: isolation is turned off in the settings"
 
 
 def test_a_probe_that_fails_says_why_and_what_to_do(tmp_path: Path) -> None:
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\necho 'sandbox: cannot make namespaces: Operation not permitted (EPERM)' >&2\nexit 71\n")
     broken.chmod(0o755)
-    isolation = sandbox.probe(python=str(broken))
+    isolation = launcher.probe(python=str(broken))
     assert isolation.kind == "none"
     assert "namespaces: cannot make namespaces: Operation not permitted" in isolation.text
     assert isolation.reason.endswith(".") or isolation.reason.endswith(").")
-    assert sandbox.probe(python=str(tmp_path / "missing")).kind == "none"
+    assert launcher.probe(python=str(tmp_path / "missing")).kind == "none"
 
 
 def test_the_probe_of_the_command_line() -> None:
@@ -158,7 +158,7 @@ def test_the_probe_of_the_command_line() -> None:
         env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True, check=True,
     )  # fmt: skip
     found = json.loads(answer.stdout)
-    assert found["isolation"] == sandbox.probe().kind
+    assert found["isolation"] == launcher.probe().kind
     wrong = subprocess.run(
         [sys.executable, "-m", "brickyard.agent"], env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True, check=False
     )
@@ -167,10 +167,10 @@ def test_the_probe_of_the_command_line() -> None:
 
 
 def test_starting_many_at_once_never_meets_a_half_built_root() -> None:
-    isolation = sandbox.probe()
+    isolation = launcher.probe()
     if isolation.kind == "none":
         pytest.skip(isolation.text)
-    walls = sandbox.choose("auto", isolation)
+    walls = launcher.choose("auto", isolation)
     command = walls.command(["/bin/true"], view=View())
     running = [subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env={}) for _ in range(40)]
     for process in running:

@@ -15,13 +15,13 @@ import pytest
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.contexts import MAX_ASKING, Contexts, Question
 from brickyard.agent.host import NodeHost
-from brickyard.agent.log import LogFile
 from brickyard.agent.networks import Networks
 from brickyard.agent.node import Node as AgentNode
-from brickyard.agent.sandbox import Isolation
 from brickyard.domain.access import Grant, Permission
 from brickyard.domain.node import AskSecrets, SecretsReply
+from brickyard.logs.bounded import LogFile
 from brickyard.nodes.tokens import InstanceTokens
+from brickyard.sandbox.launcher import Isolation
 from brickyard.services.contextsecrets import ContextSecrets
 from brickyard.storage.sealer import Sealer
 from brickyard.store.store import Store

@@ -16,9 +16,9 @@ import uvloop
 from cryptography import x509
 from starlette.responses import PlainTextResponse
 
-from brickyard.agent import tls
-from brickyard.agent.http import Client, HttpError
-from brickyard.config import Settings
+from brickyard.agent.link.http import Client, HttpError
+from brickyard.config.settings import Settings
+from brickyard.machine import tls
 from brickyard.nodes.authority import Authority
 from brickyard.providers.base import SetupError
 from brickyard.server.agentport import MOST_STRANGERS, AgentPort, Listening, trusted, wanted

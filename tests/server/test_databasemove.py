@@ -22,12 +22,12 @@ from sqlalchemy import (
     select,
 )
 
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.clock import Ids
 from brickyard.domain.events import ClusterEvent, EventType
-from brickyard.lifecycle.workspace import Workspace
 from brickyard.server import workspace
 from brickyard.server.databasemove import move_database
+from brickyard.server.datadir import Workspace
 from brickyard.storage.directory import Storage
 from brickyard.storage.private import WorkspaceError
 from brickyard.store import tablecopy

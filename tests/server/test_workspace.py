@@ -12,11 +12,11 @@ import pytest
 import requests
 from sqlalchemy import create_engine, inspect
 
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.clock import Ids
-from brickyard.lifecycle.workspace import Workspace
 from brickyard.server import workspace
 from brickyard.server.adoption import Declined, Offer, adopt
+from brickyard.server.datadir import Workspace
 from brickyard.server.workspace import join
 from brickyard.storage.directory import Storage, StorageInUse
 from brickyard.storage.private import WorkspaceError

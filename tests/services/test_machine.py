@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from brickyard.domain.errors import InvalidState, PermissionDenied, ResourceDoesNotExist
-from brickyard.lifecycle.runtimeuse import RuntimeUse
 from brickyard.runtime import catalogue
 from brickyard.runtime.installed import runtime_home
+from brickyard.runtime.inuse import RuntimeUse
 from brickyard.runtime.progress import Board, Report
 from brickyard.services.access import Authorizer
 from brickyard.services.runtimes import RuntimeService, RuntimeStanding

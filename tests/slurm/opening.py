@@ -6,7 +6,7 @@ import secrets
 import sys
 from pathlib import Path
 
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.providers.base import LaunchRequest, Setup
 from brickyard.providers.slurm import SlurmProvider
 from brickyard.providers.slurm.commands import Commands

@@ -10,7 +10,7 @@ from typing import Any
 
 from databricks.sdk.service.compute import State
 
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.providers.local.instances import is_locked
 from tests.spark.live import Live
 from tests.support.driver import pynvml

@@ -19,8 +19,8 @@ from databricks.sdk.service._internal import Wait
 from databricks.sdk.service.compute import ClusterDetails, CommandStatus, CommandStatusResponse, Language, ResultType, State
 
 from brickyard.cli.up import start_detached
-from brickyard.config import Settings
-from brickyard.lifecycle.workspace import Workspace
+from brickyard.config.settings import Settings
+from brickyard.server.datadir import Workspace
 from tests.support.patience import PATIENCE_S, until
 from tests.support.runtimes import cache_dir
 

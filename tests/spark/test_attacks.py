@@ -15,7 +15,7 @@ import requests
 from databricks.sdk.service.compute import Kind, State
 from databricks.sdk.service.iam import ComplexValue
 
-from brickyard.agent import network, sandbox
+from brickyard.sandbox import launcher, network
 from tests.spark.live import NODE, User
 from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
@@ -219,7 +219,7 @@ def test_nobody_borrows_what_is_somebody_elses(world: World) -> None:
 
 
 @pytest.mark.skipif(
-    network.allowed(sandbox.choose("auto", sandbox.probe())).kind != "isolated",
+    network.allowed(launcher.choose("auto", launcher.probe())).kind != "isolated",
     reason="clusters here share the machine's network",
 )
 def test_code_on_a_cluster_reaches_nothing_of_others(world: World) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from databricks.sdk.service.compute import ClusterDetails, CommandStatus, DbfsStorageInfo, InitScriptInfo, Kind, State
 
-from brickyard.agent import network, sandbox
+from brickyard.sandbox import launcher, network
 from tests.spark.live import JVM, KERNEL, NODE, Live, command_line, living
 from tests.support.patience import until
 from tests.support.runtimes import SPARK_3, SPARK_4
@@ -113,7 +113,7 @@ def test_metrics_of_its_nodes(live: Live, cluster: str) -> None:
     assert min(driver["memory_bytes"], worker["memory_bytes"]) > 100e6
     assert "executors" not in worker
     assert not {"gpu_fraction", "gpu_memory_bytes"} & driver.keys()
-    isolated = network.allowed(sandbox.choose("auto", sandbox.probe())).kind == "isolated"
+    isolated = network.allowed(launcher.choose("auto", launcher.probe())).kind == "isolated"
     assert ("network_in_bytes_per_s" in worker) == isolated
 
 
@@ -218,7 +218,7 @@ print(json.dumps([found, strangers, secrets, signalled, answers]))
 """
 
 
-@pytest.mark.skipif(sandbox.probe().kind == "none", reason=f"no isolation here: {sandbox.probe().reason}")
+@pytest.mark.skipif(launcher.probe().kind == "none", reason=f"no isolation here: {launcher.probe().reason}")
 def test_hostile_code_finds_nothing_that_is_not_its_own(live: Live, cluster: str, neighbour: str) -> None:
     live.run(neighbour, "open('secret.txt', 'w').write('the secret of a neighbour')")
     theirs = live.get(neighbour).driver
@@ -242,7 +242,7 @@ def test_hostile_code_finds_nothing_that_is_not_its_own(live: Live, cluster: str
     said = live.run(cluster, "".join(f"{name} = {value!r}\n" for name, value in names.items()) + ATTACK)
     found, strangers, seen, signalled, answers = json.loads(said)
     assert (found, strangers, seen, signalled) == ([], [], [], [])
-    isolated = network.allowed(sandbox.choose("auto", sandbox.probe())).kind == "isolated"
+    isolated = network.allowed(launcher.choose("auto", launcher.probe())).kind == "isolated"
     assert set(answers) <= ({"unreachable"} if isolated else {401, 403}), "the server's port is not there, or gives nothing away"
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from databricks.sdk.service.compute import Kind, State
 
-from brickyard.agent.gpus import opened
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.nodetypes import NodeType
+from brickyard.machine.gpus import opened
 from brickyard.providers.local import LocalProvider
 from tests.spark.live import User
 from tests.support.gpus import describe

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from databricks.sdk.service.compute import Kind, State
 
-from brickyard.agent import sandbox
-from brickyard.agent.linux import CLONE_NEWNS, CLONE_NEWUTS
+from brickyard.machine.linux import CLONE_NEWNS, CLONE_NEWUTS
+from brickyard.sandbox import launcher
 from tests.spark.live import Live
 from tests.spark.neighbours import neighbours
 from tests.support.patience import PATIENCE_S
@@ -48,7 +48,7 @@ def on_such_a_machine(hosts: Path, work: Callable[[], None]) -> None:
 
 
 @pytest.mark.parametrize("isolation", ["auto", "off"])
-def test_contexts_start_without_localhost_in_the_machines_hosts(isolation: sandbox.Mode, tmp_path: Path) -> None:
+def test_contexts_start_without_localhost_in_the_machines_hosts(isolation: launcher.Mode, tmp_path: Path) -> None:
     hosts = tmp_path / "hosts"
     hosts.write_text("10.0.0.7 elsewhere localhost\n" if isolation == "auto" else "10.0.0.7 elsewhere\n")
     live = Live(tmp_path / "workspace")

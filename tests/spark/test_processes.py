@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from databricks.sdk.service.compute import CommandStatus, Kind, State
 
-from brickyard.agent import cgroups
+from brickyard.machine import cgroups
 from tests.spark.live import JVM, Live
 from tests.spark.neighbours import neighbours
 from tests.support.patience import PATIENCE_S, until

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from databricks.sdk import WorkspaceClient
 
-from brickyard.lifecycle.workspace import Workspace
+from brickyard.server.datadir import Workspace
 from tests.cli.test_snippets import WITH_SPARK, typed_in
 from tests.support.ports import free_port
 from tests.support.runtimes import SPARK_4, cache_dir, manifest_of

@@ -15,7 +15,7 @@ from databricks.sdk.service import jobs
 from databricks.sdk.service.compute import DataSecurityMode, Library, LibraryInstallStatus, Results, ResultType, State
 from databricks.sdk.service.jobs import RunResultState
 
-from brickyard.agent import sandbox
+from brickyard.sandbox import launcher
 from tests.spark.live import User
 from tests.support.packages import make_wheel
 from tests.support.patience import SOON, until
@@ -25,7 +25,7 @@ from tests.support.server import TOKEN, Server
 
 pytestmark = [
     pytest.mark.spark, pytest.mark.timeout(900),
-    pytest.mark.skipif(sandbox.probe().kind != "namespaces", reason="users are kept apart in cells, which take namespaces"),
+    pytest.mark.skipif(launcher.probe().kind != "namespaces", reason="users are kept apart in cells, which take namespaces"),
 ]  # fmt: skip
 VIEW = "spark.range(7).createOrReplaceTempView('mine'); print(spark.table('mine').count(), type(spark).__module__)"
 # Of another cluster, where anybody may make functions of classes. Here it would run in the JVM that all users share.

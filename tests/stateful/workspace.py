@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import create_engine, text
 
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.clock import Clock
 from brickyard.domain.node import AssignmentReply, Poll, StatusReply, StatusReport
 from brickyard.domain.states import State

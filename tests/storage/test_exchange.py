@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from brickyard.agent import files
+from brickyard.machine import files
 from brickyard.storage.snapshots.exchange import WorkspaceDirectory
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from brickyard.agent.disk import Amount
-from brickyard.agent.keep import NodeRecord, keep_node_logs
-from brickyard.agent.pressure import DBFS_FULL
-from brickyard.config import ConfigError, Settings, load
+from brickyard.config.settings import ConfigError, Settings, load
 from brickyard.domain.nodeops import ReadLog
-from brickyard.lifecycle.workspace import Workspace
+from brickyard.logs.keep import NodeRecord, keep_node_logs
+from brickyard.machine.disk import Amount
+from brickyard.machine.pressure import DBFS_FULL
+from brickyard.server.datadir import Workspace
 from brickyard.storage.directory import Storage
 from brickyard.storage.private import WorkspaceError
 from brickyard.storage.sealer import Sealer

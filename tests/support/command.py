@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 from databricks.sdk import WorkspaceClient
 
-from brickyard.lifecycle.workspace import Workspace
+from brickyard.server.datadir import Workspace
 from tests.support.patience import PATIENCE_S
 
 COMMAND = [sys.executable, "-c", "from brickyard.cli import main; main()"]

@@ -1,4 +1,4 @@
-"""Stand-ins for GPUs, as `brickyard.agent.gpus.opened` reads them."""
+"""Stand-ins for GPUs, as `brickyard.machine.gpus.opened` reads them."""
 
 from __future__ import annotations
 

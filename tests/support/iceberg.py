@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from brickyard.domain.runtimes import RuntimeManifest
-from brickyard.lifecycle import mavenrepo
-from brickyard.lifecycle.packageindex import uv_environment
+from brickyard.machine import mavenrepo
+from brickyard.machine.packageindex import uv_environment
 from brickyard.runtime import catalogue, installation, maven
 from brickyard.runtime.installed import runtime_home
 from brickyard.runtime.python import uv_binary

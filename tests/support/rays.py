@@ -24,7 +24,7 @@ from typing import Any
 
 import psutil
 
-from brickyard.lifecycle.packageindex import uv_environment
+from brickyard.machine.packageindex import uv_environment
 from tests.support.patience import PATIENCE_S, until
 from tests.support.runtimes import cache_dir
 from tests.support.snippets import ROOT

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import LaunchRequest, Observed, Setup
 from brickyard.providers.ray import RayProvider, open_provider

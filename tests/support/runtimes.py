@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from brickyard.config import default_cache_dir
+from brickyard.config.settings import default_cache_dir
 
 SPARK_4, SPARK_3 = "17.3.x-scala2.13", "16.4.x-scala2.12"
 

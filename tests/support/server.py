@@ -16,7 +16,7 @@ import uvicorn
 from databricks.sdk import WorkspaceClient
 
 from brickyard.api.edge.serving import serving
-from brickyard.config import Settings, default_cache_dir
+from brickyard.config.settings import Settings, default_cache_dir
 from brickyard.domain.clock import Clock, Ids
 from brickyard.providers.base import Provider
 from brickyard.providers.fleet import Providers

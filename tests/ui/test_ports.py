@@ -20,7 +20,7 @@ import uv
 from aiohttp import web
 from playwright.sync_api import expect
 
-from brickyard.lifecycle.packageindex import uv_environment
+from brickyard.machine.packageindex import uv_environment
 from brickyard.providers.nodetypes import cloud_types
 from brickyard.providers.simulated import Knobs, SimulatedProvider
 from tests.gpu.conftest import Api

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from databricks.sdk.service.compute import ClusterDetails, State
 
-from brickyard.lifecycle import providernames
+from brickyard.config import providernames
 from tests.gpu.conftest import Api
 from tests.spark.live import Live, command_line
 from tests.support.patience import PATIENCE_S, until

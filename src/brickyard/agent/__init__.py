@@ -1,1 +1,1 @@
-"""The node agent: one process per instance. It imports only the domain package."""
+"""The node agent: one process per instance, which makes its node what the server assigns. Runs where no server is."""

@@ -16,11 +16,12 @@ def main(arguments: list[str]) -> int:
     an engine's unit."""
     match arguments:
         case ["--probe"]:
-            from brickyard.agent import cgroups, network, sandbox  # noqa: PLC0415 - each mode needs only its half of the code
+            from brickyard.machine import cgroups  # noqa: PLC0415 - each mode needs only its half of the code
+            from brickyard.sandbox import launcher, network  # noqa: PLC0415 - each mode needs only its half of the code
 
-            isolation, limits = sandbox.probe(), cgroups.probe()
+            isolation, limits = launcher.probe(), cgroups.probe()
             found = {"isolation": isolation.kind, "reason": isolation.reason, "limits": limits}
-            found["network"] = network.allowed(sandbox.choose("auto", isolation)).text
+            found["network"] = network.allowed(launcher.choose("auto", isolation)).text
             sys.stdout.write(json.dumps(found) + "\n")
             return 0
         case ["--config", file, *switchboard] if not switchboard or (switchboard[0] == "--switchboard" and len(switchboard) == 2):
@@ -37,7 +38,8 @@ def main(arguments: list[str]) -> int:
                 return 2
             return run(config, switchboard=int(switchboard[1]) if switchboard else -1)
         case ["--unit", file] | ["--unit", file, "--with-parent"]:
-            from brickyard.agent import firstprocess, unit  # noqa: PLC0415 - as above
+            from brickyard.agent import unit  # noqa: PLC0415 - as above
+            from brickyard.sandbox import firstprocess  # noqa: PLC0415 - as above
 
             unit.hide()
             return firstprocess.guarded(lambda: unit.run(Path(file), with_parent=len(arguments) == 3))

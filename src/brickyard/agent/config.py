@@ -8,9 +8,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from brickyard.agent.credentials import MachineCredentials
-from brickyard.agent.pressure import DBFS_FULL
 from brickyard.domain.node import ServerAddress
+from brickyard.logs.credentials import MachineCredentials
+from brickyard.machine.pressure import DBFS_FULL
 
 
 class Tree(NamedTuple):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from brickyard.agent.memory import java_options
+from brickyard.agent.watching.memory import java_options
 from brickyard.domain.libraries import Library
 from brickyard.domain.node import Assignment, Role
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 from brickyard.agent.clock import now_ms
-from brickyard.agent.delivery import Delivery
-from brickyard.agent.keep import DELIVERY_RECORD
-from brickyard.agent.logfiles import LogDirectory
-from brickyard.agent.objectdelivery import ObjectDelivery, uploader
 from brickyard.agent.state import NodeState
 from brickyard.domain.node import LogDelivery
 from brickyard.domain.places import Kind
+from brickyard.logs.delivery import Delivery
+from brickyard.logs.keep import DELIVERY_RECORD
+from brickyard.logs.logfiles import LogDirectory
+from brickyard.logs.objectdelivery import ObjectDelivery, uploader
 
 LIMIT_S = 60.0  # for one pass
 RETRY_S = 30.0  # after one that failed, if the next regular one is later

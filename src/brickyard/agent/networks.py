@@ -12,11 +12,11 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from brickyard.agent.addresses import RANGE, NetworkError, in_range, is_own, master_host
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.host import HostError
-from brickyard.agent.network import Network, Plan
 from brickyard.domain.node import Assignment
+from brickyard.machine.addresses import RANGE, NetworkError, in_range, is_own, master_host
+from brickyard.sandbox.network import Network, Plan
 
 Lend = Callable[[Sequence[str]], AbstractAsyncContextManager[tuple[int, int] | None]]
 _PORTS = {"http": 80, "https": 443}

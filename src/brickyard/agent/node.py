@@ -10,23 +10,25 @@ from typing import Any
 
 import msgspec
 
-from brickyard.agent import measure, sandbox, silence
-from brickyard.agent.addresses import master_host
+from brickyard.agent import silence
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.contexts import Ask, Contexts, Question
 from brickyard.agent.converge import Current, Stage, Step, decide
 from brickyard.agent.delivering import deliver_regularly
 from brickyard.agent.host import HostError, HostGone, NodeHost, cut_failure
-from brickyard.agent.log import LogFile
 from brickyard.agent.networks import Networks
-from brickyard.agent.sampling import Sampled
 from brickyard.agent.state import NodeState, explained, on_full_disk
 from brickyard.agent.steps import LADDER
 from brickyard.agent.steps.release import give_room_back
 from brickyard.agent.steps.work import Work
-from brickyard.agent.watch import Watched
+from brickyard.agent.watching.sampling import Sampled
+from brickyard.agent.watching.watch import Watched
 from brickyard.domain.node import Assignment, Failure, NodeStatus, Phase, Role
 from brickyard.domain.redaction import Redactor
+from brickyard.logs.bounded import LogFile
+from brickyard.machine import measure
+from brickyard.machine.addresses import master_host
+from brickyard.sandbox import launcher
 
 ANSWER_S = 10.0  # for the node host to take the answer to a kernel's question
 BLAME_S = 2.0  # for a worker to report that its executors have failed, before it ends
@@ -44,7 +46,7 @@ class Node:
         self,
         *,
         config: AgentConfig,
-        probe: Callable[[], Awaitable[sandbox.Isolation]],
+        probe: Callable[[], Awaitable[launcher.Isolation]],
         networks: Networks,
         log: LogFile,
         on_change: Callable[[], None],

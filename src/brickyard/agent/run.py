@@ -13,20 +13,21 @@ from pathlib import Path
 
 import msgspec
 
-from brickyard.agent import gpus, locks, processes, sandbox
 from brickyard.agent.clock import now_ms
 from brickyard.agent.config import AgentConfig
-from brickyard.agent.files import write_atomic
-from brickyard.agent.http import Server
-from brickyard.agent.log import LogFile, LogHandler
+from brickyard.agent.link.http import Server
+from brickyard.agent.link.server import Routes
+from brickyard.agent.link.serverlink import ServerLink
 from brickyard.agent.networks import Networks
 from brickyard.agent.node import Node
-from brickyard.agent.sampling import Sampler
-from brickyard.agent.server import Routes
-from brickyard.agent.serverlink import ServerLink
-from brickyard.agent.watch import Watch
+from brickyard.agent.watching.sampling import Sampler
+from brickyard.agent.watching.watch import Watch
 from brickyard.domain.node import AskSecrets, Assignment, SecretsReply, StatusReport
 from brickyard.domain.samples import NodeSamples
+from brickyard.logs.bounded import LogFile, LogHandler
+from brickyard.machine import gpus, locks, processes
+from brickyard.machine.files import write_atomic
+from brickyard.sandbox import launcher
 
 LOCK_PATIENCE_S = 1.0
 LEAVE_PATIENCE_S = 9.0  # more than a node needs to end (STOP_GRACE_S) and clean up
@@ -65,7 +66,7 @@ async def _main(config: AgentConfig, log: LogFile, switchboard: int) -> int:
 
 async def _certificate() -> bytes:
     """A new key and certificate. Raises RuntimeError."""
-    command = [sys.executable, "-m", "brickyard.agent.certificate"]
+    command = [sys.executable, "-m", "brickyard.machine.certificate"]
     child = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE)
     made, said = await child.communicate()
     if child.returncode != 0:
@@ -90,7 +91,7 @@ class _Agent:
         self._log = log
         self._boot_id = os.urandom(8).hex()
         self._leave: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._isolation = asyncio.ensure_future(asyncio.to_thread(sandbox.probe, mode=config.isolation, python=config.python))
+        self._isolation = asyncio.ensure_future(asyncio.to_thread(launcher.probe, mode=config.isolation, python=config.python))
         self._networks = Networks(config=config, switchboard=switchboard)
         self._node = Node(
             config=config, probe=self._probed, networks=self._networks, log=log, on_change=self._changed, ask=self._ask
@@ -167,7 +168,7 @@ class _Agent:
         assert self._link is not None  # noqa: S101 - a node exists only after an assignment, which the link brings
         return await self._link.ask(asked)
 
-    async def _probed(self) -> sandbox.Isolation:
+    async def _probed(self) -> launcher.Isolation:
         return await asyncio.shield(self._isolation)
 
     def _authorise(self, token: str) -> bool:

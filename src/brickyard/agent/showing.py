@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from brickyard.agent import sandbox
 from brickyard.agent.state import NodeState
+from brickyard.sandbox import launcher
 
 TIMEOUT_S = 20.0  # it normally takes about 30 ms
 
@@ -17,7 +17,7 @@ async def show(node: NodeState, shown: Mapping[str, Path], *, read_only: bool = 
     """Shows directories, by where they appear, to the node, which has a host and walls. Returns why that failed, or "" if it
     worked."""
     assert node.host is not None  # noqa: S101 - the caller's to see to
-    command = sandbox.reveal(
+    command = launcher.reveal(
         node.config.python, shown=shown, launcher=node.host.pid, kind=node.status.isolation, read_only=read_only
     )  # fmt: skip
     return await _run(command)
@@ -26,7 +26,7 @@ async def show(node: NodeState, shown: Mapping[str, Path], *, read_only: bool = 
 async def forbid_links(node: NodeState, targets: Sequence[str]) -> str:
     """Has Spark follow no links in these directories, which users write. Returns why that failed, or "" if it worked."""
     assert node.host is not None  # noqa: S101 - the caller's to see to
-    return await _run(sandbox.without_links(node.config.python, targets=targets, launcher=node.host.pid))
+    return await _run(launcher.without_links(node.config.python, targets=targets, launcher=node.host.pid))
 
 
 async def _run(command: Sequence[str]) -> str:

@@ -13,28 +13,29 @@ from typing import Any
 
 import msgspec
 
-from brickyard.agent import cgroups, files, linux, sandbox
+from brickyard.agent.catalog.metastore import Metastore
 from brickyard.agent.clock import now_ms
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.contexts import Contexts
 from brickyard.agent.converge import Current, Stage
-from brickyard.agent.delivery import Passes
-from brickyard.agent.disk import FULL, Amount, Disk
 from brickyard.agent.host import HostGone, NodeHost, cut_failure
-from brickyard.agent.keep import NodeRecord
-from brickyard.agent.log import LogFile
-from brickyard.agent.metastore import Metastore
 from brickyard.agent.networks import Networks
-from brickyard.agent.processes import sweep
-from brickyard.agent.sampling import Sampled
-from brickyard.agent.watch import Watched
+from brickyard.agent.watching.sampling import Sampled
+from brickyard.agent.watching.watch import Watched
 from brickyard.domain.node import Assignment, Failure, NodeStatus, Phase, Role
 from brickyard.domain.redaction import Redactor
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.domain.samples import NodeAbout
 from brickyard.domain.scripts import ScriptResult, ScriptsReport, ScriptStatus
-from brickyard.lifecycle.runtimeuse import RuntimeUse
-from brickyard.lifecycle.starting import Starting
+from brickyard.logs.bounded import LogFile
+from brickyard.logs.delivery import Passes
+from brickyard.logs.keep import NodeRecord
+from brickyard.machine import cgroups, files, linux
+from brickyard.machine.disk import FULL, Amount, Disk
+from brickyard.machine.processes import sweep
+from brickyard.runtime.inuse import RuntimeUse
+from brickyard.runtime.starting import Starting
+from brickyard.sandbox import launcher
 
 UNHURRIED_S = 0.3  # for so long a change that nothing waits for may wait for one that matters: one report tells of both
 FOR_PEOPLE = ("message", "isolation", "limits", "network")  # fields of the status that decide nothing
@@ -53,7 +54,7 @@ class NodeState:
         self,
         *,
         config: AgentConfig,
-        probe: Callable[[], Awaitable[sandbox.Isolation]],
+        probe: Callable[[], Awaitable[launcher.Isolation]],
         networks: Networks,
         log: LogFile,
         make_host: Callable[[], NodeHost],
@@ -73,7 +74,7 @@ class NodeState:
         self.metastore = Metastore(Path(config.metastore_dir)) if config.has_metastore else None
         self.group = cgroups.Group()
         self.limits = cgroups.Limits(memory_mb=0, cores=0)
-        self.walls: sandbox.Sandbox = sandbox.Plain(python=config.python)  # the node host's
+        self.walls: launcher.Sandbox = launcher.Plain(python=config.python)  # the node host's
         self.manifest: RuntimeManifest | None = None
         self.use = RuntimeUse(Path(config.cache_dir))
         self.starting = Starting(Path(config.cache_dir))

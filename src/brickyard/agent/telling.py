@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from brickyard.agent.processes import Process, alive, descendants, find, send
+from brickyard.machine.processes import Process, alive, descendants, find, send
 
 VARIABLE = b"CONTEXT_PACKAGES="  # in the environment of kernels, and so of what they start
 _KERNEL, _START = b"kernel", b"start.py"

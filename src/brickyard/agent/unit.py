@@ -22,9 +22,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 import brickyard
-from brickyard.agent import files, linux, locks
 from brickyard.agent.config import AgentConfig
-from brickyard.agent.gpus import Gpu, opened
+from brickyard.machine import files, linux, locks
+from brickyard.machine.gpus import Gpu, opened
 
 ADDRESS_VARIABLE = "BRICKYARD_NODE_ADDRESS"
 TOKENS_VARIABLE = "BRICKYARD_UNIT_TOKENS"  # JSON of Tokens, where the document has none

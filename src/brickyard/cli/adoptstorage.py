@@ -10,7 +10,7 @@ import click
 
 from brickyard.cli import CliError
 from brickyard.cli.options import place, settings
-from brickyard.lifecycle.workspace import Workspace, WorkspaceError
+from brickyard.server.datadir import Workspace, WorkspaceError
 from brickyard.store.servers import JoinRefused
 
 if TYPE_CHECKING:

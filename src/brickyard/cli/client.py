@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from brickyard.cli import CliError, printable
 from brickyard.cli.options import settings
-from brickyard.lifecycle.workspace import RunningServer, Workspace, WorkspaceError
+from brickyard.server.datadir import RunningServer, Workspace, WorkspaceError
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient

@@ -15,7 +15,7 @@ from brickyard.cli import CliError, printable
 from brickyard.cli.client import serving
 from brickyard.cli.http import send
 from brickyard.cli.options import settings
-from brickyard.lifecycle.workspace import Workspace, WorkspaceError
+from brickyard.server.datadir import Workspace, WorkspaceError
 
 TIMEOUT_S = 30.0  # a local server that does not answer for this long will not answer at all
 # What a field of a request is called on the command line, for what the server says of it.

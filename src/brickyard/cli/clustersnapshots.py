@@ -11,11 +11,11 @@ from typing import Any
 
 import click
 
-from brickyard.agent.disk import MIB, text
 from brickyard.cli import CliError, printable
 from brickyard.cli.clusterapi import Api, find, json_option, nothing, open_api
 from brickyard.cli.clusteroperations import POLL_S, operate, wait_option
 from brickyard.cli.options import place
+from brickyard.machine.disk import MIB, text
 
 
 @click.group("snapshot")

@@ -12,7 +12,7 @@ import click
 from brickyard.cli import CliError
 from brickyard.cli.client import serving
 from brickyard.cli.options import found_by, place, settings
-from brickyard.lifecycle.workspace import Workspace, WorkspaceError
+from brickyard.server.datadir import Workspace, WorkspaceError
 from brickyard.storage.private import write_private
 
 DEFAULT, OURS = "DEFAULT", "brickyard"

@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 
 import click
 
-from brickyard.agent import measure
-from brickyard.agent.disk import Amount, Lack, text
 from brickyard.cli.options import place, serving, settings
-from brickyard.config import Settings
-from brickyard.lifecycle import limits
-from brickyard.lifecycle.machine import Allowed, allowed_here
-from brickyard.lifecycle.packageindex import uv_environment
-from brickyard.lifecycle.workspace import Workspace
+from brickyard.config.settings import Settings
+from brickyard.machine import limits, measure
+from brickyard.machine.disk import Amount, Lack, text
+from brickyard.machine.packageindex import uv_environment
+from brickyard.sandbox.probe import Allowed, allowed_here
+from brickyard.server.datadir import Workspace
 from brickyard.server.preflight import ServerError, listen
 
 MUCH = 8  # above this memory_overcommit, more nodes may use the whole machine at once than any machine can take
@@ -178,7 +177,7 @@ def _index() -> Finding:
 
 
 def _gpu() -> Finding:
-    from brickyard.agent.gpus import opened  # noqa: PLC0415 - with this command only
+    from brickyard.machine.gpus import opened  # noqa: PLC0415 - with this command only
 
     if found := opened().found():
         return Finding("GPU", "ok", f"{len(found)} x {found[0].model}; GPU node types are offered")

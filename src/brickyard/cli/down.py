@@ -13,9 +13,9 @@ from brickyard.cli import CliError
 from brickyard.cli.http import get
 from brickyard.cli.options import found_by, place, settings
 from brickyard.cli.progress import working
-from brickyard.config import Settings
-from brickyard.lifecycle.messages import files_removed, nodes_left
-from brickyard.lifecycle.workspace import RunningServer, Workspace, WorkspaceError
+from brickyard.config.settings import Settings
+from brickyard.server.datadir import RunningServer, Workspace, WorkspaceError
+from brickyard.server.messages import files_removed, nodes_left
 from brickyard.storage.directory import Storage, StorageInUse
 
 LIMIT_S = 60.0

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from brickyard.cli import CliError
 from brickyard.cli.progress import Say
-from brickyard.lifecycle.packageindex import uv_environment
+from brickyard.machine.packageindex import uv_environment
 from brickyard.runtime.python import PythonMissing, find_python, uv_binary
 
 ROWS = 336_776

@@ -11,7 +11,7 @@ import click
 from brickyard.cli import CliError
 from brickyard.cli.options import place, settings
 from brickyard.cli.progress import Shown, working
-from brickyard.lifecycle.workspace import DATABASE, Workspace, WorkspaceError
+from brickyard.server.datadir import DATABASE, Workspace, WorkspaceError
 from brickyard.store.servers import JoinRefused
 
 if TYPE_CHECKING:

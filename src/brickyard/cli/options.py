@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from brickyard import config
 from brickyard.cli import CliError
+from brickyard.config.settings import ConfigError, Settings, load, source
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -157,21 +157,21 @@ def serving(function: F) -> F:
     return function
 
 
-def settings(config_file: Path | None, **options: Any) -> config.Settings:
+def settings(config_file: Path | None, **options: Any) -> Settings:
     """The settings merged from all sources. Raises CliError."""
     try:
-        chosen = config.load(config_file=config_file, options=options)
-    except config.ConfigError as error:
+        chosen = load(config_file=config_file, options=options)
+    except ConfigError as error:
         raise CliError(str(error)) from error
     if chosen.default_runtime:
         from brickyard.runtime.catalogue import find, unknown  # noqa: PLC0415 - rarely needed
 
         if find(chosen.default_runtime) is None:
-            where = config.source("default_runtime", config_file=config_file, options=options)
+            where = source("default_runtime", config_file=config_file, options=options)
             raise CliError(f"{where}: {unknown(chosen.default_runtime)}")
     return chosen
 
 
 def found_by(config_file: Path | None, **options: Any) -> str:
     """Says how the data directory, and so the server, was chosen: words to follow the directory's name in a message."""
-    return f"by {config.source('data_dir', config_file=config_file, options=options)}"
+    return f"by {source('data_dir', config_file=config_file, options=options)}"

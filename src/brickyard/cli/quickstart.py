@@ -22,10 +22,10 @@ from brickyard.cli.options import place, settings
 from brickyard.cli.options import serving as serving_options
 from brickyard.cli.progress import Say, Shown, working
 from brickyard.cli.up import START_LIMIT_S, start_detached
-from brickyard.config import Settings, source
-from brickyard.lifecycle.messages import token_line
-from brickyard.lifecycle.providernames import listed
-from brickyard.lifecycle.workspace import Workspace, WorkspaceError
+from brickyard.config.providernames import listed
+from brickyard.config.settings import Settings, source
+from brickyard.server.datadir import Workspace, WorkspaceError
+from brickyard.server.messages import token_line
 from brickyard.server.preflight import ServerError, listen
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from brickyard.cli import CliError
 from brickyard.cli.options import place, settings
 from brickyard.cli.progress import installing
 from brickyard.domain.runtimes import Runtime
-from brickyard.lifecycle.runtimeuse import RuntimeInUse
 from brickyard.runtime import catalogue, installer
 from brickyard.runtime.installed import installed
+from brickyard.runtime.inuse import RuntimeInUse
 from brickyard.runtime.training import NothingToTrain, TrainingFailed, is_trained, last_failure, train
 
 UNTRAINED = 4  # exit code

@@ -17,11 +17,11 @@ from brickyard.cli import CliError, printable
 from brickyard.cli.client import serving
 from brickyard.cli.http import get
 from brickyard.cli.options import found_by, place, settings
-from brickyard.config import Settings
-from brickyard.lifecycle.machine import allowed_here, network_text
-from brickyard.lifecycle.messages import files_removed
-from brickyard.lifecycle.providernames import listed
-from brickyard.lifecycle.workspace import Workspace, WorkspaceError
+from brickyard.config.providernames import listed
+from brickyard.config.settings import Settings
+from brickyard.sandbox.probe import allowed_here, network_text
+from brickyard.server.datadir import Workspace, WorkspaceError
+from brickyard.server.messages import files_removed
 
 if TYPE_CHECKING:
     from rich.console import Console

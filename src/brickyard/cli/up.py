@@ -17,11 +17,11 @@ from brickyard.cli.http import get
 from brickyard.cli.interrupts import held_back
 from brickyard.cli.options import place, serving, settings
 from brickyard.cli.progress import working
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.interrupts import Importing
-from brickyard.lifecycle.logs import LOG_LIMIT
-from brickyard.lifecycle.messages import token_line, why_it_ended
-from brickyard.lifecycle.workspace import Workspace, WorkspaceError
+from brickyard.logs.serverlog import LOG_LIMIT
+from brickyard.server.datadir import Workspace, WorkspaceError
+from brickyard.server.messages import token_line, why_it_ended
 from brickyard.server.preflight import ServerError, prepared
 
 START_LIMIT_S = 90.0

@@ -8,7 +8,7 @@ Server and agent speak JSON over HTTP, and each calls the other:
   Where the server wants few reports, `POST /agent/v1/poll` (`Poll` -> `AssignmentReply`) takes the place of that and of the
   heartbeat: a long poll that brings the samples. Authorization: `Bearer <agent token>`.
 * the server calls the agent at its `endpoint` for work that needs an immediate answer, contexts and commands (see
-  `agent/server.py`). Authorization: `Bearer <server token>`.
+  `agent/link/server.py`). Authorization: `Bearer <server token>`.
 
 Both tokens belong to one instance; `StatusReply.server_token` lets the agent check that it is talking to its own server and not
 to something else that took the port. The assignment is level-triggered: the agent compares it with its state and acts on the

@@ -207,7 +207,7 @@ def moved(position: str, count: int) -> str:
 # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-TUNNEL = "/v1/tunnel"  # POST, with OpenPortOf as query, at agents that speak TLS: a connection to that port (agent/frames.py)
+TUNNEL = "/v1/tunnel"  # POST, with OpenPortOf as query, at agents that speak TLS: a connection to that port (machine/frames.py)
 
 
 class NodeOp(msgspec.Struct, Generic[Request, Reply], frozen=True):

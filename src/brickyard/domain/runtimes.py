@@ -54,5 +54,5 @@ class RuntimeManifest(msgspec.Struct, frozen=True, kw_only=True):
     connect_missing: str = ""  # why it is not: a clause without a full stop
     has_iceberg: bool = False  # Iceberg's JAR is on the class path
     iceberg_missing: str = ""  # why it is not, if it was looked for: a clause without a full stop
-    classes: str = ""  # JAR of our classes for Spark; not in runtime.json, since it changes with us (lifecycle/sparkclasses.py)
+    classes: str = ""  # JAR of our classes for Spark; not in runtime.json, since it changes with us (runtime/sparkclasses.py)
     installed_ms: int = 0

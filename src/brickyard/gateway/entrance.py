@@ -5,7 +5,7 @@ from __future__ import annotations
 import grpc
 
 from brickyard.api.edge.authentication import Authenticator
-from brickyard.config import CONNECT_PORT, Settings
+from brickyard.config.settings import CONNECT_PORT, Settings
 from brickyard.gateway.connect import ConnectGateway
 from brickyard.gateway.errors import GatewayError
 from brickyard.services.attach import AttachService

@@ -20,21 +20,22 @@ from typing import Any, Protocol
 
 import structlog
 
-from brickyard.agent import files, sandbox
-from brickyard.agent.view import View, write_etc
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.errors import ResourceDoesNotExist, TemporarilyUnavailable
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.gateway.jws import signed_token
 from brickyard.gateway.sparkui import Upstream
-from brickyard.lifecycle.runtimeuse import RuntimeUse
+from brickyard.machine import files
 from brickyard.runtime.catalogue import rows
 from brickyard.runtime.classes import compile_classes
 from brickyard.runtime.installed import installed
+from brickyard.runtime.inuse import RuntimeUse
 from brickyard.runtime.node.jvm.launch import module_flags
 from brickyard.runtime.node.jvm.login import MAIN as LOGIN
 from brickyard.runtime.node.jvm.login import NAME, is_nameless
 from brickyard.runtime.watch import CommandFailed
+from brickyard.sandbox import launcher
+from brickyard.sandbox.view import View, write_etc
 from brickyard.storage.directory import Storage
 
 EVENTS = "eventlog"  # the directory of event logs within a node's logs
@@ -193,7 +194,7 @@ class SparkHistoryServer:
     """One process, which serves one cluster's event logs."""
 
     def __init__(
-        self, *, manifest: RuntimeManifest, use: RuntimeUse, place: Path, logs: tuple[Path, ...], isolation: sandbox.Mode
+        self, *, manifest: RuntimeManifest, use: RuntimeUse, place: Path, logs: tuple[Path, ...], isolation: launcher.Mode
     ) -> None:
         self.logs = logs
         self.key = secrets.token_bytes(32)
@@ -215,7 +216,7 @@ class SparkHistoryServer:
     async def start(self) -> None:
         """Returns once it has read the logs. Raises TemporarilyUnavailable."""
         await asyncio.to_thread(self._prepare)
-        walls = sandbox.choose(self._isolation, await asyncio.to_thread(sandbox.probe, mode=self._isolation))
+        walls = launcher.choose(self._isolation, await asyncio.to_thread(launcher.probe, mode=self._isolation))
         if self._isolation == "required" and walls.kind == "none":
             raise TemporarilyUnavailable("This workspace requires isolation, and this machine has none; nothing was started.")
         manifest = self._manifest
@@ -223,7 +224,7 @@ class SparkHistoryServer:
         etc = str(self._root / "etc")
         view = View(hostname="history", etc=etc, read_only=tuple(filter(None, paths)), node_dir=str(self._place))
         argv = await asyncio.to_thread(_command, manifest, self._place, login=walls.kind == "none" and is_nameless())
-        env = sandbox.environment("history", node_dir=self._place, tmp=str(self._place / "tmp"), source=os.environ)
+        env = launcher.environment("history", node_dir=self._place, tmp=str(self._place / "tmp"), source=os.environ)
         env |= {
             "SPARK_HOME": manifest.spark_home, "JAVA_HOME": manifest.java_home,
             "SPARK_LOCAL_IP": HOST, "SPARK_LOCAL_HOSTNAME": HOST, "SPARK_PUBLIC_DNS": HOST,

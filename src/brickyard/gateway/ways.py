@@ -1,4 +1,4 @@
-"""Unix sockets that lead into the networks of clusters (`agent/network.py`), by names short enough for a socket address."""
+"""Unix sockets that lead into the networks of clusters (`sandbox/network.py`), by names short enough for a socket address."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from brickyard.agent.tls import load_pem, server_context
+from brickyard.machine.tls import load_pem, server_context
 from brickyard.storage.private import WorkspaceError, create_private
 
 AUTHORITY_VALID = datetime.timedelta(days=20 * 365)  # a new one is not known to running agents

@@ -1,4 +1,4 @@
-"""The HTTP client for agents (`agent/server.py`): JSON, authenticated with each instance's token."""
+"""The HTTP client for agents (`agent/link/server.py`): JSON, authenticated with each instance's token."""
 
 from __future__ import annotations
 

@@ -13,12 +13,12 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
-from brickyard.agent.sandbox import Network
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.node import AssignmentReply, Poll, ServerAddress, StatusReply, StatusReport
 from brickyard.domain.nodeops import AgentClient
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.runtimes import Runtime
+from brickyard.sandbox.launcher import Network
 from brickyard.storage.directory import Storage
 
 _Section = TypeVar("_Section", bound=msgspec.Struct)

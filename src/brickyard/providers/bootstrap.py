@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from brickyard.agent.config import AgentConfig
-from brickyard.agent.credentials import MachineCredentials
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.runtimes import Runtime
-from brickyard.lifecycle import cranrepo, mavenrepo
+from brickyard.logs.credentials import MachineCredentials
+from brickyard.machine import cranrepo, mavenrepo
 from brickyard.providers.base import LaunchRequest
 from brickyard.runtime import NODE_CODE
 

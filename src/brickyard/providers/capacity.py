@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from brickyard.agent import measure
-from brickyard.agent.disk import Amount
 from brickyard.domain.nodetypes import NodeType
+from brickyard.machine import measure
+from brickyard.machine.disk import Amount
 from brickyard.providers.base import CapacityError, TransientError
 
 GIB = 1 << 30

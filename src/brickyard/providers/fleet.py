@@ -7,9 +7,9 @@ from contextlib import AbstractAsyncContextManager
 
 import structlog
 
-from brickyard.agent.sandbox import Network
 from brickyard.domain.nodetypes import Merged, NodeType, Offer, merged
 from brickyard.providers.base import AgentApi, CapacityError, Provider
+from brickyard.sandbox.launcher import Network
 
 SHOWN = 5  # of the node types that are offered in vain, in the log
 

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import psutil
 
-from brickyard.agent.gpus import Gpu
 from brickyard.domain.nodetypes import NodeType
+from brickyard.machine.gpus import Gpu
 
 _DATA = Path(__file__).parent / "data" / "node_types.toml"
 SMALL_MB, MEDIUM_MB = 2_048, 4_096

@@ -1,4 +1,4 @@
-"""Opens the providers named in the settings: ours, or from other installed packages (`lifecycle/providernames.py`)."""
+"""Opens the providers named in the settings: ours, or from other installed packages (`config/providernames.py`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from brickyard.lifecycle import providernames
+from brickyard.config import providernames
 
 if TYPE_CHECKING:  # only the selected providers are imported
     from brickyard.providers.base import Provider, Setup

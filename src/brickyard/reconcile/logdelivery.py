@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 import structlog
 
-from brickyard.agent.addresses import NetworkError
-from brickyard.agent.delivery import Delivery, Passes
-from brickyard.agent.objectdelivery import ObjectDelivery, uploader
-from brickyard.agent.sandbox import Network
-from brickyard.agent.transfers import NO_LIST, MachineCredentials, credentials
 from brickyard.domain.node import LogDestination
 from brickyard.domain.places import Kind
+from brickyard.logs.delivery import Delivery, Passes
+from brickyard.logs.objectdelivery import ObjectDelivery, uploader
+from brickyard.logs.transfers import NO_LIST, MachineCredentials, credentials
+from brickyard.machine.addresses import NetworkError
+from brickyard.sandbox.launcher import Network
 from brickyard.storage.directory import Storage
 
 EVERY_S = 60.0

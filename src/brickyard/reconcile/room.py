@@ -1,6 +1,6 @@
 """Watches the workspace's disk: keeps the database's reserve, measures the workspace's files, and reports a shortage.
 
-Agents watch their own nodes (`agent/watch.py`), which also live while no server does.
+Agents watch their own nodes (`agent/watching/watch.py`), which also live while no server does.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 
 import structlog
 
-from brickyard.agent import measure
-from brickyard.agent.disk import FULL, Amount, Disk, Lack, text
-from brickyard.agent.held import MAX_ENTRIES, Held, held
-from brickyard.agent.pressure import most_inodes
 from brickyard.domain.access import Principal
 from brickyard.domain.quotas import ByteQuota
+from brickyard.machine import measure
+from brickyard.machine.disk import FULL, Amount, Disk, Lack, text
+from brickyard.machine.held import MAX_ENTRIES, Held, held
+from brickyard.machine.pressure import most_inodes
 from brickyard.storage.directory import Storage
 from brickyard.store.store import Store
 

@@ -16,13 +16,13 @@ from functools import partial
 import msgspec
 import structlog
 
-from brickyard.agent.disk import text
 from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.gpusnapshots import SnapshotRow, SnapshotStatus, cluster_of
 from brickyard.domain.identity import ADMINS_ID
 from brickyard.domain.quotas import ByteQuota
+from brickyard.machine.disk import text
 from brickyard.plan.gpu.snapshots import done, latest
 from brickyard.storage.directory import Storage, holds_anything
 from brickyard.storage.snapshots import job as jobs

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psutil
 
-from brickyard.lifecycle.starting import anything_starts
 from brickyard.runtime.idleness import Action, Seen, Work, decide
+from brickyard.runtime.starting import anything_starts
 
 LOOK_S = 0.1
 MEASURE_S = 1.0  # between two looks at the use of the processors

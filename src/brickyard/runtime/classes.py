@@ -7,8 +7,8 @@ import tempfile
 import msgspec
 
 from brickyard.domain.runtimes import RuntimeManifest
-from brickyard.lifecycle.sparkclasses import classes_path, with_classes
 from brickyard.runtime import NODE_CODE
+from brickyard.runtime.sparkclasses import classes_path, with_classes
 from brickyard.runtime.watch import run_watched
 
 LIMIT_S = 300.0

@@ -17,8 +17,8 @@ from pathlib import Path
 import msgspec
 
 from brickyard.domain.runtimes import Runtime, RuntimeManifest
-from brickyard.lifecycle import mavenrepo
-from brickyard.lifecycle.packageindex import uv_environment
+from brickyard.machine import mavenrepo
+from brickyard.machine.packageindex import uv_environment
 from brickyard.runtime import NODE_CODE, maven, sparkfiles
 from brickyard.runtime import java as javas
 from brickyard.runtime import progress as steps

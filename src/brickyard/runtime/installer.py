@@ -12,15 +12,15 @@ import shutil
 from pathlib import Path
 
 from brickyard.domain.runtimes import Runtime, RuntimeManifest
-from brickyard.lifecycle.runtimeuse import unused
-from brickyard.lifecycle.sparkclasses import with_classes
 from brickyard.runtime import NODE_CODE
 from brickyard.runtime.classes import compile_classes
 from brickyard.runtime.installation import Installation, InstallError
 from brickyard.runtime.installed import installed, runtime_home, write_manifest
+from brickyard.runtime.inuse import unused
 from brickyard.runtime.lock import end_training, locked
 from brickyard.runtime.progress import Progress
 from brickyard.runtime.python import PythonMissing
+from brickyard.runtime.sparkclasses import with_classes
 from brickyard.runtime.watch import CommandFailed
 
 __all__ = ["InstallError", "install", "remove"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from brickyard.agent import locks
+from brickyard.machine import locks
 from brickyard.runtime import progress as steps
 from brickyard.runtime.progress import Board, Progress
 

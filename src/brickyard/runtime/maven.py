@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from brickyard.domain.runtimes import Runtime
-from brickyard.lifecycle.mavenrepo import VARIABLE
+from brickyard.machine.mavenrepo import VARIABLE
 
 SILENCE_S = 10.0  # longest wait for an answer: an installation must not hang on a network that drops packets
 WHOLE_S = 600.0

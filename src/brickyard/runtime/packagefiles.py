@@ -22,7 +22,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import NamedTuple
 
-from brickyard.lifecycle.packageindex import uv_environment, uv_files
+from brickyard.machine.packageindex import uv_environment, uv_files
 
 DEFAULT_INDEX = "https://pypi.org/simple"
 SILENCE_S = 30.0

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import msgspec
 
-from brickyard.agent.sandbox import enter
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.runtime import NODE_CODE
 from brickyard.runtime import progress as steps
@@ -29,6 +28,7 @@ from brickyard.runtime.lock import end_training, locked, sole_trainer
 from brickyard.runtime.node.jvm.login import is_nameless
 from brickyard.runtime.progress import Board, Meter, Progress
 from brickyard.runtime.watch import CommandFailed, run_watched
+from brickyard.sandbox.launcher import enter
 
 ARCHIVES = "archives"
 FAILURE = "training.json"  # in the runtime's home: why the last training failed

@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Callable
 from typing import NamedTuple
 
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.clock import Ids
-from brickyard.lifecycle.workspace import Workspace
 from brickyard.server import workspace as joined
+from brickyard.server.datadir import Workspace
 from brickyard.storage.directory import Storage
 from brickyard.storage.private import WorkspaceError
 from brickyard.store import membership, sqlite

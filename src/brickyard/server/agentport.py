@@ -14,13 +14,13 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from brickyard.agent.addresses import is_own
-from brickyard.agent.tls import Peer, TlsListener
 from brickyard.api.agents import protocol
 from brickyard.api.edge.bounded import BoundedHttp
 from brickyard.api.edge.serving import DRAIN_S, serving
-from brickyard.config import Settings
-from brickyard.lifecycle.listening import CannotListen, bound, bound_everywhere
+from brickyard.config.settings import Settings
+from brickyard.machine.addresses import is_own
+from brickyard.machine.listening import CannotListen, bound, bound_everywhere
+from brickyard.machine.tls import Peer, TlsListener
 from brickyard.nodes.authority import RENEW_S, Authority
 from brickyard.providers.base import SetupError
 

@@ -8,12 +8,12 @@ from starlette.types import ASGIApp
 
 from brickyard.api.app import all_operations, build_app
 from brickyard.api.context import ApiContext
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.ratelimits import DOCUMENTED, covers, rates
 from brickyard.gateway import portproxy, sparkui
-from brickyard.lifecycle.looplag import LargestLag
 from brickyard.providers.base import SetupError
 from brickyard.server.assembly import Parts
+from brickyard.server.looplag import LargestLag
 from brickyard.server.resources import Resources
 
 

@@ -13,7 +13,7 @@ from prometheus_client import ProcessCollector
 
 from brickyard.api.edge.authentication import Authenticator
 from brickyard.api.edge.throttle import LoginThrottle
-from brickyard.config import CONNECT_PORT, Settings
+from brickyard.config.settings import CONNECT_PORT, Settings
 from brickyard.gateway.forwarding.loop import TcpPorts
 from brickyard.gateway.history import HistoryServers
 from brickyard.gateway.portproxy import PortProxy

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from brickyard.agent import measure
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.nodeops import AgentClient
 from brickyard.domain.prices import Prices
+from brickyard.machine import measure
 from brickyard.nodes.attention import Attention, seldom_s
 from brickyard.nodes.balance import Balance
 from brickyard.nodes.calls import NodeCalls

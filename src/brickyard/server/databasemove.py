@@ -19,9 +19,9 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from brickyard.config import Settings
-from brickyard.lifecycle.workspace import Workspace
+from brickyard.config.settings import Settings
 from brickyard.server import workspace as joined
+from brickyard.server.datadir import Workspace
 from brickyard.server.workspace import ID, MOVED, MOVING
 from brickyard.storage.directory import Storage
 from brickyard.storage.private import WorkspaceError

@@ -13,10 +13,9 @@ import structlog
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.clock import Clock, Ids, SystemClock, WallClock
 from brickyard.gateway.errors import GatewayError
-from brickyard.lifecycle.looplag import LoopLag
 from brickyard.providers import registry
 from brickyard.providers.base import Provider, Setup
 from brickyard.providers.fleet import Providers
@@ -24,6 +23,7 @@ from brickyard.runtime.catalogue import rows as runtimes
 from brickyard.server import workspace
 from brickyard.server.application import application
 from brickyard.server.assembly import assemble
+from brickyard.server.looplag import LoopLag
 from brickyard.server.resources import Resources
 from brickyard.server.supervisor import Supervisor
 from brickyard.storage.directory import Storage

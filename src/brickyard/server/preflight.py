@@ -8,10 +8,10 @@ import socket
 
 import click
 
-from brickyard.config import Settings
-from brickyard.lifecycle import limits
-from brickyard.lifecycle.workspace import Workspace
+from brickyard.config.settings import Settings
+from brickyard.machine import limits
 from brickyard.providers import pricing
+from brickyard.server.datadir import Workspace
 
 _REMEDIES = {
     errno.EADDRNOTAVAIL: "Name an address of this machine with --host.",

@@ -19,16 +19,17 @@ import uvloop
 
 from brickyard import __version__
 from brickyard.api.edge.serving import serving
-from brickyard.config import ConfigError, Settings, load
+from brickyard.config.settings import ConfigError, Settings, load
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.gateway.errors import GatewayError
-from brickyard.lifecycle import logs, owner
-from brickyard.lifecycle.machine import allowed_here, network_text
-from brickyard.lifecycle.messages import ended_line, nodes_left, token_line
-from brickyard.lifecycle.workspace import Workspace, WorkspaceError
+from brickyard.logs import serverlog
+from brickyard.machine import owner
 from brickyard.providers.base import SetupError
+from brickyard.sandbox.probe import allowed_here, network_text
 from brickyard.server.databasewait import wait_for_database
+from brickyard.server.datadir import Workspace, WorkspaceError
 from brickyard.server.lifecycle import Application
+from brickyard.server.messages import ended_line, nodes_left, token_line
 from brickyard.server.preflight import ServerError, prepared
 from brickyard.services.loginlinks import LIFETIME_MS, link_path
 from brickyard.store.servers import JoinRefused
@@ -47,7 +48,7 @@ log = structlog.get_logger("brickyard")
 def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, detached: bool) -> None:
     """Serves until a signal arrives. The data directory is locked and the socket bound. Raises ServerError, WorkspaceError."""
     _ask_to_be_spared()
-    logs.configure(level=chosen.log_level, form=chosen.log_format)
+    serverlog.configure(level=chosen.log_level, form=chosen.log_format)
     for secret in ("BRICKYARD_ADMIN_TOKEN", "BRICKYARD_METRICS_TOKEN", "BRICKYARD_ENCRYPTION_KEY"):
         os.environ.pop(secret, None)  # no child needs it
     # Garbage of requests and passes needs no cyclic collector, which by default would run every 700 objects.
@@ -69,7 +70,7 @@ def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, det
 
 
 def _ask_to_be_spared() -> None:
-    """Asks that, when memory runs out, the kernel ends nodes first (`agent/enter.py`) and us last. Only root may ask for that."""
+    """Asks that the kernel ends nodes first when memory runs out (`sandbox/enter.py`), and us last. Only root may ask that."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("-500")
 
@@ -137,7 +138,7 @@ class _Server:
     async def _rotate_log(self) -> None:
         """Keeps server.log, which a detached server writes to, within its limit."""
         while self._detached:
-            await asyncio.to_thread(logs.rotate, self._workspace.log_file, limit=logs.LOG_LIMIT)
+            await asyncio.to_thread(serverlog.rotate, self._workspace.log_file, limit=serverlog.LOG_LIMIT)
             await asyncio.sleep(ROTATE_S)
 
     async def _end_with_owner(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.node import ServerAddress
 from brickyard.domain.nodetypes import NodeType

@@ -13,11 +13,11 @@ import time
 from sqlalchemy.engine import make_url
 
 from brickyard import __version__
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.clock import Ids
 from brickyard.domain.node import ServerAddress
-from brickyard.lifecycle.host import machine
-from brickyard.lifecycle.workspace import DATABASE
+from brickyard.machine.host import machine
+from brickyard.server.datadir import DATABASE
 from brickyard.storage.directory import Storage, StorageInUse
 from brickyard.storage.private import WorkspaceError
 from brickyard.store import sqlite

@@ -14,9 +14,9 @@ import msgspec
 from brickyard.domain.access import Permission
 from brickyard.domain.errors import InvalidState, ResourceDoesNotExist
 from brickyard.domain.runtimes import Runtime
-from brickyard.lifecycle.runtimeuse import RuntimeInUse
 from brickyard.runtime import catalogue, installer
 from brickyard.runtime.installed import installed
+from brickyard.runtime.inuse import RuntimeInUse
 from brickyard.runtime.progress import Board, Report
 from brickyard.runtime.training import is_trained, last_failure
 from brickyard.services.access import Authorizer

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from brickyard.agent.transfers import own_credentials
 from brickyard.domain.access import Permission, Principal
 from brickyard.domain.errors import PermissionDenied, ResourceDoesNotExist
 from brickyard.domain.node import Assignment, Failure
@@ -18,6 +17,7 @@ from brickyard.domain.places import Kind
 from brickyard.domain.secrets import SecretName, all_references, filled, references
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.terminations import TerminationReasonCode
+from brickyard.logs.transfers import own_credentials
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_scope
 from brickyard.services.principals import active_principal

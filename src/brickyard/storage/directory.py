@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from brickyard.agent import files, locks
-from brickyard.agent.disk import Amount
-from brickyard.agent.pressure import DBFS_FULL
+from brickyard.machine import files, locks
+from brickyard.machine.disk import Amount
+from brickyard.machine.pressure import DBFS_FULL
 from brickyard.storage.private import WorkspaceError, create_private, prepare, unusable, write_private
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import msgspec
 
-from brickyard.agent import files
-from brickyard.agent.keep import DELIVERY, EVENTS, RECORD, KeptNode, read_record
-from brickyard.agent.logfiles import KeptFile, LogDirectory
 from brickyard.domain.node import Role
 from brickyard.domain.nodeops import LogFile, LogPiece, ReadLog
 from brickyard.domain.redaction import Redactor
+from brickyard.logs.keep import DELIVERY, EVENTS, RECORD, KeptNode, read_record
+from brickyard.logs.logfiles import KeptFile, LogDirectory
+from brickyard.machine import files
 
 
 class KeptLogs:
@@ -69,7 +69,7 @@ class KeptLogs:
         return self.directory(directory).read(asked.name, offset=asked.offset, position=asked.position, limit=asked.limit)
 
     def undelivered(self) -> list[Path]:
-        """The records of deliveries that are not complete (`agent/delivery.py`)."""
+        """The records of deliveries that are not complete (`logs/delivery.py`)."""
         nodes = [node for cluster in directories(self.root) for node in directories(cluster) if not node.name.startswith(".")]
         return [node / DELIVERY for node in nodes if (node / DELIVERY).exists()]
 

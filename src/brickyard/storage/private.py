@@ -7,9 +7,9 @@ import os
 import secrets
 from pathlib import Path
 
-from brickyard.agent import measure
-from brickyard.agent.disk import Amount
 from brickyard.domain.errors import is_full_disk
+from brickyard.machine import measure
+from brickyard.machine.disk import Amount
 
 NEEDED = Amount(16 * 2**20, 256)  # a new database with its write-ahead log, the lines of one start in server.log; directories
 

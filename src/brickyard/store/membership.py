@@ -15,7 +15,7 @@ from typing import Protocol
 
 from sqlalchemy.engine import make_url
 
-from brickyard.agent import locks
+from brickyard.machine import locks
 from brickyard.store.servers import About, Server, in_use
 from brickyard.store.store import StoreError, cannot_open
 

@@ -7,16 +7,16 @@ import os
 
 import msgspec
 
-from brickyard.agent import files
 from brickyard.agent.converge import Stage
-from brickyard.agent.delivery import DeliveryRecord
 from brickyard.agent.host import HostError
-from brickyard.agent.keep import DELIVERY_RECORD, NodeRecord
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps.work import Work
-from brickyard.agent.transfers import credentials
 from brickyard.domain.node import Assignment, Phase, Role
 from brickyard.domain.places import Kind
+from brickyard.logs.delivery import DeliveryRecord
+from brickyard.logs.keep import DELIVERY_RECORD, NodeRecord
+from brickyard.logs.transfers import credentials
+from brickyard.machine import files
 
 
 async def _begin(node: NodeState) -> None:

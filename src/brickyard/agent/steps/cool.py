@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from brickyard.agent import files
 from brickyard.agent.converge import Current, why_cold
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps.work import Work
 from brickyard.domain.node import Role
+from brickyard.machine import files
 
 
 async def cool(node: NodeState) -> None:

@@ -15,11 +15,11 @@ import msgspec
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.converge import Stage
 from brickyard.agent.host import MAX_TEXT, HostError
-from brickyard.agent.sandbox import enter
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps.work import Work
 from brickyard.domain.runtimes import RuntimeManifest
-from brickyard.lifecycle.sparkclasses import with_classes
+from brickyard.runtime.sparkclasses import with_classes
+from brickyard.sandbox.launcher import enter
 
 _decode_runtime_manifest = msgspec.json.Decoder(RuntimeManifest).decode
 

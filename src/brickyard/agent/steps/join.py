@@ -6,15 +6,15 @@ from pathlib import Path
 
 import msgspec
 
-from brickyard.agent import jars
 from brickyard.agent.converge import Stage
 from brickyard.agent.host import HostError
+from brickyard.agent.libraries import jars
 from brickyard.agent.showing import forbid_links, show
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps import libraries, start
 from brickyard.agent.steps.work import Work
-from brickyard.agent.view import CLUSTER, WORKSPACE
 from brickyard.domain.node import Phase
+from brickyard.sandbox.view import CLUSTER, WORKSPACE
 
 _NEEDS = "It takes Linux 5.14 or newer; or choose SINGLE_USER or NONE."
 

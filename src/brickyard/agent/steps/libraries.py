@@ -9,17 +9,18 @@ from pathlib import Path
 
 import msgspec
 
-from brickyard.agent import cran, jars, libraries, transfers
-from brickyard.agent.builds import build
 from brickyard.agent.converge import Stage
 from brickyard.agent.host import MAX_TEXT, HostError
-from brickyard.agent.installer import LibraryError, Target
-from brickyard.agent.libraries import OnlySource, Wanted
+from brickyard.agent.libraries import cran, jars, libraries
+from brickyard.agent.libraries.builds import build
+from brickyard.agent.libraries.installer import LibraryError, Target
+from brickyard.agent.libraries.libraries import OnlySource, Wanted
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps.work import Work
-from brickyard.agent.transfer import Job, TransferFailed
 from brickyard.domain.libraries import NO_R, Library, LibraryInstallStatus, LibraryReport
 from brickyard.domain.places import Kind, Place, parse
+from brickyard.logs import transfers
+from brickyard.logs.transfer import Job, TransferFailed
 
 MAX_FILE = 4 << 30  # a wheel or a jar
 MAX_REQUIREMENTS = 1 << 20

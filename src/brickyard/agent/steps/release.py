@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from brickyard.agent import files
 from brickyard.agent.converge import Current
 from brickyard.agent.delivering import deliver
-from brickyard.agent.keep import NodeRecord, keep_node_logs
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps.work import Work
 from brickyard.domain.node import NodeStatus
+from brickyard.logs.keep import NodeRecord, keep_node_logs
+from brickyard.machine import files
 
 STOP_GRACE_S = 4.0
 FINAL_DELIVERY_S = 3.0  # what takes longer is left to a server

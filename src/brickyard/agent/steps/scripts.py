@@ -18,17 +18,17 @@ from pathlib import Path
 
 import msgspec
 
-from brickyard.agent import files
 from brickyard.agent.converge import Stage, starts_early
 from brickyard.agent.host import MAX_TAIL, MAX_TEXT, HostError, HostGone
 from brickyard.agent.state import NodeState, script_said
 from brickyard.agent.steps import start
 from brickyard.agent.steps.work import Work
-from brickyard.agent.transfers import Job, TransferFailed, credentials, run_patiently
 from brickyard.domain.decoding import converter
 from brickyard.domain.node import Role
 from brickyard.domain.places import Place
 from brickyard.domain.scripts import MAX_SCRIPT, InitScript, ScriptResult, ScriptsReport, ScriptStatus
+from brickyard.logs.transfers import Job, TransferFailed, credentials, run_patiently
+from brickyard.machine import files
 
 FETCHES_AT_ONCE = 3
 GRACE_S = 30.0  # beyond a script's limit, to read it and to answer

@@ -9,19 +9,21 @@ from typing import Any
 
 import msgspec
 
-from brickyard.agent import cgroups, clock, environment, files, measure, sandbox
+from brickyard.agent import clock
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.converge import Stage
 from brickyard.agent.host import HostError, NodeHost
-from brickyard.agent.memory import heap_mb, java_options
-from brickyard.agent.pressure import node_memory_limit
+from brickyard.agent.libraries import environment
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps.begin import link_workspace
 from brickyard.agent.steps.work import Work
-from brickyard.agent.view import WORKSPACE, View, write_etc, write_unreadable, write_worker_python
+from brickyard.agent.watching.memory import heap_mb, java_options
 from brickyard.domain.node import Assignment
 from brickyard.domain.runtimes import RuntimeManifest
-from brickyard.lifecycle import cranrepo
+from brickyard.machine import cgroups, cranrepo, files, measure
+from brickyard.machine.pressure import node_memory_limit
+from brickyard.sandbox import launcher
+from brickyard.sandbox.view import WORKSPACE, View, write_etc, write_unreadable, write_worker_python
 
 PROGRESS = "starting the node's processes"
 LIMIT_S = 300.0
@@ -62,12 +64,12 @@ async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManif
     node.group = await asyncio.to_thread(_limit, node, wanted)
     node.update(limits=node.group.text)
     node.host = host = node.make_host()
-    node.walls = walls = sandbox.choose(config.isolation, isolation, python=config.python)
+    node.walls = walls = launcher.choose(config.isolation, isolation, python=config.python)
     await asyncio.to_thread(environment.make, config, manifest, environ=os.environ)
     view = await asyncio.to_thread(_view, config, wanted, manifest, node.limits)
     command = [manifest.python, str(Path(config.node_code_dir, "start.py")), "host"]
     tmp = str(config.node_dir / "tmp") if walls.kind == "none" else "/tmp"  # noqa: S108 - the node's own, inside
-    env = sandbox.environment(config.instance_id, node_dir=config.node_dir, tmp=tmp, source=os.environ)
+    env = launcher.environment(config.instance_id, node_dir=config.node_dir, tmp=tmp, source=os.environ)
     env |= clock.environment()
     env["PATH"] += f":{config.libraries_dir / 'bin'}"  # last: a library's script takes the place of no other program
     env["PIP_CONFIG_FILE"] = str(config.libraries_dir / "pip.conf")

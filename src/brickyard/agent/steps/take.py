@@ -11,8 +11,8 @@ from brickyard.agent.state import NodeState
 from brickyard.agent.steps import begin, join
 from brickyard.agent.steps.cool import cool
 from brickyard.agent.steps.work import Work
-from brickyard.agent.view import CLUSTER, WORKSPACE
 from brickyard.domain.node import Assignment, Phase
+from brickyard.sandbox.view import CLUSTER, WORKSPACE
 
 
 async def _take(node: NodeState) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from brickyard.agent.converge import Current, size_of
-from brickyard.agent.memory import driver_heap_mb
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps import begin, install, start
 from brickyard.agent.steps.work import Work
+from brickyard.agent.watching.memory import driver_heap_mb
 
 
 async def _warm(node: NodeState) -> None:

@@ -1,7 +1,7 @@
 """The forwarding process: listens for tcp port mappings and carries their connections to drivers.
 
 It is a process of its own so that bulk data neither waits for the server nor keeps it from its work. Each connection has two
-threads that wait in the kernel (`agent/relay.py`): a side that takes nothing makes the other one wait, with one buffer between
+threads that wait in the kernel (`sandbox/relay.py`): a side that takes nothing makes the other one wait, with one buffer between
 them.
 """
 
@@ -18,10 +18,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from brickyard.agent.relay import GIVEN, carry, reset
 from brickyard.gateway.forwarding.process import SILENCE_S, Door
 from brickyard.gateway.ways import short
-from brickyard.lifecycle.listening import CannotListen, bound_alone
+from brickyard.machine.listening import CannotListen, bound_alone
+from brickyard.sandbox.relay import GIVEN, carry, reset
 
 MOST_OF_A_DOOR = 128  # connections at a time, as many as a node lets in for a port; more wait until one ends
 MOST_OF_USER = 500  # of all doors of the clusters of one user, so that none takes all

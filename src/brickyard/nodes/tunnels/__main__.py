@@ -12,9 +12,9 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from brickyard.agent.frames import CHUNK, Streams, carry, keep_alive, reset
-from brickyard.agent.tls import fingerprint, pinning_context
 from brickyard.domain.nodeops import TUNNEL
+from brickyard.machine.frames import CHUNK, Streams, carry, keep_alive, reset
+from brickyard.machine.tls import fingerprint, pinning_context
 from brickyard.nodes.tunnels.doors import LINE, Answer, Door, Told
 
 _decode_told = msgspec.json.Decoder(Told).decode

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import msgspec
 
-from brickyard.agent import files, locks, processes
-from brickyard.agent.cgroups import Group
-from brickyard.agent.keep import NodeRecord, keep_node_logs
-from brickyard.agent.log import LogFile
 from brickyard.domain.clock import Clock
+from brickyard.logs.bounded import LogFile
+from brickyard.logs.keep import NodeRecord, keep_node_logs
+from brickyard.machine import files, locks, processes
+from brickyard.machine.cgroups import Group
 from brickyard.providers.local.instances import Ending, Instances, is_locked
 from brickyard.providers.local.networks import LocalNetworks
 

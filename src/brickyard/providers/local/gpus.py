@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from brickyard.agent.gpus import Gpu
+from brickyard.machine.gpus import Gpu
 from brickyard.providers.base import TransientError
 from brickyard.providers.local.instances import Instances
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import msgspec
 
-from brickyard.agent import files, locks
 from brickyard.domain.clock import Clock
 from brickyard.domain.nodetypes import NodeType
+from brickyard.machine import files, locks
 from brickyard.storage.directory import Storage
 
 YOUNG_MS = 30_000  # an agent started by another server that has not taken its lock by this age never will

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import msgspec
 
-from brickyard.agent import cgroups, files
 from brickyard.agent.config import AgentConfig
-from brickyard.agent.gpus import Gpu
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.clock import Clock
+from brickyard.machine import cgroups, files
+from brickyard.machine.gpus import Gpu
 from brickyard.providers import bootstrap
 from brickyard.providers.base import LaunchRequest
 from brickyard.providers.bootstrap import Machine

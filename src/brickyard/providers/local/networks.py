@@ -15,8 +15,9 @@ from typing import Any
 import msgspec
 import structlog
 
-from brickyard.agent import addresses, files, network, processes, sandbox
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
+from brickyard.machine import addresses, files, processes
+from brickyard.sandbox import launcher, network
 from brickyard.storage.directory import Storage
 
 log = structlog.get_logger()
@@ -118,8 +119,8 @@ class LocalNetworks:
         if self._switchboard >= 0:
             self._tell()
             return network.Allowed("isolated")
-        isolation = sandbox.probe(mode=settings.isolation, python=self._python)
-        walls = sandbox.choose(settings.isolation, isolation, python=self._python)
+        isolation = launcher.probe(mode=settings.isolation, python=self._python)
+        walls = launcher.choose(settings.isolation, isolation, python=self._python)
         try:
             place = self._storage.ways / f".probe-{os.getpid()}"
             self._switchboard = network.probe(place, walls, python=self._python)

@@ -15,11 +15,10 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from brickyard.agent import gpus
-from brickyard.agent.sandbox import Network
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.clock import Clock, SystemClock
 from brickyard.domain.nodetypes import NodeType
+from brickyard.machine import gpus
 from brickyard.providers import bootstrap, nodetypes
 from brickyard.providers.base import Capacity, CapacityError, InvalidError, LaunchRequest, Observed, Provider, TransientError
 from brickyard.providers.capacity import Hardware, require, require_disk, this_machine
@@ -29,6 +28,7 @@ from brickyard.providers.local.instances import Instances
 from brickyard.providers.local.launching import Launcher
 from brickyard.providers.local.networks import LocalNetworks
 from brickyard.runtime import NODE_CODE, catalogue
+from brickyard.sandbox.launcher import Network
 from brickyard.storage.directory import Storage
 
 CLOSE_PATIENCE_S = 20.0

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import brickyard
 
-ROOMS = ("agent", "domain", "lifecycle", "runtime", "storage")
-FILES = ("__init__.py", "config.py", "interrupts.py")
+ROOMS = ("agent", "config", "domain", "logs", "machine", "runtime", "sandbox", "storage")
+FILES = ("__init__.py", "interrupts.py")
 _SOURCE = Path(brickyard.__file__).parent
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import aiohttp
 import msgspec
 
-from brickyard.agent.serverlink import Proof, backoff
+from brickyard.agent.link.serverlink import Proof, backoff
 from brickyard.domain.decoding import Decoders
 from brickyard.domain.node import AssignmentReply, Poll, ServerAddress, StatusReply, StatusReport
 from brickyard.providers.base import LaunchRequest

@@ -13,12 +13,12 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from brickyard.agent import files
-from brickyard.agent.delivery import Delivery, DeliveryRecord, Passes
-from brickyard.agent.keep import DELIVERY_RECORD, NodeRecord, keep_node_logs
-from brickyard.agent.logfiles import LogDirectory
 from brickyard.domain import nodeops
 from brickyard.domain.node import Assignment, LogDelivery, Role
+from brickyard.logs.delivery import Delivery, DeliveryRecord, Passes
+from brickyard.logs.keep import DELIVERY_RECORD, NodeRecord, keep_node_logs
+from brickyard.logs.logfiles import LogDirectory
+from brickyard.machine import files
 from brickyard.providers.simulated.kernels import KernelRefused
 from brickyard.providers.simulated.knobsfile import Knobs
 from brickyard.storage.directory import Storage

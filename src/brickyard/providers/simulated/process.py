@@ -7,7 +7,7 @@ It outlives any of the servers. They find it through its directory (`remote.py` 
         world.log    its log
 
 One port serves two kinds of calls, as JSON over HTTP. Servers' provider calls (`/world/...`) carry the world's token; their calls
-to an instance's agent (`/instances/ID/v1/...`, see `agent/server.py`) carry that instance's server token.
+to an instance's agent (`/instances/ID/v1/...`, see `agent/link/server.py`) carry that instance's server token.
 
 It ends when it is told to, and when no server is left: at once if the process that all of them end with has ended, otherwise
 after `orphan_grace_s`.
@@ -31,7 +31,8 @@ import structlog
 import uvloop
 from aiohttp import web
 
-from brickyard.lifecycle import logs, owner
+from brickyard.logs import serverlog
+from brickyard.machine import owner
 from brickyard.providers.base import LaunchRequest, Observed, ProviderError
 from brickyard.providers.simulated import knobsfile, wire
 from brickyard.providers.simulated.httpservers import HttpServers, Line
@@ -177,7 +178,7 @@ class WorldProcess:
 
     async def _rotate_log(self) -> None:
         while True:
-            await asyncio.to_thread(logs.rotate, self._place / wire.LOG, limit=LOG_LIMIT)
+            await asyncio.to_thread(serverlog.rotate, self._place / wire.LOG, limit=LOG_LIMIT)
             await asyncio.sleep(5.0)
 
     # -- what servers ask ------------------------------------------------------------------------------------------------
@@ -291,7 +292,7 @@ def main() -> int:
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--log-format", default="console")
     chosen = parser.parse_args()
-    logs.configure(level=chosen.log_level, form=chosen.log_format)
+    serverlog.configure(level=chosen.log_level, form=chosen.log_format)
     if not wire.take_lock(chosen.directory, patience_s=LOCK_PATIENCE_S):
         return 0
     (chosen.directory / wire.NOTE).unlink(missing_ok=True)  # of a killed world

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import msgspec
 import psutil
 
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
 from brickyard.domain.decoding import Decoders
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers import bootstrap

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from brickyard.agent import locks
-from brickyard.config import Settings
+from brickyard.config.settings import Settings
+from brickyard.machine import locks
 from brickyard.providers.base import CapacityError, InvalidError, Observed, ProviderError, TransientError
 from brickyard.storage.directory import Storage
 

@@ -18,9 +18,9 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from brickyard.agent import files
 from brickyard.domain.clock import SystemClock
 from brickyard.domain.nodetypes import NodeType
+from brickyard.machine import files
 from brickyard.providers.base import (
     CapacityError,
     InvalidError,

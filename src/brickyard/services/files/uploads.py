@@ -22,11 +22,11 @@ from pathlib import Path
 
 import msgspec
 
-from brickyard.agent import files, locks
 from brickyard.domain.access import Principal
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import QuotaExceeded, ResourceDoesNotExist, TemporarilyUnavailable
 from brickyard.domain.quotas import Quota
+from brickyard.machine import files, locks
 
 HANDLES = Quota(
     "uploads in progress", total=400, share=100, reserve=40, advice="Close some, or wait: idle ones end after 10 minutes."

@@ -27,7 +27,7 @@ from brickyard.domain.ports import (
     RemovePort,
     SetProxy,
 )
-from brickyard.lifecycle.listening import CannotListen, bound_alone
+from brickyard.machine.listening import CannotListen, bound_alone
 from brickyard.plan.gpu import ports as plan
 from brickyard.plan.gpu.ports import Planned, Rules
 from brickyard.services.access import Authorizer

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from brickyard.agent import files, measure
-from brickyard.agent.disk import Amount
+from brickyard.machine import files, measure
+from brickyard.machine.disk import Amount
 from brickyard.storage.snapshots.chunks import ChunkStore, Damaged
 from brickyard.storage.snapshots.exchange import WorkspaceDirectory
 from brickyard.storage.snapshots.job import Job, Line, Named, manifest_file, manifests

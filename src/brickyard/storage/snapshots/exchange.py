@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from brickyard.agent import files
+from brickyard.machine import files
 
 _STEPS = ("making-", "ready-", "old-")
 

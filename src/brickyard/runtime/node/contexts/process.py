@@ -1,5 +1,5 @@
 """The processes of kernels: our children, beside everything else on the node; or, on clusters that isolate users, each in its
-own cell started by the node's first process (`agent/cells.py` documents the protocol)."""
+own cell started by the node's first process (`sandbox/cells.py` documents the protocol)."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Beside:
 
 def _keep_processes_back(pid: int) -> None:
     """Lets a kernel, and what it starts, make no more processes and threads while the node still has some for Spark
-    (`agent/ulimits.py`)."""
+    (`sandbox/ulimits.py`)."""
     hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
     if hard != resource.RLIM_INFINITY:
         users, whole = USERS

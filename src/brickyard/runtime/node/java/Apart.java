@@ -45,7 +45,7 @@ public final class Apart implements SparkPlugin {
         return !System.getProperty(PLACES, "").isEmpty();
     }
 
-    /** Whether a path is in one of those places. Links lead nowhere there, as the JVM sees them (agent/reveal.py). */
+    /** Whether a path is in one of those places. Links lead nowhere there, as the JVM sees them (sandbox/reveal.py). */
     public static boolean reaches(String path) {
         String places = System.getProperty(PLACES, "");
         if (places.isEmpty()) {

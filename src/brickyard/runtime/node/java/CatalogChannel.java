@@ -28,12 +28,12 @@ final class CatalogSilence extends IOException {
 
 /**
  * Questions to the workspace's metastore: the node host takes them from here and brings the answers of its agent, which has the
- * files (agent/metastore.py). Compiled as NodeFiles.java is.
+ * files (agent/catalog/metastore.py). Compiled as NodeFiles.java is.
  */
 public final class CatalogChannel {
     private static final long PATIENCE_S = 60;
     private static final List LOOKS = Arrays.asList(new Object[] {"databases", "names", "look", "abandoned"});
-    private static final int MAX_PACKED = 7 << 20; // agent/metastore.py; a longer line would not arrive
+    private static final int MAX_PACKED = 7 << 20; // agent/catalog/metastore.py; a longer line would not arrive
 
     private final LinkedBlockingQueue asked = new LinkedBlockingQueue();
     private final ConcurrentHashMap waiting = new ConcurrentHashMap();

@@ -7,7 +7,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * Locks of this driver on what it writes. Its agent holds them (agent/writelocks.py), where no program of a node can take them. A node
+ * Locks of this driver on what it writes. Its agent holds them (agent/catalog/writelocks.py), where no program of a node can take them. A node
  * without a metastore has records that only its own cluster sees, and a file for the cluster's lock. Compiled as NodeFiles.java is.
  */
 final class CommitLocks {

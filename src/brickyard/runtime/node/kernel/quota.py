@@ -1,7 +1,7 @@
 """Has Python refuse to write to the workspace's files while they take more than they may (`dbfs_gb`).
 
 Everything that Python itself opens is seen here, whichever module does it. Programs and libraries in C that write all the same
-are ended by the agent (agent/watch.py).
+are ended by the agent (agent/watching/watch.py).
 """
 
 from __future__ import annotations

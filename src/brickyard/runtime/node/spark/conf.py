@@ -38,7 +38,7 @@ _ICEBERG = {
 }
 # Where users are kept apart, Python workers run in cells (pythonworkers/): Spark must start nothing else for them.
 APART_PLUGIN = "brickyard.Apart"
-WORKER_PYTHON = "/databricks/spark-python"  # as in agent/view.py
+WORKER_PYTHON = "/databricks/spark-python"  # as in sandbox/view.py
 _APART = {
     "spark.pyspark.python": WORKER_PYTHON,
     "spark.pyspark.driver.python": WORKER_PYTHON,

@@ -1,0 +1,1 @@
+"""A workspace's settings (`settings`), and what says which values they may have."""

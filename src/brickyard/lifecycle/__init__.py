@@ -1,1 +1,0 @@
-"""Shared by a server and its commands: data directory, lock, secrets, logs, limits. Imports only the domain and the agent."""
