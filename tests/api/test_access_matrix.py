@@ -45,7 +45,9 @@ class Site:
         self.calls = itertools.count(1)  # each from another address: refused ones would slow the next down
         self.names = {"stranger": "71", "member": "72", "locked_out": "73"}
         context = world.context
-        self.app = build_app(context, authenticator=Authenticator(tokens=context.tokens, links=context.ui_links))
+        self.app = build_app(
+            context, authenticator=Authenticator(tokens=context.services.tokens, links=context.services.ui_links)
+        )
 
     async def people(self) -> People:
         callers = [
@@ -59,7 +61,7 @@ class Site:
         )
         everybody_has_tokens = [Grant(USERS_ID, Permission.CAN_USE)]  # an example has replaced it
         await self.world.store.write(lambda tx: tx.grants.put(Place(ObjectKind.TOKENS, ""), everybody_has_tokens))
-        tokens = [(await self.world.context.tokens.create(each))[0] for each in (root, *callers)]
+        tokens = [(await self.world.context.services.tokens.create(each))[0] for each in (root, *callers)]
 
         def groups(tx: Any) -> None:
             for group_id in (NESTED, OUTER):

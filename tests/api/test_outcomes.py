@@ -141,7 +141,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def served(world: World) -> ASGIApp:
-    return build_app(world.context, authenticator=Authenticator(tokens=Administrator(), links=world.context.ui_links))
+    return build_app(world.context, authenticator=Authenticator(tokens=Administrator(), links=world.context.services.ui_links))
 
 
 @pytest.mark.parametrize("group", sorted({name.partition(".")[0] for name in CHANGES}))
@@ -150,7 +150,7 @@ def test_what_may_have_been_done_is_never_to_be_repeated(world: World, group: st
         monkeypatch.setattr("brickyard.services.audit.AGAIN_S", 0.01)
         monkeypatch.setattr("brickyard.store.patience.PAUSE_S", (0.01, 0.01))
         failing, app = Failing(world.store, monkeypatch), served(world)
-        await world.context.workspace.status(ADMIN, "/")  # which makes homes
+        await world.context.services.workspace.status(ADMIN, "/")  # which makes homes
         errors = itertools.cycle((DatabaseAway("x"), RequestLimitExceeded("x"), DatabaseFull("x")))
         for name in (each for each in CHANGES if each.partition(".")[0] == group):
             refused, unsure = 0, 0
@@ -186,7 +186,7 @@ def test_what_may_have_been_done_is_never_to_be_repeated(world: World, group: st
 def test_a_node_that_does_not_answer_may_have_done_it(
     world: World, name: str, sent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(world.context.commands, "_pause_s", 0.0)
+    monkeypatch.setattr(world.context.services.commands, "_pause_s", 0.0)
 
     async def silent(*_: Any, **__: Any) -> Any:
         assert entries(world, name) == 1, "its entry comes first"

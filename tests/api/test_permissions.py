@@ -88,6 +88,7 @@ from brickyard.services.pools import PoolService
 from brickyard.services.runs import RunService
 from brickyard.services.runtimes import RuntimeKey, RuntimeService
 from brickyard.services.secrets import SecretService
+from brickyard.services.services import Services
 from brickyard.services.sessions import SessionService
 from brickyard.services.spend import AskClusterSpend, AskSpend, SpendService
 from brickyard.services.taskfiles import TaskFiles
@@ -209,7 +210,7 @@ class World:
         self.trees = [root / name for name in ("dbfs", "volumes", "workspace")]
         files = [FileTree(root=tree, uploads=uploads, before_effect=store.before_effect) for tree in self.trees]
         workspace_files = WorkspaceService(files=files[2], store=store, authorizer=recorder)
-        self.context = ApiContext(
+        services = Services(
             clusters=clusters,
             gpu_clusters=gpu_clusters,
             gpu_details=GpuDetails(
@@ -218,7 +219,6 @@ class World:
             gpu_schedules=ScheduleService(**common, clusters=gpu_clusters),
             ports=PortService(store=store, authorizer=recorder, planner=planner),
             changes=Changes(**common),
-            agents=None,  # type: ignore[arg-type] # no operation for users calls it
             tokens=tokens_of_users,
             oauth=OAuthService(store=store, clock=clock, ids=ids, digests=tokens_of_users.digests),
             sign_in=None,
@@ -261,6 +261,10 @@ class World:
             libraries=LibraryService(store=store, authorizer=recorder, clusters=clusters),
             ui_links=UiLinks(key=b"k" * 32, store=store, clock=clock),
             audit=AuditLog(store=store, clock=clock, authorizer=recorder, server="http://s"),
+        )
+        self.context = ApiContext(
+            services=services,
+            agents=None,  # type: ignore[arg-type] # no operation for users calls it
             workspace_id="1",
             ready=_ready,
             servers=lambda: 1,
@@ -285,18 +289,18 @@ class World:
 
     async def pool(self) -> str:
         request = pools.CreateInstancePool(instance_pool_name=f"p{next(self.numbers)}", node_type_id="small")
-        return await self.context.pools.create(ADMIN, request)
+        return await self.context.services.pools.create(ADMIN, request)
 
     async def policy(self) -> str:
         request = policies.CreatePolicy(name=f"policy {next(self.numbers)}", definition="{}")
-        return await self.context.policies.create(ADMIN, request)
+        return await self.context.services.policies.create(ADMIN, request)
 
     async def governed(self) -> str:
         """A stopped cluster with a policy that it violates."""
         cluster_id = await self.cluster(stopped=True)
         definition = '{"custom_tags.team": {"type": "fixed", "value": "x"}}'
         request = policies.CreatePolicy(name=f"policy {next(self.numbers)}", definition=definition)
-        policy_id = await self.context.policies.create(ADMIN, request)
+        policy_id = await self.context.services.policies.create(ADMIN, request)
 
         def work(tx: Tx) -> None:
             found = tx.clusters.get(cluster_id)
@@ -310,15 +314,15 @@ class World:
     async def scope(self) -> str:
         """A secret scope with one secret."""
         name = f"scope-{next(self.numbers)}"
-        await self.context.secrets.create_scope(ADMIN, name)
-        await self.context.secrets.put(ADMIN, SecretName(name, "k"), string_value="v")
+        await self.context.services.secrets.create_scope(ADMIN, name)
+        await self.context.services.secrets.put(ADMIN, SecretName(name, "k"), string_value="v")
         return name
 
     async def run(self, *, by: Caller = ADMIN, **fields: Any) -> int:
         """A run of one task."""
         cluster_id = await self.cluster(owner=by.user_name)
         task = SubmitTask(task_key="only", existing_cluster_id=cluster_id, spark_python_task=TASK)
-        run_id = await self.context.runs.submit(by, SubmitRun(tasks=[task]))
+        run_id = await self.context.services.runs.submit(by, SubmitRun(tasks=[task]))
 
         def work(tx: Tx) -> None:
             run = tx.runs.get(run_id)
@@ -342,10 +346,10 @@ class World:
         await self.store.write(work)
 
     async def handle(self) -> dbfs.DbfsHandle:
-        return dbfs.DbfsHandle(handle=await self.context.dbfs.create(ADMIN, self.path(), overwrite=True))
+        return dbfs.DbfsHandle(handle=await self.context.services.dbfs.create(ADMIN, self.path(), overwrite=True))
 
     async def file(self) -> str:
-        await self.context.dbfs.put(ADMIN, self.path(), base64.b64encode(b"x").decode(), overwrite=True)
+        await self.context.services.dbfs.put(ADMIN, self.path(), base64.b64encode(b"x").decode(), overwrite=True)
         return self.path()
 
     def path(self) -> str:
@@ -417,10 +421,10 @@ def by_name(verb: str) -> Example:
     async def example(world: World) -> msgspec.Struct:
         name = f"n{next(world.numbers)}"
         if verb in ("add_member", "remove_member", "delete"):
-            await world.context.identity.named_groups.create(ADMIN, name)
+            await world.context.services.identity.named_groups.create(ADMIN, name)
         if verb in ("add_member", "remove_member"):
             if verb == "remove_member":
-                await world.context.identity.named_groups.add(ADMIN, "admins", Member(group_name=name))
+                await world.context.services.identity.named_groups.add(ADMIN, "admins", Member(group_name=name))
             return namedgroups.Membership(parent_name="admins", group_name=name)
         if verb == "list_parents":
             return namedgroups.PrincipalName(group_name="admins")
@@ -433,7 +437,7 @@ def of_identity(group: str, resource: Callable[[int], dict[str, Any]]) -> dict[s
     """Every operation of users, of service principals or of groups."""
 
     async def made(world: World) -> str:
-        created = await getattr(world.context.identity, group).create(ADMIN, resource(next(world.numbers)))
+        created = await getattr(world.context.services.identity, group).create(ADMIN, resource(next(world.numbers)))
         return str(created["id"])
 
     async def create(world: World) -> msgspec.Struct:
@@ -489,7 +493,7 @@ def scheduled(kind: type[msgspec.Struct], **fields: Any) -> Example:
     async def example(world: World) -> msgspec.Struct:
         cluster_id = await world.cluster(stopped=True)
         asked = gpuschedules.CreateSchedule(cluster_id=cluster_id, action=gpuschedules.Action.STOP, cron="0 8 * * *")
-        made = await world.context.gpu_schedules.create(ADMIN, asked)
+        made = await world.context.services.gpu_schedules.create(ADMIN, asked)
         return kind(cluster_id=cluster_id, schedule_id=made.id, **fields)
 
     return example
@@ -498,7 +502,7 @@ def scheduled(kind: type[msgspec.Struct], **fields: Any) -> Example:
 async def its_snapshot(world: World) -> msgspec.Struct:
     cluster_id = await world.cluster()
     asked = gpusnapshots.CreateSnapshot(cluster_id=cluster_id)
-    made = await world.context.gpu_clusters.snapshots.create(ADMIN, asked)
+    made = await world.context.services.gpu_clusters.snapshots.create(ADMIN, asked)
 
     def finish(tx: Tx) -> None:
         if (row := tx.snapshots.get(made.id)) is not None:
@@ -602,7 +606,7 @@ def permissions_of(collection: str) -> dict[str, Example]:
         (world.trees[2] / "Team" / "d").mkdir(parents=True, exist_ok=True)
         (world.trees[2] / "Team" / "f").touch()
         (world.trees[2] / "Team" / "n").write_text("# Databricks notebook source\n")
-        return kind(object_id=str((await world.context.workspace.status(ADMIN, path)).object_id))
+        return kind(object_id=str((await world.context.services.workspace.status(ADMIN, path)).object_id))
 
     kinds: dict[str, type[msgspec.Struct]] = {
         "get": permissions.PermissionsOf,
@@ -649,7 +653,7 @@ async def rename_volume(world: World) -> msgspec.Struct:
 
 
 async def delete_token(world: World) -> msgspec.Struct:
-    _, row = await world.context.tokens.create(ADMIN)
+    _, row = await world.context.services.tokens.create(ADMIN)
     return tokens.RevokeTokenRequest(token_id=row.token_id)
 
 
@@ -678,7 +682,7 @@ async def for_somebody(world: World) -> msgspec.Struct:
 def client_secret(kind: type[msgspec.Struct]) -> Example:
     async def example(world: World) -> msgspec.Struct:
         principal = await service_principal(world)
-        _, row = await world.context.client_secrets.create(ADMIN, principal.user_id)
+        _, row = await world.context.services.client_secrets.create(ADMIN, principal.user_id)
         named = {"secret_id": row.token_id} if kind is oauth.SecretId else {}
         return kind(service_principal_id=principal.user_id, **named)
 
@@ -689,7 +693,7 @@ def any_token(**fields: Any) -> Example:
     """A request for a token; None asks for the token alone."""
 
     async def example(world: World) -> msgspec.Struct:
-        _, row = await world.context.tokens.create(ADMIN)
+        _, row = await world.context.services.tokens.create(ADMIN)
         if not fields:
             return tokens.TokenId(token_id=row.token_id)
         return tokens.UpdateTokenRequest(token_id=row.token_id, **fields)
@@ -700,7 +704,7 @@ def any_token(**fields: Any) -> Example:
 def global_script(kind: type[msgspec.Struct]) -> Example:
     async def example(world: World) -> msgspec.Struct:
         request = scripts.CreateGlobalInitScript(name="a script", script="ZXhpdA==")
-        return kind(script_id=await world.context.global_scripts.create(ADMIN, request))
+        return kind(script_id=await world.context.services.global_scripts.create(ADMIN, request))
 
     return example
 
@@ -907,7 +911,8 @@ async def objects(need: Need, request: msgspec.Struct, world: World) -> set[str]
     if need.of in ("", EVERY):
         return {need.of}
     if need.kind is ObjectKind.WORKSPACE_PATH and need.of == "object_id":
-        found = await world.context.workspace.find(int(next(iter(named(request, need.of)))))
+        found = await world.context.services.workspace.find(int(next(iter(named(request, need.of)))))
+        assert found is not None
         return {path_of(found.entry.parts)}
     return {world.path()} if need.of == "handle" else named(request, need.of)
 
@@ -995,28 +1000,30 @@ def test_lists_show_what_the_caller_may_see(world: World) -> None:
 
     async def scenario() -> None:
         context = world.context
-        mine = [await context.clusters.create(SOMEBODY, ASK) for _ in range(3)]
+        mine = [await context.services.clusters.create(SOMEBODY, ASK) for _ in range(3)]
         shared = await world.cluster()
         grant = Grant(SOMEBODY.user_id, Permission.CAN_ATTACH_TO)
         await world.store.write(lambda tx: tx.grants.put(Place(ObjectKind.CLUSTER, shared), [grant]))
-        my_pool = await context.pools.create(SOMEBODY, pools.CreateInstancePool(instance_pool_name="mine", node_type_id="small"))
+        my_pool = await context.services.pools.create(
+            SOMEBODY, pools.CreateInstancePool(instance_pool_name="mine", node_type_id="small")
+        )
         await world.cluster()
         await world.run()
-        everything = json.loads(await context.clusters.list(SOMEBODY, ask.ListClusters(), paged=False))
+        everything = json.loads(await context.services.clusters.list(SOMEBODY, ask.ListClusters(), paged=False))
         assert {item["cluster_id"] for item in everything["clusters"]} == {*mine, shared}
-        first = json.loads(await context.clusters.list(SOMEBODY, ask.ListClusters(page_size=2), paged=True))
+        first = json.loads(await context.services.clusters.list(SOMEBODY, ask.ListClusters(page_size=2), paged=True))
         rest = ask.ListClusters(page_size=2, page_token=first["next_page_token"])
-        last = json.loads(await context.clusters.list(SOMEBODY, rest, paged=True))
+        last = json.loads(await context.services.clusters.list(SOMEBODY, rest, paged=True))
         assert [len(page["clusters"]) for page in (first, last)] == [2, 2]
         assert "next_page_token" not in last
         my_runs = [await world.run(by=SOMEBODY) for _ in range(3)]
-        runs = await context.runs.list(SOMEBODY, view.ListRuns(limit=2))
-        more = await context.runs.list(SOMEBODY, view.ListRuns(limit=2, page_token=runs.next_page_token))
-        by_offset = await context.runs.list(SOMEBODY, view.ListRuns(limit=2, offset=2))
+        runs = await context.services.runs.list(SOMEBODY, view.ListRuns(limit=2))
+        more = await context.services.runs.list(SOMEBODY, view.ListRuns(limit=2, page_token=runs.next_page_token))
+        by_offset = await context.services.runs.list(SOMEBODY, view.ListRuns(limit=2, offset=2))
         assert {run.run_id for run in [*(runs.runs or ()), *(more.runs or ())]} == set(my_runs)
         assert [run.run_id for run in by_offset.runs or ()] == [run.run_id for run in more.runs or ()]
         assert (runs.has_more, more.has_more, by_offset.has_more) == (True, False, False)
-        shown = (await context.pools.list(SOMEBODY)).instance_pools or []
+        shown = (await context.services.pools.list(SOMEBODY)).instance_pools or []
         assert [pool.instance_pool_id for pool in shown] == [my_pool]
 
     asyncio.run(scenario())

@@ -19,8 +19,10 @@ from brickyard.api.context import ApiContext
 from brickyard.api.edge.authentication import Authenticator
 from brickyard.api.edge.registry import Operation
 from brickyard.services.caller import Caller
+from brickyard.services.services import Services
 from tests.support.patience import PATIENCE_S
 
+NAMES = {field.name for field in dataclasses.fields(Services)}
 USER = Caller(user_name="user@example.com", user_id="7", is_admin=False, token_id="t")
 
 
@@ -34,18 +36,27 @@ class OneToken:
         return USER if bearer == "secret" else None
 
 
+class NoAudit:
+    """Records nothing."""
+
+    def begin(self, operation: str, **about: Any) -> None:
+        """A call without an entry."""
+
+
 async def _ready() -> str:
     return ""
 
 
 @contextlib.contextmanager
-def edge(*, operations: Iterable[Operation] | None = None, **services: Any) -> Iterator[str]:
-    """Serves the API, or these operations, with these services (missing ones fail); yields its URL."""
-    given: dict[str, Any] = {"workspace_id": "1", "ready": _ready, "servers": lambda: 1, "tokens": OneToken()}
-    given |= {"lag_s": lambda: 0.0, "metrics": CollectorRegistry(), **services}
-    missing = {field.name: None for field in dataclasses.fields(ApiContext) if field.default is field.default_factory}
-    context = ApiContext(**missing | given)
-    app = build_app(context, authenticator=Authenticator(tokens=OneToken(), links=context.ui_links), operations=operations)
+def edge(*, operations: Iterable[Operation] | None = None, **facts: Any) -> Iterator[str]:
+    """Serves the API, or these operations, with these services (missing ones fail) and facts of the server; yields its URL."""
+    given: dict[str, Any] = {"workspace_id": "1", "ready": _ready, "servers": lambda: 1, "agents": None}
+    given |= {"lag_s": lambda: 0.0, "metrics": CollectorRegistry()}
+    given |= {name: fact for name, fact in facts.items() if name not in NAMES}
+    services: dict[str, Any] = dict.fromkeys(NAMES) | {"tokens": OneToken(), "audit": NoAudit()}
+    made = Services(**services | {name: service for name, service in facts.items() if name in NAMES})
+    context = ApiContext(services=made, **given)
+    app = build_app(context, authenticator=Authenticator(tokens=OneToken(), links=made.ui_links), operations=operations)
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", lifespan="off"))
     ready = threading.Event()
 

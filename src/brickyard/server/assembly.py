@@ -56,6 +56,7 @@ from brickyard.services.runs import RunService
 from brickyard.services.runtimes import RuntimeService
 from brickyard.services.secrets import SecretService
 from brickyard.services.secretvalues import SecretValues
+from brickyard.services.services import Services
 from brickyard.services.sessions import SessionService
 from brickyard.services.spend import SpendService
 from brickyard.services.tokenmanagement import TokenManagement
@@ -68,50 +69,6 @@ from brickyard.storage.vault import Vault
 
 if TYPE_CHECKING:
     from brickyard.services.signin import SignInService
-
-
-@dataclass(frozen=True, kw_only=True)
-class Services:
-    """The services that the API and the gateway call."""
-
-    tokens: TokenService
-    token_management: TokenManagement
-    oauth: OAuthService
-    client_secrets: ClientSecrets
-    sessions: SessionService
-    login_links: LoginLinks
-    sign_in: SignInService | None
-    identity: IdentityServices
-    clusters: ClusterService
-    gpu_clusters: GpuClusterService
-    gpu_details: GpuDetails
-    ports: PortService
-    gpu_schedules: ScheduleService
-    changes: Changes
-    pools: PoolService
-    global_scripts: GlobalScriptService
-    policies: PolicyService
-    permissions: PermissionService
-    attach: AttachService
-    logs: ClusterLogs
-    log_followers: LogFollowers
-    cluster_metrics: ClusterMetrics
-    machine: MachineService
-    runtimes: RuntimeService
-    trainings: Trainings
-    spend: SpendService
-    commands: CommandService
-    withdrawal: Withdrawal
-    runs: RunService
-    secrets: SecretService
-    uploads: Uploads
-    context_secrets: ContextSecrets
-    dbfs: DbfsService
-    volumes: VolumeService
-    workspace: WorkspaceService
-    libraries: LibraryService
-    links: UiLinks
-    audit: AuditLog
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +89,9 @@ class Parts:
     nodes: Nodes
     loops: Loops
     services: Services
+    uploads: Uploads
+    withdrawal: Withdrawal
+    trainings: Trainings
     authenticator: Authenticator
     gateway: Gateway
     schedules: ScheduleLoop
@@ -160,9 +120,12 @@ def assemble(given: Resources, *, loop_lag_s: Callable[[], float]) -> Parts:
         addresses=given.settings.allowed_port_addresses,
         open_here=lambda: tcp_ports.ports,
     )
-    services = _services(given, nodes, loops, planner, authorizer=authorizer, vault=vault, sealer=sealer)
+    uploads = Uploads(place=given.storage.uploads, clock=given.clock)
+    services = _services(given, nodes, loops, planner, authorizer=authorizer, vault=vault, sealer=sealer, uploads=uploads)
+    withdrawal = Withdrawal(store=given.store, authorizer=authorizer, nodes=nodes.calls, users=nodes.agents.users)
+    nodes.agents.on_users = withdrawal.wake
     throttle = LoginThrottle(on_failed=services.audit.failed_login)
-    authenticator = Authenticator(tokens=services.tokens, links=services.links, sessions=services.sessions, throttle=throttle)
+    authenticator = Authenticator(tokens=services.tokens, links=services.ui_links, sessions=services.sessions, throttle=throttle)
     given.store.on_commit(loops.runs.changed)
     lags = {"event loop": loop_lag_s, "database": lambda: given.store.lag_s, "loops": lambda: loops.owners.lag_s}
     measures = WorkspaceMetrics(given.store, given.providers, loops.room, given.member.servers, lags)
@@ -172,6 +135,9 @@ def assemble(given: Resources, *, loop_lag_s: Callable[[], float]) -> Parts:
         nodes=nodes,
         loops=loops,
         services=services,
+        uploads=uploads,
+        withdrawal=withdrawal,
+        trainings=Trainings(cache_dir=given.settings.cache_dir),
         authenticator=authenticator,
         gateway=_gateway(given, services, authenticator, tcp_ports),
         schedules=ScheduleLoop(
@@ -195,9 +161,9 @@ def _services(
     authorizer: Authorizer,
     vault: Vault,
     sealer: Sealer,
+    uploads: Uploads,
 ) -> Services:
     settings, store, clock, wall, ids = given.settings, given.store, given.clock, given.wall, given.ids
-    uploads = Uploads(place=given.storage.uploads, clock=clock)
     dbfs, volumes, workspace = (
         FileTree(root=tree, uploads=uploads, before_effect=store.before_effect, refusal=loops.room.refusal)
         for tree in given.storage.trees
@@ -221,8 +187,6 @@ def _services(
     secrets = SecretService(store=store, clock=clock, authorizer=authorizer, vault=vault)
     limits = SessionLimits(int(settings.session_idle_s * 1000), int(settings.session_lifetime_s * 1000))
     tokens = TokenService(store=store, clock=wall, ids=ids, authorizer=authorizer, key=given.workspace_key, sessions=limits)
-    withdrawal = Withdrawal(store=store, authorizer=authorizer, nodes=nodes.calls, users=nodes.agents.users)
-    nodes.agents.on_users = withdrawal.wake
     sessions = SessionService(store=store, clock=wall, ids=ids, tokens=tokens, key=given.workspace_key)
     heard, look = nodes.samples.fresh, nodes.agents.look
     cluster_metrics = ClusterMetrics(store=store, clock=clock, authorizer=authorizer, heard=heard, look=look)
@@ -289,12 +253,10 @@ def _services(
             troubles=lambda: loops.monitor.troubles,
         ),
         runtimes=RuntimeService(store=store, authorizer=authorizer, cache_dir=settings.cache_dir),
-        trainings=Trainings(cache_dir=settings.cache_dir),
         spend=SpendService(
             store=store, clock=clock, authorizer=authorizer, node_types=given.node_types, currency=given.prices.currency
         ),
         commands=CommandService(store=store, authorizer=authorizer, nodes=nodes.calls, clock=clock, ids=ids),
-        withdrawal=withdrawal,
         runs=RunService(
             store=store,
             clock=clock,
@@ -306,13 +268,12 @@ def _services(
         ),
         secrets=secrets,
         context_secrets=ContextSecrets(store=store, secrets=secrets, tokens=nodes.tokens, sealer=sealer, servers=given.servers),
-        uploads=uploads,
         dbfs=DbfsService(files=dbfs, store=store, authorizer=authorizer),
         volumes=VolumeService(files=volumes, store=store, authorizer=authorizer),
         workspace=files,
         permissions=PermissionService(store=store, authorizer=authorizer, workspace=files),
         libraries=LibraryService(store=store, authorizer=authorizer, clusters=clusters),
-        links=UiLinks(key=given.workspace_key, store=store, clock=wall),
+        ui_links=UiLinks(key=given.workspace_key, store=store, clock=wall),
         audit=AuditLog(store=store, clock=clock, authorizer=authorizer, server=given.server_url),
     )
 
@@ -358,7 +319,7 @@ def _gateway(given: Resources, services: Services, authenticator: Authenticator,
     return Gateway(
         history=history,
         ui_sources=sources,
-        spark_ui=SparkUi(authenticator=authenticator, links=services.links, sources=sources, note=services.audit.note),
-        ports=PortProxy(authenticator=authenticator, links=services.links, sources=ports, note=services.audit.note),
+        spark_ui=SparkUi(authenticator=authenticator, links=services.ui_links, sources=sources, note=services.audit.note),
+        ports=PortProxy(authenticator=authenticator, links=services.ui_links, sources=ports, note=services.audit.note),
         tcp_ports=tcp_ports,
     )

@@ -190,7 +190,7 @@ class Application:
             "runs": loops.runs.run,
             "room": loops.room.run,
             "tcp ports": self.parts.gateway.tcp_ports.run,
-            "withdrawal": self.parts.services.withdrawal.run,
+            "withdrawal": self.parts.withdrawal.run,
             "schedules": self.parts.schedules.run,
             "last use of tokens": self.parts.services.tokens.use.run,
             "event loop": self._loop_lag.watch,
@@ -203,7 +203,7 @@ class Application:
         """Background training, where nodes use the runtimes of this machine."""
         if not (self.runs_nodes_here and self._given.settings.background_training):
             return {}
-        return {"training": self.parts.services.trainings.run}
+        return {"training": self.parts.trainings.run}
 
     def _open_agent_port(self) -> None:
         """Binds the port for agents on other machines, if this server has one. Raises SetupError."""
@@ -259,7 +259,7 @@ class Application:
         await self.parts.nodes.tunnels.close()
         if self.parts.services.sign_in is not None:
             await self.parts.services.sign_in.close()
-        self.parts.services.uploads.close()
+        self.parts.uploads.close()
         await self.parts.services.runtimes.close()
         await self.parts.services.audit.close()
 

@@ -49,7 +49,7 @@ async def _poll(ctx: ApiContext, caller: Caller, request: Poll) -> AssignmentRep
 
 async def _secrets(ctx: ApiContext, caller: Caller, request: AskSecrets) -> SecretsReply | Reply:
     try:
-        return await ctx.context_secrets.ask(request)
+        return await ctx.services.context_secrets.ask(request)
     except DatabaseTrouble as error:
         return _not_now(ctx, request.instance_id, error)
 

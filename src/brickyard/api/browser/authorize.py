@@ -75,7 +75,7 @@ async def _decide(ctx: ApiContext, caller: Caller, request: Consent) -> Reply:
     check_csrf(session, request.csrf_token)
     if request.decision != "allow":
         return _back(request, error="access_denied", error_description="The user refused.")
-    code = await ctx.oauth.authorize(
+    code = await ctx.services.oauth.authorize(
         session.caller, redirect_uri=request.redirect_uri, scope=known_scope(request.scope), challenge=request.code_challenge
     )
     return _back(request, code=code)

@@ -35,13 +35,13 @@ class FollowLink(FromBrowser, frozen=True, kw_only=True):
 
 
 async def _make(ctx: ApiContext, caller: Caller, request: AskLink) -> LoginLink:
-    code, expiry_ms = await ctx.login_links.make(caller)
+    code, expiry_ms = await ctx.services.login_links.make(caller)
     return LoginLink(url=request.base_url + link_path(code), expiry_time=expiry_ms)
 
 
 async def _follow(ctx: ApiContext, caller: Caller, request: FollowLink) -> Reply:
     request.check_origin()
-    cookie = await ctx.login_links.follow(request.code, instead_of=cookies.read(request.cookie, https=request.https))
+    cookie = await ctx.services.login_links.follow(request.code, instead_of=cookies.read(request.cookie, https=request.https))
     if cookie is None:
         raise Unauthenticated(
             "This link was used before, or has expired: it works once. `brickyard ui` opens a new one, or log in with a token."

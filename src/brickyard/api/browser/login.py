@@ -62,7 +62,7 @@ class SessionInfo(Wire, frozen=True, kw_only=True):
 
 async def session_of(ctx: ApiContext, request: FromBrowser) -> Session | None:
     """The browser's session, if it is logged in."""
-    return await ctx.sessions.find(cookies.read(request.cookie, https=request.https))
+    return await ctx.services.sessions.find(cookies.read(request.cookie, https=request.https))
 
 
 def check_csrf(session: Session, given: str) -> None:
@@ -88,7 +88,9 @@ async def _page(ctx: ApiContext, caller: Caller, request: LoginPage) -> Reply:
 
 async def _log_in(ctx: ApiContext, caller: Caller, request: LogIn) -> Reply:
     request.check_origin()
-    cookie = await ctx.sessions.begin(request.token.strip(), instead_of=cookies.read(request.cookie, https=request.https))
+    cookie = await ctx.services.sessions.begin(
+        request.token.strip(), instead_of=cookies.read(request.cookie, https=request.https)
+    )
     if cookie is None:
         said = "This token is not known to the workspace, has expired or was revoked."
         raise WrongForm(said, next_path=way_back(request.next), provider=_provider(ctx))
@@ -97,16 +99,18 @@ async def _log_in(ctx: ApiContext, caller: Caller, request: LogIn) -> Reply:
 
 def _provider(ctx: ApiContext) -> str:
     """What people know the identity provider by; "" if there is none."""
-    return ctx.sign_in.provider.label if ctx.sign_in is not None else ""
+    return ctx.services.sign_in.provider.label if ctx.services.sign_in is not None else ""
 
 
 async def _log_out(ctx: ApiContext, caller: Caller, request: LogOut) -> Reply:
     request.check_origin()
     if (session := await session_of(ctx, request)) is not None:
         check_csrf(session, request.csrf_token)
-        log_in = await ctx.sessions.end(session)
-        if ctx.sign_in is not None and (place := await ctx.sign_in.log_out_url(log_in, back=f"{request.base_url}/login")):
-            return _leave(place, ctx.sign_in.provider.label, request)
+        log_in = await ctx.services.sessions.end(session)
+        if ctx.services.sign_in is not None and (
+            place := await ctx.services.sign_in.log_out_url(log_in, back=f"{request.base_url}/login")
+        ):
+            return _leave(place, ctx.services.sign_in.provider.label, request)
     return redirect("/login", ("set-cookie", cookies.cleared(https=request.https)))
 
 

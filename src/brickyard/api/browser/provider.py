@@ -67,9 +67,9 @@ async def _logged_out_there(ctx: ApiContext, caller: Caller, request: LoggedOutT
 
 
 def _service(ctx: ApiContext) -> SignInService:
-    if ctx.sign_in is None:
+    if ctx.services.sign_in is None:
         raise EndpointNotFound("This workspace has no identity provider (oidc_issuer). Log in with a token at /login.")
-    return ctx.sign_in
+    return ctx.services.sign_in
 
 
 def _name(key: str) -> str:

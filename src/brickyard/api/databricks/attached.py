@@ -30,13 +30,13 @@ class SparkUiLink(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _list(ctx: ApiContext, caller: Caller, request: Ref) -> AttachedTo:
-    found: AttachedTo = await ctx.attach.attached(caller, request.cluster_id)
+    found: AttachedTo = await ctx.services.attach.attached(caller, request.cluster_id)
     return found
 
 
 async def _link(ctx: ApiContext, caller: Caller, request: LinkRequest) -> SparkUiLink:
-    cluster = (await ctx.attach.look(caller, request.cluster_id)).cluster
-    key, until_ms = ctx.ui_links.make(caller, cluster.cluster_id)
+    cluster = (await ctx.services.attach.look(caller, request.cluster_id)).cluster
+    key, until_ms = ctx.services.ui_links.make(caller, cluster.cluster_id)
     return SparkUiLink(url=f"{request.base_url}/spark-ui/{quote(cluster.cluster_id)}/~{key}/", expiration_time=until_ms)
 
 

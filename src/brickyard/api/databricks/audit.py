@@ -7,26 +7,18 @@ from brickyard.api.edge.registry import Need, Operation
 from brickyard.api.edge.streaming import Stream
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.audit import ListAuditLogs, ListAuditLogsResponse
-from brickyard.domain.errors import EndpointNotFound
-from brickyard.services.audit import AuditLog
 from brickyard.services.caller import Caller
 
 _ADMIN = (Need(Permission.ADMIN, ObjectKind.WORKSPACE),)
 JSON_LINES = "application/x-ndjson"
 
 
-def _log(ctx: ApiContext) -> AuditLog:
-    if ctx.audit is None:
-        raise EndpointNotFound("This server keeps no audit log.")
-    return ctx.audit
-
-
 async def _list(ctx: ApiContext, caller: Caller, request: ListAuditLogs) -> ListAuditLogsResponse:
-    return await _log(ctx).list(caller, request)
+    return await ctx.services.audit.list(caller, request)
 
 
 async def _export(ctx: ApiContext, caller: Caller, request: ListAuditLogs) -> Stream:
-    return Stream(pieces=await _log(ctx).export(caller, request), close=lambda: None, content_type=JSON_LINES)
+    return Stream(pieces=await ctx.services.audit.export(caller, request), close=lambda: None, content_type=JSON_LINES)
 
 
 OPERATIONS: tuple[Operation, ...] = (

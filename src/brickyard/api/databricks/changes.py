@@ -31,7 +31,7 @@ class ChangedObject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 async def _watch(ctx: ApiContext, caller: Caller, request: WatchChanges) -> Stream:
-    watcher = await ctx.changes.watch(caller, kinds=_kinds(request.kinds), after=request.last_event_id)
+    watcher = await ctx.services.changes.watch(caller, kinds=_kinds(request.kinds), after=request.last_event_id)
     return event_stream(_events(watcher), close=watcher.close)
 
 

@@ -17,8 +17,8 @@ from brickyard.services.caller import Caller
 
 async def _create(ctx: ApiContext, caller: Caller, request: ask.CreateCluster) -> view.CreateClusterResponse | ClusterValidation:
     if request.validate_only:
-        return await ctx.clusters.validate_create(caller, request)
-    return view.CreateClusterResponse(cluster_id=await ctx.clusters.create(caller, request))
+        return await ctx.services.clusters.validate_create(caller, request)
+    return view.CreateClusterResponse(cluster_id=await ctx.services.clusters.create(caller, request))
 
 
 def _unread(verdict: ClusterValidation, unread: Sequence[Unread]) -> ClusterValidation:
@@ -34,74 +34,74 @@ def _top(path: str) -> str:
 
 
 async def _get(ctx: ApiContext, caller: Caller, request: ask.ClusterId) -> bytes:
-    return await ctx.clusters.get(caller, request.cluster_id)
+    return await ctx.services.clusters.get(caller, request.cluster_id)
 
 
 async def _list(ctx: ApiContext, caller: Caller, request: ask.ListClusters) -> bytes:
-    return await ctx.clusters.list(caller, request, paged=True)
+    return await ctx.services.clusters.list(caller, request, paged=True)
 
 
 async def _list_all(ctx: ApiContext, caller: Caller, request: ask.ListClusters) -> bytes:
-    return await ctx.clusters.list(caller, request, paged=False)
+    return await ctx.services.clusters.list(caller, request, paged=False)
 
 
 async def _start(ctx: ApiContext, caller: Caller, request: ask.StartCluster) -> None:
-    await ctx.clusters.start(caller, request)
+    await ctx.services.clusters.start(caller, request)
 
 
 async def _restart(ctx: ApiContext, caller: Caller, request: ask.RestartCluster) -> None:
-    await ctx.clusters.restart(caller, request)
+    await ctx.services.clusters.restart(caller, request)
 
 
 async def _delete(ctx: ApiContext, caller: Caller, request: ask.ClusterId) -> None:
-    await ctx.clusters.delete(caller, request)
+    await ctx.services.clusters.delete(caller, request)
 
 
 async def _permanent_delete(ctx: ApiContext, caller: Caller, request: ask.ClusterId) -> None:
-    await ctx.clusters.permanent_delete(caller, request)
+    await ctx.services.clusters.permanent_delete(caller, request)
 
 
 async def _edit(ctx: ApiContext, caller: Caller, request: ask.EditCluster) -> ClusterValidation | None:
     if request.validate_only:
-        return await ctx.clusters.validate_edit(caller, request)
-    await ctx.clusters.edit(caller, request)
+        return await ctx.services.clusters.validate_edit(caller, request)
+    await ctx.services.clusters.edit(caller, request)
     return None
 
 
 async def _update(ctx: ApiContext, caller: Caller, request: ask.UpdateCluster) -> None:
-    await ctx.clusters.update(caller, request)
+    await ctx.services.clusters.update(caller, request)
 
 
 async def _resize(ctx: ApiContext, caller: Caller, request: ask.ResizeCluster) -> None:
-    await ctx.clusters.resize(caller, request)
+    await ctx.services.clusters.resize(caller, request)
 
 
 async def _pin(ctx: ApiContext, caller: Caller, request: ask.ClusterId) -> None:
-    await ctx.clusters.pin(caller, request)
+    await ctx.services.clusters.pin(caller, request)
 
 
 async def _unpin(ctx: ApiContext, caller: Caller, request: ask.ClusterId) -> None:
-    await ctx.clusters.unpin(caller, request)
+    await ctx.services.clusters.unpin(caller, request)
 
 
 async def _change_owner(ctx: ApiContext, caller: Caller, request: ask.ChangeClusterOwner) -> None:
-    await ctx.clusters.change_owner(caller, request)
+    await ctx.services.clusters.change_owner(caller, request)
 
 
 async def _events(ctx: ApiContext, caller: Caller, request: ask.GetEvents) -> view.GetEventsResponse:
-    return await ctx.clusters.events(caller, request)
+    return await ctx.services.clusters.events(caller, request)
 
 
 async def _list_node_types(ctx: ApiContext, caller: Caller, request: Empty) -> bytes:
-    return await ctx.clusters.list_node_types(caller)
+    return await ctx.services.clusters.list_node_types(caller)
 
 
 async def _list_zones(ctx: ApiContext, caller: Caller, request: Empty) -> bytes:
-    return await ctx.clusters.list_zones(caller)
+    return await ctx.services.clusters.list_zones(caller)
 
 
 async def _spark_versions(ctx: ApiContext, caller: Caller, request: Empty) -> bytes:
-    return await ctx.clusters.spark_versions(caller)
+    return await ctx.services.clusters.spark_versions(caller)
 
 
 def _cluster(permission: Permission, of: str = "cluster_id") -> Need:

@@ -77,30 +77,30 @@ class CommandStatusResponse(_Wire, frozen=True, kw_only=True):
 
 
 async def _create(ctx: ApiContext, caller: Caller, request: CreateContext) -> Created:
-    return Created(id=await ctx.commands.create_context(caller, request.cluster_id, request.language))
+    return Created(id=await ctx.services.commands.create_context(caller, request.cluster_id, request.language))
 
 
 async def _context_status(ctx: ApiContext, caller: Caller, request: ContextRef) -> bytes:
-    return msgspec.json.encode(await ctx.commands.context_status(caller, request.cluster_id, request.context_id))
+    return msgspec.json.encode(await ctx.services.commands.context_status(caller, request.cluster_id, request.context_id))
 
 
 async def _destroy(ctx: ApiContext, caller: Caller, request: ContextRef) -> Created:
-    await ctx.commands.destroy_context(caller, request.cluster_id, request.context_id)
+    await ctx.services.commands.destroy_context(caller, request.cluster_id, request.context_id)
     return Created(id=request.context_id)
 
 
 async def _execute(ctx: ApiContext, caller: Caller, request: Command) -> Created:
     command = (request.cluster_id, request.context_id, request.language, request.command)
-    return Created(id=await ctx.commands.execute(caller, *command))
+    return Created(id=await ctx.services.commands.execute(caller, *command))
 
 
 async def _command_status(ctx: ApiContext, caller: Caller, request: CommandRef) -> bytes:
     ref = (request.cluster_id, request.context_id, request.command_id)
-    return msgspec.json.encode(await ctx.commands.command_status(caller, *ref))
+    return msgspec.json.encode(await ctx.services.commands.command_status(caller, *ref))
 
 
 async def _cancel(ctx: ApiContext, caller: Caller, request: CommandRef) -> Created:
-    await ctx.commands.cancel(caller, request.cluster_id, request.context_id, request.command_id)
+    await ctx.services.commands.cancel(caller, request.cluster_id, request.context_id, request.command_id)
     return Created(id=request.command_id)
 
 

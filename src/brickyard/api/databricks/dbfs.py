@@ -86,48 +86,48 @@ def _info(entry: Entry) -> DbfsFileInfo:
 
 
 async def _create(ctx: ApiContext, caller: Caller, request: DbfsCreate) -> DbfsHandle:
-    return DbfsHandle(handle=await ctx.dbfs.create(caller, request.path, overwrite=request.overwrite))
+    return DbfsHandle(handle=await ctx.services.dbfs.create(caller, request.path, overwrite=request.overwrite))
 
 
 async def _add_block(ctx: ApiContext, caller: Caller, request: DbfsAddBlock) -> None:
-    await ctx.dbfs.add_block(caller, request.handle, request.data)
+    await ctx.services.dbfs.add_block(caller, request.handle, request.data)
 
 
 async def _close(ctx: ApiContext, caller: Caller, request: DbfsHandle) -> None:
-    await ctx.dbfs.close(caller, request.handle)
+    await ctx.services.dbfs.close(caller, request.handle)
 
 
 async def _put(ctx: ApiContext, caller: Caller, request: DbfsPut) -> None:
-    await ctx.dbfs.put(caller, request.path, request.contents, overwrite=request.overwrite)
+    await ctx.services.dbfs.put(caller, request.path, request.contents, overwrite=request.overwrite)
 
 
 async def _read(ctx: ApiContext, caller: Caller, request: DbfsRead) -> DbfsReadResponse:
-    data = await ctx.dbfs.read(caller, request.path, offset=request.offset, length=request.length)
+    data = await ctx.services.dbfs.read(caller, request.path, offset=request.offset, length=request.length)
     return DbfsReadResponse(bytes_read=len(data), data=base64.b64encode(data).decode())
 
 
 async def _get_status(ctx: ApiContext, caller: Caller, request: DbfsPath) -> DbfsFileInfo:
-    return _info(await ctx.dbfs.status(caller, request.path))
+    return _info(await ctx.services.dbfs.status(caller, request.path))
 
 
 async def _list(ctx: ApiContext, caller: Caller, request: DbfsPath) -> DbfsListResponse:
-    return DbfsListResponse(files=[_info(entry) for entry in await ctx.dbfs.list(caller, request.path)])
+    return DbfsListResponse(files=[_info(entry) for entry in await ctx.services.dbfs.list(caller, request.path)])
 
 
 async def _mkdirs(ctx: ApiContext, caller: Caller, request: DbfsPath) -> None:
-    await ctx.dbfs.mkdirs(caller, request.path)
+    await ctx.services.dbfs.mkdirs(caller, request.path)
 
 
 async def _delete(ctx: ApiContext, caller: Caller, request: DbfsDelete) -> None:
-    await ctx.dbfs.delete(caller, request.path, recursive=request.recursive)
+    await ctx.services.dbfs.delete(caller, request.path, recursive=request.recursive)
 
 
 async def _move(ctx: ApiContext, caller: Caller, request: DbfsMove) -> None:
-    await ctx.dbfs.move(caller, request.source_path, request.destination_path)
+    await ctx.services.dbfs.move(caller, request.source_path, request.destination_path)
 
 
 async def _put_form(ctx: ApiContext, caller: Caller, parts: AsyncIterator[tuple[str, bytes]]) -> None:
-    await ctx.dbfs.put_form(caller, parts)
+    await ctx.services.dbfs.put_form(caller, parts)
 
 
 def _path(permission: Permission, of: str = "path") -> Need:

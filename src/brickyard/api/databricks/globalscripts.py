@@ -15,25 +15,25 @@ _ONE = f"{_ALL}/{{script_id}}"
 async def _create(
     ctx: ApiContext, caller: Caller, request: scripts.CreateGlobalInitScript
 ) -> scripts.CreateGlobalInitScriptResponse:
-    return scripts.CreateGlobalInitScriptResponse(script_id=await ctx.global_scripts.create(caller, request))
+    return scripts.CreateGlobalInitScriptResponse(script_id=await ctx.services.global_scripts.create(caller, request))
 
 
 async def _list(ctx: ApiContext, caller: Caller, request: Empty) -> scripts.ListGlobalInitScriptsResponse:
-    return await ctx.global_scripts.list(caller)
+    return await ctx.services.global_scripts.list(caller)
 
 
 async def _get(
     ctx: ApiContext, caller: Caller, request: scripts.GlobalInitScriptId
 ) -> scripts.GlobalInitScriptDetailsWithContent:
-    return await ctx.global_scripts.get(caller, request.script_id)
+    return await ctx.services.global_scripts.get(caller, request.script_id)
 
 
 async def _update(ctx: ApiContext, caller: Caller, request: scripts.UpdateGlobalInitScript) -> None:
-    await ctx.global_scripts.update(caller, request)
+    await ctx.services.global_scripts.update(caller, request)
 
 
 async def _delete(ctx: ApiContext, caller: Caller, request: scripts.GlobalInitScriptId) -> None:
-    await ctx.global_scripts.delete(caller, request.script_id)
+    await ctx.services.global_scripts.delete(caller, request.script_id)
 
 
 def _operation(

@@ -74,7 +74,7 @@ _state_of = msgspec.json.Decoder(_Shown).decode
 
 
 async def _get(ctx: ApiContext, caller: Caller, request: Item) -> bytes:
-    return await ctx.clusters.get(caller, request.cluster_id)
+    return await ctx.services.clusters.get(caller, request.cluster_id)
 
 
 async def _state(ctx: ApiContext, caller: Caller, request: ItemAction, chunks: AsyncIterator[bytes]) -> None:
@@ -83,9 +83,9 @@ async def _state(ctx: ApiContext, caller: Caller, request: ItemAction, chunks: A
     if action == "start":
         await _start(ctx, caller, request.cluster_id)
     elif action == "stop":
-        await ctx.clusters.delete(caller, ask.ClusterId(cluster_id=request.cluster_id))
+        await ctx.services.clusters.delete(caller, ask.ClusterId(cluster_id=request.cluster_id))
     elif action == "restart":
-        await ctx.clusters.restart(caller, ask.RestartCluster(cluster_id=request.cluster_id))
+        await ctx.services.clusters.restart(caller, ask.RestartCluster(cluster_id=request.cluster_id))
     else:
         raise InvalidParameterValue(f"field 'action': {action[:100]!r} is none of start, stop and restart.")
 
@@ -93,9 +93,9 @@ async def _state(ctx: ApiContext, caller: Caller, request: ItemAction, chunks: A
 async def _start(ctx: ApiContext, caller: Caller, cluster_id: str) -> None:
     """Starts it, unless it is started already: the Clusters API refuses that."""
     try:
-        await ctx.clusters.start(caller, ask.StartCluster(cluster_id=cluster_id))
+        await ctx.services.clusters.start(caller, ask.StartCluster(cluster_id=cluster_id))
     except InvalidState:
-        if _state_of(await ctx.clusters.get(caller, cluster_id)).state not in _STARTED:
+        if _state_of(await ctx.services.clusters.get(caller, cluster_id)).state not in _STARTED:
             raise
 
 
@@ -104,15 +104,15 @@ async def _delete(ctx: ApiContext, caller: Caller, request: DeleteItem) -> None:
         raise InvalidParameterValue(
             "field 'permanent': must be true, since DELETE removes the cluster for good. To end it, POST /state with action=stop."
         )
-    await ctx.clusters.permanent_delete(caller, ask.ClusterId(cluster_id=request.cluster_id))
+    await ctx.services.clusters.permanent_delete(caller, ask.ClusterId(cluster_id=request.cluster_id))
 
 
 async def _events(ctx: ApiContext, caller: Caller, request: ItemEvents) -> view.GetEventsResponse:
-    return await ctx.clusters.events(caller, ask.GetEvents(cluster_id=request.cluster_id, limit=request.limit))
+    return await ctx.services.clusters.events(caller, ask.GetEvents(cluster_id=request.cluster_id, limit=request.limit))
 
 
 async def _options(ctx: ApiContext, caller: Caller, request: Empty) -> bytes:
-    node_types, versions = await ctx.clusters.list_node_types(caller), await ctx.clusters.spark_versions(caller)
+    node_types, versions = await ctx.services.clusters.list_node_types(caller), await ctx.services.clusters.spark_versions(caller)
     return node_types.rstrip()[:-1] + b"," + versions.lstrip()[1:]  # two objects with one field each, encoded already
 
 

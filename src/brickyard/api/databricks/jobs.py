@@ -17,11 +17,11 @@ VERSIONS = ("2.2", "2.1", "2.0")
 
 
 async def _submit(ctx: ApiContext, caller: Caller, request: SubmitRun) -> view.SubmitRunResponse:
-    return view.SubmitRunResponse(run_id=await ctx.runs.submit(caller, request))
+    return view.SubmitRunResponse(run_id=await ctx.services.runs.submit(caller, request))
 
 
 async def _get(ctx: ApiContext, caller: Caller, request: view.GetRun) -> view.RunView:
-    run = await ctx.runs.get(caller, request)
+    run = await ctx.services.runs.get(caller, request)
     tasks = run.tasks and [replace(task, run_page_url=_page(request.base_url, task.run_id)) for task in run.tasks]
     return replace(run, run_page_url=_page(request.base_url, run.run_id), tasks=tasks)
 
@@ -32,19 +32,19 @@ def _page(base_url: str, run_id: int) -> str:
 
 
 async def _output(ctx: ApiContext, caller: Caller, request: view.RunId) -> view.RunOutput:
-    return await ctx.runs.output(caller, request)
+    return await ctx.services.runs.output(caller, request)
 
 
 async def _list(ctx: ApiContext, caller: Caller, request: view.ListRuns) -> view.ListRunsResponse:
-    return await ctx.runs.list(caller, request)
+    return await ctx.services.runs.list(caller, request)
 
 
 async def _cancel(ctx: ApiContext, caller: Caller, request: view.RunId) -> None:
-    await ctx.runs.cancel(caller, request)
+    await ctx.services.runs.cancel(caller, request)
 
 
 async def _delete(ctx: ApiContext, caller: Caller, request: view.RunId) -> None:
-    await ctx.runs.delete(caller, request)
+    await ctx.services.runs.delete(caller, request)
 
 
 def _run(permission: Permission, of: str = "run_id") -> tuple[Need]:

@@ -11,20 +11,20 @@ from brickyard.services.caller import Caller
 
 
 async def _install(ctx: ApiContext, caller: Caller, request: libraries.InstallLibraries) -> None:
-    await ctx.libraries.install(caller, request)
+    await ctx.services.libraries.install(caller, request)
 
 
 async def _uninstall(ctx: ApiContext, caller: Caller, request: libraries.UninstallLibraries) -> None:
-    await ctx.libraries.uninstall(caller, request)
+    await ctx.services.libraries.uninstall(caller, request)
 
 
 async def _cluster_status(ctx: ApiContext, caller: Caller, request: ClusterId) -> libraries.ClusterLibraryStatuses:
-    found: libraries.ClusterLibraryStatuses = await ctx.libraries.cluster_status(caller, request.cluster_id)
+    found: libraries.ClusterLibraryStatuses = await ctx.services.libraries.cluster_status(caller, request.cluster_id)
     return found
 
 
 async def _all(ctx: ApiContext, caller: Caller, request: Empty) -> libraries.ListAllClusterLibraryStatusesResponse:
-    found: libraries.ListAllClusterLibraryStatusesResponse = await ctx.libraries.all_cluster_statuses(caller)
+    found: libraries.ListAllClusterLibraryStatusesResponse = await ctx.services.libraries.all_cluster_statuses(caller)
     return found
 
 

@@ -45,19 +45,19 @@ class FollowClusterLog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _list(ctx: ApiContext, caller: Caller, request: ListLogs) -> ClusterLogList:
-    found: ClusterLogList = await ctx.logs.list(caller, request.cluster_id)
+    found: ClusterLogList = await ctx.services.logs.list(caller, request.cluster_id)
     return found
 
 
 async def _read(ctx: ApiContext, caller: Caller, request: ReadClusterLog) -> LogText:
     asked = ReadLog(name="", offset=request.offset, position=request.position, limit=request.limit)
-    text: LogText = await ctx.logs.read(caller, request.cluster_id, request.file, asked)
+    text: LogText = await ctx.services.logs.read(caller, request.cluster_id, request.file, asked)
     return text
 
 
 async def _follow(ctx: ApiContext, caller: Caller, request: FollowClusterLog) -> Stream:
     asked = ReadLog(name="", offset=request.offset, position=request.position)
-    follower: Follower = await ctx.log_followers.follow(caller, request.cluster_id, request.file, asked)
+    follower: Follower = await ctx.services.log_followers.follow(caller, request.cluster_id, request.file, asked)
     return event_stream(_events(follower), close=follower.close)
 
 

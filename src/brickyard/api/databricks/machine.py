@@ -13,21 +13,21 @@ _ADMIN = (Need(Permission.ADMIN, ObjectKind.WORKSPACE),)
 
 
 async def _machine(ctx: ApiContext, caller: Caller, request: Empty) -> MachineView:
-    found: MachineView = await ctx.machine.get(caller)
+    found: MachineView = await ctx.services.machine.get(caller)
     return found
 
 
 async def _runtimes(ctx: ApiContext, caller: Caller, request: Empty) -> RuntimeStandings:
-    found: RuntimeStandings = await ctx.runtimes.list(caller)
+    found: RuntimeStandings = await ctx.services.runtimes.list(caller)
     return found
 
 
 async def _install(ctx: ApiContext, caller: Caller, request: RuntimeKey) -> None:
-    await ctx.runtimes.install(caller, request.key)
+    await ctx.services.runtimes.install(caller, request.key)
 
 
 async def _remove(ctx: ApiContext, caller: Caller, request: RuntimeKey) -> None:
-    await ctx.runtimes.remove(caller, request.key)
+    await ctx.services.runtimes.remove(caller, request.key)
 
 
 OPERATIONS: tuple[Operation, ...] = (

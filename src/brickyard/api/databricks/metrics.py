@@ -18,12 +18,12 @@ class AskSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _snapshot(ctx: ApiContext, caller: Caller, request: AskSnapshot) -> MetricsSnapshot:
-    found: MetricsSnapshot = await ctx.cluster_metrics.snapshot(caller, request.cluster_id)
+    found: MetricsSnapshot = await ctx.services.cluster_metrics.snapshot(caller, request.cluster_id)
     return found
 
 
 async def _range(ctx: ApiContext, caller: Caller, request: AskRange) -> bytes:
-    found: bytes = await ctx.cluster_metrics.between(caller, request)
+    found: bytes = await ctx.services.cluster_metrics.between(caller, request)
     return found
 
 

@@ -47,34 +47,34 @@ class GroupMembers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _create(ctx: ApiContext, caller: Caller, request: GroupName) -> GroupName:
-    return GroupName(group_name=await ctx.identity.named_groups.create(caller, request.group_name))
+    return GroupName(group_name=await ctx.services.identity.named_groups.create(caller, request.group_name))
 
 
 async def _delete(ctx: ApiContext, caller: Caller, request: GroupName) -> None:
-    await ctx.identity.named_groups.delete(caller, request.group_name)
+    await ctx.services.identity.named_groups.delete(caller, request.group_name)
 
 
 async def _list(ctx: ApiContext, caller: Caller, request: Empty) -> GroupNames:
-    return GroupNames(group_names=await ctx.identity.named_groups.names(caller))
+    return GroupNames(group_names=await ctx.services.identity.named_groups.names(caller))
 
 
 async def _members(ctx: ApiContext, caller: Caller, request: GroupName) -> GroupMembers:
-    found = await ctx.identity.named_groups.members(caller, request.group_name)
+    found = await ctx.services.identity.named_groups.members(caller, request.group_name)
     return GroupMembers(
         members=[MemberName(user_name=each.user_name or None, group_name=each.group_name or None) for each in found]
     )
 
 
 async def _parents(ctx: ApiContext, caller: Caller, request: PrincipalName) -> GroupNames:
-    return GroupNames(group_names=await ctx.identity.named_groups.parents(caller, request.member))
+    return GroupNames(group_names=await ctx.services.identity.named_groups.parents(caller, request.member))
 
 
 async def _add(ctx: ApiContext, caller: Caller, request: Membership) -> None:
-    await ctx.identity.named_groups.add(caller, request.parent_name, request.member)
+    await ctx.services.identity.named_groups.add(caller, request.parent_name, request.member)
 
 
 async def _remove(ctx: ApiContext, caller: Caller, request: Membership) -> None:
-    await ctx.identity.named_groups.remove(caller, request.parent_name, request.member)
+    await ctx.services.identity.named_groups.remove(caller, request.parent_name, request.member)
 
 
 def _operation(method: str, verb: str, handler: Handler, summary: str, **options: Any) -> Operation:

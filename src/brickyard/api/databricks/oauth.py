@@ -133,13 +133,15 @@ async def _token(ctx: ApiContext, caller: Caller, request: TokenRequest) -> Repl
         raise UnsupportedGrantType(f"grant_type is {request.grant_type[:100]!r}; it must be one of {', '.join(GRANTS)}.")
     client_id, client_secret = _client(request)
     if request.grant_type == "client_credentials":
-        issued = await ctx.oauth.client_credentials(client_id, client_secret, request.scope)
+        issued = await ctx.services.oauth.client_credentials(client_id, client_secret, request.scope)
     elif client_id != CLIENT_ID or client_secret:
         raise InvalidClient(f"Only {CLIENT_ID}, which has no secret, may use {request.grant_type}.")
     elif request.grant_type == "authorization_code":
-        issued = await ctx.oauth.exchange(request.code, redirect_uri=request.redirect_uri, verifier=request.code_verifier)
+        issued = await ctx.services.oauth.exchange(
+            request.code, redirect_uri=request.redirect_uri, verifier=request.code_verifier
+        )
     else:
-        issued = await ctx.oauth.refresh(request.refresh_token)
+        issued = await ctx.services.oauth.refresh(request.refresh_token)
     tokens = IssuedTokens(
         access_token=issued.access_token,
         expires_in=issued.expires_in,
@@ -153,17 +155,17 @@ async def _token(ctx: ApiContext, caller: Caller, request: TokenRequest) -> Repl
 async def _create_secret(ctx: ApiContext, caller: Caller, request: CreateSecretRequest) -> CreatedSecret:
     check_scopes(request.scopes)
     lifetime_s = SECRET_LIFETIME_S if request.lifetime is None else _seconds(request.lifetime)
-    secret, row = await ctx.client_secrets.create(caller, request.service_principal_id, lifetime_s=lifetime_s)
+    secret, row = await ctx.services.client_secrets.create(caller, request.service_principal_id, lifetime_s=lifetime_s)
     return CreatedSecret(**msgspec.structs.asdict(_secret_info(row)), secret=secret)
 
 
 async def _list_secrets(ctx: ApiContext, caller: Caller, request: SecretsOf) -> ListSecretsResponse:
-    rows = await ctx.client_secrets.list(caller, request.service_principal_id)
+    rows = await ctx.services.client_secrets.list(caller, request.service_principal_id)
     return ListSecretsResponse(secrets=[_secret_info(row) for row in rows])
 
 
 async def _delete_secret(ctx: ApiContext, caller: Caller, request: SecretId) -> None:
-    await ctx.client_secrets.delete(caller, request.service_principal_id, request.secret_id)
+    await ctx.services.client_secrets.delete(caller, request.service_principal_id, request.secret_id)
 
 
 def oidc_endpoint(base_url: str) -> str:

@@ -32,21 +32,21 @@ class PermissionLevels(msgspec.Struct, frozen=True, kw_only=True):
 
 def _get(of: ObjectType) -> Handler:
     async def get(ctx: ApiContext, caller: Caller, request: PermissionsOf) -> ObjectPermissions:
-        return await ctx.permissions.get(caller, of, request.object_id)
+        return await ctx.services.permissions.get(caller, of, request.object_id)
 
     return get
 
 
 def _levels(of: ObjectType) -> Handler:
     async def levels(ctx: ApiContext, caller: Caller, request: PermissionsOf) -> PermissionLevels:
-        return PermissionLevels(permission_levels=await ctx.permissions.levels(caller, of, request.object_id))
+        return PermissionLevels(permission_levels=await ctx.services.permissions.levels(caller, of, request.object_id))
 
     return levels
 
 
 def _change(of: ObjectType, *, replace: bool) -> Handler:
     async def change(ctx: ApiContext, caller: Caller, request: ChangePermissions) -> ObjectPermissions:
-        return await ctx.permissions.change(caller, of, request.object_id, request.access_control_list, replace=replace)
+        return await ctx.services.permissions.change(caller, of, request.object_id, request.access_control_list, replace=replace)
 
     return change
 

@@ -21,53 +21,53 @@ class CancelPendingEnforcement(Wire, frozen=True, kw_only=True):
 
 
 async def _create(ctx: ApiContext, caller: Caller, request: ask.CreatePolicy) -> ask.CreatePolicyResponse:
-    return ask.CreatePolicyResponse(policy_id=await ctx.policies.create(caller, request))
+    return ask.CreatePolicyResponse(policy_id=await ctx.services.policies.create(caller, request))
 
 
 async def _edit(ctx: ApiContext, caller: Caller, request: ask.EditPolicy) -> None:
-    await ctx.policies.edit(caller, request)
+    await ctx.services.policies.edit(caller, request)
 
 
 async def _delete(ctx: ApiContext, caller: Caller, request: ask.PolicyId) -> None:
-    await ctx.policies.delete(caller, request)
+    await ctx.services.policies.delete(caller, request)
 
 
 async def _get(ctx: ApiContext, caller: Caller, request: ask.PolicyId) -> ask.PolicyView:
-    return await ctx.policies.get(caller, request)
+    return await ctx.services.policies.get(caller, request)
 
 
 async def _list(ctx: ApiContext, caller: Caller, request: ask.ListPolicies) -> ask.ListPoliciesResponse:
-    return await ctx.policies.list(caller, request)
+    return await ctx.services.policies.list(caller, request)
 
 
 async def _families(ctx: ApiContext, caller: Caller, request: ask.ListPolicyFamilies) -> ask.ListPolicyFamiliesResponse:
     # All of them fit on the first page.
-    found = await ctx.policies.families(caller)
+    found = await ctx.services.policies.families(caller)
     return ask.ListPolicyFamiliesResponse(policy_families=[] if request.page_token else list(found))
 
 
 async def _family(ctx: ApiContext, caller: Caller, request: ask.PolicyFamilyId) -> ask.PolicyFamily:
-    return await ctx.policies.family(caller, request.policy_family_id)
+    return await ctx.services.policies.family(caller, request.policy_family_id)
 
 
 async def _compliance(ctx: ApiContext, caller: Caller, request: ask.ComplianceOf) -> ask.Compliance:
-    return await ctx.clusters.compliance(caller, request.cluster_id)
+    return await ctx.services.clusters.compliance(caller, request.cluster_id)
 
 
 async def _list_compliance(ctx: ApiContext, caller: Caller, request: ask.ListCompliance) -> ask.ListComplianceResponse:
-    return await ctx.clusters.list_compliance(caller, request)
+    return await ctx.services.clusters.list_compliance(caller, request)
 
 
 async def _enforce(ctx: ApiContext, caller: Caller, request: ask.EnforceCompliance) -> ask.EnforceComplianceResponse:
-    return await ctx.clusters.enforce_compliance(caller, request)
+    return await ctx.services.clusters.enforce_compliance(caller, request)
 
 
 async def _cancel(ctx: ApiContext, caller: Caller, request: CancelPendingEnforcement) -> None:
-    await ctx.clusters.cancel_enforcement(caller, request.cluster_id, allow_missing=bool(request.allow_missing))
+    await ctx.services.clusters.cancel_enforcement(caller, request.cluster_id, allow_missing=bool(request.allow_missing))
 
 
 async def _try(ctx: ApiContext, caller: Caller, request: TryPolicy) -> PolicyTrial:
-    return await ctx.clusters.try_policy(caller, request)
+    return await ctx.services.clusters.try_policy(caller, request)
 
 
 def _operation(method: str, path: str, name: str, handler: Handler, summary: str, **options: Any) -> Operation:

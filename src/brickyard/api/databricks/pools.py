@@ -10,27 +10,27 @@ from brickyard.services.caller import Caller
 
 
 async def _create(ctx: ApiContext, caller: Caller, request: pools.CreateInstancePool) -> pools.CreateInstancePoolResponse:
-    return pools.CreateInstancePoolResponse(instance_pool_id=await ctx.pools.create(caller, request))
+    return pools.CreateInstancePoolResponse(instance_pool_id=await ctx.services.pools.create(caller, request))
 
 
 async def _edit(ctx: ApiContext, caller: Caller, request: pools.EditInstancePool) -> None:
-    await ctx.pools.edit(caller, request)
+    await ctx.services.pools.edit(caller, request)
 
 
 async def _delete(ctx: ApiContext, caller: Caller, request: pools.InstancePoolId) -> None:
-    await ctx.pools.delete(caller, request)
+    await ctx.services.pools.delete(caller, request)
 
 
 async def _get(ctx: ApiContext, caller: Caller, request: pools.InstancePoolId) -> pools.InstancePoolView:
-    return await ctx.pools.get(caller, request)
+    return await ctx.services.pools.get(caller, request)
 
 
 async def _list(ctx: ApiContext, caller: Caller, request: Empty) -> pools.ListInstancePoolsResponse:
-    return await ctx.pools.list(caller)
+    return await ctx.services.pools.list(caller)
 
 
 async def _details(ctx: ApiContext, caller: Caller, request: pools.ListPoolDetails) -> pools.ListPoolDetailsResponse:
-    return await ctx.pools.details(caller, request)
+    return await ctx.services.pools.details(caller, request)
 
 
 def _pool(permission: Permission, of: str = "instance_pool_id") -> tuple[Need]:

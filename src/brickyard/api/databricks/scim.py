@@ -79,7 +79,7 @@ class ScimMade(Wire, frozen=True, kw_only=True):
 
 
 async def _me(ctx: ApiContext, caller: Caller, request: ScimGet) -> bytes:
-    return msgspec.json.encode(await ctx.identity.me.get(caller, request.shown))
+    return msgspec.json.encode(await ctx.services.identity.me.get(caller, request.shown))
 
 
 def _operations(group: str, path: str, service: _Service, what: str) -> tuple[Operation, ...]:
@@ -152,7 +152,9 @@ OPERATIONS: tuple[Operation, ...] = (
         needs=_SEE,
         dialect=SCIM,
     ),
-    *_operations("users", "Users", lambda ctx: ctx.identity.users, "user"),
-    *_operations("service_principals", "ServicePrincipals", lambda ctx: ctx.identity.service_principals, "service principal"),
-    *_operations("groups", "Groups", lambda ctx: ctx.identity.groups, "group"),
+    *_operations("users", "Users", lambda ctx: ctx.services.identity.users, "user"),
+    *_operations(
+        "service_principals", "ServicePrincipals", lambda ctx: ctx.services.identity.service_principals, "service principal"
+    ),
+    *_operations("groups", "Groups", lambda ctx: ctx.services.identity.groups, "group"),
 )

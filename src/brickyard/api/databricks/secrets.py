@@ -118,54 +118,56 @@ async def _create_scope(ctx: ApiContext, caller: Caller, request: CreateScope) -
             "scope_backend_type AZURE_KEYVAULT is not supported here: no Azure Key Vault can be reached on behalf of "
             "the workspace. Use DATABRICKS, and put the secrets into the scope."
         )
-    await ctx.secrets.create_scope(caller, request.scope, initial_manage_principal=request.initial_manage_principal or "")
+    await ctx.services.secrets.create_scope(
+        caller, request.scope, initial_manage_principal=request.initial_manage_principal or ""
+    )
 
 
 async def _delete_scope(ctx: ApiContext, caller: Caller, request: ScopeRef) -> None:
-    await ctx.secrets.delete_scope(caller, request.scope)
+    await ctx.services.secrets.delete_scope(caller, request.scope)
 
 
 async def _list_scopes(ctx: ApiContext, caller: Caller, request: Empty) -> ListScopesResponse:
-    return ListScopesResponse(scopes=[SecretScope(name=row.name) for row in await ctx.secrets.list_scopes(caller)])
+    return ListScopesResponse(scopes=[SecretScope(name=row.name) for row in await ctx.services.secrets.list_scopes(caller)])
 
 
 async def _put(ctx: ApiContext, caller: Caller, request: PutSecret) -> None:
     name = SecretName(request.scope, request.key)
-    await ctx.secrets.put(caller, name, string_value=request.string_value, bytes_value=request.bytes_value)
+    await ctx.services.secrets.put(caller, name, string_value=request.string_value, bytes_value=request.bytes_value)
 
 
 async def _get(ctx: ApiContext, caller: Caller, request: SecretRef) -> GetSecretResponse:
-    key, value = await ctx.secrets.get(caller, SecretName(request.scope, request.key))
+    key, value = await ctx.services.secrets.get(caller, SecretName(request.scope, request.key))
     return GetSecretResponse(key=key, value=base64.b64encode(value).decode())
 
 
 async def _delete(ctx: ApiContext, caller: Caller, request: SecretRef) -> None:
-    await ctx.secrets.delete(caller, SecretName(request.scope, request.key))
+    await ctx.services.secrets.delete(caller, SecretName(request.scope, request.key))
 
 
 async def _list(ctx: ApiContext, caller: Caller, request: ScopeRef) -> ListSecretsResponse:
-    rows = await ctx.secrets.list_secrets(caller, request.scope)
+    rows = await ctx.services.secrets.list_secrets(caller, request.scope)
     return ListSecretsResponse(secrets=[SecretMetadata(key=row.key, last_updated_timestamp=row.updated_ms) for row in rows])
 
 
 async def _put_acl(ctx: ApiContext, caller: Caller, request: PutAcl) -> None:
-    await ctx.secrets.put_acl(caller, request.scope, Grant(request.principal, Permission(request.permission.value)))
+    await ctx.services.secrets.put_acl(caller, request.scope, Grant(request.principal, Permission(request.permission.value)))
 
 
 async def _get_acl(ctx: ApiContext, caller: Caller, request: AclRef) -> AclItem:
-    return _acl(await ctx.secrets.get_acl(caller, request.scope, request.principal))
+    return _acl(await ctx.services.secrets.get_acl(caller, request.scope, request.principal))
 
 
 async def _delete_acl(ctx: ApiContext, caller: Caller, request: AclRef) -> None:
-    await ctx.secrets.delete_acl(caller, request.scope, request.principal)
+    await ctx.services.secrets.delete_acl(caller, request.scope, request.principal)
 
 
 async def _list_acls(ctx: ApiContext, caller: Caller, request: ScopeRef) -> ListAclsResponse:
-    return ListAclsResponse(items=[_acl(grant) for grant in await ctx.secrets.list_acls(caller, request.scope)])
+    return ListAclsResponse(items=[_acl(grant) for grant in await ctx.services.secrets.list_acls(caller, request.scope)])
 
 
 async def _rotate_key(ctx: ApiContext, caller: Caller, request: Empty) -> RotatedKey:
-    return RotatedKey(secrets=await ctx.secrets.rotate_key(caller))
+    return RotatedKey(secrets=await ctx.services.secrets.rotate_key(caller))
 
 
 def _acl(grant: Grant) -> AclItem:

@@ -10,17 +10,17 @@ from brickyard.services.spend import AskClusterSpend, AskSpend, PriceList, Spend
 
 
 async def _workspace(ctx: ApiContext, caller: Caller, request: AskSpend) -> Spend:
-    found: Spend = await ctx.spend.workspace(caller, request)
+    found: Spend = await ctx.services.spend.workspace(caller, request)
     return found
 
 
 async def _cluster(ctx: ApiContext, caller: Caller, request: AskClusterSpend) -> Spend:
-    found: Spend = await ctx.spend.cluster(caller, request)
+    found: Spend = await ctx.services.spend.cluster(caller, request)
     return found
 
 
 async def _prices(ctx: ApiContext, caller: Caller, request: Empty) -> PriceList:
-    found: PriceList = await ctx.spend.prices(caller)
+    found: PriceList = await ctx.services.spend.prices(caller)
     return found
 
 

@@ -114,42 +114,44 @@ class TokenId(Wire, frozen=True, kw_only=True):
 
 async def _create(ctx: ApiContext, caller: Caller, request: CreateTokenRequest) -> CreateTokenResponse:
     check_scopes(request.scopes, autoscope=request.autoscope_enabled)
-    token, row = await ctx.tokens.create(caller, comment=request.comment or "", lifetime_seconds=request.lifetime_seconds)
+    token, row = await ctx.services.tokens.create(
+        caller, comment=request.comment or "", lifetime_seconds=request.lifetime_seconds
+    )
     return CreateTokenResponse(token_value=token, token_info=_public(row))
 
 
 async def _list(ctx: ApiContext, caller: Caller, request: Empty) -> ListPublicTokensResponse:
-    return ListPublicTokensResponse(token_infos=[_public(row) for row in await ctx.tokens.list(caller)])
+    return ListPublicTokensResponse(token_infos=[_public(row) for row in await ctx.services.tokens.list(caller)])
 
 
 async def _delete(ctx: ApiContext, caller: Caller, request: RevokeTokenRequest) -> None:
-    await ctx.tokens.delete(caller, request.token_id)
+    await ctx.services.tokens.delete(caller, request.token_id)
 
 
 async def _update(ctx: ApiContext, caller: Caller, request: UpdateTokenRequest) -> None:
     _check_mask(request.update_mask)
-    await ctx.tokens.update(caller, request.token_id, comment=request.token.comment)
+    await ctx.services.tokens.update(caller, request.token_id, comment=request.token.comment)
 
 
 async def _list_all(ctx: ApiContext, caller: Caller, request: ListTokensRequest) -> ListTokensResponse:
-    found = await ctx.token_management.list(
+    found = await ctx.services.token_management.list(
         caller, created_by=request.created_by_username or "", created_by_id=request.created_by_id
     )
     return ListTokensResponse(token_infos=[_managed(ctx, each) for each in found])
 
 
 async def _get_any(ctx: ApiContext, caller: Caller, request: TokenId) -> TokenInfoResponse:
-    return TokenInfoResponse(token_info=_managed(ctx, await ctx.token_management.get(caller, request.token_id)))
+    return TokenInfoResponse(token_info=_managed(ctx, await ctx.services.token_management.get(caller, request.token_id)))
 
 
 async def _update_any(ctx: ApiContext, caller: Caller, request: UpdateTokenRequest) -> TokenInfo:
     _check_mask(request.update_mask)
-    return _managed(ctx, await ctx.token_management.update(caller, request.token_id, comment=request.token.comment))
+    return _managed(ctx, await ctx.services.token_management.update(caller, request.token_id, comment=request.token.comment))
 
 
 async def _create_on_behalf(ctx: ApiContext, caller: Caller, request: CreateOnBehalfRequest) -> CreateOnBehalfResponse:
     check_scopes(request.scopes, autoscope=request.autoscope_enabled)
-    token, made = await ctx.token_management.create_on_behalf(
+    token, made = await ctx.services.token_management.create_on_behalf(
         caller, request.application_id, comment=request.comment or "", lifetime_seconds=request.lifetime_seconds
     )
     return CreateOnBehalfResponse(token_value=token, token_info=_managed(ctx, made))
@@ -157,14 +159,14 @@ async def _create_on_behalf(ctx: ApiContext, caller: Caller, request: CreateOnBe
 
 async def _create_for(ctx: ApiContext, caller: Caller, request: CreateForRequest) -> CreateOnBehalfResponse:
     check_scopes(request.scopes, autoscope=request.autoscope_enabled)
-    token, made = await ctx.token_management.create_for(
+    token, made = await ctx.services.token_management.create_for(
         caller, request.user_name, comment=request.comment or "", lifetime_seconds=request.lifetime_seconds
     )
     return CreateOnBehalfResponse(token_value=token, token_info=_managed(ctx, made))
 
 
 async def _delete_any(ctx: ApiContext, caller: Caller, request: TokenId) -> None:
-    await ctx.token_management.delete(caller, request.token_id)
+    await ctx.services.token_management.delete(caller, request.token_id)
 
 
 def check_scopes(scopes: list[str] | None, *, autoscope: bool | None = None) -> None:

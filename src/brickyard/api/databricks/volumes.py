@@ -122,13 +122,13 @@ class ListVolumesResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _download(ctx: ApiContext, caller: Caller, request: DownloadFile) -> Stream:
-    file = await ctx.volumes.open(caller, request.file_path)
+    file = await ctx.services.volumes.open(caller, request.file_path)
     return download(file, range=request.range, if_unmodified_since=request.if_unmodified_since, if_range=request.if_range)
 
 
 async def _upload(ctx: ApiContext, caller: Caller, request: UploadFile, body: AsyncIterable[bytes]) -> Reply:
     announced = announces_content(request.content_length, request.user_agent)
-    await ctx.volumes.upload(caller, request.file_path, body, overwrite=request.overwrite, announced=announced)
+    await ctx.services.volumes.upload(caller, request.file_path, body, overwrite=request.overwrite, announced=announced)
     return NO_CONTENT
 
 
@@ -139,33 +139,33 @@ async def _initiate(ctx: ApiContext, caller: Caller, request: UploadAction, body
         raise InvalidParameterValue(
             f"action is {request.action[:100]!r}; this server takes only initiate-upload, and files of any size in one PUT."
         )
-    await ctx.volumes.begin_upload(caller, request.file_path, overwrite=request.overwrite)
+    await ctx.services.volumes.begin_upload(caller, request.file_path, overwrite=request.overwrite)
     async for _ in body:
         pass
     return InitiateUploadResponse(multipart_upload=MultipartUpload(session_token=secrets.token_hex(16)))
 
 
 async def _delete(ctx: ApiContext, caller: Caller, request: FilePath) -> Reply:
-    await ctx.volumes.delete_file(caller, request.file_path)
+    await ctx.services.volumes.delete_file(caller, request.file_path)
     return NO_CONTENT
 
 
 async def _make_directory(ctx: ApiContext, caller: Caller, request: DirectoryPath, body: AsyncIterable[bytes]) -> Reply:
-    await ctx.volumes.make_directory(caller, request.directory_path)
+    await ctx.services.volumes.make_directory(caller, request.directory_path)
     async for _ in body:
         pass
     return NO_CONTENT
 
 
 async def _delete_directory(ctx: ApiContext, caller: Caller, request: DirectoryPath) -> Reply:
-    await ctx.volumes.delete_directory(caller, request.directory_path)
+    await ctx.services.volumes.delete_directory(caller, request.directory_path)
     return NO_CONTENT
 
 
 async def _list_directory(ctx: ApiContext, caller: Caller, request: ListDirectory) -> ListDirectoryResponse:
     if request.page_size < 0:
         raise InvalidParameterValue(f"page_size is {request.page_size}; it must not be negative.")
-    entries, after = await ctx.volumes.list_directory(
+    entries, after = await ctx.services.volumes.list_directory(
         caller, request.directory_path, after=_after(request.page_token), limit=min(request.page_size or PAGE, PAGE)
     )
     contents = [
@@ -199,15 +199,15 @@ async def _create_volume(ctx: ApiContext, caller: Caller, request: CreateVolume)
             "storage."
         )
     _refuse_notes(request.comment, None)
-    return _info(await ctx.volumes.create(caller, request.catalog_name, request.schema_name, request.name))
+    return _info(await ctx.services.volumes.create(caller, request.catalog_name, request.schema_name, request.name))
 
 
 async def _read_volume(ctx: ApiContext, caller: Caller, request: VolumeName) -> VolumeInfo:
-    return _info(await ctx.volumes.read(caller, request.name))
+    return _info(await ctx.services.volumes.read(caller, request.name))
 
 
 async def _list_volumes(ctx: ApiContext, caller: Caller, request: ListVolumes) -> ListVolumesResponse:
-    found = await ctx.volumes.of_schema(caller, request.catalog_name, request.schema_name)
+    found = await ctx.services.volumes.of_schema(caller, request.catalog_name, request.schema_name)
     return ListVolumesResponse(volumes=[_info(volume) for volume in found])
 
 
@@ -215,11 +215,11 @@ async def _update_volume(ctx: ApiContext, caller: Caller, request: UpdateVolume)
     _refuse_notes(request.comment, request.owner)
     if not request.new_name:
         raise InvalidParameterValue("Missing required field: new_name")
-    return _info(await ctx.volumes.rename(caller, request.name, request.new_name))
+    return _info(await ctx.services.volumes.rename(caller, request.name, request.new_name))
 
 
 async def _delete_volume(ctx: ApiContext, caller: Caller, request: VolumeName) -> None:
-    await ctx.volumes.delete(caller, request.name)
+    await ctx.services.volumes.delete(caller, request.name)
 
 
 def _refuse_notes(comment: str | None, owner: str | None) -> None:

@@ -101,44 +101,44 @@ def _info(found: WorkspaceObject, *, export: bool = False) -> ObjectInfo:
 
 
 async def _get_status(ctx: ApiContext, caller: Caller, request: GetStatus) -> ObjectInfo:
-    return _info(await ctx.workspace.status(caller, request.path), export=request.return_export_info)
+    return _info(await ctx.services.workspace.status(caller, request.path), export=request.return_export_info)
 
 
 async def _list(ctx: ApiContext, caller: Caller, request: ListObjects) -> ListObjectsResponse:
-    found = await ctx.workspace.list(caller, request.path, modified_after_ms=request.notebooks_modified_after)
+    found = await ctx.services.workspace.list(caller, request.path, modified_after_ms=request.notebooks_modified_after)
     return ListObjectsResponse(objects=[_info(each) for each in found])
 
 
 async def _mkdirs(ctx: ApiContext, caller: Caller, request: WorkspacePath) -> None:
-    await ctx.workspace.mkdirs(caller, request.path)
+    await ctx.services.workspace.mkdirs(caller, request.path)
 
 
 async def _delete(ctx: ApiContext, caller: Caller, request: DeleteObject) -> None:
-    await ctx.workspace.delete(caller, request.path, recursive=request.recursive)
+    await ctx.services.workspace.delete(caller, request.path, recursive=request.recursive)
 
 
 async def _import(ctx: ApiContext, caller: Caller, request: ImportObject) -> None:
-    await ctx.workspace.import_content(
+    await ctx.services.workspace.import_content(
         caller, request.path, request.content, format=request.format, language=request.language, overwrite=request.overwrite
     )
 
 
 async def _import_form(ctx: ApiContext, caller: Caller, parts: AsyncIterator[tuple[str, bytes]]) -> None:
-    await ctx.workspace.import_form(caller, parts)
+    await ctx.services.workspace.import_form(caller, parts)
 
 
 async def _import_file(ctx: ApiContext, caller: Caller, request: ImportFile, body: AsyncIterable[bytes]) -> None:
     announced = announces_content(request.content_length, request.user_agent)
-    await ctx.workspace.import_file(caller, request.path, body, overwrite=request.overwrite, announced=announced)
+    await ctx.services.workspace.import_file(caller, request.path, body, overwrite=request.overwrite, announced=announced)
 
 
 async def _read_file(ctx: ApiContext, caller: Caller, request: ReadFile) -> Stream:
-    file = await ctx.workspace.open(caller, request.path)
+    file = await ctx.services.workspace.open(caller, request.path)
     return download(file, range=request.range, if_unmodified_since=request.if_unmodified_since, if_range=request.if_range)
 
 
 async def _export(ctx: ApiContext, caller: Caller, request: ExportObject) -> ExportResponse | Reply | Stream:
-    found = await ctx.workspace.export(caller, request.path, format=request.format)
+    found = await ctx.services.workspace.export(caller, request.path, format=request.format)
     if isinstance(found.content, bytes):
         if request.direct_download:
             return Reply(body=found.content, content_type=OCTETS)

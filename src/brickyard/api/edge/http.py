@@ -159,11 +159,8 @@ class Edge:
             if isinstance(answer, Stream):
                 answer.close()
 
-    def _audited(self, operation: Operation, scope: Scope, request_id: str, call: Call) -> Audited | None:
-        log = self._context.audit
-        if log is None:
-            return None
-        return log.begin(
+    def _audited(self, operation: Operation, scope: Scope, request_id: str, call: Call) -> Audited:
+        return self._context.services.audit.begin(
             operation.name,
             status=operation.statuses[0],
             address=address_of(scope),

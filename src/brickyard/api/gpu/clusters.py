@@ -23,45 +23,45 @@ _KEY = {"idempotency-key": "idempotency_key"}
 
 
 async def _create(ctx: ApiContext, caller: Caller, request: gpu.CreateGpuCluster) -> Reply:
-    return _accepted(await ctx.gpu_clusters.create(caller, request), status=201)
+    return _accepted(await ctx.services.gpu_clusters.create(caller, request), status=201)
 
 
 async def _list(ctx: ApiContext, caller: Caller, request: gpu.ListGpuClusters) -> bytes:
-    return _enveloped(await ctx.gpu_clusters.reads.list(caller, request))
+    return _enveloped(await ctx.services.gpu_clusters.reads.list(caller, request))
 
 
 async def _get(ctx: ApiContext, caller: Caller, request: gpu.GetGpuCluster) -> bytes:
-    return _enveloped(await ctx.gpu_details.get(caller, request))
+    return _enveloped(await ctx.services.gpu_details.get(caller, request))
 
 
 async def _metrics(ctx: ApiContext, caller: Caller, request: GetGpuMetrics) -> GpuMetricsAnswer:
-    return GpuMetricsAnswer(data=await ctx.gpu_details.metrics(caller, request))
+    return GpuMetricsAnswer(data=await ctx.services.gpu_details.metrics(caller, request))
 
 
 async def _start(ctx: ApiContext, caller: Caller, request: gpu.StartGpuCluster) -> Reply:
-    return _accepted(await ctx.gpu_clusters.start(caller, request), status=200 if request.wait_for_ready else 202)
+    return _accepted(await ctx.services.gpu_clusters.start(caller, request), status=200 if request.wait_for_ready else 202)
 
 
 async def _restart(ctx: ApiContext, caller: Caller, request: gpu.RestartGpuCluster) -> Reply:
-    return _accepted(await ctx.gpu_clusters.restart(caller, request), status=200 if request.wait_for_ready else 202)
+    return _accepted(await ctx.services.gpu_clusters.restart(caller, request), status=200 if request.wait_for_ready else 202)
 
 
 async def _stop(ctx: ApiContext, caller: Caller, request: gpu.StopGpuCluster) -> Reply:
-    return _accepted(await ctx.gpu_clusters.stop(caller, request), status=200 if request.wait_for_completion else 202)
+    return _accepted(await ctx.services.gpu_clusters.stop(caller, request), status=200 if request.wait_for_completion else 202)
 
 
 async def _delete(ctx: ApiContext, caller: Caller, request: gpu.DeleteGpuCluster) -> gpu.DeletedGpuClusterAnswer:
-    await ctx.gpu_clusters.delete(caller, request)
+    await ctx.services.gpu_clusters.delete(caller, request)
     return gpu.DeletedGpuClusterAnswer(data=gpu.DeletedGpuCluster(id=request.cluster_id))
 
 
 async def _operation(ctx: ApiContext, caller: Caller, request: gpu.GetOperation) -> gpu.OperationAnswer:
-    found = await ctx.gpu_clusters.reads.operation(caller, request.cluster_id, request.operation_id)
+    found = await ctx.services.gpu_clusters.reads.operation(caller, request.cluster_id, request.operation_id)
     return gpu.OperationAnswer(data=found)
 
 
 async def _progress(ctx: ApiContext, caller: Caller, request: gpu.GpuClusterId) -> Stream:
-    following = await ctx.gpu_clusters.reads.follow(caller, request.cluster_id)
+    following = await ctx.services.gpu_clusters.reads.follow(caller, request.cluster_id)
     return event_stream(_events(following.pieces()), close=following.close)
 
 

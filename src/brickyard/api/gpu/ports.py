@@ -13,23 +13,23 @@ _PORT = f"{_PROXY}/ports/{{port_id}}"
 
 
 async def _get(ctx: ApiContext, caller: Caller, request: ports.GetProxy) -> ports.ProxyAnswer:
-    return ports.ProxyAnswer(data=await ctx.ports.get(caller, request))
+    return ports.ProxyAnswer(data=await ctx.services.ports.get(caller, request))
 
 
 async def _set(ctx: ApiContext, caller: Caller, request: ports.SetProxy) -> ports.ProxyAnswer:
-    return ports.ProxyAnswer(data=await ctx.ports.set(caller, request))
+    return ports.ProxyAnswer(data=await ctx.services.ports.set(caller, request))
 
 
 async def _add(ctx: ApiContext, caller: Caller, request: ports.AddPort) -> ports.PortAnswer:
-    return ports.PortAnswer(data=await ctx.ports.add(caller, request))
+    return ports.PortAnswer(data=await ctx.services.ports.add(caller, request))
 
 
 async def _change(ctx: ApiContext, caller: Caller, request: ports.ChangePort) -> ports.PortAnswer:
-    return ports.PortAnswer(data=await ctx.ports.change(caller, request))
+    return ports.PortAnswer(data=await ctx.services.ports.change(caller, request))
 
 
 async def _remove(ctx: ApiContext, caller: Caller, request: ports.RemovePort) -> ports.RemovedPortAnswer:
-    await ctx.ports.remove(caller, request)
+    await ctx.services.ports.remove(caller, request)
     return ports.RemovedPortAnswer(data=ports.RemovedPort(id=request.port_id))
 
 

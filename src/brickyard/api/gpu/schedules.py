@@ -14,24 +14,24 @@ _SCHEDULE = f"{_SCHEDULES}/{{schedule_id}}"
 
 
 async def _create(ctx: ApiContext, caller: Caller, request: gpu.CreateSchedule) -> gpu.ScheduleAnswer:
-    return gpu.ScheduleAnswer(data=await ctx.gpu_schedules.create(caller, request))
+    return gpu.ScheduleAnswer(data=await ctx.services.gpu_schedules.create(caller, request))
 
 
 async def _list(ctx: ApiContext, caller: Caller, request: GpuClusterId) -> gpu.ScheduleListAnswer:
-    found = await ctx.gpu_schedules.list(caller, request.cluster_id)
+    found = await ctx.services.gpu_schedules.list(caller, request.cluster_id)
     return gpu.ScheduleListAnswer(data=gpu.ScheduleList(schedules=list(found)))
 
 
 async def _get(ctx: ApiContext, caller: Caller, request: gpu.NamedSchedule) -> gpu.ScheduleAnswer:
-    return gpu.ScheduleAnswer(data=await ctx.gpu_schedules.get(caller, request))
+    return gpu.ScheduleAnswer(data=await ctx.services.gpu_schedules.get(caller, request))
 
 
 async def _update(ctx: ApiContext, caller: Caller, request: gpu.UpdateSchedule) -> gpu.ScheduleAnswer:
-    return gpu.ScheduleAnswer(data=await ctx.gpu_schedules.update(caller, request))
+    return gpu.ScheduleAnswer(data=await ctx.services.gpu_schedules.update(caller, request))
 
 
 async def _delete(ctx: ApiContext, caller: Caller, request: gpu.NamedSchedule) -> gpu.DeletedScheduleAnswer:
-    await ctx.gpu_schedules.delete(caller, request)
+    await ctx.services.gpu_schedules.delete(caller, request)
     return gpu.DeletedScheduleAnswer(data=gpu.DeletedSchedule(id=request.schedule_id))
 
 

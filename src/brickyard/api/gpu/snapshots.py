@@ -14,21 +14,21 @@ from brickyard.services.gpu.service import RETRY_AFTER_S
 
 
 async def _create(ctx: ApiContext, caller: Caller, request: gpu.CreateSnapshot) -> Reply:
-    made = await ctx.gpu_clusters.snapshots.create(caller, request)
+    made = await ctx.services.gpu_clusters.snapshots.create(caller, request)
     headers = (("retry-after", str(RETRY_AFTER_S)), ("location", f"/v1/snapshots/{made.id}"))
     return Reply(body=msgspec.json.encode(gpu.SnapshotAnswer(data=made)), status=202, headers=headers, made=made)
 
 
 async def _list(ctx: ApiContext, caller: Caller, request: gpu.ListSnapshots) -> gpu.SnapshotPageAnswer:
-    return gpu.SnapshotPageAnswer(data=await ctx.gpu_clusters.snapshots.list(caller, request))
+    return gpu.SnapshotPageAnswer(data=await ctx.services.gpu_clusters.snapshots.list(caller, request))
 
 
 async def _get(ctx: ApiContext, caller: Caller, request: gpu.SnapshotId) -> gpu.SnapshotAnswer:
-    return gpu.SnapshotAnswer(data=await ctx.gpu_clusters.snapshots.get(caller, request.snapshot_id))
+    return gpu.SnapshotAnswer(data=await ctx.services.gpu_clusters.snapshots.get(caller, request.snapshot_id))
 
 
 async def _delete(ctx: ApiContext, caller: Caller, request: gpu.SnapshotId) -> gpu.DeletedSnapshotAnswer:
-    await ctx.gpu_clusters.snapshots.delete(caller, request.snapshot_id)
+    await ctx.services.gpu_clusters.snapshots.delete(caller, request.snapshot_id)
     return gpu.DeletedSnapshotAnswer(data=gpu.DeletedSnapshot(id=request.snapshot_id))
 
 
