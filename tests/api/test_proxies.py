@@ -12,7 +12,8 @@ import pytest
 import requests
 
 from brickyard.api.edge.serving import serving
-from brickyard.config.settings import ConfigError, load
+from brickyard.config.load import load
+from brickyard.config.settings import ConfigError
 from tests.support.patience import PATIENCE_S
 from tests.support.server import TOKEN, Server
 

@@ -9,7 +9,8 @@ from click import Option
 
 from brickyard.cli import _COMMANDS
 from brickyard.cli.up import command as up
-from brickyard.config.settings import Settings, load
+from brickyard.config.load import load
+from brickyard.config.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text()

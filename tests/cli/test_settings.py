@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from brickyard.config.settings import _SECRET, ConfigError, Settings, load, source
+from brickyard.config.load import load, source
+from brickyard.config.settings import SECRET, ConfigError, Settings
 from tests.kubernetes import kubelet
 
 FREE_TEXT = (
@@ -139,7 +140,7 @@ def test_an_identity_provider() -> None:
 
 
 def test_settings_that_get_into_a_log_show_no_secret() -> None:
-    values: dict[str, Any] = {name: f"hidden-{name}" for name in _SECRET}
+    values: dict[str, Any] = {name: f"hidden-{name}" for name in SECRET}
     settings = Settings(oidc_issuer="https://login.example.com", **values)
     for shown in (repr(settings), str(settings), f"{settings}", repr(settings.oidc), repr({"given": settings})):
         assert "hidden-" not in shown

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from databricks.sdk import WorkspaceClient
 
-from brickyard.config.settings import load
+from brickyard.config.load import load
 from brickyard.domain.prices import parse_prices
 from brickyard.runtime import catalogue
 from brickyard.server.datadir import Workspace

@@ -11,7 +11,8 @@ import grpc
 import grpc.aio
 import pytest
 
-from brickyard.config.settings import ConfigError, load
+from brickyard.config.load import load
+from brickyard.config.settings import ConfigError
 from brickyard.gateway import tls
 from brickyard.gateway.connect import ConnectGateway
 from brickyard.gateway.errors import GatewayError

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import brickyard
-from brickyard.config.settings import load
+from brickyard.config.load import load
 from brickyard.providers.kubernetes import pods, rights
 from brickyard.providers.kubernetes.section import KubernetesSection
 from tests.kubernetes.schemas import Document, mistakes

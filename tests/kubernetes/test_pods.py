@@ -12,7 +12,7 @@ import pytest
 
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.unit import Unit
-from brickyard.config.settings import load
+from brickyard.config.load import load
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import LaunchRequest, Setup, SetupError
 from brickyard.providers.kubernetes import open_provider, pods

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brickyard.config.settings import ConfigError, load
+from brickyard.config.load import load
+from brickyard.config.settings import ConfigError
 from brickyard.domain.places import Kind, parse
 from brickyard.logs.credentials import MachineCredentials, credentials, origin
 from brickyard.logs.transfers import Job, TransferFailed, run

@@ -9,7 +9,7 @@ import pytest
 
 from brickyard.agent.unit import Unit
 from brickyard.cli.up import as_environment
-from brickyard.config.settings import load
+from brickyard.config.load import load
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import LaunchRequest, Setup, SetupError
 from brickyard.providers.engines.sections import EngineSection

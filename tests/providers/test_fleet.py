@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard.config import providernames
-from brickyard.config.settings import ConfigError, Settings, load
+from brickyard.config.load import load
+from brickyard.config.settings import ConfigError, Settings
 from brickyard.domain.nodetypes import Offer, merged
 from brickyard.providers import registry
 from brickyard.providers.base import CapacityError, Setup, SetupError

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from brickyard.config import providernames
-from brickyard.config.settings import ConfigError, Settings, load
+from brickyard.config.load import load
+from brickyard.config.settings import ConfigError, Settings
 from brickyard.providers import registry
 from brickyard.providers.base import Provider, Setup, SetupError
 from brickyard.providers.local import LocalProvider

@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from brickyard.config.settings import ConfigError, Settings, load
+from brickyard.config.load import load
+from brickyard.config.settings import ConfigError, Settings
 from brickyard.domain.nodeops import ReadLog
 from brickyard.logs.keep import NodeRecord, keep_node_logs
 from brickyard.machine.disk import Amount

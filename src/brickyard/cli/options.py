@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import click
 
 from brickyard.cli import CliError
-from brickyard.config.settings import ConfigError, Settings, load, source
+from brickyard.config.load import load, source
+from brickyard.config.settings import ConfigError, Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -22,8 +22,9 @@ from brickyard.cli.options import place, settings
 from brickyard.cli.options import serving as serving_options
 from brickyard.cli.progress import Say, Shown, working
 from brickyard.cli.up import START_LIMIT_S, start_detached
+from brickyard.config.load import source
 from brickyard.config.providernames import listed
-from brickyard.config.settings import Settings, source
+from brickyard.config.settings import Settings
 from brickyard.server.datadir import Workspace, WorkspaceError
 from brickyard.server.messages import token_line
 from brickyard.server.preflight import ServerError, listen

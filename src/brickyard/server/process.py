@@ -19,7 +19,8 @@ import uvloop
 
 from brickyard import __version__
 from brickyard.api.edge.serving import serving
-from brickyard.config.settings import ConfigError, Settings, load
+from brickyard.config.load import load
+from brickyard.config.settings import ConfigError, Settings
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.gateway.errors import GatewayError
 from brickyard.logs import serverlog

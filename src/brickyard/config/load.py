@@ -1,0 +1,120 @@
+"""Where settings come from: defaults, the TOML file, BRICKYARD_* variables and options, in that order."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from brickyard.config import providernames
+from brickyard.config.checks import check, kind, wrong
+from brickyard.config.servicelinks import without_links
+from brickyard.config.settings import TABLES, ConfigError, Settings
+
+
+def load(
+    *, config_file: Path | None = None, environ: Mapping[str, str] | None = None, options: Mapping[str, Any] | None = None
+) -> Settings:
+    """Settings merged from all sources. An option that is None counts as not given. Raises ConfigError."""
+    environ = without_links(os.environ if environ is None else environ)
+    values, sources = _gather(config_file, environ, options or {})
+    _gather_section(values, environ)
+    for field in msgspec.structs.fields(Settings):
+        if field.name in values:
+            try:
+                msgspec.convert(values[field.name], field.type, strict=False, dec_hook=_decode)
+            except msgspec.ValidationError as error:
+                raise wrong(field.name, values[field.name], sources, kind(field.type)) from error
+    try:
+        settings = msgspec.convert(values, Settings, strict=False, dec_hook=_decode)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{error}. Settings: {', '.join(Settings.names())}.") from error
+    check(settings, sources)
+    places = {
+        name: getattr(settings, name)
+        for name in (
+            "data_dir",
+            "cache_dir",
+            "task_files_dir",
+            "node_prices",
+            "simulated_knobs",
+            "tls_cert",
+            "tls_key",
+            "agent_ca",
+        )
+    }
+    resolved: dict[str, Any] = {name: path and path.expanduser().resolve() for name, path in places.items()}
+    if settings.storage_url:
+        resolved["storage_url"] = str(settings.storage_dir.resolve())
+    return msgspec.structs.replace(settings, **resolved)
+
+
+def source(
+    name: str,
+    *,
+    config_file: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> str:
+    """Where a setting's value comes from: an option, a variable, a key of a file, or "the default". Raises ConfigError."""
+    environ = without_links(os.environ if environ is None else environ)
+    return _gather(config_file, environ, options or {})[1].get(name, "the default")
+
+
+def _gather(
+    config_file: Path | None, environ: Mapping[str, str], options: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Two dicts: name -> value, and name -> source of that value."""
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    if config_file is None and environ.get("BRICKYARD_CONFIG"):
+        config_file = Path(environ["BRICKYARD_CONFIG"])
+    if config_file is not None:
+        try:
+            values.update(tomllib.loads(config_file.read_text()))
+        except OSError as error:
+            raise ConfigError(f"cannot read {config_file}: {error.strerror}. Give another file with --config.") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{config_file} is not valid TOML: {error}") from error
+        tables = {
+            name: values.pop(name) for name in [*values] if isinstance(values[name], dict) and not providernames.unknown(name)
+        }
+        for name in values:
+            sources[name] = f"{name} in {config_file}"
+            if name not in Settings.names():
+                near = difflib.get_close_matches(name, Settings.names(), 1)
+                meant = f"Did you mean {near[0]}? " if near else ""
+                raise ConfigError(f"{sources[name]} is not a setting. {meant}Settings: {', '.join(Settings.names())}.")
+        values[TABLES] = tables
+    for name in Settings.names():
+        variable, option = f"BRICKYARD_{name.upper()}", options.get(name)
+        if value := environ.get(variable):
+            values[name], sources[name] = value, variable
+        if option is not None:
+            values[name], sources[name] = option, f"--{name.replace('_', '-')}"
+    return values, sources
+
+
+def _gather_section(values: dict[str, Any], environ: Mapping[str, str]) -> None:
+    """Adds the providers' variables: our prefix, a provider's name and the key's, as in RAY_ADDRESS for `address` in [ray]."""
+    names = providernames.listed(str(values.get("provider", "")))
+    ours = {f"BRICKYARD_{field.upper()}" for field in Settings.names()}
+    sections = {name: {**section} for name, section in values.get(TABLES, {}).items()}
+    for variable, value in environ.items():
+        if value and variable.startswith("BRICKYARD_") and variable not in ours:
+            found = providernames.of_variable(variable.removeprefix("BRICKYARD_"), names)
+            if found is not None:
+                sections.setdefault(found[0], {})[found[1]] = value
+    if sections:
+        values[TABLES] = sections
+
+
+def _decode(kind: type, value: Any) -> Any:
+    if kind is Path and isinstance(value, str | Path):
+        return Path(value)
+    raise msgspec.ValidationError(f"expected {kind.__name__}, got {value!r}")
