@@ -18,8 +18,8 @@ from brickyard.agent.watching.usage import Published, published, turn
 from brickyard.agent.watching.watch import Watch, Watched
 from brickyard.domain.node import Phase, Role
 from brickyard.logs.bounded import LogFile
-from brickyard.machine import cgroups, measure, processes
-from brickyard.machine.disk import Amount, Disk
+from brickyard.machine import cgroups, held, measure, processes
+from brickyard.machine.disk import Amount, Disk, Lack
 from brickyard.machine.pressure import Memory, Usage
 from tests.agent.world import World, assignment
 from tests.support.patience import until
@@ -144,6 +144,7 @@ class Ended:
         self.code = self.message = ""
         self.own_fault = True
         self.is_crowded = False
+        self.low = (0, 0, Lack.SIZE)
 
     def end(self, code: str, message: str, *, own_fault: bool = True) -> None:
         self.code, self.message, self.watched = code, message, None
@@ -158,8 +159,8 @@ class Ended:
     def crowded(self) -> None:
         self.is_crowded = True
 
-    def disk_is_low(self, used: int, limit: int) -> None:
-        pass
+    def disk_is_low(self, used: int, limit: int, of: Lack = Lack.SIZE) -> None:
+        self.low = (used, limit, of)
 
 
 def watch(top: Path, name: str, node: Ended) -> Watch:
@@ -322,6 +323,25 @@ def test_what_has_most_of_a_nodes_threads_is_ended_and_not_the_node(tmp_path: Pa
             for pid in reversed(processes.descendants(top.pid)):
                 os.kill(pid, signal.SIGKILL)
         assert (node.is_crowded, node.code) == (True, "")
+
+
+def test_a_node_is_warned_before_it_has_too_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "instances" / "i-1" / "node").mkdir(parents=True)
+    for number in range(90):
+        (tmp_path / "instances" / "i-1" / "node" / str(number)).touch()
+    monkeypatch.setattr(held, "MAX_ENTRIES", 100)
+    node = Ended(os.getpid())
+
+    async def look() -> None:
+        running = asyncio.create_task(watch(tmp_path, "i-1", node).run())
+        try:
+            await asyncio.to_thread(until, lambda: node.low[0])
+        finally:
+            running.cancel()
+
+    asyncio.run(look())
+    assert (node.low[1:], node.code) == ((100, Lack.INODES), "")
+    assert 90 <= node.low[0] <= 100
 
 
 def test_a_process_that_the_kernel_refused_is_noticed(tmp_path: Path) -> None:

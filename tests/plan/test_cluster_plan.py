@@ -452,3 +452,15 @@ def test_a_disk_that_is_nearly_full_is_told_once() -> None:
     again = decide(of, [driver, msgspec.structs.replace(told, status=worker.status)])
     assert kinds(again) == []
     assert not again.instances[worker.instance_id].disk_told, "it has room again; the next time is told again"
+
+
+def test_a_node_that_has_nearly_all_the_files_that_it_may_have_is_told_as_well() -> None:
+    of = up(cluster(num_workers=1))
+    driver, worker = nodes(of, 1)
+    many = msgspec.structs.replace(worker.status, files_used=9_000, files_limit=10_000)
+    decided = decide(of, [driver, msgspec.structs.replace(worker, status=many)])
+    assert kinds(decided) == [EventType.DID_NOT_EXPAND_DISK]
+    details = decided.events[0].details
+    assert (details.instance_id, details.disk_size, details.free_space) == (worker.instance_id, None, None)
+    assert "9,000 of 10,000" in (details.did_not_expand_reason or "")
+    assert kinds(decide(of, [driver, decided.instances[worker.instance_id]])) == []

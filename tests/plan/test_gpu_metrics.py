@@ -98,6 +98,7 @@ def test_a_cluster_that_is_well() -> None:
         ({"silent_since_ms": 5}, "spark", "does not answer"),
         ({"alive_workers": ()}, "workers", "0 of 2 workers"),
         ({"disk_used": 9 << 30, "disk_limit": 10 << 30}, "disk", "9.0 of 10.0 GiB"),
+        ({"files_used": 9_000, "files_limit": 10_000}, "disk", "9,000 of 10,000 files"),
     ],
 )
 def test_what_is_wrong_with_it_is_said(status: dict[str, object], name: str, words: str) -> None:

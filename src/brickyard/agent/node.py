@@ -28,6 +28,7 @@ from brickyard.domain.redaction import Redactor
 from brickyard.logs.bounded import LogFile
 from brickyard.machine import measure
 from brickyard.machine.addresses import master_host
+from brickyard.machine.disk import Lack
 from brickyard.sandbox import launcher
 
 ANSWER_S = 10.0  # for the node host to take the answer to a kernel's question
@@ -197,10 +198,14 @@ class Node:
         if self._state.crowded():
             self._note_killed(self._state.want_of_processes)
 
-    def disk_is_low(self, used: int, limit: int) -> None:
+    def disk_is_low(self, used: int, limit: int, of: Lack = Lack.SIZE) -> None:
         """Tells the cluster once, with the numbers of the first time."""
-        if bool(limit) != bool(self._state.status.disk_limit):
-            self._state.update(disk_used=used, disk_limit=limit)
+        if bool(limit) == bool(self._state.status.disk_limit or self._state.status.files_limit):
+            return
+        if of is Lack.SIZE:
+            self._state.update(disk_used=used, disk_limit=limit, files_used=0, files_limit=0)
+        else:
+            self._state.update(disk_used=0, disk_limit=0, files_used=used, files_limit=limit)
 
     # ── the wanted state ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -170,6 +170,8 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scripts: ScriptsReport | None = None  # its init scripts, once they have begun
     disk_used: int = 0  # bytes; set once the node's files take most of the limit
     disk_limit: int = 0
+    files_used: int = 0  # their number, likewise
+    files_limit: int = 0
     warm: str = ""  # role WARM: the runtime key of the waiting JVM; "" if there is none
     warm_error: str = ""  # role WARM: why it could not be prepared; the agent retries
     warm_start: bool = False  # a cluster's node: it took over the waiting JVM

@@ -77,8 +77,8 @@ class Node(Protocol):
     def crowded(self) -> None:
         """Records that it has all the processes and threads that it may have: this is why, if it fails or is silent now."""
 
-    def disk_is_low(self, used: int, limit: int) -> None:
-        """Warns its cluster; 0, 0 withdraws the warning."""
+    def disk_is_low(self, used: int, limit: int, of: Lack = Lack.SIZE) -> None:
+        """Warns its cluster that it has used so much `of` its bytes or inodes; 0, 0 withdraws the warning."""
 
 
 class _Seen(msgspec.Struct, kw_only=True):
@@ -302,8 +302,13 @@ class Watch:
                 "needed, or let an administrator raise node_disk_gb",
             )
             return True
-        taken = ((used, limit), (self._workspace, watched.workspace_limit))
-        self._node.disk_is_low(*next((each for each in taken if each[0] > pressure.NEAR * each[1] > 0), (0, 0)))
+        taken = (
+            (used, limit, Lack.SIZE),
+            (self._workspace, watched.workspace_limit, Lack.SIZE),
+            (max(self._held.entries, self._shared.entries), most, Lack.INODES),
+        )
+        low = (each for each in taken if each[0] > pressure.NEAR * each[1] > 0)
+        self._node.disk_is_low(*next(low, (0, 0, Lack.SIZE)))
         return False
 
     async def _stop_writers(self, watched: Watched, pids: set[int]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from brickyard.domain.cluster import Instance, Target
 from brickyard.domain.events import EventDetails, EventDetailsCause, EventType
 from brickyard.domain.instances import InstanceState
-from brickyard.domain.node import Role
+from brickyard.domain.node import NodeStatus, Role
 from brickyard.domain.terminations import TerminationReasonCode
 from brickyard.plan.cluster.scripts import ScriptPhases
 from brickyard.plan.launching import reusable, unsupported
@@ -124,19 +124,12 @@ class NodePhases(ScriptPhases):
         """Reports, once, nodes whose files take most of their limit, before their agents end them for it."""
         for node in self._in_turn(self._current()):
             status = node.current_status
-            if bool(status.disk_limit) == node.disk_told:
+            low = bool(status.disk_limit or status.files_limit)
+            if low == node.disk_told:
                 continue
-            self._set(node, disk_told=bool(status.disk_limit))
-            if status.disk_limit:
-                why = (
-                    f"its files take {status.disk_used >> 20} of {status.disk_limit >> 20} MiB; the node is ended if they exceed "
-                    "the limit"
-                )
-                free = max(0, status.disk_limit - status.disk_used)
-                details = EventDetails(
-                    instance_id=node.instance_id, disk_size=status.disk_limit, free_space=free, did_not_expand_reason=why
-                )
-                self._event(EventType.DID_NOT_EXPAND_DISK, details)
+            self._set(node, disk_told=low)
+            if low:
+                self._event(EventType.DID_NOT_EXPAND_DISK, _low_disk(node.instance_id, status))
 
     def _driver(self) -> None:
         drivers = [node for node in self._current() if node.role is not Role.WORKER]
@@ -208,3 +201,13 @@ class NodePhases(ScriptPhases):
             elif node.ready and not node.ready_ms:
                 self._set(node, ready_ms=self.now)
                 self._change(worker_failures=0)
+
+
+def _low_disk(instance_id: str, status: NodeStatus) -> EventDetails:
+    end = "the node is ended if they exceed the limit"
+    if not status.disk_limit:
+        why = f"it has {status.files_used:,} of {status.files_limit:,} files; {end}"
+        return EventDetails(instance_id=instance_id, did_not_expand_reason=why)
+    why = f"its files take {status.disk_used >> 20} of {status.disk_limit >> 20} MiB; {end}"
+    free = max(0, status.disk_limit - status.disk_used)
+    return EventDetails(instance_id=instance_id, disk_size=status.disk_limit, free_space=free, did_not_expand_reason=why)

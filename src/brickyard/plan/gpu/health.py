@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from brickyard.domain.cluster import Cluster, Instance
 from brickyard.domain.gpumetrics import HealthCheck, HealthStatus
-from brickyard.domain.node import Role
+from brickyard.domain.node import NodeStatus, Role
 from brickyard.domain.ports import PortRow
 from brickyard.plan.attach import driver_instance
 
@@ -50,12 +50,14 @@ def _workers(cluster: Cluster, driver: Instance, nodes: Sequence[Instance]) -> H
 
 def _disk(nodes: Sequence[Instance]) -> HealthCheck:
     """A node reports its disk once its files take most of what they may."""
-    full = [
-        f"{each.instance_id}: {each.current_status.disk_used / GIB:.1f} of {each.current_status.disk_limit / GIB:.1f} GiB"
-        for each in nodes
-        if each.current_status.disk_limit
-    ]
+    full = [f"{each.instance_id}: {taken}" for each in nodes if (taken := _most_of_disk(each.current_status))]
     return _check("disk", f"The files of a node take most of what they may: {', '.join(full)}." if full else "")
+
+
+def _most_of_disk(status: NodeStatus) -> str:
+    if status.disk_limit:
+        return f"{status.disk_used / GIB:.1f} of {status.disk_limit / GIB:.1f} GiB"
+    return f"{status.files_used:,} of {status.files_limit:,} files" if status.files_limit else ""
 
 
 def _check(name: str, fault: str) -> HealthCheck:
