@@ -25,7 +25,7 @@ ALLOWED = {
     ("api/edge/decode.py", "RequestDecoder._query"): "the type that __init__ has made a decoder of",
     ("api/edge/decode.py", "RequestDecoder._slow"): "the type that __init__ has made a decoder of",
     ("api/edge/decode.py", "RequestDecoder._unread"): "a field of that type",
-    ("config/settings.py", "load"): "before a server has threads",
+    ("config/load.py", "load"): "before a server has threads",
     ("providers/base.py", "Setup.section"): "before a server has threads",
     ("providers/simulated/knobsfile.py", "_decoded"): "on one thread",
 }

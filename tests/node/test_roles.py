@@ -172,6 +172,10 @@ class StartingDriver:
     def pulse(self) -> None:
         """It answers."""
 
+    def ports(self) -> list[int]:
+        """It has opened none."""
+        return []
+
     def send_jars(self, _paths: list[str]) -> None:
         """There are none."""
 

@@ -146,6 +146,11 @@ def fail_executors(request: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
+def killed(request: dict[str, Any]) -> dict[str, Any]:
+    Path(state["prepared"]["node_dir"], "logs", "killed.log").write_text(request["why"])
+    return {}
+
+
 def context_create(request: dict[str, Any]) -> dict[str, Any]:
     state["contexts"][request["context_id"]] = request["user"]
     return {"status": "Running"}
