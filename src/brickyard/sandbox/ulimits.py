@@ -10,10 +10,7 @@ import os
 import resource
 
 SHARE = 8  # a node gets 1/SHARE of what a user has
-USERS = (
-    3,
-    4,
-)  # the share of a node's processes and threads that kernels may have; the rest is kept back for Spark
+USERS = (3, 4)  # the share of a node's processes and threads that kernels may have; the rest is kept back for Spark
 FEW = 8  # that many of anything a node has in any case
 FILES = 4096  # a process may have these open in any case
 MOST_FILES = 1 << 20  # more than this our own processes do not have either (`machine/limits.py`)
