@@ -31,7 +31,8 @@ export async function begin(clusterId: string, language: Language): Promise<stri
     const query = { clusterId, contextId: id };
     const { status, message } = await body(api.GET("/api/1.2/contexts/status", { params: { query } }));
     if (status === "Running") return id;
-    if (status === "Error") throw new Error(message || "The cluster could not start a session. The driver's log may say why.");
+    if (status === "Error")
+      throw new Error(message || "The cluster could not start a session. The driver's log may say why.");
     await pause(wait);
   }
 }
