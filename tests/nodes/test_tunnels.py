@@ -21,7 +21,7 @@ from brickyard.domain.endpoints import Endpoint, parse
 from brickyard.domain.node import Role
 from brickyard.domain.nodeops import PORT_OPEN, STOP, AgentRefused, AgentUnreachable, OpenPortOf, Stop
 from brickyard.machine import tls
-from brickyard.machine.certificate import made
+from brickyard.machine.certificates import agent_pem
 from brickyard.machine.frames import Streams
 from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.client import HttpAgentClient
@@ -87,7 +87,7 @@ class Near:
 @contextlib.asynccontextmanager
 async def worlds(tmp_path: Path) -> AsyncIterator[tuple[FarAgent, Near]]:
     agent, near = FarAgent(), Near(tmp_path / "tunnels")
-    agent.server.start_tls(made())
+    agent.server.start_tls(agent_pem())
     try:
         async with asyncio.timeout(PATIENCE_S):
             yield agent, near
@@ -143,7 +143,7 @@ def test_calls_reach_the_agent_and_nobody_else(tmp_path: Path) -> None:
                 await near.calls.ask(node, STOP, Stop())
             assert len(agent.handled) == 2
             man_in_the_middle = FarAgent()
-            man_in_the_middle.server.start_tls(made())
+            man_in_the_middle.server.start_tls(agent_pem())
             try:
                 theirs = man_in_the_middle.server.endpoint
                 elsewhere = msgspec.structs.replace(node, endpoint=str(Endpoint(theirs.url, agent.server.endpoint.fingerprint)))
@@ -378,7 +378,7 @@ def test_the_agent_that_comes_back_has_another_certificate_at_the_same_way(tmp_p
             before = agent.server.endpoint
             again = FarAgent()
             again.opened = agent.opened
-            again.server.start_tls(made())
+            again.server.start_tls(agent_pem())
             try:
                 assert again.server.endpoint.fingerprint != before.fingerprint
                 assert await near.way(again.node, port) == way

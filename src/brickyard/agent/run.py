@@ -66,7 +66,7 @@ async def _main(config: AgentConfig, log: LogFile, switchboard: int) -> int:
 
 async def _certificate() -> bytes:
     """A new key and certificate. Raises RuntimeError."""
-    command = [sys.executable, "-m", "brickyard.machine.certificate"]
+    command = [sys.executable, "-m", "brickyard.machine.certificates"]
     child = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE)
     made, said = await child.communicate()
     if child.returncode != 0:

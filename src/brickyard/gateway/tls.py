@@ -10,14 +10,14 @@ from pathlib import Path
 
 import grpc
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from brickyard.machine.certificates import Certificate, general_name, make
 from brickyard.storage.private import write_private
 
-VALID = datetime.timedelta(days=825)  # the longest that all clients accept
+VALID = datetime.timedelta(days=824)  # with the day before, the longest that all clients accept
 RENEW = datetime.timedelta(days=30)
+_EVERYWHERE = (ipaddress.IPv4Address(0), ipaddress.IPv6Address(0))  # an address to listen on, and none to call
 
 
 class TlsError(Exception):
@@ -47,9 +47,9 @@ def self_signed(directory: Path, host: str) -> grpc.ServerCredentials:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not _still_good(cert, key, host):
-            chain, secret = _make(host)
-            write_private(key, secret.decode())
-            write_private(cert, chain.decode())
+            made = _make(host)
+            write_private(key, made.key_pem.decode())
+            write_private(cert, made.pem.decode())
         return credentials(cert, key)
     except OSError as error:
         raise TlsError(
@@ -59,16 +59,8 @@ def self_signed(directory: Path, host: str) -> grpc.ServerCredentials:
 
 def names(host: str) -> list[x509.GeneralName]:
     """The names that clients may use for this machine: its own names and the address that the server listens on."""
-    found: dict[str, x509.GeneralName] = {}
-    for name in ("localhost", "127.0.0.1", "::1", socket.gethostname(), host):
-        try:
-            address = ipaddress.ip_address(name)
-        except ValueError:
-            found[name] = x509.DNSName(name)
-            continue
-        if not address.is_unspecified:
-            found[name] = x509.IPAddress(address)
-    return list(found.values())
+    found = dict.fromkeys(map(general_name, ("localhost", "127.0.0.1", "::1", socket.gethostname(), host)))
+    return [name for name in found if not (isinstance(name, x509.IPAddress) and name.value in _EVERYWHERE)]
 
 
 def _still_good(cert: Path, key: Path, host: str) -> bool:
@@ -83,25 +75,13 @@ def _still_good(cert: Path, key: Path, host: str) -> bool:
     return list(named) == names(host) and ends - datetime.datetime.now(datetime.UTC) > RENEW
 
 
-def _make(host: str) -> tuple[bytes, bytes]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Brickyard Spark Connect")])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + VALID)
-        .add_extension(x509.SubjectAlternativeName(names(host)), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .sign(key, hashes.SHA256())
+def _make(host: str) -> Certificate:
+    return make(
+        "Brickyard Spark Connect",
+        valid=VALID,
+        critical=[x509.BasicConstraints(ca=True, path_length=0)],
+        extensions=[x509.SubjectAlternativeName(names(host)), x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])],
     )
-    secret = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return certificate.public_bytes(serialization.Encoding.PEM), secret
 
 
 def _no_password() -> str:
