@@ -15,7 +15,7 @@ from brickyard.domain.node import Role
 from brickyard.domain.samples import NodeAbout, Point, columns
 from brickyard.domain.terminations import TerminationReasonCode, TerminationReasonType
 from brickyard.plan.cluster import Plan, plan
-from brickyard.plan.cluster.serve import LOOK_MS
+from brickyard.plan.cluster.ending import LOOK_MS
 from brickyard.plan.gpu.limits import (
     AT,
     COST,

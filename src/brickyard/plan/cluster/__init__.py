@@ -4,25 +4,65 @@
 interfere and no decision is made on stale rows. External actions (launch, terminate) are recorded in the state of instances and
 carried out after the commit, repeatedly until the provider agrees.
 
-A pass has small phases in a fixed order: first record what happened outside (`_reap`), then act on it. It changes a limited
-number of nodes, and its time grows with their number, not with its square: other writers wait for it.
+A pass goes through `PHASES`: first it records what happened outside (`reap`), then it acts on it. It changes a limited number of
+nodes, and its time grows with their number, not with its square: other writers wait for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from brickyard.domain.cluster import Cluster, Instance, Target
 from brickyard.domain.node import Load, Role
 from brickyard.domain.nodetypes import NodeType
-from brickyard.plan.cluster.ending import EndPhases
-from brickyard.plan.cluster.passstate import NewNode, Plan
+from brickyard.plan.cluster.ending import drain, end_at_limit, end_idle, let_finish, restore
+from brickyard.plan.cluster.nodes import (
+    check_heartbeat,
+    drop_failed_workers,
+    end_without_types,
+    keep_driver,
+    reap,
+    regenerate,
+    report_disks,
+)
+from brickyard.plan.cluster.nodeset import NodeSet
+from brickyard.plan.cluster.passstate import NewNode, Pass, Plan
+from brickyard.plan.cluster.scripts import report_scripts
+from brickyard.plan.cluster.serve import announce_libraries, announce_master, describe, serve
+from brickyard.plan.cluster.size import end_oversized, follow_load, resize
 from brickyard.plan.gpu.limits import Spent
 from brickyard.plan.policy import Policy
 from brickyard.plan.poolroom import PoolStock
 
-__all__ = ["NewNode", "Plan", "load_matters", "plan"]
+__all__ = ["PHASES", "NewNode", "Plan", "load_matters", "plan"]
+
+Phase = Callable[[Pass], None]
+
+# In this order. A phase with a target is skipped unless that is the cluster's target when its turn comes: any phase may end the
+# cluster, and `drain` then follows in the same pass.
+PHASES: tuple[tuple[Target | None, Phase], ...] = (
+    (None, reap),
+    (Target.RUNNING, end_oversized),
+    (Target.RUNNING, end_at_limit),
+    (None, let_finish),
+    (Target.RUNNING, restore),
+    (Target.RUNNING, end_without_types),
+    (Target.RUNNING, regenerate),
+    (Target.RUNNING, report_disks),
+    (Target.RUNNING, report_scripts),
+    (Target.RUNNING, keep_driver),
+    (Target.RUNNING, check_heartbeat),
+    (Target.RUNNING, drop_failed_workers),
+    (Target.RUNNING, follow_load),
+    (Target.RUNNING, resize),
+    (Target.RUNNING, announce_master),
+    (Target.RUNNING, announce_libraries),
+    (Target.RUNNING, serve),
+    (Target.RUNNING, describe),
+    (Target.RUNNING, end_idle),
+    (Target.TERMINATED, drain),
+)
 
 
 def load_matters(cluster: Cluster, instances: Sequence[Instance]) -> bool:
@@ -57,9 +97,9 @@ def plan(
     of `now`.
     `partial`: the cluster has more nodes than any may have, and `instances` are some of them. It ends.
     """
-    return _Pass(
-        cluster,
-        instances,
+    this = Pass(
+        cluster=cluster,
+        nodes=NodeSet(instances, incarnation=cluster.incarnation),
         now=now,
         sizes=sizes,
         policy=policy,
@@ -71,53 +111,8 @@ def plan(
         idle_from_ms=idle_from_ms,
         ahead_ms=ahead_ms,
         partial=partial,
-    ).run()
-
-
-class _Pass(EndPhases):
-    """Runs the phases in order. Each phase is responsible for one condition."""
-
-    def run(self) -> Plan:
-        self._reap()
-        if self.cluster.target is Target.RUNNING:
-            self._check_extent()
-            self._limits()
-        if not self._lets_finish():
-            if self.cluster.target is Target.RUNNING and not self._restores():
-                self._work()
-            if self.cluster.target is Target.TERMINATED:
-                self._drain()
-        return Plan(
-            cluster=self.cluster,
-            instances={key: node for key, node in self.nodes.items() if key not in self.before or node != self.before[key]},
-            new=self.new,
-            removed=self.removed,
-            events=self.events,
-            due_ms=self.now if self.unfinished else min(self.deadlines, default=None),
-            returned=self.returned,
-            unfinished=self.unfinished,
-            purge=self.cluster.ended and (bool(self.cluster.deleted_ms) or 0 < self.cluster.forget_ms <= self.now),
-        )
-
-    def _work(self) -> None:
-        """What a cluster needs that is to run, until a phase ends it."""
-        self._check_types()
-        if self.cluster.target is Target.RUNNING:
-            self._regenerate()
-            self._disks()
-            self._scripts()
-            self._driver()
-        if self.cluster.target is Target.RUNNING:
-            self._heartbeat()
-        if self.cluster.target is Target.RUNNING:
-            self._workers()
-            self._autoscale()
-            self._size()
-        if self.cluster.target is Target.RUNNING:
-            self._tell_master()
-            self._tell_libraries()
-            self._serve()
-            self._note_progress()
-        if self.cluster.target is Target.RUNNING:
-            self._describe()
-            self._idle()
+    )
+    for target, phase in PHASES:
+        if not this.waiting and target in (None, this.cluster.target):
+            phase(this)
+    return this.plan()

@@ -1,12 +1,12 @@
 """The state of one planning pass: a cluster and its nodes, with the queries and changes that phases may make. Pure.
 
-Every change goes through `PassState`, so that each phase finds the cluster and its nodes consistent.
+Every change goes through `Pass`, so that each phase finds the cluster and its nodes consistent.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -52,74 +52,64 @@ class Plan(msgspec.Struct, kw_only=True):
     purge: bool = False  # permanently deleted, or retention is over, and nothing is left: remove its rows
 
 
-class PassState:
-    """The state of one pass."""
+class Pass(msgspec.Struct, kw_only=True):
+    """The state of one pass. `plan` documents the facts; each phase changes the rest."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        instances: Sequence[Instance],
-        *,
-        now: int,
-        sizes: Mapping[str, NodeType],
-        policy: Policy,
-        silent: frozenset[str],
-        load: Load | None,
-        rooms: Mapping[str, PoolStock],
-        spent: Spent | None,
-        used_ms: int,
-        idle_from_ms: int,
-        ahead_ms: int,
-        partial: bool,
-    ) -> None:
-        self.cluster = cluster
-        self.nodes = NodeSet(instances, incarnation=cluster.incarnation)
+    cluster: Cluster
+    nodes: NodeSet
+    now: int
+    sizes: Mapping[str, NodeType]
+    policy: Policy
+    silent: frozenset[str]
+    load: Load | None
+    rooms: Mapping[str, PoolStock]
+    spent: Spent | None
+    used_ms: int
+    idle_from_ms: int
+    ahead_ms: int
+    partial: bool
+
+    before: dict[str, Instance] = {}  # the nodes at the beginning
+    returned: list[Instance] = []
+    new: list[NewNode] = []
+    new_on_demand: int = 0
+    removed: list[Instance] = []
+    events: list[ClusterEvent] = []
+    shortage: TerminationReason | None = None  # why this pass could not get a worker
+    deadlines: list[int] = []
+    waiting: bool = False  # nothing else is done meanwhile: no phase follows in this pass
+    unfinished: bool = False  # there is more to do at once, in another pass
+
+    def __post_init__(self) -> None:
         self.before = dict(self.nodes)
-        self.partial = partial
-        self.now = now
-        self.sizes = sizes
-        self.policy = policy
-        self.silent = silent
-        self.load = load
-        self.rooms = rooms
-        self.spent = spent
-        self.used_ms = used_ms
-        self.idle_from_ms = idle_from_ms
-        self.ahead_ms = ahead_ms
-        self.returned: list[Instance] = []
-        self.new: list[NewNode] = []
-        self._new_on_demand = 0
-        self.removed: list[Instance] = []
-        self.events: list[ClusterEvent] = []
-        self.shortage: TerminationReason | None = None  # why a worker could not be had in this pass
-        self.deadlines: list[int] = []
-        self.unfinished = False  # there is more to do at once, in another pass
+
+    def plan(self) -> Plan:
+        """The changes that the phases have made."""
+        return Plan(
+            cluster=self.cluster,
+            instances={key: node for key, node in self.nodes.items() if key not in self.before or node != self.before[key]},
+            new=self.new,
+            removed=self.removed,
+            events=self.events,
+            due_ms=self.now if self.unfinished else min(self.deadlines, default=None),
+            returned=self.returned,
+            unfinished=self.unfinished,
+            purge=self.cluster.ended and (bool(self.cluster.deleted_ms) or 0 < self.cluster.forget_ms <= self.now),
+        )
 
     # -- facts -------------------------------------------------------------------------------------------------------
 
-    def _driver_role(self) -> Role:
+    def driver_role(self) -> Role:
         return Role.SINGLE if is_single_node(self.cluster.spec) else Role.DRIVER
 
-    def _wanted(self) -> int:
+    def wanted(self) -> int:
         return 0 if is_single_node(self.cluster.spec) else self.cluster.num_workers
 
-    def _enough(self) -> int:
+    def enough(self) -> int:
         """The smallest number of workers that is enough to complete a start."""
-        return min(self._wanted(), max(1, math.ceil(self.policy.min_ready_ratio * self._wanted())))
+        return min(self.wanted(), max(1, math.ceil(self.policy.min_ready_ratio * self.wanted())))
 
-    def _live(self) -> tuple[Instance, ...]:
-        return self.nodes.live
-
-    def _current(self) -> tuple[Instance, ...]:
-        return self.nodes.current
-
-    def _current_workers(self) -> tuple[Instance, ...]:
-        return self.nodes.workers
-
-    def _driver_node(self) -> Instance | None:
-        return self.nodes.driver
-
-    def _full(self) -> bool:
+    def full(self) -> bool:
         """Whether the pass has changed as many nodes as one pass may. The rest is for the next one, which follows at once: nobody
         else can write while a pass does."""
         if len(self.nodes.touched) + len(self.new) < self.policy.nodes_per_pass:
@@ -127,52 +117,52 @@ class PassState:
         self.unfinished = True
         return True
 
-    def _in_turn(self, nodes: Iterable[Instance]) -> Iterator[Instance]:
+    def in_turn(self, nodes: Iterable[Instance]) -> Iterator[Instance]:
         """The nodes that a phase may change, for as long as this pass may change any."""
         for node in nodes:
-            if self._full():
+            if self.full():
                 return
             yield node
 
-    def _registered_workers(self, driver: Instance) -> list[Instance]:
+    def registered_workers(self, driver: Instance) -> list[Instance]:
         """Workers that report ready and that the master considers alive."""
         alive = frozenset(driver.current_status.alive_workers)
         return [
             node
-            for node in self._current_workers()
+            for node in self.nodes.workers
             if node.ready and not node.retiring and node.current_status.worker_address in alive
         ]
 
-    def _hangs(self, node: Instance) -> bool:
+    def hangs(self, node: Instance) -> bool:
         """Whether Spark on the node has been silent for too long. If it may become so, schedules a pass for that time."""
         since_ms = node.current_status.silent_since_ms
         if since_ms and self.now < since_ms + self.policy.silence_ms:
             self.deadlines.append(since_ms + self.policy.silence_ms)
         return bool(since_ms) and self.now >= since_ms + self.policy.silence_ms
 
-    def _unheard(self, driver: Instance) -> bool:
+    def unheard(self, driver: Instance) -> bool:
         """Whether the driver's last report of its work may be out of date: nothing is concluded from it then."""
         return driver.instance_id in self.silent or bool(driver.current_status.silent_since_ms)
 
-    def _failure(self, node: Instance) -> Failure | None:
+    def failure_of(self, node: Instance) -> Failure | None:
         status = node.current_status
         if status.phase is not Phase.FAILED:
             return None
         return status.failure or Failure(code="", message=status.message or "it failed and gave no reason")
 
-    def _missing_text(self, ready: int) -> str:
-        return f"{self._wanted() - ready} of {self._wanted()} workers could not be obtained; retrying in the background"
+    def missing_text(self, ready: int) -> str:
+        return f"{self.wanted() - ready} of {self.wanted()} workers could not be obtained; retrying in the background"
 
-    def _size_details(self, current: int) -> EventDetails:
+    def size_details(self, current: int) -> EventDetails:
         cause = self.cluster.resize_cause if self.cluster.up else None
-        return EventDetails(current_num_workers=current, target_num_workers=self._wanted(), cause=cause)
+        return EventDetails(current_num_workers=current, target_num_workers=self.wanted(), cause=cause)
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
-    def _add(self, role: Role) -> TerminationReason | None:
+    def add(self, role: Role) -> TerminationReason | None:
         """Adds a node: an idle one of its pool, or a new one. Returns the reason if neither is possible."""
         spec, pool_id = self.cluster.spec, pool_of(self.cluster.spec, role)
-        driver = self._driver_node() if role is Role.WORKER else None
+        driver = self.nodes.driver if role is Role.WORKER else None
         if (reason := unsupported(spec, role, offered=self.sizes, driver=driver)) is not None:
             return reason
         found = None
@@ -187,21 +177,21 @@ class PassState:
                     self.cluster,
                     role=role,
                     preloaded=room.pool.preloaded,
-                    assignment=self._assignment(taken.instance, role),
+                    assignment=self.assignment(taken.instance, role),
                     now=self.now,
                 )
         if found is not None:
             self.nodes[found.instance_id] = found
         else:
-            on_demand = self.nodes.on_demand + self._new_on_demand
+            on_demand = self.nodes.on_demand + self.new_on_demand
             node_type_id = types_of(spec, role)[0]
             provider = provider_of(node_type_id, self.sizes, self.policy)
             spot = not pool_id and is_spot(spec, self.policy, on_demand, provider=provider)
             self.new.append(NewNode(role=role, node_type_id=node_type_id, provider=provider, pool_id=pool_id, spot=spot))
-            self._new_on_demand += not spot
+            self.new_on_demand += not spot
         return None
 
-    def _send_away(self, node: Instance) -> None:
+    def send_away(self, node: Instance) -> None:
         """Returns the node to its pool if that accepts it; otherwise ends it."""
         if node.instance_id not in self.before:  # taken in this pass: nobody has heard of it
             del self.nodes[node.instance_id]
@@ -210,19 +200,19 @@ class PassState:
             self.nodes[node.instance_id] = releasing(node, pool, node_type=node_type, now=self.now)
             self.deadlines.append(self.now + CLEAN_TIMEOUT_MS)
         else:
-            self._set(node, state=InstanceState.TERMINATING)
+            self.set(node, state=InstanceState.TERMINATING)
 
-    def _retry_launch(self, node: Instance) -> bool:
+    def retry_launch(self, node: Instance) -> bool:
         """Whether a refused launch will be tried again, unchanged or in another form."""
         changes = next_attempt(node, self.cluster.spec, now=self.now, policy=self.policy, offered=self.sizes)
         if changes is None:
             return False
-        self._set(node, **changes)
+        self.set(node, **changes)
         if "node_type_id" in changes:
-            self._set(node, assignment=self._assignment(self.nodes[node.instance_id]))
+            self.set(node, assignment=self.assignment(self.nodes[node.instance_id]))
         return True
 
-    def _assignment(self, node: Instance, role: Role | None = None) -> Assignment:
+    def assignment(self, node: Instance, role: Role | None = None) -> Assignment:
         """The assignment of a node in the current incarnation. Its master is added later."""
         return assignment_for(
             self.cluster,
@@ -233,22 +223,22 @@ class PassState:
             encrypted=(node.provider or self.policy.provider) in self.policy.encrypting,
         )
 
-    def _end(self, reason: TerminationReason, message: str, *, state_loss: bool = False) -> None:
+    def end(self, reason: TerminationReason, message: str, *, state_loss: bool = False) -> None:
         """Ends the cluster on the system's behalf: sets its target and a reason, as a user's request would."""
         self.cluster = graceful.shortened(self.cluster, until_ms=self.now, now=self.now)
-        self._change(
+        self.change(
             target=Target.TERMINATED, ended=False, terminating_ms=self.now, termination_reason=reason, state_message=message
         )
         if state_loss:
-            self._change(last_state_loss_ms=self.now)
-        self._event(EventType.TERMINATING, EventDetails(reason=reason))
+            self.change(last_state_loss_ms=self.now)
+        self.event(EventType.TERMINATING, EventDetails(reason=reason))
 
-    def _change(self, **fields: object) -> None:
+    def change(self, **fields: object) -> None:
         if any(getattr(self.cluster, name) != value for name, value in fields.items()):
             self.cluster = msgspec.structs.replace(self.cluster, **fields)
 
-    def _set(self, node: Instance, **fields: object) -> None:
+    def set(self, node: Instance, **fields: object) -> None:
         self.nodes[node.instance_id] = msgspec.structs.replace(self.nodes[node.instance_id], **fields)
 
-    def _event(self, kind: EventType, details: EventDetails) -> None:
+    def event(self, kind: EventType, details: EventDetails) -> None:
         self.events.append(ClusterEvent(cluster_id=self.cluster.cluster_id, timestamp=self.now, type=kind, details=details))
