@@ -11,12 +11,10 @@ import hypothesis
 import pytest
 
 from brickyard.store.store import Store
-from tests.support.databases import empty_sqlite
+from tests.support.databases import KINDS, empty_sqlite
 from tests.support.depth import DEEP
 from tests.support.postgres import Postgres, PostgresMissing
 from tests.support.runtimes import SPARK_3
-
-BACKENDS = ("sqlite", "postgresql")
 
 # How long an example takes depends on what else the machine does. Speed is measured by the benchmarks.
 hypothesis.settings.register_profile("no clock", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -25,6 +23,12 @@ hypothesis.settings.load_profile("no clock")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A test run in a shell's background ignores it, and so would all that is started here, also what tests interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Where the database is what is tested, each test runs on both kinds. Single tests elsewhere have `both_databases`."""
+    if "database" in metafunc.fixturenames and metafunc.definition.path.parent.name in ("store", "reconcile", "stateful"):
+        metafunc.parametrize("database", KINDS)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -52,19 +56,25 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
         server.end()
 
 
-@pytest.fixture(params=BACKENDS)
-def bare_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of a database without a schema, once for each kind."""
-    if request.param == "sqlite":
+@pytest.fixture
+def database() -> str:
+    """The kind of database of `store`, `store_url` and `bare_url`: SQLite, unless it is parametrised."""
+    return "sqlite"
+
+
+@pytest.fixture
+def bare_url(database: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database without a schema."""
+    if database == "sqlite":
         return f"sqlite:///{tmp_path / 'bare.db'}"
     server: Postgres = request.getfixturevalue("postgres")
     return server.new_database()
 
 
-@pytest.fixture(params=BACKENDS)
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty database with the newest schema, once for each kind."""
-    if request.param == "sqlite":
+@pytest.fixture
+def store_url(database: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty database with the newest schema."""
+    if database == "sqlite":
         return empty_sqlite(tmp_path / "test.db")
     server: Postgres = request.getfixturevalue("postgres")
     return server.new_database(template=server.migrated)
@@ -72,7 +82,7 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def store(store_url: str) -> Iterator[Store]:
-    """An empty store, once for each kind of database."""
+    """An empty store."""
     opened = Store.open(store_url)
     try:
         yield opened

@@ -23,6 +23,7 @@ from brickyard.config.providernames import unknown
 from brickyard.runtime import NODE_CODE
 from brickyard.runtime.sparkclasses import classes_path
 from tests.support.command import COMMAND, Cli, one_line
+from tests.support.databases import both_databases
 from tests.support.patience import PATIENCE_S, until
 from tests.support.postgres import Postgres
 
@@ -38,6 +39,7 @@ def test_a_second_server_on_the_same_data_is_refused(cli: Cli) -> None:
     assert running.url in said
 
 
+@both_databases
 def test_a_second_server_on_the_same_database_is_refused(cli: Cli, tmp_path: Path, store_url: str) -> None:
     """Its data directory is another one, so nothing but the database can tell."""
     assert cli.run("up", "--detach", "--database-url", store_url).returncode == 0

@@ -24,6 +24,7 @@ from brickyard.store.tx import Tx
 from tests.gpu.conftest import Api
 from tests.gpu.room import MINUTE, Room
 from tests.services.desk import ADMIN
+from tests.support.databases import both_databases
 from tests.support.patience import until
 
 ENDLESS = Answer(results={"resultType": "text", "data": "never"}, after_s=3_600)
@@ -206,6 +207,7 @@ def test_what_ends_a_cluster_by_itself_waits_for_nothing(store: Store) -> None:
     asyncio.run(scenario())
 
 
+@both_databases
 def test_what_is_to_be_done_without_nodes_is_told_when_the_last_one_has_gone(store: Store) -> None:
     """Else nobody would look for it before the next poll."""
 

@@ -23,6 +23,7 @@ from brickyard.store.samples import SampleRow
 from brickyard.store.store import Store
 from tests.gpu.room import MINUTE, Room
 from tests.services.desk import ADMIN
+from tests.support.databases import both_databases
 
 
 @pytest.mark.parametrize("servers", [1, 2])
@@ -150,6 +151,7 @@ def test_a_cluster_of_the_other_dialect_counts_commands_only_and_keeps_its_limit
     asyncio.run(scenario())
 
 
+@both_databases
 def test_a_restart_changes_limits_and_a_refused_one_changes_nothing(store: Store) -> None:
     async def scenario() -> None:
         room = Room(store)

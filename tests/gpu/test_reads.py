@@ -20,6 +20,7 @@ from brickyard.services.gpu.reads import GpuReads
 from brickyard.store.store import Store
 from tests.gpu.room import Room
 from tests.services.desk import ADMIN, USER
+from tests.support.databases import both_databases
 
 TRAP = {'"remaining_seconds":null': "null", "remaining_seconds": "null"}
 
@@ -36,6 +37,7 @@ async def same(room: Room, cluster_id: str) -> Any:
     return truth
 
 
+@both_databases
 def test_what_is_shown_is_what_the_rows_say(store: Store) -> None:
     async def scenario() -> None:
         room = Room(store)

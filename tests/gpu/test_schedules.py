@@ -33,7 +33,7 @@ from brickyard.services.gpu.scheduling import ScheduleLoop
 from brickyard.store.store import Store
 from tests.gpu.room import Room
 from tests.services.desk import ADMIN, USER
-from tests.support.databases import empty_sqlite
+from tests.support.databases import both_databases, empty_sqlite
 from tests.support.people import enter, lock_out
 
 DAILY = "0 8 * * *"
@@ -170,6 +170,7 @@ def test_a_start_waits_for_a_cluster_that_is_still_stopping(store: Store) -> Non
     play(store, scenario)
 
 
+@both_databases
 def test_a_missed_run_is_done_once_or_skipped(store: Store) -> None:
     async def scenario(table: Timetable) -> None:
         made = await table.stopped()
@@ -278,6 +279,7 @@ def test_a_paused_schedule_does_not_run_and_an_update_plans_anew(store: Store) -
     play(store, scenario)
 
 
+@both_databases
 def test_schedules_go_with_their_cluster_which_stays_for_them(store: Store) -> None:
     async def scenario(table: Timetable) -> None:
         made = await table.stopped()

@@ -20,6 +20,7 @@ from brickyard.store.heard import Heard
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import cluster, instance
+from tests.support.databases import both_databases
 from tests.support.patience import PATIENCE_S
 
 T = TypeVar("T")
@@ -95,6 +96,7 @@ async def watch(judge: Server, time: Time, seconds: float, *, heard_by: Server |
     return silent
 
 
+@both_databases
 def test_an_agent_that_any_server_hears_of_is_not_silent(servers: tuple[Server, Server], time: Time) -> None:
     judge, other = servers
 
@@ -111,6 +113,7 @@ def test_an_agent_that_any_server_hears_of_is_not_silent(servers: tuple[Server, 
     asyncio.run(scenario())
 
 
+@both_databases
 def test_a_new_judge_gives_everybody_the_full_time(servers: tuple[Server, Server], time: Time) -> None:
     first, second = servers
 
@@ -122,6 +125,7 @@ def test_a_new_judge_gives_everybody_the_full_time(servers: tuple[Server, Server
     asyncio.run(scenario())
 
 
+@both_databases
 def test_after_trouble_of_the_database_everybody_has_the_full_time(servers: tuple[Server, Server], time: Time) -> None:
     judge, _ = servers
 
@@ -138,6 +142,7 @@ def test_after_trouble_of_the_database_everybody_has_the_full_time(servers: tupl
     asyncio.run(scenario())
 
 
+@both_databases
 def test_who_becomes_alone_or_is_so_no_more_gives_everybody_the_full_time(servers: tuple[Server, Server], time: Time) -> None:
     judge, other = servers
 
@@ -153,6 +158,7 @@ def test_who_becomes_alone_or_is_so_no_more_gives_everybody_the_full_time(server
     asyncio.run(scenario())
 
 
+@both_databases
 def test_a_server_that_cannot_write_down_whom_it_hears_sends_agents_away(servers: tuple[Server, Server], time: Time) -> None:
     server, _ = servers
     status = NodeStatus(phase=Phase.PREPARING, generation=DRIVER.generation)
@@ -179,6 +185,7 @@ def test_a_server_that_cannot_write_down_whom_it_hears_sends_agents_away(servers
     asyncio.run(scenario())
 
 
+@both_databases
 def test_what_is_no_more_is_forgotten_by_servers_that_did_not_see_to_its_end(servers: tuple[Server, Server], time: Time) -> None:
     server, other = servers
 
@@ -205,6 +212,7 @@ def test_what_is_no_more_is_forgotten_by_servers_that_did_not_see_to_its_end(ser
     asyncio.run(scenario())
 
 
+@both_databases
 def test_a_pass_knows_the_load_of_a_driver_that_reports_elsewhere(servers: tuple[Server, Server], time: Time) -> None:
     here, there = servers
     load = here.store.read_sync
@@ -228,6 +236,7 @@ def test_a_pass_knows_the_load_of_a_driver_that_reports_elsewhere(servers: tuple
     asyncio.run(scenario())
 
 
+@both_databases
 def test_what_was_written_long_ago_is_no_load(servers: tuple[Server, Server]) -> None:
     server, _ = servers
     server.store.write_sync(
@@ -237,6 +246,7 @@ def test_what_was_written_long_ago_is_no_load(servers: tuple[Server, Server]) ->
     assert server.store.read_sync(lambda tx: tx.heard.load("other", within_ms=15_000)) == "{}"
 
 
+@both_databases
 def test_every_note_is_a_new_mark_though_clocks_go_back(servers: tuple[Server, Server]) -> None:
     server, _ = servers
     seen = []
@@ -262,6 +272,7 @@ def test_whoever_hears_a_load_has_the_pass_find_out_whether_it_is_followed(time:
     assert not loads.follows("c")
 
 
+@both_databases
 def test_a_long_poll_is_answered_by_any_server(servers: tuple[Server, Server]) -> None:
     here, there = servers
     assert DRIVER.assignment is not None

@@ -23,6 +23,7 @@ from brickyard.store.tx import Tx
 from brickyard.testing.builders import cluster
 from brickyard.testing.clock import ManualClock
 from tests.services.desk import ADMIN
+from tests.support.databases import both_databases
 
 CLUSTER = cluster()
 ID = CLUSTER.cluster_id
@@ -74,6 +75,7 @@ def run(store: Store, scenario: Callable[[World], object]) -> None:
     asyncio.run(scenario(World(store)))  # type: ignore[arg-type] # a coroutine
 
 
+@both_databases
 def test_a_report_that_is_repeated_to_another_server_counts_once(store: Store) -> None:
     async def scenario(world: World) -> None:
         one, other = world.server(), world.server()
@@ -132,6 +134,7 @@ def test_samples_that_arrive_while_others_are_written_are_kept(store: Store) -> 
     run(store, scenario)
 
 
+@both_databases
 def test_packing_that_is_cut_off_leaves_every_sample_where_it_was(store: Store) -> None:
     async def scenario(world: World) -> None:
         server = world.server()
@@ -155,6 +158,7 @@ def test_packing_that_is_cut_off_leaves_every_sample_where_it_was(store: Store) 
     run(store, scenario)
 
 
+@both_databases
 def test_every_cluster_has_its_turn(store: Store) -> None:
     """Rounds share the clusters; one round moves several of them together."""
 

@@ -30,6 +30,7 @@ from brickyard.testing.builders import cluster, instance
 from tests.agent.world import assignment
 from tests.secrets.test_secrets import OTHER, Shelf
 from tests.services.desk import ADMIN, ASK, USER, Desk, refused
+from tests.support.databases import both_databases
 
 SEALER = Sealer(key=b"k" * 32)
 CONF, VARIABLES = {"spark.a": "x-{{secrets/s/k}}"}, {"A": "{{ secrets/S/K }}", "B": "plain"}
@@ -70,6 +71,7 @@ def delivery(store: Store, tmp_path: Path) -> Delivery:
     return Delivery(store, tmp_path)
 
 
+@both_databases
 def test_values_are_delivered_and_in_no_row(delivery: Delivery) -> None:
     async def scenario() -> None:
         await delivery.shelf.filled()

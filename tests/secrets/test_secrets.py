@@ -30,6 +30,7 @@ from brickyard.storage.vault import Vault
 from brickyard.store.store import Store
 from brickyard.testing.clock import ManualClock
 from tests.services.desk import ADMIN, USER, refused
+from tests.support.databases import both_databases
 from tests.support.people import ENTITLED, enter
 
 OTHER = Caller(user_name="other@example.com", user_id="9", is_admin=False, token_id="o", entitlements=ENTITLED)
@@ -109,6 +110,7 @@ MANAGES: tuple[Call, ...] = (
 )
 
 
+@both_databases
 @pytest.mark.parametrize("level", [None, Permission.READ, Permission.WRITE, Permission.MANAGE])
 @pytest.mark.parametrize("principal", [OTHER.user_name, "users"])
 def test_each_level_includes_those_below_and_no_more(shelf: Shelf, level: Permission | None, principal: str) -> None:
@@ -244,6 +246,7 @@ def test_a_rotation_that_was_cut_off_is_finished_by_the_next(shelf: Shelf, monke
     run(scenario())
 
 
+@both_databases
 def test_keys_of_the_setting_rotate_to_the_first(shelf: Shelf) -> None:
     async def scenario() -> None:
         place = shelf.key_file.parent
@@ -255,6 +258,7 @@ def test_keys_of_the_setting_rotate_to_the_first(shelf: Shelf) -> None:
     run(scenario())
 
 
+@both_databases
 def test_with_a_lost_key_nothing_is_overwritten_and_the_scopes_are_named(shelf: Shelf) -> None:
     async def scenario() -> None:
         await shelf.filled()
@@ -276,6 +280,7 @@ def test_with_a_lost_key_nothing_is_overwritten_and_the_scopes_are_named(shelf: 
     run(scenario())
 
 
+@both_databases
 def test_no_value_is_in_the_database(shelf: Shelf) -> None:
     run(shelf.filled())
 

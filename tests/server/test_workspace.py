@@ -21,7 +21,7 @@ from brickyard.server.workspace import join
 from brickyard.storage.directory import Storage, StorageInUse
 from brickyard.storage.private import WorkspaceError
 from brickyard.store.store import Store
-from tests.support.databases import empty_sqlite
+from tests.support.databases import both_databases, empty_sqlite
 from tests.support.patience import PATIENCE_S
 from tests.support.server import Server
 
@@ -36,6 +36,7 @@ def fresh(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
+@both_databases
 def test_servers_that_start_side_by_side_are_one_workspace(bare_url: str, tmp_path: Path) -> None:
     stores = [Store.open(bare_url) for _ in range(SERVERS)]
     storages = [Storage(tmp_path) for _ in range(SERVERS)]
@@ -98,6 +99,7 @@ def test_files_alone_do_not_make_a_workspace(store: Store, tmp_path: Path) -> No
     storage.close()
 
 
+@both_databases
 def test_a_database_is_not_made_where_a_workspace_has_lost_its_own(bare_url: str, tmp_path: Path) -> None:
     """So that a backup can be restored in its place."""
     place = tmp_path / "storage"

@@ -39,6 +39,7 @@ from brickyard.store.tx import Tx
 from brickyard.testing.clock import ManualClock
 from tests.gpu.room import Room
 from tests.services.desk import ADMIN, ASK, USER, Desk
+from tests.support.databases import both_databases
 from tests.support.patience import PATIENCE_S, until
 from tests.support.server import Server
 
@@ -186,6 +187,7 @@ def test_what_fails_after_its_commit_is_marked(world: World) -> None:
     run(work)
 
 
+@both_databases
 @pytest.mark.parametrize("trouble", [DatabaseAway("gone"), DatabaseFull("full"), RequestLimitExceeded("overloaded")])
 def test_after_its_commit_no_call_is_told_to_try_again(world: World, trouble: ApiError) -> None:
     async def work() -> None:
@@ -312,6 +314,7 @@ def test_refusals_are_bounded(world: World) -> None:
     assert sum(each.operation == "login" for each in found) == 500
 
 
+@both_databases
 def test_pages_follow_one_another_whatever_the_filter(world: World) -> None:
     def fill(tx: Tx) -> None:
         for number in range(2_500):

@@ -22,6 +22,7 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import cluster
 from brickyard.testing.clock import ManualClock
+from tests.support.databases import both_databases
 from tests.support.patience import PATIENCE_S
 from tests.support.people import lock_out
 
@@ -164,6 +165,7 @@ def test_what_is_forgotten_or_missed_is_read_again(store_url: str, monkeypatch: 
     play(store_url, scenario)
 
 
+@both_databases
 def test_only_what_a_list_would_show_is_told(store_url: str) -> None:
     async def scenario(world: World) -> None:
         somebody = await world.somebody()
@@ -259,6 +261,7 @@ def test_what_is_deleted_is_said_to_be_so(store_url: str) -> None:
     play(store_url, scenario)
 
 
+@both_databases
 def test_nothing_is_lost_while_the_database_is_away(store_url: str) -> None:
     async def scenario(world: World) -> None:
         changes = await begun(await world.changes.watch(await world.me()))

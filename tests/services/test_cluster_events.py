@@ -12,6 +12,7 @@ from brickyard.domain.requests import ClusterId, EditCluster, GetEvents, ResizeC
 from brickyard.domain.states import GetEventsOrder
 from brickyard.store.store import Store
 from tests.services.desk import ADMIN, RUNTIME, USER, Desk, play, refused
+from tests.support.databases import both_databases
 
 ALL = [EventType.UNPINNED, EventType.PINNED] * 4 + [EventType.CREATING]
 
@@ -69,6 +70,7 @@ def test_clients_that_know_no_tokens_page_by_offset(store: Store) -> None:
     play(store, scenario)
 
 
+@both_databases
 def test_new_events_shift_no_page(store: Store) -> None:
     async def scenario(desk: Desk) -> None:
         name = await busy(desk)
@@ -84,6 +86,7 @@ def test_new_events_shift_no_page(store: Store) -> None:
     play(store, scenario)
 
 
+@both_databases
 def test_pages_go_back(store: Store) -> None:
     async def scenario(desk: Desk) -> None:
         name = await busy(desk)
@@ -100,6 +103,7 @@ def test_pages_go_back(store: Store) -> None:
     play(store, scenario)
 
 
+@both_databases
 def test_filters(store: Store) -> None:
     async def scenario(desk: Desk) -> None:
         name = await busy(desk)

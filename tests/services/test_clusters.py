@@ -28,6 +28,7 @@ from brickyard.services.clusters import commands
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from tests.services.desk import ADMIN, RUNTIME, USER, Desk, play, refused
+from tests.support.databases import both_databases
 from tests.support.patience import PATIENCE_S
 from tests.support.people import enter
 
@@ -50,6 +51,7 @@ def test_a_created_cluster_is_pending_at_once(store: Store) -> None:
     play(store, scenario)
 
 
+@both_databases
 def test_a_stopping_server_ends_all_clusters_in_short_commits(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "ENDED_TOGETHER", 2)
 

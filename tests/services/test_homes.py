@@ -19,12 +19,14 @@ from brickyard.services.identity import IdentityServices
 from brickyard.store.store import Store
 from brickyard.testing.clock import ManualClock
 from tests.services.desk import ADMIN
+from tests.support.databases import both_databases
 from tests.support.people import enter
 
 NAME = "ada@example.com"
 NOTES = f"/Users/{NAME}/notes"
 
 
+@both_databases
 def test_a_user_of_a_former_name_begins_with_an_empty_home(store: Store, tmp_path: Path) -> None:
     clock = ManualClock(now_ms=1_767_225_600_000)  # 2026-01-01
     tree = FileTree(

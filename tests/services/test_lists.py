@@ -27,7 +27,7 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import NOW, cluster
 from tests.services.desk import ADMIN, Desk, play, refused
-from tests.support.databases import empty_sqlite
+from tests.support.databases import both_databases, empty_sqlite
 
 BY_NAME = ListClustersSortBy(field=ListClustersSortByField.CLUSTER_NAME)
 
@@ -259,6 +259,7 @@ def test_clusters_for_one_kind_of_work(store: Store) -> None:
     play(store, scenario)
 
 
+@both_databases
 def test_libraries_of_the_clusters_that_one_sees(store: Store) -> None:
     """By the query: rows that are hidden are not read."""
 

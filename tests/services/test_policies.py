@@ -25,6 +25,7 @@ from brickyard.testing.clock import ManualClock
 from tests.reconcile.runworld import CLUSTER, RunWorld, task
 from tests.reconcile.world import provider
 from tests.services.desk import ADMIN, RUNTIME, USER, Desk
+from tests.support.databases import both_databases
 
 
 def service(store: Store, *, strict: bool = True) -> PolicyService:
@@ -98,6 +99,7 @@ def test_of_two_at_once_one_gets_the_name(store: Store) -> None:
     asyncio.run(scenario())
 
 
+@both_databases
 def test_users_use_policies_and_do_not_change_them(store: Store) -> None:
     async def scenario() -> None:
         policies = service(store)
@@ -120,6 +122,7 @@ def test_users_use_policies_and_do_not_change_them(store: Store) -> None:
     asyncio.run(scenario())
 
 
+@both_databases
 def test_a_default_policy_is_edited_within_its_family(store: Store) -> None:
     async def scenario() -> None:
         policies = service(store)
@@ -152,6 +155,7 @@ def test_lax_checks_refuse_when_the_policy_is_used(store: Store) -> None:
     asyncio.run(scenario())
 
 
+@both_databases
 def test_clusters_of_a_deleted_policy_run_and_cannot_be_edited(store: Store) -> None:
     async def scenario() -> None:
         policies, desk = service(store), Desk(store)

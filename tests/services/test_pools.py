@@ -35,6 +35,7 @@ from brickyard.testing.builders import SMALL
 from brickyard.testing.clock import ManualClock
 from tests.plan.test_pool_plan import idle
 from tests.services.desk import ADMIN, RUNTIME, USER, Desk
+from tests.support.databases import both_databases
 
 ASK = CreateInstancePool(instance_pool_name="p", node_type_id="small", min_idle_instances=1)
 
@@ -106,6 +107,7 @@ def _insert(row: Instance, tx: Tx) -> None:
     tx.instances.insert(row)
 
 
+@both_databases
 def test_details_name_the_clusters_that_the_caller_may_see(store: Store) -> None:
     async def scenario() -> None:
         pools, desk = service(store), Desk(store)

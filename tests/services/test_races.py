@@ -14,6 +14,9 @@ from brickyard.domain.requests import ClusterId, ListClustersFilterBy, ResizeClu
 from brickyard.plan.changes import MAX_PINNED
 from brickyard.store.store import Store
 from tests.services.desk import ADMIN, ASK, USER, Desk, play
+from tests.support.databases import both_databases
+
+pytestmark = both_databases
 
 
 async def meet(*calls: Coroutine[Any, Any, Any]) -> list[ApiError]:

@@ -23,6 +23,7 @@ from brickyard.store.tx import Tx
 from tests.reconcile.runworld import ADMIN, CLUSTER, RunWorld, task
 from tests.reconcile.world import provider
 from tests.services.test_policies import service
+from tests.support.databases import both_databases
 from tests.support.people import ENTITLED, enter, lock_out
 
 R, CODE = RunResultState, TerminationCode
@@ -130,6 +131,7 @@ def test_a_cluster_that_became_somebody_else_s_stays_down(store: Store, tmp_path
     play(store, tmp_path, scenario)
 
 
+@both_databases
 def test_tasks_that_waited_count_under_their_policy_when_their_turn_comes(store: Store, tmp_path: Path) -> None:
     """One after the other they need room for one cluster; side by side they do not get it."""
 

@@ -34,6 +34,7 @@ from brickyard.store.tx import Tx
 from brickyard.testing.builders import cluster
 from tests.reconcile.runworld import ADMIN, CLUSTER, RunWorld, task
 from tests.reconcile.world import provider
+from tests.support.databases import both_databases
 from tests.support.patience import PATIENCE_S
 from tests.support.people import ENTITLED, enter, lock_out
 
@@ -471,6 +472,7 @@ def test_libraries_of_a_task_on_a_shared_cluster_stay_there(store: Store, tmp_pa
     play(store, tmp_path, scenario)
 
 
+@both_databases
 def test_only_who_may_manage_a_cluster_brings_libraries_to_it(store: Store, tmp_path: Path) -> None:
     async def scenario(world: RunWorld) -> None:
         world.file("a", "one")

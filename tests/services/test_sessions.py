@@ -19,6 +19,7 @@ from brickyard.store.store import Store
 from brickyard.testing.clock import ManualClock
 from tests.services.test_tokens import KEY, ME, run
 from tests.services.test_tokens import World as TokenWorld
+from tests.support.databases import both_databases
 from tests.support.people import lock_out
 
 IDLE_MS, LIFETIME_MS = 600_000, 3_600_000
@@ -120,6 +121,7 @@ def test_a_user_has_a_limited_number_of_sessions(store: Store) -> None:
     run(store, work)
 
 
+@both_databases
 def test_a_refresh_token_that_comes_again_ends_the_log_in(store: Store) -> None:
     async def work(world: TokenWorld) -> None:
         desk = await Desk.of(world)

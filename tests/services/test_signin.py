@@ -28,6 +28,7 @@ from brickyard.services.tokens import TokenService
 from brickyard.store.store import Store
 from brickyard.testing.clock import ManualClock
 from tests.services.test_tokens import KEY, ROOT_TOKEN
+from tests.support.databases import both_databases
 from tests.support.oidc import CLIENT_ID, CLIENT_SECRET, LyingProvider, rsa
 from tests.support.services import no_homes
 
@@ -440,6 +441,7 @@ def test_a_provider_that_names_itself_must_do_so_each_time(store: Store) -> None
     run(store, work)
 
 
+@both_databases
 def test_groups_follow_the_provider_and_no_others_change(store: Store) -> None:
     async def work(world: World) -> None:
         mapped = world.server(groups={"eng": "engineers", "root": "admins", "ops": "operators"})

@@ -18,6 +18,7 @@ from brickyard.services.tokenmanagement import TokenManagement
 from brickyard.services.tokens import CACHE_MS, TokenService, renewed
 from brickyard.store.store import Store
 from brickyard.testing.clock import ManualClock
+from tests.support.databases import both_databases
 from tests.support.people import enter
 
 ME, OTHER, KEY = "me@example.com", "other@example.com", b"k" * 32
@@ -69,6 +70,7 @@ def test_only_a_keyed_hash_is_stored(store: Store) -> None:
     run(store, work)
 
 
+@both_databases
 def test_tokens_of_older_versions_go_on_working(store: Store) -> None:
     async def work(world: World) -> None:
         await world.user(ME)
@@ -156,6 +158,7 @@ def test_a_token_ends_with_its_lifetime(store: Store) -> None:
     run(store, work)
 
 
+@both_databases
 def test_administrators_manage_the_tokens_of_others(store: Store) -> None:
     async def work(world: World) -> None:
         root, me, other = await world.root(), await world.user(ME), await world.user(OTHER)

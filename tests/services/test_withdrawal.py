@@ -20,6 +20,7 @@ from brickyard.services.withdrawal import Withdrawal
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import cluster, instance, up
+from tests.support.databases import both_databases
 from tests.support.patience import PATIENCE_S
 from tests.support.people import enter, lock_out
 from tests.support.postgres import Postgres
@@ -110,6 +111,7 @@ CHANGES: dict[str, tuple[Callable[[Tx], object], Principal, str]] = {
 }  # fmt: skip
 
 
+@both_databases
 @pytest.mark.parametrize("case", CHANGES)
 def test_whoever_may_no_longer_run_code(store: Store, case: str) -> None:
     change, who, why = CHANGES[case]

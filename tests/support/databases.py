@@ -6,7 +6,14 @@ import functools
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from brickyard.store.store import Store
+
+KINDS = ("sqlite", "postgresql")
+
+# A test with it runs on each kind, because it runs statements that no test of the store does, or is about two at once.
+both_databases = pytest.mark.parametrize("database", KINDS)
 
 
 @functools.cache
