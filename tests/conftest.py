@@ -42,6 +42,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """What runs tests and fixtures that are coroutines: each test has an event loop to itself."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
     """A PostgreSQL server of this test run's own; skipped only where none can be had, and never in CI."""
     try:

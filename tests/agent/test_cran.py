@@ -131,25 +131,22 @@ class _Host(NodeHost):
         return {"status": "SUCCEEDED"}
 
 
-def test_a_start_that_waits_no_longer_lets_the_installation_go_on(tmp_path: Path) -> None:
+async def test_a_start_that_waits_no_longer_lets_the_installation_go_on(tmp_path: Path) -> None:
     manifest, config = make_runtime(tmp_path), make_config(tmp_path, "i-1")
 
-    async def scenario() -> None:
-        node, host = _state(config), _Host()
-        node.host, node.manifest, node.wanted = host, manifest, assignment()
-        config.node_dir.mkdir(parents=True, exist_ok=True)
-        first = asyncio.create_task(cran.install(node, RCranLibrary(package="slow")))
-        await host.begun.wait()
-        first.cancel()
-        await asyncio.gather(first, return_exceptions=True)
-        second = asyncio.create_task(cran.install(node, RCranLibrary(package="slow")))
-        host.may_end.set()
-        async with asyncio.timeout(PATIENCE_S):
-            assert await second is False, "the program found no R"
-        assert len(host.programs) == 1
-        assert node.background == {}
-
-    asyncio.run(scenario())
+    node, host = _state(config), _Host()
+    node.host, node.manifest, node.wanted = host, manifest, assignment()
+    config.node_dir.mkdir(parents=True, exist_ok=True)
+    first = asyncio.create_task(cran.install(node, RCranLibrary(package="slow")))
+    await host.begun.wait()
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    second = asyncio.create_task(cran.install(node, RCranLibrary(package="slow")))
+    host.may_end.set()
+    async with asyncio.timeout(PATIENCE_S):
+        assert await second is False, "the program found no R"
+    assert len(host.programs) == 1
+    assert node.background == {}
 
 
 def _state(config: AgentConfig) -> NodeState:

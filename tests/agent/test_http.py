@@ -51,38 +51,35 @@ def test_one_is_looked_at() -> None:
         assert (handled, said[:13]) == ([], "HTTP/1.1 401 ")
 
 
-def test_a_kept_connection_is_not_replaced_when_the_server_has_ended() -> None:
+async def test_a_kept_connection_is_not_replaced_when_the_server_has_ended() -> None:
     """The server is killed, and a stranger takes its port before the next request: the token must not go there."""
 
-    async def scenario() -> None:
-        strangers: list[bytes] = []
+    strangers: list[bytes] = []
+    alive = True
+
+    async def handler(_: Request) -> Response:
+        return Response(200, b"{}")
+
+    async def stranger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        strangers.append(await reader.read(1000))
+        writer.close()
+
+    server = Server(handler=handler, authorise=lambda _: True, host="127.0.0.1")
+    await server.start()
+    client = Client()
+
+    async def ask() -> Response:
+        return await client.request("GET", server.url, bearer="right", timeout_s=PATIENCE_S, may_connect=lambda: alive)
+
+    assert (await ask()).status == 200
+    await server.stop()
+    port = int(server.url.rpartition(":")[2])
+    async with await asyncio.start_server(stranger, "127.0.0.1", port, reuse_address=True):
+        alive = False
+        with pytest.raises(HttpError, match="has ended"):
+            await ask()
+        assert strangers == []
         alive = True
-
-        async def handler(_: Request) -> Response:
-            return Response(200, b"{}")
-
-        async def stranger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            strangers.append(await reader.read(1000))
-            writer.close()
-
-        server = Server(handler=handler, authorise=lambda _: True, host="127.0.0.1")
-        await server.start()
-        client = Client()
-
-        async def ask() -> Response:
-            return await client.request("GET", server.url, bearer="right", timeout_s=PATIENCE_S, may_connect=lambda: alive)
-
-        assert (await ask()).status == 200
-        await server.stop()
-        port = int(server.url.rpartition(":")[2])
-        async with await asyncio.start_server(stranger, "127.0.0.1", port, reuse_address=True):
-            alive = False
-            with pytest.raises(HttpError, match="has ended"):
-                await ask()
-            assert strangers == []
-            alive = True
-            with pytest.raises(HttpError):
-                await ask()
-            assert len(strangers) == 1, "and this is what would have come there"
-
-    asyncio.run(scenario())
+        with pytest.raises(HttpError):
+            await ask()
+        assert len(strangers) == 1, "and this is what would have come there"

@@ -144,7 +144,7 @@ def test_why_it_cannot_be_installed(
     assert raised.value.code == failure
 
 
-def test_giving_up_ends_the_installer_and_what_it_started(
+async def test_giving_up_ends_the_installer_and_what_it_started(
     config: AgentConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = """
@@ -155,13 +155,10 @@ time.sleep(1000)
     installer(tmp_path, monkeypatch, code)
     said: list[str] = []
 
-    async def give_up() -> None:
-        task = asyncio.create_task(install.ensure(config, "key", progress=said.append))
-        while not said:
-            await asyncio.sleep(0.01)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    asyncio.run(give_up())
+    task = asyncio.create_task(install.ensure(config, "key", progress=said.append))
+    while not said:
+        await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
     pids = [int(word) for word in said[0].split()]
     until(lambda: not any(living(pid) for pid in pids))

@@ -51,16 +51,13 @@ def test_a_library_with_its_requirements_over_the_runtimes(machine: Machine) -> 
     assert sorted(node.pins.split()) == ["base==2.0", "helper==2.0", "tool==1.0"]
 
 
-def test_the_second_node_costs_no_installation(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_second_node_costs_no_installation(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.index(machine.wheel("tool"))
     one, two, three = machine.node("i-1"), machine.node("i-2"), machine.node("i-3", linked=False)
 
-    async def both() -> None:
-        await asyncio.gather(*(libraries.install(Wanted(requirements=("tool",)), each) for each in (one, two)))
-
-    asyncio.run(both())
+    await asyncio.gather(*(libraries.install(Wanted(requirements=("tool",)), each) for each in (one, two)))
     monkeypatch.setattr(libraries, "uv_binary", lambda: "/bin/false")
-    install(three, "tool")
+    await asyncio.to_thread(install, three, "tool")
     for node in (one, two, three):
         assert run(node, "python", "-c", "import tool; print(tool.VERSION)") == "1.0"
     files = [(node.top / "site" / "tool.py").stat().st_ino for node in (one, two, three)]
@@ -92,22 +89,19 @@ def test_the_cache_is_bounded_and_keeps_what_is_in_use(tmp_path: Path) -> None:
     assert left() == {"now"}, "in use"
 
 
-def test_a_lock_that_was_removed_is_taken_anew(tmp_path: Path) -> None:
+async def test_a_lock_that_was_removed_is_taken_anew(tmp_path: Path) -> None:
     path = tmp_path / "a.lock"
-
-    async def scenario() -> None:
-        async with locked(path):
-            waiting = asyncio.create_task(take())
-            await asyncio.sleep(0.1)
-            path.unlink()
-        await asyncio.wait_for(waiting, 10)
 
     async def take() -> None:
         async with locked(path):
             with path.open() as other, pytest.raises(BlockingIOError):
                 fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    asyncio.run(scenario())
+    async with locked(path):
+        waiting = asyncio.create_task(take())
+        await asyncio.sleep(0.1)
+        path.unlink()
+    await asyncio.wait_for(waiting, 10)
 
 
 def test_uvs_cache_is_emptied_when_it_is_too_large(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

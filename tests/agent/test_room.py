@@ -219,7 +219,7 @@ def test_of_a_cluster_s_directory_what_was_not_there_before_makes_room_when_its_
     assert [node.own_fault for node in nodes if node.code] == [False], "it took no more than it may"
 
 
-def test_a_node_is_ended_for_what_it_takes_itself_and_not_for_other_programs(
+async def test_a_node_is_ended_for_what_it_takes_itself_and_not_for_other_programs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "instances" / "i-1" / "node").mkdir(parents=True)
@@ -233,8 +233,7 @@ def test_a_node_is_ended_for_what_it_takes_itself_and_not_for_other_programs(
     monkeypatch.setattr(measure, "machine_memory", lambda: Memory(total=24 * GIB, available=100 * MIB))
     said = tmp_path / "i-1.log"
 
-    async def look() -> None:
-        nonlocal takes
+    try:
         running = asyncio.create_task(watch(tmp_path, "i-1", node).run())
         try:
             await asyncio.to_thread(until, lambda: said.exists() and "other programs" in said.read_text())
@@ -243,14 +242,10 @@ def test_a_node_is_ended_for_what_it_takes_itself_and_not_for_other_programs(
             await asyncio.to_thread(until, lambda: bool(node.code))
         finally:
             running.cancel()
-
-    try:
-        asyncio.run(look())
     finally:
         idle.kill()
         idle.wait()
-    assert node.code == "DRIVER_EVICTION"
-    assert not node.own_fault
+    assert (node.code, node.own_fault) == ("DRIVER_EVICTION", False)
     assert node.message.startswith("the machine ran out of memory")
     assert "other programs of the machine 16.9 GiB" in node.message
     assert said.read_text().count("No node is ended") == 1
@@ -325,26 +320,23 @@ def test_what_has_most_of_a_nodes_threads_is_ended_and_not_the_node(tmp_path: Pa
         assert (node.is_crowded, node.code) == (True, "")
 
 
-def test_a_node_is_warned_before_it_has_too_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_node_is_warned_before_it_has_too_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "instances" / "i-1" / "node").mkdir(parents=True)
     for number in range(90):
         (tmp_path / "instances" / "i-1" / "node" / str(number)).touch()
     monkeypatch.setattr(held, "MAX_ENTRIES", 100)
     node = Ended(os.getpid())
 
-    async def look() -> None:
-        running = asyncio.create_task(watch(tmp_path, "i-1", node).run())
-        try:
-            await asyncio.to_thread(until, lambda: node.low[0])
-        finally:
-            running.cancel()
-
-    asyncio.run(look())
+    running = asyncio.create_task(watch(tmp_path, "i-1", node).run())
+    try:
+        await asyncio.to_thread(until, lambda: node.low[0])
+    finally:
+        running.cancel()
     assert (node.low[1:], node.code) == ((100, Lack.INODES), "")
     assert 90 <= node.low[0] <= 100
 
 
-def test_a_process_that_the_kernel_refused_is_noticed(tmp_path: Path) -> None:
+async def test_a_process_that_the_kernel_refused_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "instances" / "i-1" / "node").mkdir(parents=True)
     group = tmp_path / "group"
     group.mkdir()
@@ -355,18 +347,15 @@ def test_a_process_that_the_kernel_refused_is_noticed(tmp_path: Path) -> None:
     node.watched = msgspec.structs.replace(node.watched, group=cgroups.Group(directories=(str(group),)))
     made = watch(tmp_path, "i-1", node)
 
-    async def look() -> None:
-        running = asyncio.create_task(made.run())
-        try:
-            await asyncio.to_thread(until, lambda: made.usage is not None)
-            before = node.is_crowded
-            assert not before, "what was before this node"
-            (group / "pids.events.local").write_text("max 8\n")
-            await asyncio.to_thread(until, lambda: node.is_crowded)
-        finally:
-            running.cancel()
-
-    asyncio.run(look())
+    running = asyncio.create_task(made.run())
+    try:
+        await asyncio.to_thread(until, lambda: made.usage is not None)
+        before = node.is_crowded
+        assert not before, "what was before this node"
+        (group / "pids.events.local").write_text("max 8\n")
+        await asyncio.to_thread(until, lambda: node.is_crowded)
+    finally:
+        running.cancel()
     assert node.code == ""
 
 

@@ -62,24 +62,21 @@ def values(of: Sampler) -> dict[str, float]:
     return of.pending.samples[-1].values
 
 
-def test_a_busy_process(busy: subprocess.Popen[bytes]) -> None:
-    async def scenario() -> None:
-        node = FakeNode(busy.pid)
-        measured = sampler(node, Usage(instance_id="i", at_s=0, memory=7, disk=8))
+async def test_a_busy_process(busy: subprocess.Popen[bytes]) -> None:
+    node = FakeNode(busy.pid)
+    measured = sampler(node, Usage(instance_id="i", at_s=0, memory=7, disk=8))
+    await measured.sample()
+    assert values(measured) == {"memory_bytes": 7, "disk_bytes": 8}, "nothing to compare with yet"
+    before, began = time.process_time(), time.monotonic()
+    while values(measured).get("cpu_cores", 0.0) == 0.0 and time.monotonic() - began < 60:
+        await asyncio.sleep(0.3)
         await measured.sample()
-        assert values(measured) == {"memory_bytes": 7, "disk_bytes": 8}, "nothing to compare with yet"
-        before, began = time.process_time(), time.monotonic()
-        while values(measured).get("cpu_cores", 0.0) == 0.0 and time.monotonic() - began < 60:
-            await asyncio.sleep(0.3)
-            await measured.sample()
-        found = values(measured)
-        assert 0 < found["cpu_cores"] <= 1.5
-        assert found.keys() <= METRICS.keys()
-        assert "network_in_bytes_per_s" not in found, "it has no network of its own"
-        assert "gpu_fraction" not in found
-        assert time.process_time() - before < 10
-
-    asyncio.run(scenario())
+    found = values(measured)
+    assert 0 < found["cpu_cores"] <= 1.5
+    assert found.keys() <= METRICS.keys()
+    assert "network_in_bytes_per_s" not in found, "it has no network of its own"
+    assert "gpu_fraction" not in found
+    assert time.process_time() - before < 10
 
 
 def test_a_sample_costs_little() -> None:
@@ -102,58 +99,52 @@ def test_a_sample_costs_little() -> None:
             child.wait()
 
 
-def test_what_spark_says_of_itself_and_lies() -> None:
-    async def scenario() -> None:
-        workers = (WorkerLoad("a", 4, 3, 0, 0), WorkerLoad("b", 4, 1, 0, 0))
-        node = FakeNode(os.getpid(), load=Load(pending=5, workers=workers), numbers={"gc_ms": 100, "heap_bytes": 9})
-        measured = sampler(node)
+async def test_what_spark_says_of_itself_and_lies() -> None:
+    workers = (WorkerLoad("a", 4, 3, 0, 0), WorkerLoad("b", 4, 1, 0, 0))
+    node = FakeNode(os.getpid(), load=Load(pending=5, workers=workers), numbers={"gc_ms": 100, "heap_bytes": 9})
+    measured = sampler(node)
+    await measured.sample()
+    assert {name: values(measured)[name] for name in ("executors", "tasks_active", "tasks_waiting", "heap_bytes")} == {
+        "executors": 2, "tasks_active": 4, "tasks_waiting": 5, "heap_bytes": 9,
+    }  # fmt: skip
+    assert "gc_fraction" not in values(measured)
+    await asyncio.sleep(0.05)
+    node.become(numbers={"gc_ms": 110, "tasks_done": 10})
+    await measured.sample()
+    assert values(measured)["gc_fraction"] > 0
+    lies: tuple[object, ...] = (float("nan"), -1, "many", [], True, 1e300, None)
+    for lie in lies:
+        node.become(numbers={"gc_ms": lie, "heap_bytes": lie, "more": 1})
         await measured.sample()
-        assert {name: values(measured)[name] for name in ("executors", "tasks_active", "tasks_waiting", "heap_bytes")} == {
-            "executors": 2, "tasks_active": 4, "tasks_waiting": 5, "heap_bytes": 9,
-        }  # fmt: skip
-        assert "gc_fraction" not in values(measured)
-        await asyncio.sleep(0.05)
-        node.become(numbers={"gc_ms": 110, "tasks_done": 10})
-        await measured.sample()
-        assert values(measured)["gc_fraction"] > 0
-        lies: tuple[object, ...] = (float("nan"), -1, "many", [], True, 1e300, None)
-        for lie in lies:
-            node.become(numbers={"gc_ms": lie, "heap_bytes": lie, "more": 1})
-            await measured.sample()
-            assert not {"gc_fraction", "heap_bytes", "more"} & values(measured).keys()
-
-    asyncio.run(scenario())
+        assert not {"gc_fraction", "heap_bytes", "more"} & values(measured).keys()
 
 
-def test_samples_wait_until_a_server_has_taken_them() -> None:
-    async def scenario() -> None:
-        node = FakeNode(os.getpid())
-        measured = sampler(node)
-        for _ in range(2):
-            await measured.sample()
-            await asyncio.sleep(0.002)
-        sent = measured.pending
-        assert sent is not None
+async def test_samples_wait_until_a_server_has_taken_them() -> None:
+    node = FakeNode(os.getpid())
+    measured = sampler(node)
+    for _ in range(2):
         await measured.sample()
-        measured.confirm(sent)
-        assert measured.pending is not None
-        assert len(measured.pending.samples) == 1
-        measured.confirm(None)
-        assert measured.pending.earlier == 2
-        measured.again()
-        assert (measured.pending.samples[:2], measured.pending.earlier) == (sent.samples, 0)
-        assert len(measured.pending.samples) == 3
-        for _ in range(sampling.KEPT + 5):
-            measured._unconfirmed.append(measured.pending.samples[0])
-        assert len(measured.pending.samples) == sampling.KEPT
-        node.become(cluster_id="another", generation=2)
-        await measured.sample()
-        assert (measured.pending.cluster_id, len(measured.pending.samples), measured.pending.earlier) == ("another", 1, 0)
-        node.sampled = None
-        await measured.sample()
-        assert len(measured.pending.samples) == 1
-
-    asyncio.run(scenario())
+        await asyncio.sleep(0.002)
+    sent = measured.pending
+    assert sent is not None
+    await measured.sample()
+    measured.confirm(sent)
+    assert measured.pending is not None
+    assert len(measured.pending.samples) == 1
+    measured.confirm(None)
+    assert measured.pending.earlier == 2
+    measured.again()
+    assert (measured.pending.samples[:2], measured.pending.earlier) == (sent.samples, 0)
+    assert len(measured.pending.samples) == 3
+    for _ in range(sampling.KEPT + 5):
+        measured._unconfirmed.append(measured.pending.samples[0])
+    assert len(measured.pending.samples) == sampling.KEPT
+    node.become(cluster_id="another", generation=2)
+    await measured.sample()
+    assert (measured.pending.cluster_id, len(measured.pending.samples), measured.pending.earlier) == ("another", 1, 0)
+    node.sampled = None
+    await measured.sample()
+    assert len(measured.pending.samples) == 1
 
 
 def test_rates_of_processes_that_come_and_go() -> None:
@@ -183,23 +174,20 @@ def test_gpus_that_are_not_there_have_no_values() -> None:
     assert gpus.measure(gpus.opened(), ()) == {}
 
 
-def test_a_node_is_sampled_with_its_gpus_and_ends_with_them(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        file = describe(
-            tmp_path / "gpus.json", {"gpu_fraction": 0.5, "gpu_power_w": 100.0}, {"gpu_fraction": 0.25, "gpu_power_w": 50.0}
-        )
-        node = FakeNode(os.getpid(), gpus=("GPU-0", "GPU-1"))
-        measured = sampler(node, gpu_file=file)
-        await measured.sample()
-        assert (values(measured)["gpu_fraction"], values(measured)["gpu_power_w"]) == (0.375, 150)
-        assert "gpu_memory_bytes" not in values(measured), "what cannot be measured is absent"
-        describe(tmp_path / "gpus.json", {}, {}, lost=(1,))
-        await measured.sample()
-        assert node.ended[0] == "INSTANCE_UNREACHABLE"
-        assert "GPU-1" in node.ended[1]
-        node.ended = ("", "")
-        node.become(gpus=("GPU-0",), generation=2)
-        await measured.sample()
-        assert node.ended == ("", ""), "another node's GPU"
-
-    asyncio.run(scenario())
+async def test_a_node_is_sampled_with_its_gpus_and_ends_with_them(tmp_path: Path) -> None:
+    file = describe(
+        tmp_path / "gpus.json", {"gpu_fraction": 0.5, "gpu_power_w": 100.0}, {"gpu_fraction": 0.25, "gpu_power_w": 50.0}
+    )
+    node = FakeNode(os.getpid(), gpus=("GPU-0", "GPU-1"))
+    measured = sampler(node, gpu_file=file)
+    await measured.sample()
+    assert (values(measured)["gpu_fraction"], values(measured)["gpu_power_w"]) == (0.375, 150)
+    assert "gpu_memory_bytes" not in values(measured), "what cannot be measured is absent"
+    describe(tmp_path / "gpus.json", {}, {}, lost=(1,))
+    await measured.sample()
+    assert node.ended[0] == "INSTANCE_UNREACHABLE"
+    assert "GPU-1" in node.ended[1]
+    node.ended = ("", "")
+    node.become(gpus=("GPU-0",), generation=2)
+    await measured.sample()
+    assert node.ended == ("", ""), "another node's GPU"

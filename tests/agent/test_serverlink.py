@@ -14,7 +14,7 @@ from brickyard.domain.packedsamples import packed
 from brickyard.domain.samples import NodeSamples, Sample
 from brickyard.logs.bounded import LogFile
 from tests.agent.world import FakeServer, assignment
-from tests.support.patience import PATIENCE_S, until
+from tests.support.patience import until
 
 
 def config(place: Path, *, server: FakeServer | None = None) -> AgentConfig:
@@ -90,12 +90,13 @@ class Node:
         self.taken.append((samples, again))
 
 
-def test_at_rest_the_poll_brings_the_samples_and_only_changes_are_reported(tmp_path: Path) -> None:
+async def test_at_rest_the_poll_brings_the_samples_and_only_changes_are_reported(tmp_path: Path) -> None:
     server, node, left = FakeServer(tmp_path), Node(), list[str]()
     server.start()
     server.report_s = 40.0
 
-    async def scenario() -> None:
+    try:
+
         async def seen(condition: Callable[[], object], what: str) -> None:
             await asyncio.to_thread(until, lambda: condition() or None, what)
 
@@ -131,20 +132,17 @@ def test_at_rest_the_poll_brings_the_samples_and_only_changes_are_reported(tmp_p
         for work in works:
             work.cancel()
         await asyncio.gather(*works, return_exceptions=True)
-
-    try:
-        asyncio.run(asyncio.wait_for(scenario(), 4 * PATIENCE_S))
     finally:
         server.stop()
     assert not left
 
 
-def test_samples_of_a_poll_that_is_cut_off_are_sent_again(tmp_path: Path) -> None:
+async def test_samples_of_a_poll_that_is_cut_off_are_sent_again(tmp_path: Path) -> None:
     server, node = FakeServer(tmp_path), Node()
     server.start()
     server.report_s = 40.0
 
-    async def scenario() -> None:
+    try:
         link = ServerLink(
             config=config(tmp_path, server=server), report=node.report, on_assignment=lambda _: None, on_leave=lambda _: None,
             log=LogFile(tmp_path / "log"), on_taken=node.take,
@@ -162,8 +160,5 @@ def test_samples_of_a_poll_that_is_cut_off_are_sent_again(tmp_path: Path) -> Non
         for work in works:
             work.cancel()
         await asyncio.gather(*works, return_exceptions=True)
-
-    try:
-        asyncio.run(asyncio.wait_for(scenario(), 4 * PATIENCE_S))
     finally:
         server.stop()

@@ -86,35 +86,32 @@ def test_a_step_that_takes_too_long_fails_the_node_with_its_own_reason(
     assert (failed.code, failed.message) == (code, "getting Spark took longer than 0.01 s")
 
 
-def test_what_is_only_for_people_is_told_once_nothing_else_comes_along(tmp_path: Path) -> None:
+async def test_what_is_only_for_people_is_told_once_nothing_else_comes_along(tmp_path: Path) -> None:
     """Each report costs a server a transaction."""
 
-    async def scenario() -> None:
-        over, told = asyncio.Event(), list[str]()
+    over, told = asyncio.Event(), list[str]()
 
-        async def install(node: NodeState) -> None:
-            for message in ("a", "b", "c"):
-                node.progress(message)
-            await asyncio.Event().wait()
+    async def install(node: NodeState) -> None:
+        for message in ("a", "b", "c"):
+            node.progress(message)
+        await asyncio.Event().wait()
 
-        def changed() -> None:
-            told.append(node.status.message)
-            if node.status.message == "c":
-                over.set()
+    def changed() -> None:
+        told.append(node.status.message)
+        if node.status.message == "c":
+            over.set()
 
-        node = _node(tmp_path, Work(install, progress="getting Spark"), changed)
-        loop = asyncio.create_task(node.run())
-        try:
-            node.want(assignment())
-            async with asyncio.timeout(PATIENCE_S):
-                await over.wait()
-            assert not {"getting Spark", "a", "b"} & set(told)
-            await node.close()
-        finally:
-            loop.cancel()
-            await asyncio.gather(loop, return_exceptions=True)
-
-    asyncio.run(scenario())
+    node = _node(tmp_path, Work(install, progress="getting Spark"), changed)
+    loop = asyncio.create_task(node.run())
+    try:
+        node.want(assignment())
+        async with asyncio.timeout(PATIENCE_S):
+            await over.wait()
+        assert not {"getting Spark", "a", "b"} & set(told)
+        await node.close()
+    finally:
+        loop.cancel()
+        await asyncio.gather(loop, return_exceptions=True)
 
 
 def test_a_step_that_raises_what_it_may_not_is_told_as_a_mistake_of_ours(tmp_path: Path) -> None:
@@ -134,34 +131,31 @@ def test_a_node_that_must_not_start_fails_with_the_servers_reason(tmp_path: Path
     assert (failed.code, failed.message) == (refusal.code, refusal.message)
 
 
-def test_a_node_is_begun_as_a_whole_whatever_is_told_meanwhile(tmp_path: Path) -> None:
+async def test_a_node_is_begun_as_a_whole_whatever_is_told_meanwhile(tmp_path: Path) -> None:
     """A worker hears of its driver's address as soon as that is known: also while its directories are being made."""
 
-    async def scenario() -> None:
-        begun, there = asyncio.Event(), set[str]()
+    begun, there = asyncio.Event(), set[str]()
 
-        async def install(_: NodeState) -> None:
-            there.update(path.name for path in [*tmp_path.iterdir(), *(tmp_path / "node").iterdir()])
-            begun.set()
-            await asyncio.Event().wait()
+    async def install(_: NodeState) -> None:
+        there.update(path.name for path in [*tmp_path.iterdir(), *(tmp_path / "node").iterdir()])
+        begun.set()
+        await asyncio.Event().wait()
 
-        def changed() -> None:
-            if node.status.phase is Phase.PREPARING:  # what BEGIN tells first
-                node.want(assignment(2, role=Role.WORKER, driver_host="127.0.0.1"))
+    def changed() -> None:
+        if node.status.phase is Phase.PREPARING:  # what BEGIN tells first
+            node.want(assignment(2, role=Role.WORKER, driver_host="127.0.0.1"))
 
-        node = _node(tmp_path, Work(install), changed)
-        loop = asyncio.create_task(node.run())
-        try:
-            node.want(assignment(1, role=Role.WORKER))
-            async with asyncio.timeout(PATIENCE_S):
-                await begun.wait()
-            assert there >= {"node.json", "work", "tmp", "home", "logs"}
-            await node.close()
-        finally:
-            loop.cancel()
-            await asyncio.gather(loop, return_exceptions=True)
-
-    asyncio.run(scenario())
+    node = _node(tmp_path, Work(install), changed)
+    loop = asyncio.create_task(node.run())
+    try:
+        node.want(assignment(1, role=Role.WORKER))
+        async with asyncio.timeout(PATIENCE_S):
+            await begun.wait()
+        assert there >= {"node.json", "work", "tmp", "home", "logs"}
+        await node.close()
+    finally:
+        loop.cancel()
+        await asyncio.gather(loop, return_exceptions=True)
 
 
 def test_a_node_that_cannot_be_set_up_is_not_put_down_to_the_script_that_would_have_run(tmp_path: Path) -> None:

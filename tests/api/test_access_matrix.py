@@ -187,7 +187,7 @@ OVER_HTTP = [name for name in FOR_USERS if not name.startswith("workspace_files.
 
 
 @pytest.mark.parametrize("name", OVER_HTTP)
-def test_who_may_call_it(site: Site, name: str) -> None:
+async def test_who_may_call_it(site: Site, name: str) -> None:
     operation = OPERATIONS[name]
 
     async def attempt(token: str, *, lacking: Need | None = None, level: Permission | None = None, bare: bool = False) -> None:
@@ -206,24 +206,21 @@ def test_who_may_call_it(site: Site, name: str) -> None:
         assert (status != 403) == allowed, (name, lacking, level, status)
         assert status != 401
 
-    async def scenario() -> None:
-        people = await site.people()
-        request = await EXAMPLES[name](site.world)
-        assert await site.status(operation, request, people.locked_out) == 401
-        await attempt(people.stranger, bare=True)
-        await attempt(people.member)
-        for need in operation.needs:
-            if len([each for each in operation.needs if each.kind is need.kind]) == 1:
-                await attempt(people.member, lacking=need, level=below(need))
-        status = await site.status(operation, await EXAMPLES[name](site.world), people.admin)
-        assert status not in (401, 403), status
-
     def max_of(needed: list[Need], need: Need, held: Permission | None) -> Permission | None:
         """Several needs may be about one object."""
         levels = PERMISSIONS[need.kind]
         return max((each.permission for each in needed if each.kind is need.kind), key=levels.index) if held else None
 
-    asyncio.run(scenario())
+    people = await site.people()
+    request = await EXAMPLES[name](site.world)
+    assert await site.status(operation, request, people.locked_out) == 401
+    await attempt(people.stranger, bare=True)
+    await attempt(people.member)
+    for need in operation.needs:
+        if len([each for each in operation.needs if each.kind is need.kind]) == 1:
+            await attempt(people.member, lacking=need, level=below(need))
+    status = await site.status(operation, await EXAMPLES[name](site.world), people.admin)
+    assert status not in (401, 403), status
 
 
 OF_ONE = [
@@ -234,18 +231,15 @@ OF_ONE = [
 
 
 @pytest.mark.parametrize("name", OF_ONE)
-def test_an_owner_may_do_all_that_can_be_granted(site: Site, name: str) -> None:
+async def test_an_owner_may_do_all_that_can_be_granted(site: Site, name: str) -> None:
     operation = OPERATIONS[name]
     need = operation.needs[0]
 
-    async def scenario() -> None:
-        people = await site.people()
-        request = await EXAMPLES[name](site.world)
-        ids = await objects(need, request, site.world)
-        for id in ids:
-            await site.world.give(need.kind, id, "stranger@example.com")
-        status = await site.status(operation, request, people.stranger)
-        assert (status == 403) == (need.permission is Permission.ADMIN), status
-        assert status != 401
-
-    asyncio.run(scenario())
+    people = await site.people()
+    request = await EXAMPLES[name](site.world)
+    ids = await objects(need, request, site.world)
+    for id in ids:
+        await site.world.give(need.kind, id, "stranger@example.com")
+    status = await site.status(operation, request, people.stranger)
+    assert (status == 403) == (need.permission is Permission.ADMIN), status
+    assert status != 401

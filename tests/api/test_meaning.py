@@ -38,17 +38,14 @@ def test_what_is_not_understood_changes_nothing(tmp_path: Path, group: str) -> N
         world.store.close()
 
 
-def test_what_only_reads_ignores_what_it_does_not_know(tmp_path: Path) -> None:
+async def test_what_only_reads_ignores_what_it_does_not_know(tmp_path: Path) -> None:
     world = World(tmp_path)
 
-    async def scenario() -> None:
+    served_once = served(world)
+    try:
         for name in ("clusters.list", "jobs.runs_list", "tokens.list"):
             request = await EXAMPLES[name](world)
             status, answer = await ask(served_once, OPERATIONS[name], request, more={"include_something": "true"})
             assert status == 200, answer
-
-    served_once = served(world)
-    try:
-        asyncio.run(scenario())
     finally:
         world.store.close()

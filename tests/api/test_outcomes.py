@@ -3,7 +3,6 @@ and wherever the store fails; and what is done outside the database has its audi
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import itertools
 import re
@@ -145,21 +144,7 @@ def served(world: World) -> ASGIApp:
 
 
 @pytest.mark.parametrize("group", sorted({name.partition(".")[0] for name in CHANGES}))
-def test_what_may_have_been_done_is_never_to_be_repeated(world: World, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        monkeypatch.setattr("brickyard.services.audit.AGAIN_S", 0.01)
-        monkeypatch.setattr("brickyard.store.patience.PAUSE_S", (0.01, 0.01))
-        failing, app = Failing(world.store, monkeypatch), served(world)
-        await world.context.services.workspace.status(ADMIN, "/")  # which makes homes
-        errors = itertools.cycle((DatabaseAway("x"), RequestLimitExceeded("x"), DatabaseFull("x")))
-        for name in (each for each in CHANGES if each.partition(".")[0] == group):
-            refused, unsure = 0, 0
-            while await attempt(app, name, refused, next(errors), failing):
-                refused += 1
-            while await attempt(app, name, unsure, DatabaseUnsure("x"), failing):
-                unsure += 1
-            assert refused > 0, f"{name} uses no database"
-
+async def test_what_may_have_been_done_is_never_to_be_repeated(world: World, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def attempt(app: ASGIApp, name: str, point: int, error: ApiError, failing: Failing) -> bool:
         """Whether the store has failed at that point of the call."""
         failing.at(-1, None)
@@ -178,12 +163,23 @@ def test_what_may_have_been_done_is_never_to_be_repeated(world: World, group: st
             assert entries(world, name) > known, where
         return failed
 
-    asyncio.run(scenario())
+    monkeypatch.setattr("brickyard.services.audit.AGAIN_S", 0.01)
+    monkeypatch.setattr("brickyard.store.patience.PAUSE_S", (0.01, 0.01))
+    failing, app = Failing(world.store, monkeypatch), served(world)
+    await world.context.services.workspace.status(ADMIN, "/")  # which makes homes
+    errors = itertools.cycle((DatabaseAway("x"), RequestLimitExceeded("x"), DatabaseFull("x")))
+    for name in (each for each in CHANGES if each.partition(".")[0] == group):
+        refused, unsure = 0, 0
+        while await attempt(app, name, refused, next(errors), failing):
+            refused += 1
+        while await attempt(app, name, unsure, DatabaseUnsure("x"), failing):
+            unsure += 1
+        assert refused > 0, f"{name} uses no database"
 
 
 @pytest.mark.parametrize("name", ["contexts.create", "commands.execute"])
 @pytest.mark.parametrize("sent", [True, False])
-def test_a_node_that_does_not_answer_may_have_done_it(
+async def test_a_node_that_does_not_answer_may_have_done_it(
     world: World, name: str, sent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(world.context.services.commands, "_pause_s", 0.0)
@@ -194,12 +190,9 @@ def test_a_node_that_does_not_answer_may_have_done_it(
 
     monkeypatch.setattr(world.agents, "call", silent)
 
-    async def scenario() -> None:
-        status, answer = await ask(served(world), OPERATIONS[name], await EXAMPLES[name](world))
-        assert status == 500
-        assert is_retried(status, answer) != sent
-
-    asyncio.run(scenario())
+    status, answer = await ask(served(world), OPERATIONS[name], await EXAMPLES[name](world))
+    assert status == 500
+    assert is_retried(status, answer) != sent
 
 
 def test_a_block_that_is_sent_again_after_a_locked_database_is_there_once(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import itertools
 import json
@@ -929,38 +928,32 @@ def test_every_operation_for_users_declares_what_it_needs() -> None:
 
 
 @pytest.mark.parametrize("name", FOR_USERS)
-def test_what_is_declared_is_asked_for(world: World, name: str) -> None:
-    async def scenario() -> None:
-        operation = OPERATIONS[name]
-        request = await EXAMPLES[name](world)
-        world.recorder.asked.clear()
-        await call(operation, world.context, request)
-        needed = [need for need in operation.needs if not (need.unless and named(request, need.unless))]
-        declared = {Asked(need.permission, need.kind, id) for need in needed for id in await objects(need, request, world)}
-        assert set(world.recorder.asked) == declared
-        assert {asked.permission for asked in declared} == {need.permission for need in needed}, "the example is whole"
-
-    asyncio.run(scenario())
+async def test_what_is_declared_is_asked_for(world: World, name: str) -> None:
+    operation = OPERATIONS[name]
+    request = await EXAMPLES[name](world)
+    world.recorder.asked.clear()
+    await call(operation, world.context, request)
+    needed = [need for need in operation.needs if not (need.unless and named(request, need.unless))]
+    declared = {Asked(need.permission, need.kind, id) for need in needed for id in await objects(need, request, world)}
+    assert set(world.recorder.asked) == declared
+    assert {asked.permission for asked in declared} == {need.permission for need in needed}, "the example is whole"
 
 
 @pytest.mark.parametrize("name", FOR_USERS)
-def test_who_has_no_permission_changes_and_learns_nothing(world: World, name: str) -> None:
-    async def scenario() -> None:
-        operation = OPERATIONS[name]
-        request = await EXAMPLES[name](world)
-        before, calls = world.dump(), world.agents.calls
-        world.recorder.denies = True
-        try:
-            if any(need.of == EVERY for need in operation.needs):
-                assert await shown(operation, world, request) == 0
-            else:
-                with pytest.raises(PermissionDenied, match="may not"):
-                    await call(operation, world.context, request)
-        finally:
-            world.recorder.denies = False
-        assert (world.dump(), world.agents.calls) == (before, calls)
-
-    asyncio.run(scenario())
+async def test_who_has_no_permission_changes_and_learns_nothing(world: World, name: str) -> None:
+    operation = OPERATIONS[name]
+    request = await EXAMPLES[name](world)
+    before, calls = world.dump(), world.agents.calls
+    world.recorder.denies = True
+    try:
+        if any(need.of == EVERY for need in operation.needs):
+            assert await shown(operation, world, request) == 0
+        else:
+            with pytest.raises(PermissionDenied, match="may not"):
+                await call(operation, world.context, request)
+    finally:
+        world.recorder.denies = False
+    assert (world.dump(), world.agents.calls) == (before, calls)
 
 
 async def shown(operation: Operation, world: World, request: msgspec.Struct) -> int:
@@ -972,61 +965,55 @@ async def shown(operation: Operation, world: World, request: msgspec.Struct) -> 
     return sum(len(value) for value in decoded.values() if isinstance(value, list))
 
 
-def test_an_upload_as_a_form_is_asked_for_as_well(world: World) -> None:
+async def test_an_upload_as_a_form_is_asked_for_as_well(world: World) -> None:
     async def parts() -> AsyncIterator[tuple[str, bytes]]:
         for part in (("contents", b"x"), ("path", b"/form"), ("overwrite", b"true")):
             yield part
 
-    async def scenario() -> None:
-        upload = OPERATIONS["dbfs.put"].upload
-        assert upload is not None
-        before = world.dump()
-        world.recorder.denies = True
-        try:
-            with pytest.raises(PermissionDenied):
-                await upload(world.context, USER, parts())
-        finally:
-            world.recorder.denies = False
-        assert world.dump() == before
-        world.recorder.asked.clear()
-        await upload(world.context, USER, parts())
-        assert world.recorder.asked == [Asked(Permission.CAN_EDIT, ObjectKind.DBFS_PATH, "/form")]
-
-    asyncio.run(scenario())
+    upload = OPERATIONS["dbfs.put"].upload
+    assert upload is not None
+    before = world.dump()
+    world.recorder.denies = True
+    try:
+        with pytest.raises(PermissionDenied):
+            await upload(world.context, USER, parts())
+    finally:
+        world.recorder.denies = False
+    assert world.dump() == before
+    world.recorder.asked.clear()
+    await upload(world.context, USER, parts())
+    assert world.recorder.asked == [Asked(Permission.CAN_EDIT, ObjectKind.DBFS_PATH, "/form")]
 
 
-def test_lists_show_what_the_caller_may_see(world: World) -> None:
+async def test_lists_show_what_the_caller_may_see(world: World) -> None:
     """Page by page as well: what is hidden takes no place on a page."""
 
-    async def scenario() -> None:
-        context = world.context
-        mine = [await context.services.clusters.create(SOMEBODY, ASK) for _ in range(3)]
-        shared = await world.cluster()
-        grant = Grant(SOMEBODY.user_id, Permission.CAN_ATTACH_TO)
-        await world.store.write(lambda tx: tx.grants.put(Place(ObjectKind.CLUSTER, shared), [grant]))
-        my_pool = await context.services.pools.create(
-            SOMEBODY, pools.CreateInstancePool(instance_pool_name="mine", node_type_id="small")
-        )
-        await world.cluster()
-        await world.run()
-        everything = json.loads(await context.services.clusters.list(SOMEBODY, ask.ListClusters(), paged=False))
-        assert {item["cluster_id"] for item in everything["clusters"]} == {*mine, shared}
-        first = json.loads(await context.services.clusters.list(SOMEBODY, ask.ListClusters(page_size=2), paged=True))
-        rest = ask.ListClusters(page_size=2, page_token=first["next_page_token"])
-        last = json.loads(await context.services.clusters.list(SOMEBODY, rest, paged=True))
-        assert [len(page["clusters"]) for page in (first, last)] == [2, 2]
-        assert "next_page_token" not in last
-        my_runs = [await world.run(by=SOMEBODY) for _ in range(3)]
-        runs = await context.services.runs.list(SOMEBODY, view.ListRuns(limit=2))
-        more = await context.services.runs.list(SOMEBODY, view.ListRuns(limit=2, page_token=runs.next_page_token))
-        by_offset = await context.services.runs.list(SOMEBODY, view.ListRuns(limit=2, offset=2))
-        assert {run.run_id for run in [*(runs.runs or ()), *(more.runs or ())]} == set(my_runs)
-        assert [run.run_id for run in by_offset.runs or ()] == [run.run_id for run in more.runs or ()]
-        assert (runs.has_more, more.has_more, by_offset.has_more) == (True, False, False)
-        shown = (await context.services.pools.list(SOMEBODY)).instance_pools or []
-        assert [pool.instance_pool_id for pool in shown] == [my_pool]
-
-    asyncio.run(scenario())
+    context = world.context
+    mine = [await context.services.clusters.create(SOMEBODY, ASK) for _ in range(3)]
+    shared = await world.cluster()
+    grant = Grant(SOMEBODY.user_id, Permission.CAN_ATTACH_TO)
+    await world.store.write(lambda tx: tx.grants.put(Place(ObjectKind.CLUSTER, shared), [grant]))
+    my_pool = await context.services.pools.create(
+        SOMEBODY, pools.CreateInstancePool(instance_pool_name="mine", node_type_id="small")
+    )
+    await world.cluster()
+    await world.run()
+    everything = json.loads(await context.services.clusters.list(SOMEBODY, ask.ListClusters(), paged=False))
+    assert {item["cluster_id"] for item in everything["clusters"]} == {*mine, shared}
+    first = json.loads(await context.services.clusters.list(SOMEBODY, ask.ListClusters(page_size=2), paged=True))
+    rest = ask.ListClusters(page_size=2, page_token=first["next_page_token"])
+    last = json.loads(await context.services.clusters.list(SOMEBODY, rest, paged=True))
+    assert [len(page["clusters"]) for page in (first, last)] == [2, 2]
+    assert "next_page_token" not in last
+    my_runs = [await world.run(by=SOMEBODY) for _ in range(3)]
+    runs = await context.services.runs.list(SOMEBODY, view.ListRuns(limit=2))
+    more = await context.services.runs.list(SOMEBODY, view.ListRuns(limit=2, page_token=runs.next_page_token))
+    by_offset = await context.services.runs.list(SOMEBODY, view.ListRuns(limit=2, offset=2))
+    assert {run.run_id for run in [*(runs.runs or ()), *(more.runs or ())]} == set(my_runs)
+    assert [run.run_id for run in by_offset.runs or ()] == [run.run_id for run in more.runs or ()]
+    assert (runs.has_more, more.has_more, by_offset.has_more) == (True, False, False)
+    shown = (await context.services.pools.list(SOMEBODY)).instance_pools or []
+    assert [pool.instance_pool_id for pool in shown] == [my_pool]
 
 
 def test_the_page_has_every_operation_and_what_it_takes() -> None:

@@ -57,29 +57,23 @@ async def read(reader: asyncio.StreamReader) -> tuple[list[bytes], bytes]:
     return lines, await reader.readexactly(length)
 
 
-def test_answers_are_complete_whatever_their_size_and_in_the_order_of_the_requests(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with served(tmp_path) as (reader, writer):
-            writer.write(b"".join(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % size for size in SIZES))
-            for size in SIZES:
-                assert await read(reader) == (
-                    [b"HTTP/1.1 201 Created", b"server: us", b"content-length: %d" % size],
-                    b"x" * size,
-                )
-
-    asyncio.run(scenario())
+async def test_answers_are_complete_whatever_their_size_and_in_the_order_of_the_requests(tmp_path: Path) -> None:
+    async with served(tmp_path) as (reader, writer):
+        writer.write(b"".join(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % size for size in SIZES))
+        for size in SIZES:
+            assert await read(reader) == (
+                [b"HTTP/1.1 201 Created", b"server: us", b"content-length: %d" % size],
+                b"x" * size,
+            )
 
 
 @pytest.mark.parametrize("request_line", [b"GET /3 HTTP/1.0\r\n", b"GET /3 HTTP/1.1\r\nConnection: close\r\n"])
-def test_the_last_answer_says_so_and_ends_the_connection(tmp_path: Path, request_line: bytes) -> None:
-    async def scenario() -> None:
-        async with served(tmp_path) as (reader, writer):
-            writer.write(request_line + b"Host: x\r\n\r\n")
-            lines, body = await read(reader)
-            assert lines[-1] == b"connection: close" and body == b"xxx"
-            assert await reader.read() == b""
-
-    asyncio.run(scenario())
+async def test_the_last_answer_says_so_and_ends_the_connection(tmp_path: Path, request_line: bytes) -> None:
+    async with served(tmp_path) as (reader, writer):
+        writer.write(request_line + b"Host: x\r\n\r\n")
+        lines, body = await read(reader)
+        assert lines[-1] == b"connection: close" and body == b"xxx"
+        assert await reader.read() == b""
 
 
 class Loop:
@@ -127,26 +121,23 @@ class Peer(asyncio.Transport):
         self.closed = True
 
 
-def test_unused_connections_end_and_used_ones_do_not() -> None:
-    async def scenario() -> None:
-        config = serving(answer)
-        config.load()
-        protocol, peer, loop = WholeAnswers(config=config, server_state=ServerState(), app_state={}), Peer(), Loop()
-        protocol.loop = cast(Any, loop)
-        protocol.connection_made(peer)
-        protocol.data_received(b"G")
-        protocol.on_response_complete()
-        loop.until(KEEP_ALIVE_S - 1)
-        protocol.data_received(b"E")
-        protocol.on_response_complete()
-        loop.until(2 * KEEP_ALIVE_S - 2)
-        assert not peer.closed, "it was used since then"
-        loop.until(2 * KEEP_ALIVE_S)
-        assert peer.closed
-        protocol.connection_lost(None)
-        assert all(each.cancelled for each in loop.timers)
-
-    asyncio.run(scenario())
+async def test_unused_connections_end_and_used_ones_do_not() -> None:
+    config = serving(answer)
+    config.load()
+    protocol, peer, loop = WholeAnswers(config=config, server_state=ServerState(), app_state={}), Peer(), Loop()
+    protocol.loop = cast(Any, loop)
+    protocol.connection_made(peer)
+    protocol.data_received(b"G")
+    protocol.on_response_complete()
+    loop.until(KEEP_ALIVE_S - 1)
+    protocol.data_received(b"E")
+    protocol.on_response_complete()
+    loop.until(2 * KEEP_ALIVE_S - 2)
+    assert not peer.closed, "it was used since then"
+    loop.until(2 * KEEP_ALIVE_S)
+    assert peer.closed
+    protocol.connection_lost(None)
+    assert all(each.cancelled for each in loop.timers)
 
 
 def test_requests_leave_nothing_to_the_cyclic_collector(tmp_path: Path) -> None:

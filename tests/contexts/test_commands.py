@@ -131,31 +131,25 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     store.close()
 
 
-def test_a_command_goes_to_the_driver_with_its_own_token(desk: Desk) -> None:
-    async def run() -> None:
-        context = await desk.service.create_context(USER, desk.id, "python")
-        command = await desk.service.execute(USER, desk.id, context, "python", "print(1)")
-        status = await desk.service.command_status(USER, desk.id, context, command)
-        assert status == {"id": command, "status": "Finished", "results": {"resultType": "text", "data": "print(1)"}}
-        assert {token for _, _, token in desk.node.calls} == {TOKENS.server_token(f"i-{desk.id}")}
-
-    asyncio.run(run())
+async def test_a_command_goes_to_the_driver_with_its_own_token(desk: Desk) -> None:
+    context = await desk.service.create_context(USER, desk.id, "python")
+    command = await desk.service.execute(USER, desk.id, context, "python", "print(1)")
+    status = await desk.service.command_status(USER, desk.id, context, command)
+    assert status == {"id": command, "status": "Finished", "results": {"resultType": "text", "data": "print(1)"}}
+    assert {token for _, _, token in desk.node.calls} == {TOKENS.server_token(f"i-{desk.id}")}
 
 
-def test_a_context_that_cannot_start_says_why(desk: Desk) -> None:
+async def test_a_context_that_cannot_start_says_why(desk: Desk) -> None:
     log = "Traceback (most recent call last):\n  ...\nsocket.gaierror: [Errno -2] Name or service not known"
     why = not_started("it exited with status 1", log)
     assert why.splitlines()[0].endswith("it exited with status 1: socket.gaierror: [Errno -2] Name or service not known.")
     assert why.endswith(log)
     assert not_started("it was killed (SIGKILL)", "") == "The Python process could not start: it was killed (SIGKILL)."
 
-    async def run() -> None:
-        context = await desk.service.create_context(USER, desk.id, "python")
-        assert await desk.service.context_status(USER, desk.id, context) == {"id": context, "status": "Running"}
-        desk.node.failed[context] = why
-        assert await desk.service.context_status(USER, desk.id, context) == {"id": context, "status": "Error", "message": why}
-
-    asyncio.run(run())
+    context = await desk.service.create_context(USER, desk.id, "python")
+    assert await desk.service.context_status(USER, desk.id, context) == {"id": context, "status": "Running"}
+    desk.node.failed[context] = why
+    assert await desk.service.context_status(USER, desk.id, context) == {"id": context, "status": "Error", "message": why}
 
 
 STATES: list[tuple[dict[str, Any], type[CommandError]]] = [
@@ -188,21 +182,18 @@ def test_a_resizing_cluster_takes_commands(desk: Desk) -> None:
     asyncio.run(desk.service.create_context(USER, desk.id, "sql"))
 
 
-def test_unknown_clusters_languages_and_missing_ids(desk: Desk) -> None:
-    async def run() -> None:
-        for attempt, words in (
-            (desk.service.create_context(USER, "nope", "python"), "Cluster nope does not exist"),
-            (desk.service.create_context(USER, "", "python"), "requirement failed: missing clusterId"),
-            (desk.service.create_context(USER, desk.id, "scala"), "python, sql"),
-            (desk.service.execute(USER, desk.id, "", "python", "1"), "requirement failed: missing contextId"),
-            (desk.service.execute(USER, "", "", "python", "1"), "requirement failed: missing contextId"),
-            (desk.service.command_status(USER, desk.id, "ab", ""), "requirement failed: missing commandId"),
-            (desk.service.context_status(USER, desk.id, "../../status"), "does not exist"),
-        ):
-            with pytest.raises(CommandError, match=words):
-                await attempt
-
-    asyncio.run(run())
+async def test_unknown_clusters_languages_and_missing_ids(desk: Desk) -> None:
+    for attempt, words in (
+        (desk.service.create_context(USER, "nope", "python"), "Cluster nope does not exist"),
+        (desk.service.create_context(USER, "", "python"), "requirement failed: missing clusterId"),
+        (desk.service.create_context(USER, desk.id, "scala"), "python, sql"),
+        (desk.service.execute(USER, desk.id, "", "python", "1"), "requirement failed: missing contextId"),
+        (desk.service.execute(USER, "", "", "python", "1"), "requirement failed: missing contextId"),
+        (desk.service.command_status(USER, desk.id, "ab", ""), "requirement failed: missing commandId"),
+        (desk.service.context_status(USER, desk.id, "../../status"), "does not exist"),
+    ):
+        with pytest.raises(CommandError, match=words):
+            await attempt
 
 
 def test_a_cluster_without_notebooks_takes_no_contexts(desk: Desk) -> None:
@@ -221,26 +212,22 @@ def test_the_single_user_alone_may_run_commands(desk: Desk) -> None:
         asyncio.run(desk.service.create_context(USER, desk.id, "python"))
 
 
-def test_silence_is_tried_again_with_the_same_ids(desk: Desk) -> None:
-    async def run() -> None:
-        context = await desk.service.create_context(USER, desk.id, "python")
-        desk.node.silences = [AgentUnreachable("x", sent=True)] * 2
-        command = await desk.service.execute(USER, desk.id, context, "python", "1")
-        assert list(desk.node.contexts[context]) == [command]
-
-    asyncio.run(run())
+async def test_silence_is_tried_again_with_the_same_ids(desk: Desk) -> None:
+    context = await desk.service.create_context(USER, desk.id, "python")
+    desk.node.silences = [AgentUnreachable("x", sent=True)] * 2
+    command = await desk.service.execute(USER, desk.id, context, "python", "1")
+    assert list(desk.node.contexts[context]) == [command]
 
 
 @pytest.mark.parametrize(("sent", "error"), [(False, ClusterNotReady), (True, CommandFailed)])
-def test_clients_repeat_a_command_only_when_it_surely_did_not_run(desk: Desk, sent: bool, error: type[CommandError]) -> None:
-    async def run() -> None:
-        context = await desk.service.create_context(USER, desk.id, "python")
-        desk.node.silences = [AgentUnreachable("x", sent=sent)] * 3
-        with pytest.raises(error) as raised:
-            await desk.service.execute(USER, desk.id, context, "python", "1")
-        assert any(phrase in raised.value.message for phrase in RETRY_PHRASES) == (error is ClusterNotReady)
-
-    asyncio.run(run())
+async def test_clients_repeat_a_command_only_when_it_surely_did_not_run(
+    desk: Desk, sent: bool, error: type[CommandError]
+) -> None:
+    context = await desk.service.create_context(USER, desk.id, "python")
+    desk.node.silences = [AgentUnreachable("x", sent=sent)] * 3
+    with pytest.raises(error) as raised:
+        await desk.service.execute(USER, desk.id, context, "python", "1")
+    assert any(phrase in raised.value.message for phrase in RETRY_PHRASES) == (error is ClusterNotReady)
 
 
 @pytest.mark.parametrize(("code", "status"), [("LIMIT", 400), ("DEAD", 400), ("INVALID", 400), ("NOT_FOUND", 404), ("?", 500)])
@@ -340,16 +327,13 @@ def test_the_client_reads_answers_and_refusals() -> None:
         assert silence.value.sent is sent
 
 
-def test_the_client_knows_that_nobody_listens() -> None:
-    async def run() -> None:
-        client = HttpAgentClient()
-        async with agent(200, b"{}") as endpoint:
-            pass
-        try:
-            with pytest.raises(AgentUnreachable) as silence:
-                await client.call(endpoint, "t", "GET", "/v1/contexts/ab", None)
-            assert silence.value.sent is False
-        finally:
-            await client.close()
-
-    asyncio.run(run())
+async def test_the_client_knows_that_nobody_listens() -> None:
+    client = HttpAgentClient()
+    async with agent(200, b"{}") as endpoint:
+        pass
+    try:
+        with pytest.raises(AgentUnreachable) as silence:
+            await client.call(endpoint, "t", "GET", "/v1/contexts/ab", None)
+        assert silence.value.sent is False
+    finally:
+        await client.close()

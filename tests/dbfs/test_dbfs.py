@@ -97,62 +97,50 @@ def desk(tmp_path: Path, database: Store) -> Iterator[Desk]:
         files.remove_tree(place)
 
 
-def test_a_file_is_there_once_its_upload_is_closed(desk: Desk) -> None:
-    async def run() -> None:
-        handle = await desk.service.create(USER, "/a/b", overwrite=False)
-        await desk.service.add_block(USER, handle, b64(b"one"))
-        await desk.service.add_block(USER, handle, b64(b"two"))
-        with pytest.raises(ResourceDoesNotExist):
-            await desk.service.status(USER, "/a/b")
-        assert await desk.names("/") == ["/a"]
+async def test_a_file_is_there_once_its_upload_is_closed(desk: Desk) -> None:
+    handle = await desk.service.create(USER, "/a/b", overwrite=False)
+    await desk.service.add_block(USER, handle, b64(b"one"))
+    await desk.service.add_block(USER, handle, b64(b"two"))
+    with pytest.raises(ResourceDoesNotExist):
+        await desk.service.status(USER, "/a/b")
+    assert await desk.names("/") == ["/a"]
+    await desk.service.close(USER, handle)
+    assert await desk.service.read(USER, "dbfs:/a/b", offset=2, length=100) == b"etwo"
+    assert await desk.service.read(USER, "/a/b", offset=100, length=10) == b""
+    with pytest.raises(ResourceDoesNotExist):
         await desk.service.close(USER, handle)
-        assert await desk.service.read(USER, "dbfs:/a/b", offset=2, length=100) == b"etwo"
-        assert await desk.service.read(USER, "/a/b", offset=100, length=10) == b""
-        with pytest.raises(ResourceDoesNotExist):
-            await desk.service.close(USER, handle)
-
-    asyncio.run(run())
 
 
-def test_overwriting_is_asked_for(desk: Desk) -> None:
-    async def run() -> None:
-        await desk.put("/f", b"1")
-        with pytest.raises(ResourceAlreadyExists):
-            await desk.put("/f", b"2")
-        await desk.put("/f", b"3", overwrite=True)
-        assert (desk.root / "f").read_bytes() == b"3"
-        await desk.service.mkdirs(USER, "/d")
-        with pytest.raises(InvalidParameterValue):
-            await desk.put("/d", b"4", overwrite=True)
-
-    asyncio.run(run())
+async def test_overwriting_is_asked_for(desk: Desk) -> None:
+    await desk.put("/f", b"1")
+    with pytest.raises(ResourceAlreadyExists):
+        await desk.put("/f", b"2")
+    await desk.put("/f", b"3", overwrite=True)
+    assert (desk.root / "f").read_bytes() == b"3"
+    await desk.service.mkdirs(USER, "/d")
+    with pytest.raises(InvalidParameterValue):
+        await desk.put("/d", b"4", overwrite=True)
 
 
-def test_of_two_uploads_to_one_path_the_second_to_close_is_refused(desk: Desk) -> None:
-    async def run() -> None:
-        first, second = [await desk.service.create(USER, "/f", overwrite=False) for _ in range(2)]
-        await desk.service.close(USER, first)
-        with pytest.raises(ResourceAlreadyExists):
-            await desk.service.close(USER, second)
-        assert desk.waiting() == []
-
-    asyncio.run(run())
+async def test_of_two_uploads_to_one_path_the_second_to_close_is_refused(desk: Desk) -> None:
+    first, second = [await desk.service.create(USER, "/f", overwrite=False) for _ in range(2)]
+    await desk.service.close(USER, first)
+    with pytest.raises(ResourceAlreadyExists):
+        await desk.service.close(USER, second)
+    assert desk.waiting() == []
 
 
-def test_handles_are_bounded_expire_and_belong_to_their_user(desk: Desk) -> None:
-    async def run() -> None:
-        handles = [await desk.service.create(USER, f"/{n}", overwrite=False) for n in range(HANDLES.share)]
-        with pytest.raises(QuotaExceeded):
-            await desk.service.create(USER, "/more", overwrite=False)
-        with pytest.raises(ResourceDoesNotExist):
-            await desk.service.add_block(OTHER, handles[0], b64(b"x"))
-        desk.clock.advance(ms=HANDLE_IDLE_MS + 1)
-        with pytest.raises(ResourceDoesNotExist):
-            await desk.service.add_block(USER, handles[0], b64(b"x"))
+async def test_handles_are_bounded_expire_and_belong_to_their_user(desk: Desk) -> None:
+    handles = [await desk.service.create(USER, f"/{n}", overwrite=False) for n in range(HANDLES.share)]
+    with pytest.raises(QuotaExceeded):
         await desk.service.create(USER, "/more", overwrite=False)
-        assert len(desk.waiting()) == 1
-
-    asyncio.run(run())
+    with pytest.raises(ResourceDoesNotExist):
+        await desk.service.add_block(OTHER, handles[0], b64(b"x"))
+    desk.clock.advance(ms=HANDLE_IDLE_MS + 1)
+    with pytest.raises(ResourceDoesNotExist):
+        await desk.service.add_block(USER, handles[0], b64(b"x"))
+    await desk.service.create(USER, "/more", overwrite=False)
+    assert len(desk.waiting()) == 1
 
 
 def test_a_new_server_forgets_what_nobody_goes_on_with(desk: Desk) -> None:
@@ -168,172 +156,145 @@ def test_a_new_server_forgets_what_nobody_goes_on_with(desk: Desk) -> None:
     assert desk.waiting() == ["form-new"]
 
 
-def test_an_upload_goes_on_at_another_server_and_after_a_restart(desk: Desk) -> None:
-    async def run() -> None:
-        first, second = desk.service, desk.restarted()
-        handle = await first.create(USER, "/f", overwrite=False)
-        await first.add_block(USER, handle, b64(b"one "))
-        await second.add_block(USER, handle, b64(b"two "))
-        await first.add_block(USER, handle, b64(b"three "))
-        first._uploads.close()
-        second._uploads.close()
-        torn = await second.create(USER, "/torn", overwrite=False)
-        (desk.spool / str(torn) / "about.json").write_bytes(b"\0" * 40)  # the machine lost its power
-        third = desk.restarted()
+async def test_an_upload_goes_on_at_another_server_and_after_a_restart(desk: Desk) -> None:
+    first, second = desk.service, desk.restarted()
+    handle = await first.create(USER, "/f", overwrite=False)
+    await first.add_block(USER, handle, b64(b"one "))
+    await second.add_block(USER, handle, b64(b"two "))
+    await first.add_block(USER, handle, b64(b"three "))
+    first._uploads.close()
+    second._uploads.close()
+    torn = await second.create(USER, "/torn", overwrite=False)
+    (desk.spool / str(torn) / "about.json").write_bytes(b"\0" * 40)  # the machine lost its power
+    third = desk.restarted()
+    with pytest.raises(ResourceDoesNotExist):
+        await third.add_block(USER, torn, b64(b"x"))
+    assert desk.waiting() == [str(handle)]
+    await third.add_block(USER, handle, b64(b"four"))
+    with pytest.raises(ResourceDoesNotExist):
+        await third.add_block(OTHER, handle, b64(b"five"))
+    await third.close(USER, handle)
+    assert (desk.root / "f").read_bytes() == b"one two three four"
+    for service in (first, second, third):
         with pytest.raises(ResourceDoesNotExist):
-            await third.add_block(USER, torn, b64(b"x"))
-        assert desk.waiting() == [str(handle)]
-        await third.add_block(USER, handle, b64(b"four"))
-        with pytest.raises(ResourceDoesNotExist):
-            await third.add_block(OTHER, handle, b64(b"five"))
-        await third.close(USER, handle)
-        assert (desk.root / "f").read_bytes() == b"one two three four"
-        for service in (first, second, third):
-            with pytest.raises(ResourceDoesNotExist):
-                await service.close(USER, handle)
-
-    asyncio.run(run())
+            await service.close(USER, handle)
 
 
-def test_nobody_can_take_every_upload(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nobody_can_take_every_upload(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uploads, "HANDLES", HANDLES._replace(total=4, share=2, reserve=1))
 
     async def create(user: Caller, name: str) -> None:
         await desk.service.create(user, f"/{name}", overwrite=False)
 
-    async def run() -> None:
-        for user, allowed in ((USER, 2), (OTHER, 1), (ADMIN, 1)):
-            for number in range(allowed):
-                await create(user, f"{user.user_name}{number}")
-            with pytest.raises(QuotaExceeded):
-                await create(user, "more")
-
-    asyncio.run(run())
+    for user, allowed in ((USER, 2), (OTHER, 1), (ADMIN, 1)):
+        for number in range(allowed):
+            await create(user, f"{user.user_name}{number}")
+        with pytest.raises(QuotaExceeded):
+            await create(user, "more")
 
 
-def test_the_limit_of_uploads_is_that_of_all_servers(desk: Desk) -> None:
-    async def run() -> None:
-        servers = [desk.service, desk.restarted()]
-        for number in range(HANDLES.share - 1):
-            await servers[number % 2].create(USER, f"/{number}", overwrite=False)
-        begun = await asyncio.gather(
-            *(servers[n % 2].create(USER, f"/more{n}", overwrite=False) for n in range(6)), return_exceptions=True
-        )
-        assert sum(isinstance(each, int) for each in begun) == 1
-        assert {type(each) for each in begun} == {int, QuotaExceeded}
-
-    asyncio.run(run())
+async def test_the_limit_of_uploads_is_that_of_all_servers(desk: Desk) -> None:
+    servers = [desk.service, desk.restarted()]
+    for number in range(HANDLES.share - 1):
+        await servers[number % 2].create(USER, f"/{number}", overwrite=False)
+    begun = await asyncio.gather(
+        *(servers[n % 2].create(USER, f"/more{n}", overwrite=False) for n in range(6)), return_exceptions=True
+    )
+    assert sum(isinstance(each, int) for each in begun) == 1
+    assert {type(each) for each in begun} == {int, QuotaExceeded}
 
 
-def test_two_servers_take_the_blocks_of_one_upload_in_turns(desk: Desk) -> None:
-    async def run() -> None:
-        servers = [desk.service, desk.restarted()]
-        handle = await servers[0].create(USER, "/f", overwrite=False)
-        blocks = [bytes([number]) * 10_000 for number in range(40)]
-        await asyncio.gather(*(servers[n % 2].add_block(USER, handle, b64(block)) for n, block in enumerate(blocks)))
-        await servers[1].close(USER, handle)
-        found = (desk.root / "f").read_bytes()
-        assert sorted(found[at : at + 10_000] for at in range(0, len(found), 10_000)) == blocks
-
-    asyncio.run(run())
+async def test_two_servers_take_the_blocks_of_one_upload_in_turns(desk: Desk) -> None:
+    servers = [desk.service, desk.restarted()]
+    handle = await servers[0].create(USER, "/f", overwrite=False)
+    blocks = [bytes([number]) * 10_000 for number in range(40)]
+    await asyncio.gather(*(servers[n % 2].add_block(USER, handle, b64(block)) for n, block in enumerate(blocks)))
+    await servers[1].close(USER, handle)
+    found = (desk.root / "f").read_bytes()
+    assert sorted(found[at : at + 10_000] for at in range(0, len(found), 10_000)) == blocks
 
 
-def test_a_block_that_may_have_been_taken_twice_ends_its_upload(desk: Desk) -> None:
+async def test_a_block_that_may_have_been_taken_twice_ends_its_upload(desk: Desk) -> None:
     """The SDK repeats a request whose connection broke. Behind a proxy the repetition arrives at another server."""
 
-    async def run() -> None:
-        first, second = desk.service, desk.restarted()
-        same, other = [await first.create(USER, f"/{name}", overwrite=False) for name in ("same", "other")]
-        for handle in (same, other):
-            await first.add_block(USER, handle, b64(b"x"))
-            await second.add_block(USER, handle, b64(b"x"))  # two servers that live: it is another one that looks the same
-        second._uploads.close()
-        await first.add_block(USER, other, b64(b"y"))
-        with pytest.raises(ResourceDoesNotExist, match="may have been sent twice"):
-            await first.add_block(USER, same, b64(b"x"))
+    first, second = desk.service, desk.restarted()
+    same, other = [await first.create(USER, f"/{name}", overwrite=False) for name in ("same", "other")]
+    for handle in (same, other):
+        await first.add_block(USER, handle, b64(b"x"))
+        await second.add_block(USER, handle, b64(b"x"))  # two servers that live: it is another one that looks the same
+    second._uploads.close()
+    await first.add_block(USER, other, b64(b"y"))
+    with pytest.raises(ResourceDoesNotExist, match="may have been sent twice"):
+        await first.add_block(USER, same, b64(b"x"))
+    with pytest.raises(ResourceDoesNotExist):
+        await first.close(USER, same)
+    await first.close(USER, other)
+    assert (desk.root / "other").read_bytes() == b"xxy"
+
+
+async def test_what_a_killed_server_did_to_an_upload_is_finished_or_written_over(desk: Desk) -> None:
+    half, placed, linked = [await desk.service.create(USER, f"/{n}", overwrite=False) for n in ("half", "placed", "linked")]
+    for handle in (half, placed, linked):
+        await desk.service.add_block(USER, handle, b64(b"whole"))
+    with (desk.spool / str(half) / "data").open("ab") as data:
+        data.write(b"torn")  # killed in the middle of a block
+    (desk.spool / str(placed) / "data").rename(desk.root / "placed")  # killed before it forgot the uploads
+    os.link(desk.spool / str(linked) / "data", desk.root / "linked")
+    other = desk.restarted()
+    for handle in (placed, linked):
         with pytest.raises(ResourceDoesNotExist):
-            await first.close(USER, same)
-        await first.close(USER, other)
-        assert (desk.root / "other").read_bytes() == b"xxy"
-
-    asyncio.run(run())
-
-
-def test_what_a_killed_server_did_to_an_upload_is_finished_or_written_over(desk: Desk) -> None:
-    async def run() -> None:
-        half, placed, linked = [await desk.service.create(USER, f"/{n}", overwrite=False) for n in ("half", "placed", "linked")]
-        for handle in (half, placed, linked):
-            await desk.service.add_block(USER, handle, b64(b"whole"))
-        with (desk.spool / str(half) / "data").open("ab") as data:
-            data.write(b"torn")  # killed in the middle of a block
-        (desk.spool / str(placed) / "data").rename(desk.root / "placed")  # killed before it forgot the uploads
-        os.link(desk.spool / str(linked) / "data", desk.root / "linked")
-        other = desk.restarted()
-        for handle in (placed, linked):
-            with pytest.raises(ResourceDoesNotExist):
-                await other.add_block(USER, handle, b64(b"more"))
-            await other.close(USER, handle)  # its client was not answered, and asks again
-        await other.close(USER, half)
-        assert {(desk.root / name).read_bytes() for name in ("half", "placed", "linked")} == {b"whole"}
-        assert desk.waiting() == []
-
-    asyncio.run(run())
+            await other.add_block(USER, handle, b64(b"more"))
+        await other.close(USER, handle)  # its client was not answered, and asks again
+    await other.close(USER, half)
+    assert {(desk.root / name).read_bytes() for name in ("half", "placed", "linked")} == {b"whole"}
+    assert desk.waiting() == []
 
 
-def test_blocks_are_bounded_and_must_be_base64(desk: Desk) -> None:
-    async def run() -> None:
-        await desk.put("/full", bytes(MAX_BLOCK))
-        with pytest.raises(MaxBlockSizeExceeded):
-            await desk.put("/more", bytes(MAX_BLOCK + 1))
-        assert await desk.names("/") == ["/full"]
-
-    asyncio.run(run())
+async def test_blocks_are_bounded_and_must_be_base64(desk: Desk) -> None:
+    await desk.put("/full", bytes(MAX_BLOCK))
+    with pytest.raises(MaxBlockSizeExceeded):
+        await desk.put("/more", bytes(MAX_BLOCK + 1))
+    assert await desk.names("/") == ["/full"]
 
 
 @pytest.mark.parametrize(
     "data", ["a", "!!!", "%%%%", "aGk*====", "aGk", "aGk==", "aGk=aGk=", "aGk=\n", "aG-_", "aGl=", " aGk=", "é"]
 )
-def test_what_is_not_base64_is_refused_whole(desk: Desk, data: str) -> None:
-    async def run() -> None:
-        with pytest.raises(InvalidParameterValue, match="not valid base64"):
-            await desk.service.put(USER, "/bad", data, overwrite=False)
-        handle = await desk.service.create(USER, "/f", overwrite=False)
-        with pytest.raises(InvalidParameterValue, match="not valid base64"):
-            await desk.service.add_block(USER, handle, data)
-        await desk.service.add_block(USER, handle, b64(b"whole"))
-        await desk.service.close(USER, handle)
-        assert await desk.names("/") == ["/f"]
-        assert (desk.root / "f").read_bytes() == b"whole"
-
-    asyncio.run(run())
+async def test_what_is_not_base64_is_refused_whole(desk: Desk, data: str) -> None:
+    with pytest.raises(InvalidParameterValue, match="not valid base64"):
+        await desk.service.put(USER, "/bad", data, overwrite=False)
+    handle = await desk.service.create(USER, "/f", overwrite=False)
+    with pytest.raises(InvalidParameterValue, match="not valid base64"):
+        await desk.service.add_block(USER, handle, data)
+    await desk.service.add_block(USER, handle, b64(b"whole"))
+    await desk.service.close(USER, handle)
+    assert await desk.names("/") == ["/f"]
+    assert (desk.root / "f").read_bytes() == b"whole"
 
 
-def test_directories(desk: Desk) -> None:
-    async def run() -> None:
-        await desk.service.mkdirs(USER, "/x/y")
-        await desk.service.mkdirs(USER, "/x/y")
-        await desk.put("/x/y/f", b"1")
-        with pytest.raises(ApiError, match="not empty") as error:
-            await desk.service.delete(USER, "/x", recursive=False)
-        assert error.value.error_code == "IO_ERROR"
-        await desk.service.move(USER, "/x/y", "/z/w")
-        assert await desk.names("/z/w") == ["/z/w/f"] and await desk.names("/x") == []
-        assert await desk.names("/z/w/f") == ["/z/w/f"]
-        with pytest.raises(ResourceAlreadyExists):
-            await desk.service.move(USER, "/z/w", "/x")
-        with pytest.raises(InvalidParameterValue):
-            await desk.service.move(USER, "/z", "/z/w/inside")
-        with pytest.raises(ResourceAlreadyExists):
-            await desk.service.mkdirs(USER, "/z/w/f/deeper")
-        with pytest.raises(ResourceDoesNotExist):
-            await desk.service.status(USER, "/z/w/f/deeper")
+async def test_directories(desk: Desk) -> None:
+    await desk.service.mkdirs(USER, "/x/y")
+    await desk.service.mkdirs(USER, "/x/y")
+    await desk.put("/x/y/f", b"1")
+    with pytest.raises(ApiError, match="not empty") as error:
+        await desk.service.delete(USER, "/x", recursive=False)
+    assert error.value.error_code == "IO_ERROR"
+    await desk.service.move(USER, "/x/y", "/z/w")
+    assert await desk.names("/z/w") == ["/z/w/f"] and await desk.names("/x") == []
+    assert await desk.names("/z/w/f") == ["/z/w/f"]
+    with pytest.raises(ResourceAlreadyExists):
+        await desk.service.move(USER, "/z/w", "/x")
+    with pytest.raises(InvalidParameterValue):
+        await desk.service.move(USER, "/z", "/z/w/inside")
+    with pytest.raises(ResourceAlreadyExists):
+        await desk.service.mkdirs(USER, "/z/w/f/deeper")
+    with pytest.raises(ResourceDoesNotExist):
+        await desk.service.status(USER, "/z/w/f/deeper")
+    await desk.service.delete(USER, "/z", recursive=True)
+    with pytest.raises(ResourceDoesNotExist):
         await desk.service.delete(USER, "/z", recursive=True)
-        with pytest.raises(ResourceDoesNotExist):
-            await desk.service.delete(USER, "/z", recursive=True)
-        with pytest.raises(InvalidParameterValue):
-            await desk.service.delete(USER, "/", recursive=True)
-
-    asyncio.run(run())
+    with pytest.raises(InvalidParameterValue):
+        await desk.service.delete(USER, "/", recursive=True)
 
 
 @pytest.mark.parametrize(
@@ -372,53 +333,47 @@ class HeldStore(Store):
         return found
 
 
-def test_a_block_that_comes_as_its_upload_ends_is_written_nowhere(desk: Desk) -> None:
+async def test_a_block_that_comes_as_its_upload_ends_is_written_nowhere(desk: Desk) -> None:
     """Two uploads begin after the end of the first one: one of them has its descriptor's number."""
 
-    async def run() -> None:
-        desk.store = store = HeldStore(desk.store)
-        service = desk.restarted()
-        ended = await service.create(USER, "/ended", overwrite=False)
-        store.hold = True
-        block = asyncio.create_task(service.add_block(USER, ended, b64(b"late")))
-        await asyncio.wait_for(store.held.wait(), PATIENCE_S)
-        await service.close(USER, ended)
-        others = [await service.create(USER, f"/other{n}", overwrite=False) for n in range(2)]
-        store.go_on.set()
-        with pytest.raises(ResourceDoesNotExist):
-            await block
-        for other in others:
-            await service.close(USER, other)
-        for path in ("/ended", "/other0", "/other1"):
-            assert await service.read(USER, path, offset=0, length=10) == b""
-
-    asyncio.run(run())
+    desk.store = store = HeldStore(desk.store)
+    service = desk.restarted()
+    ended = await service.create(USER, "/ended", overwrite=False)
+    store.hold = True
+    block = asyncio.create_task(service.add_block(USER, ended, b64(b"late")))
+    await asyncio.wait_for(store.held.wait(), PATIENCE_S)
+    await service.close(USER, ended)
+    others = [await service.create(USER, f"/other{n}", overwrite=False) for n in range(2)]
+    store.go_on.set()
+    with pytest.raises(ResourceDoesNotExist):
+        await block
+    for other in others:
+        await service.close(USER, other)
+    for path in ("/ended", "/other0", "/other1"):
+        assert await service.read(USER, path, offset=0, length=10) == b""
 
 
-def test_links_and_special_files_are_not_there(desk: Desk) -> None:
+async def test_links_and_special_files_are_not_there(desk: Desk) -> None:
     outside = desk.root.parent / "outside"
     (desk.root / "dir").symlink_to(outside)
     (desk.root / "file").symlink_to(outside / "secret")
     os.mkfifo(desk.root / "fifo")
 
-    async def run() -> None:
-        for path in ("/dir", "/dir/secret", "/file", "/fifo"):
-            for attempt in (
-                desk.service.read(USER, path, offset=0, length=10),
-                desk.service.status(USER, path),
-                desk.service.list(USER, path),
-                desk.service.delete(USER, path, recursive=True),
-                desk.service.move(USER, path, "/stolen"),
-            ):
-                with pytest.raises(ResourceDoesNotExist):
-                    await attempt
-        for write in (desk.put("/dir/new", b"x", overwrite=True), desk.service.mkdirs(USER, "/dir/new")):
-            with pytest.raises(ResourceAlreadyExists):
-                await write
-        await desk.put("/file", b"mine", overwrite=True)  # replaces the link, not what it points to
-        assert await desk.names("/") == ["/file"]
-
-    asyncio.run(run())
+    for path in ("/dir", "/dir/secret", "/file", "/fifo"):
+        for attempt in (
+            desk.service.read(USER, path, offset=0, length=10),
+            desk.service.status(USER, path),
+            desk.service.list(USER, path),
+            desk.service.delete(USER, path, recursive=True),
+            desk.service.move(USER, path, "/stolen"),
+        ):
+            with pytest.raises(ResourceDoesNotExist):
+                await attempt
+    for write in (desk.put("/dir/new", b"x", overwrite=True), desk.service.mkdirs(USER, "/dir/new")):
+        with pytest.raises(ResourceAlreadyExists):
+            await write
+    await desk.put("/file", b"mine", overwrite=True)  # replaces the link, not what it points to
+    assert await desk.names("/") == ["/file"]
     assert (outside / "secret").read_text() == "secret"
     assert [entry.name for entry in outside.iterdir()] == ["secret"]
 
@@ -469,7 +424,7 @@ def test_a_tree_that_is_too_large_for_one_call_is_gone_after_several(desk: Desk,
     assert asyncio.run(desk.names("/")) == []
 
 
-def test_files_on_a_disk_of_their_own_are_copied_there(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_files_on_a_disk_of_their_own_are_copied_there(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     def elsewhere(settle: Any) -> Any:
         def one_disk_only(source: str, target: str, origin: int | None, parent: int, *, replace: bool) -> None:
             if origin is None:
@@ -480,14 +435,11 @@ def test_files_on_a_disk_of_their_own_are_copied_there(desk: Desk, monkeypatch: 
 
     monkeypatch.setattr(safetree, "_settle", elsewhere(safetree._settle))
 
-    async def run() -> None:
-        await desk.put("/a/f", b"1")
-        with pytest.raises(ResourceAlreadyExists):
-            await desk.put("/a/f", b"2")
-        await desk.put("/a/f", b"3", overwrite=True)
-        assert await desk.names("/a") == ["/a/f"]
-
-    asyncio.run(run())
+    await desk.put("/a/f", b"1")
+    with pytest.raises(ResourceAlreadyExists):
+        await desk.put("/a/f", b"2")
+    await desk.put("/a/f", b"3", overwrite=True)
+    assert await desk.names("/a") == ["/a/f"]
     assert (desk.root / "a" / "f").read_bytes() == b"3"
     assert desk.waiting() == []
 
@@ -610,25 +562,22 @@ def test_a_form_with_two_files_is_refused(url: str, desk: Desk) -> None:
     assert not (desk.root / "form").exists()
 
 
-def test_nothing_is_added_while_room_is_short_and_everything_else_works(desk: Desk) -> None:
-    async def run() -> None:
-        await desk.put("/kept", b"one")
-        handle = await desk.service.create(USER, "/begun", overwrite=False)
-        desk.refusal = "The workspace's disk is full."
-        for attempt in (
-            desk.put("/new", b"x"),
-            desk.service.create(USER, "/new", overwrite=False),
-            desk.service.add_block(USER, handle, b64(b"x")),
-        ):  # fmt: skip
-            with pytest.raises(StorageFull) as raised:
-                await attempt
-            assert (raised.value.http_status, str(raised.value)) == (507, desk.refusal)
-        assert await desk.service.read(USER, "/kept", offset=0, length=10) == b"one"
-        await desk.service.move(USER, "/kept", "/moved")
-        await desk.service.delete(USER, "/moved", recursive=False)
-        desk.refusal = ""
-        await desk.service.add_block(USER, handle, b64(b"x"))
-        await desk.service.close(USER, handle)
-        assert await desk.names("/") == ["/begun"]
-
-    asyncio.run(run())
+async def test_nothing_is_added_while_room_is_short_and_everything_else_works(desk: Desk) -> None:
+    await desk.put("/kept", b"one")
+    handle = await desk.service.create(USER, "/begun", overwrite=False)
+    desk.refusal = "The workspace's disk is full."
+    for attempt in (
+        desk.put("/new", b"x"),
+        desk.service.create(USER, "/new", overwrite=False),
+        desk.service.add_block(USER, handle, b64(b"x")),
+    ):  # fmt: skip
+        with pytest.raises(StorageFull) as raised:
+            await attempt
+        assert (raised.value.http_status, str(raised.value)) == (507, desk.refusal)
+    assert await desk.service.read(USER, "/kept", offset=0, length=10) == b"one"
+    await desk.service.move(USER, "/kept", "/moved")
+    await desk.service.delete(USER, "/moved", recursive=False)
+    desk.refusal = ""
+    await desk.service.add_block(USER, handle, b64(b"x"))
+    await desk.service.close(USER, handle)
+    assert await desk.names("/") == ["/begun"]

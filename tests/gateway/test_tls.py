@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import stat
 from pathlib import Path
@@ -26,28 +25,25 @@ def pair(directory: Path) -> tuple[bytes, bytes]:
     return (directory / "connect.pem").read_bytes(), (directory / "connect-key.pem").read_bytes()
 
 
-def test_a_certificate_made_here_is_kept_and_trusted(tmp_path: Path) -> None:
-    async def work() -> None:
-        place = tmp_path / "tls"
-        credentials = tls.self_signed(place, "127.0.0.1")
-        made = pair(place)
-        tls.self_signed(place, "127.0.0.1")
-        assert pair(place) == made
-        assert stat.S_IMODE((place / "connect-key.pem").stat().st_mode) == 0o600
-        async with world(tmp_path) as w:
-            gateway = ConnectGateway(authenticator=w.authenticator, attach=w.attach, credentials=credentials)
-            await gateway.start("127.0.0.1", 0)
-            try:
-                trusting = grpc.ssl_channel_credentials(made[0])
-                for name in ("localhost", "127.0.0.1"):
-                    async with grpc.aio.secure_channel(f"{name}:{gateway.port}", trusting) as channel:
-                        with pytest.raises(grpc.aio.AioRpcError) as caught:
-                            await method(channel.unary_unary, "Config")(b"", metadata=(("x-databricks-cluster-id", CLUSTER_ID),))
-                        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED, "it got through to us"
-            finally:
-                await gateway.stop()
-
-    asyncio.run(asyncio.wait_for(work(), PATIENCE_S))
+async def test_a_certificate_made_here_is_kept_and_trusted(tmp_path: Path) -> None:
+    place = tmp_path / "tls"
+    credentials = tls.self_signed(place, "127.0.0.1")
+    made = pair(place)
+    tls.self_signed(place, "127.0.0.1")
+    assert pair(place) == made
+    assert stat.S_IMODE((place / "connect-key.pem").stat().st_mode) == 0o600
+    async with world(tmp_path) as w:
+        gateway = ConnectGateway(authenticator=w.authenticator, attach=w.attach, credentials=credentials)
+        await gateway.start("127.0.0.1", 0)
+        try:
+            trusting = grpc.ssl_channel_credentials(made[0])
+            for name in ("localhost", "127.0.0.1"):
+                async with grpc.aio.secure_channel(f"{name}:{gateway.port}", trusting) as channel:
+                    with pytest.raises(grpc.aio.AioRpcError) as caught:
+                        await method(channel.unary_unary, "Config")(b"", metadata=(("x-databricks-cluster-id", CLUSTER_ID),))
+                    assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED, "it got through to us"
+        finally:
+            await gateway.stop()
 
 
 def test_a_certificate_made_here_is_replaced_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

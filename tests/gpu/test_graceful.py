@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -161,63 +160,54 @@ async def states(room: Room, cluster_id: str) -> set[InstanceState]:
     return {each.state for each in await room.store.read(lambda tx: tx.instances.of_cluster(cluster_id))}
 
 
-def test_a_stop_waits_no_longer_than_its_time_on_any_server(store: Store) -> None:
-    async def scenario() -> None:
-        room = Room(store)
-        cluster_id = await room.running()
-        await room.gpu.stop(ADMIN, StopGpuCluster(cluster_id=cluster_id, grace_period_minutes=3, save_state=True))
-        assert (await room.passes(cluster_id, at_once=2)).workbench.graceful.pending
-        await said(room, cluster_id, told_ms=1)
-        assert not await room.is_due(cluster_id, in_ms=3 * MINUTE - 1)
-        assert await room.is_due(cluster_id, in_ms=3 * MINUTE)
-        room.clock.advance(ms=3 * MINUTE - 1)
-        row = await room.passes(cluster_id, at_once=2)
-        assert row.workbench.graceful.pending
-        assert await states(room, cluster_id) == {InstanceState.REGISTERED}
-        room.clock.advance(ms=1)
-        row = await room.passes(cluster_id, at_once=2)
-        assert not row.workbench.graceful.pending
-        assert await states(room, cluster_id) == {InstanceState.TERMINATING}
-        assert row.workbench.task.pending, "the snapshot comes after that"
-        assert not row.workbench.task.ready_ms
-        row = await room.end(cluster_id)
-        assert row.workbench.task.ready_ms
-        assert len(await room.endings(cluster_id)) == 1
-
-    asyncio.run(scenario())
+async def test_a_stop_waits_no_longer_than_its_time_on_any_server(store: Store) -> None:
+    room = Room(store)
+    cluster_id = await room.running()
+    await room.gpu.stop(ADMIN, StopGpuCluster(cluster_id=cluster_id, grace_period_minutes=3, save_state=True))
+    assert (await room.passes(cluster_id, at_once=2)).workbench.graceful.pending
+    await said(room, cluster_id, told_ms=1)
+    assert not await room.is_due(cluster_id, in_ms=3 * MINUTE - 1)
+    assert await room.is_due(cluster_id, in_ms=3 * MINUTE)
+    room.clock.advance(ms=3 * MINUTE - 1)
+    row = await room.passes(cluster_id, at_once=2)
+    assert row.workbench.graceful.pending
+    assert await states(room, cluster_id) == {InstanceState.REGISTERED}
+    room.clock.advance(ms=1)
+    row = await room.passes(cluster_id, at_once=2)
+    assert not row.workbench.graceful.pending
+    assert await states(room, cluster_id) == {InstanceState.TERMINATING}
+    assert row.workbench.task.pending, "the snapshot comes after that"
+    assert not row.workbench.task.ready_ms
+    row = await room.end(cluster_id)
+    assert row.workbench.task.ready_ms
+    assert len(await room.endings(cluster_id)) == 1
 
 
-def test_what_ends_a_cluster_by_itself_waits_for_nothing(store: Store) -> None:
-    async def scenario() -> None:
-        room = Room(store)
-        cluster_id = await room.running(max_runtime_minutes=30)
-        await room.passes(cluster_id)
-        room.clock.advance(ms=10 * MINUTE)
-        await room.gpu.restart(ADMIN, RestartGpuCluster(cluster_id=cluster_id, grace_period_minutes=30))
-        assert (await room.passes(cluster_id)).workbench.graceful.pending
-        room.clock.advance(ms=20 * MINUTE)
-        row = await room.passes(cluster_id)
-        assert not row.workbench.graceful.pending
-        assert await states(room, cluster_id) == {InstanceState.TERMINATING}
-        again = await room.running()
-        await room.desk.service.delete(ADMIN, ClusterId(cluster_id=again))
-        await room.passes(again)
-        assert await states(room, again) == {InstanceState.TERMINATING}, "a stop of the other dialect is as it was"
-
-    asyncio.run(scenario())
+async def test_what_ends_a_cluster_by_itself_waits_for_nothing(store: Store) -> None:
+    room = Room(store)
+    cluster_id = await room.running(max_runtime_minutes=30)
+    await room.passes(cluster_id)
+    room.clock.advance(ms=10 * MINUTE)
+    await room.gpu.restart(ADMIN, RestartGpuCluster(cluster_id=cluster_id, grace_period_minutes=30))
+    assert (await room.passes(cluster_id)).workbench.graceful.pending
+    room.clock.advance(ms=20 * MINUTE)
+    row = await room.passes(cluster_id)
+    assert not row.workbench.graceful.pending
+    assert await states(room, cluster_id) == {InstanceState.TERMINATING}
+    again = await room.running()
+    await room.desk.service.delete(ADMIN, ClusterId(cluster_id=again))
+    await room.passes(again)
+    assert await states(room, again) == {InstanceState.TERMINATING}, "a stop of the other dialect is as it was"
 
 
 @both_databases
-def test_what_is_to_be_done_without_nodes_is_told_when_the_last_one_has_gone(store: Store) -> None:
+async def test_what_is_to_be_done_without_nodes_is_told_when_the_last_one_has_gone(store: Store) -> None:
     """Else nobody would look for it before the next poll."""
 
-    async def scenario() -> None:
-        room, told = Room(store), list[bool]()
-        cluster_id = await room.running()
-        await room.gpu.stop(ADMIN, StopGpuCluster(cluster_id=cluster_id, force=True, save_state=True))
-        await room.passes(cluster_id)
-        store.on_commit(lambda changes: told.append(changes.snapshots))
-        assert (await room.end(cluster_id)).workbench.task.due_ms is not None
-        assert any(told)
-
-    asyncio.run(scenario())
+    room, told = Room(store), list[bool]()
+    cluster_id = await room.running()
+    await room.gpu.stop(ADMIN, StopGpuCluster(cluster_id=cluster_id, force=True, save_state=True))
+    await room.passes(cluster_id)
+    store.on_commit(lambda changes: told.append(changes.snapshots))
+    assert (await room.end(cluster_id)).workbench.task.due_ms is not None
+    assert any(told)

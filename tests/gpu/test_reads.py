@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -38,48 +37,42 @@ async def same(room: Room, cluster_id: str) -> Any:
 
 
 @both_databases
-def test_what_is_shown_is_what_the_rows_say(store: Store) -> None:
-    async def scenario() -> None:
-        room = Room(store)
-        wanted = CreateGpuCluster(name="abc", tags=TRAP, environment_variables={"A": '"remaining_seconds":null'})
-        made = (await room.gpu.create(ADMIN, wanted)).id
-        await same(room, made)
-        await room.up(made)
-        first = await same(room, made)
+async def test_what_is_shown_is_what_the_rows_say(store: Store) -> None:
+    room = Room(store)
+    wanted = CreateGpuCluster(name="abc", tags=TRAP, environment_variables={"A": '"remaining_seconds":null'})
+    made = (await room.gpu.create(ADMIN, wanted)).id
+    await same(room, made)
+    await room.up(made)
+    first = await same(room, made)
+    room.clock.advance(minutes=10)
+    second = await same(room, made)
+    left = [each["auto_terminate"]["remaining_seconds"]["idle_minutes"] for each in (first, second)]
+    assert left[0] - left[1] == 600
+    assert second["tags"].items() >= TRAP.items()
+    with pytest.raises(PermissionDenied):
+        await room.gpu.reads.get(USER, made)
+    planner = room.gpu._ports
+
+    def map_port(tx: Any) -> None:
+        mappings = planner.planned(tx, made, [PortUpdate(internal_port=8888)], field="").mappings
+        planner.write(tx, made, mappings)
+
+    await store.write(map_port)
+    assert len((await same(room, made))["port_mappings"]) == 1
+    await room.gpu.stop(ADMIN, StopGpuCluster(cluster_id=made, stop_reason="enough"))
+    assert (await same(room, made))["status"] == "stopping"
+    await room.end(made)
+    assert (await same(room, made))["auto_terminate"]["remaining_seconds"] is None
+    await room.gpu.delete(ADMIN, DeleteGpuCluster(cluster_id=made, confirm_deletion="DELETE"))
+    with pytest.raises(ResourceNotFound):
+        await room.gpu.reads.get(ADMIN, made)
+
+
+async def test_what_a_cluster_costs_is_always_worked_out(store: Store) -> None:
+    room = Room(store)
+    made = await room.running(max_cost=100.0)
+    spent = []
+    for _ in range(2):
         room.clock.advance(minutes=10)
-        second = await same(room, made)
-        left = [each["auto_terminate"]["remaining_seconds"]["idle_minutes"] for each in (first, second)]
-        assert left[0] - left[1] == 600
-        assert second["tags"].items() >= TRAP.items()
-        with pytest.raises(PermissionDenied):
-            await room.gpu.reads.get(USER, made)
-        planner = room.gpu._ports
-
-        def map_port(tx: Any) -> None:
-            mappings = planner.planned(tx, made, [PortUpdate(internal_port=8888)], field="").mappings
-            planner.write(tx, made, mappings)
-
-        await store.write(map_port)
-        assert len((await same(room, made))["port_mappings"]) == 1
-        await room.gpu.stop(ADMIN, StopGpuCluster(cluster_id=made, stop_reason="enough"))
-        assert (await same(room, made))["status"] == "stopping"
-        await room.end(made)
-        assert (await same(room, made))["auto_terminate"]["remaining_seconds"] is None
-        await room.gpu.delete(ADMIN, DeleteGpuCluster(cluster_id=made, confirm_deletion="DELETE"))
-        with pytest.raises(ResourceNotFound):
-            await room.gpu.reads.get(ADMIN, made)
-
-    asyncio.run(scenario())
-
-
-def test_what_a_cluster_costs_is_always_worked_out(store: Store) -> None:
-    async def scenario() -> None:
-        room = Room(store)
-        made = await room.running(max_cost=100.0)
-        spent = []
-        for _ in range(2):
-            room.clock.advance(minutes=10)
-            spent.append((await same(room, made))["auto_terminate"]["cost_since_start"])
-        assert spent[1] >= spent[0]
-
-    asyncio.run(scenario())
+        spent.append((await same(room, made))["auto_terminate"]["cost_since_start"])
+    assert spent[1] >= spent[0]

@@ -73,110 +73,92 @@ async def with_token(store: Store, caller: Caller) -> Caller:
     return msgspec.structs.replace(caller, token_id=row.token_id)
 
 
-def test_who_has_waited_for_long_enough_is_told_so_and_it_goes_on(store: Store) -> None:
-    async def scenario() -> None:
-        gpu = service(store)
-        made = await gpu.create(ADMIN, CreateGpuCluster(name="abc", auto_start=False))
-        wait = StartGpuCluster(cluster_id=made.id, wait_for_ready=True, timeout_minutes=1)
-        with pytest.raises(StartTimeout, match="goes on") as late:
-            await gpu.start(ADMIN, wait)
-        now = await gpu.reads.look(ADMIN, made.id)
-        assert now.operation is not None
-        assert (now.status, now.operation.status) == (GpuClusterState.STARTING, PhaseStatus.IN_PROGRESS)
-        assert late.value.details == {"operation": now.operation.id}
-        with pytest.raises(StartTimeout):
-            await gpu.start(ADMIN, wait)  # the same request: it waits for the same start
-        assert (await gpu.reads.look(ADMIN, made.id)).operation == now.operation
-        with pytest.raises(StopTimeout, match="goes on"):
-            await gpu.stop(ADMIN, StopGpuCluster(cluster_id=made.id, wait_for_completion=True))
-        assert (await gpu.reads.look(ADMIN, made.id)).status is GpuClusterState.STOPPING
-
-    asyncio.run(scenario())
+async def test_who_has_waited_for_long_enough_is_told_so_and_it_goes_on(store: Store) -> None:
+    gpu = service(store)
+    made = await gpu.create(ADMIN, CreateGpuCluster(name="abc", auto_start=False))
+    wait = StartGpuCluster(cluster_id=made.id, wait_for_ready=True, timeout_minutes=1)
+    with pytest.raises(StartTimeout, match="goes on") as late:
+        await gpu.start(ADMIN, wait)
+    now = await gpu.reads.look(ADMIN, made.id)
+    assert now.operation is not None
+    assert (now.status, now.operation.status) == (GpuClusterState.STARTING, PhaseStatus.IN_PROGRESS)
+    assert late.value.details == {"operation": now.operation.id}
+    with pytest.raises(StartTimeout):
+        await gpu.start(ADMIN, wait)  # the same request: it waits for the same start
+    assert (await gpu.reads.look(ADMIN, made.id)).operation == now.operation
+    with pytest.raises(StopTimeout, match="goes on"):
+        await gpu.stop(ADMIN, StopGpuCluster(cluster_id=made.id, wait_for_completion=True))
+    assert (await gpu.reads.look(ADMIN, made.id)).status is GpuClusterState.STOPPING
 
 
-def test_a_cluster_that_was_never_started_has_no_operation(store: Store) -> None:
-    async def scenario() -> None:
-        gpu = service(store)
-        made = await gpu.create(ADMIN, CreateGpuCluster(name="abc", auto_start=False))
-        assert made.operation is None
-        with pytest.raises(ResourceNotFound, match="never started"):
-            await gpu.reads.operation(ADMIN, made.id, f"stop-{made.id}-1")
-        with pytest.raises(ResourceNotFound, match="never started"):
-            await gpu.reads.follow(ADMIN, made.id)
-
-    asyncio.run(scenario())
-
-
-def test_a_stream_goes_on_when_the_database_was_away(store: Store) -> None:
-    async def scenario() -> None:
-        clock, desk = Clock(), Desk(store)
-        gpu = service(store, clock=clock)
-        made = await gpu.create(ADMIN, CreateGpuCluster(name="abc"))
-        pieces = (await gpu.reads.follow(await with_token(store, ADMIN), made.id)).pieces()
-        await anext(pieces)
-        clock.away, following = True, asyncio.ensure_future(anext(pieces))
-        await asyncio.sleep(0)  # it waits for a change now
-        await desk.settle(made.id, target=Target.TERMINATED, terminating_ms=1)
-        assert await following is None, "no news, and the stream is still open"
-        clock.away = False
-        await desk.settle(made.id, ended=True, terminated_ms=2)
-        seen = [piece async for piece in pieces if piece is not None]
-        assert [each.status for each in seen] == [PhaseStatus.COMPLETED]
-
-    asyncio.run(scenario())
-
-
-def test_a_wait_goes_on_when_the_database_was_away(store: Store) -> None:
-    async def scenario() -> None:
-        clock, desk = Clock(), Desk(store)
-        gpu = service(store, clock=clock, minute_s=60)
-        made = await gpu.create(ADMIN, CreateGpuCluster(name="abc"))
-        stop = StopGpuCluster(cluster_id=made.id, wait_for_completion=True)
-        waiting = asyncio.ensure_future(gpu.stop(ADMIN, stop))
-        while (await desk.row(made.id)).target is not Target.TERMINATED:
-            await asyncio.sleep(0)
-        clock.away = True
-        while not clock.met.is_set():
-            await desk.settle(made.id, state_message="changed")  # it looks
-        clock.away = False
-        await desk.settle(made.id, ended=True, terminated_ms=2)
-        assert (await waiting).status is GpuClusterState.STOPPED
-
-    asyncio.run(scenario())
-
-
-def test_a_user_has_so_many_streams(store: Store) -> None:
-    async def scenario() -> None:
-        gpu = service(store)
-        made = await gpu.create(ADMIN, CreateGpuCluster(name="abc"))
-        streams = [await gpu.reads.follow(ADMIN, made.id) for _ in range(STREAMS.share)]
-        with pytest.raises(QuotaExceeded, match=f"{STREAMS.share}"):
-            await gpu.reads.follow(ADMIN, made.id)
-        streams[0].close()
-        streams[0].close()  # counts once
-        with pytest.raises(ResourceNotFound):  # counts nothing
-            await gpu.reads.follow(ADMIN, "0101-000000-nowhere0")
+async def test_a_cluster_that_was_never_started_has_no_operation(store: Store) -> None:
+    gpu = service(store)
+    made = await gpu.create(ADMIN, CreateGpuCluster(name="abc", auto_start=False))
+    assert made.operation is None
+    with pytest.raises(ResourceNotFound, match="never started"):
+        await gpu.reads.operation(ADMIN, made.id, f"stop-{made.id}-1")
+    with pytest.raises(ResourceNotFound, match="never started"):
         await gpu.reads.follow(ADMIN, made.id)
-        with pytest.raises(QuotaExceeded):
-            await gpu.reads.follow(ADMIN, made.id)
-
-    asyncio.run(scenario())
 
 
-def test_a_stream_ends_when_its_caller_may_not_see_the_cluster_any_more(store: Store) -> None:
-    async def scenario() -> None:
-        gpu, desk = service(store), Desk(store)
-        caller = await with_token(store, USER)
-        made = await gpu.create(ADMIN, CreateGpuCluster(name="abc"))
-        place = Place(ObjectKind.CLUSTER, made.id)
-        await store.write(lambda tx: tx.grants.put(place, [Grant(USER.user_id, Permission.CAN_ATTACH_TO)]))
-        pieces = (await gpu.reads.follow(caller, made.id)).pieces()
-        assert (await anext(pieces)).status is PhaseStatus.IN_PROGRESS  # type: ignore[union-attr] # the first is an operation
-        following = asyncio.ensure_future(anext(pieces, None))
-        await asyncio.sleep(0)  # it waits for a change now
-        await store.write(lambda tx: tx.grants.put(place, []))
-        await desk.settle(made.id, state_message="changed")
-        assert await following is None
-        assert [piece async for piece in pieces] == []
+async def test_a_stream_goes_on_when_the_database_was_away(store: Store) -> None:
+    clock, desk = Clock(), Desk(store)
+    gpu = service(store, clock=clock)
+    made = await gpu.create(ADMIN, CreateGpuCluster(name="abc"))
+    pieces = (await gpu.reads.follow(await with_token(store, ADMIN), made.id)).pieces()
+    await anext(pieces)
+    clock.away, following = True, asyncio.ensure_future(anext(pieces))
+    await asyncio.sleep(0)  # it waits for a change now
+    await desk.settle(made.id, target=Target.TERMINATED, terminating_ms=1)
+    assert await following is None, "no news, and the stream is still open"
+    clock.away = False
+    await desk.settle(made.id, ended=True, terminated_ms=2)
+    seen = [piece async for piece in pieces if piece is not None]
+    assert [each.status for each in seen] == [PhaseStatus.COMPLETED]
 
-    asyncio.run(scenario())
+
+async def test_a_wait_goes_on_when_the_database_was_away(store: Store) -> None:
+    clock, desk = Clock(), Desk(store)
+    gpu = service(store, clock=clock, minute_s=60)
+    made = await gpu.create(ADMIN, CreateGpuCluster(name="abc"))
+    stop = StopGpuCluster(cluster_id=made.id, wait_for_completion=True)
+    waiting = asyncio.ensure_future(gpu.stop(ADMIN, stop))
+    while (await desk.row(made.id)).target is not Target.TERMINATED:
+        await asyncio.sleep(0)
+    clock.away = True
+    while not clock.met.is_set():
+        await desk.settle(made.id, state_message="changed")  # it looks
+    clock.away = False
+    await desk.settle(made.id, ended=True, terminated_ms=2)
+    assert (await waiting).status is GpuClusterState.STOPPED
+
+
+async def test_a_user_has_so_many_streams(store: Store) -> None:
+    gpu = service(store)
+    made = await gpu.create(ADMIN, CreateGpuCluster(name="abc"))
+    streams = [await gpu.reads.follow(ADMIN, made.id) for _ in range(STREAMS.share)]
+    with pytest.raises(QuotaExceeded, match=f"{STREAMS.share}"):
+        await gpu.reads.follow(ADMIN, made.id)
+    streams[0].close()
+    streams[0].close()  # counts once
+    with pytest.raises(ResourceNotFound):  # counts nothing
+        await gpu.reads.follow(ADMIN, "0101-000000-nowhere0")
+    await gpu.reads.follow(ADMIN, made.id)
+    with pytest.raises(QuotaExceeded):
+        await gpu.reads.follow(ADMIN, made.id)
+
+
+async def test_a_stream_ends_when_its_caller_may_not_see_the_cluster_any_more(store: Store) -> None:
+    gpu, desk = service(store), Desk(store)
+    caller = await with_token(store, USER)
+    made = await gpu.create(ADMIN, CreateGpuCluster(name="abc"))
+    place = Place(ObjectKind.CLUSTER, made.id)
+    await store.write(lambda tx: tx.grants.put(place, [Grant(USER.user_id, Permission.CAN_ATTACH_TO)]))
+    pieces = (await gpu.reads.follow(caller, made.id)).pieces()
+    assert (await anext(pieces)).status is PhaseStatus.IN_PROGRESS  # type: ignore[union-attr] # the first is an operation
+    following = asyncio.ensure_future(anext(pieces, None))
+    await asyncio.sleep(0)  # it waits for a change now
+    await store.write(lambda tx: tx.grants.put(place, []))
+    await desk.settle(made.id, state_message="changed")
+    assert await following is None
+    assert [piece async for piece in pieces] == []

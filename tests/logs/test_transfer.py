@@ -166,15 +166,12 @@ def unused_tcp_port_listener() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def test_cancelling_ends_the_child(tmp_path: Path, unused_tcp_port_listener: int) -> None:
+async def test_cancelling_ends_the_child(tmp_path: Path, unused_tcp_port_listener: int) -> None:
     place = parse("s3://bucket/x", endpoint=f"http://127.0.0.1:{unused_tcp_port_listener}")
 
-    async def cancelled() -> None:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.5):
-                await run(Job(place=place, local=str(tmp_path / "x"), limit_s=60), env=_env())
-
-    asyncio.run(cancelled())
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await run(Job(place=place, local=str(tmp_path / "x"), limit_s=60), env=_env())
 
 
 def test_without_the_library_the_error_says_so(tmp_path: Path, store: ObjectStore) -> None:

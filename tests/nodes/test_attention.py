@@ -78,160 +78,142 @@ def report(samples: NodeSamples | None = None) -> StatusReport:
     return StatusReport(instance_id=DRIVER.instance_id, boot_id="b", endpoint="e", pid=1, status=status, samples=samples)
 
 
-def test_who_looks_at_a_cluster_sees_what_its_nodes_use_now(store: Store) -> None:
+async def test_who_looks_at_a_cluster_sees_what_its_nodes_use_now(store: Store) -> None:
     """The agent's poll is answered, and the look waits for the report that follows."""
     store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
     store.write_sync(lambda tx: tx.instances.insert(DRIVER))
 
-    async def scenario() -> None:
-        attention, clock = Attention(seldom_s=SELDOM_S), SystemClock()
-        samples = Samples(store=store, clock=clock, attention=attention)
-        agents = service(store, attention, samples)
-        assert (await agents.report(report())).report_s == SELDOM_S
-        assert DRIVER.assignment is not None
-        poll = asyncio.create_task(agents.assignment(DRIVER.instance_id, DRIVER.assignment.version, 50))
-        await asyncio.sleep(0)
-        look = asyncio.create_task(agents.look(ID))
-        reply = await asyncio.wait_for(poll, PATIENCE_S)
-        assert reply.report_s == REPORT_S
-        assert not look.done()
-        now = NodeSamples(cluster_id=ID, about=NodeAbout(), samples=(Sample(clock.now_ms(), {"cpu_cores": 2.0}),))
-        assert (await agents.report(report(now))).report_s == REPORT_S
-        await asyncio.wait_for(look, PATIENCE_S)
-        assert samples.fresh(ID)[DRIVER.instance_id].sample.values == {"cpu_cores": 2.0}
-        await asyncio.wait_for(agents.look(ID), PATIENCE_S)  # waits for nothing: its agents report often
-
-    asyncio.run(scenario())
+    attention, clock = Attention(seldom_s=SELDOM_S), SystemClock()
+    samples = Samples(store=store, clock=clock, attention=attention)
+    agents = service(store, attention, samples)
+    assert (await agents.report(report())).report_s == SELDOM_S
+    assert DRIVER.assignment is not None
+    poll = asyncio.create_task(agents.assignment(DRIVER.instance_id, DRIVER.assignment.version, 50))
+    await asyncio.sleep(0)
+    look = asyncio.create_task(agents.look(ID))
+    reply = await asyncio.wait_for(poll, PATIENCE_S)
+    assert reply.report_s == REPORT_S
+    assert not look.done()
+    now = NodeSamples(cluster_id=ID, about=NodeAbout(), samples=(Sample(clock.now_ms(), {"cpu_cores": 2.0}),))
+    assert (await agents.report(report(now))).report_s == REPORT_S
+    await asyncio.wait_for(look, PATIENCE_S)
+    assert samples.fresh(ID)[DRIVER.instance_id].sample.values == {"cpu_cores": 2.0}
+    await asyncio.wait_for(agents.look(ID), PATIENCE_S)  # waits for nothing: its agents report often
 
 
-def test_a_server_that_is_new_asks_for_earlier_samples_and_takes_all_at_once(store: Store) -> None:
+async def test_a_server_that_is_new_asks_for_earlier_samples_and_takes_all_at_once(store: Store) -> None:
     store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
     store.write_sync(lambda tx: tx.instances.insert(DRIVER))
 
-    async def scenario() -> None:
-        clock = SystemClock()
-        samples = Samples(store=store, clock=clock)
-        agents = service(store, Attention(), samples)
-        now = clock.now_ms()
-        three = tuple(Sample(now - ago, {"cpu_cores": 2.0}) for ago in (10_000, 5_000, 0))
-        sent = NodeSamples(cluster_id=ID, samples=three[2:], earlier=2)
-        for _ in range(2):  # the answer to the first one is lost
-            assert (await agents.report(report(sent))).samples_again
-            assert not samples.fresh(ID)
-        assert not (await agents.report(report(NodeSamples(cluster_id=ID, samples=three)))).samples_again
-        assert [sample for each in samples._waiting for sample in samples_of(each.given)] == list(three)
-
-    asyncio.run(scenario())
-
-
-def test_a_poll_is_the_heartbeat_and_brings_samples(store: Store) -> None:
-    store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
-    store.write_sync(lambda tx: tx.instances.insert(DRIVER))
-
-    async def scenario() -> None:
-        attention, clock = Attention(seldom_s=SELDOM_S), SystemClock()
-        samples = Samples(store=store, clock=clock, attention=attention)
-        agents = service(store, attention, samples)
-        assert DRIVER.assignment is not None
-        now = clock.now_ms()
-        three = tuple(Sample(now - ago, {"cpu_cores": 2.0}) for ago in (10_000, 5_000, 0))
-        poll = Poll(instance_id=DRIVER.instance_id, have=DRIVER.assignment.version, wait=50)
-        brings = msgspec.structs.replace(poll, samples=packed(NodeSamples(cluster_id=ID, samples=three[2:], earlier=2)))
-
-        new = await asyncio.wait_for(agents.poll(brings), PATIENCE_S)
-        assert (new.known, new.same, new.unheard, new.samples_again) == (True, True, True, False)
-        assert not samples.fresh(ID), "whose they are is not known yet"
-        await agents.report(report())
-        again = await asyncio.wait_for(agents.poll(brings), PATIENCE_S)
-        assert (again.unheard, again.samples_again) == (False, True)
+    clock = SystemClock()
+    samples = Samples(store=store, clock=clock)
+    agents = service(store, Attention(), samples)
+    now = clock.now_ms()
+    three = tuple(Sample(now - ago, {"cpu_cores": 2.0}) for ago in (10_000, 5_000, 0))
+    sent = NodeSamples(cluster_id=ID, samples=three[2:], earlier=2)
+    for _ in range(2):  # the answer to the first one is lost
+        assert (await agents.report(report(sent))).samples_again
         assert not samples.fresh(ID)
-
-        held = asyncio.ensure_future(
-            agents.poll(msgspec.structs.replace(poll, samples=packed(NodeSamples(cluster_id=ID, samples=three))))
-        )
-        await asyncio.sleep(0)
-        assert samples.fresh(ID), "they are taken before the answer"
-        assert not held.done()
-        agents.need(ID, True)
-        reply = await asyncio.wait_for(held, PATIENCE_S)
-        assert (reply.known, reply.same, reply.unheard, reply.samples_again) == (True, True, False, False)
-        assert reply.report_s == REPORT_S
-
-    asyncio.run(scenario())
+    assert not (await agents.report(report(NodeSamples(cluster_id=ID, samples=three)))).samples_again
+    assert [sample for each in samples._waiting for sample in samples_of(each.given)] == list(three)
 
 
-def test_an_agent_that_polls_is_not_silent(store: Store) -> None:
+async def test_a_poll_is_the_heartbeat_and_brings_samples(store: Store) -> None:
     store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
     store.write_sync(lambda tx: tx.instances.insert(DRIVER))
 
-    async def scenario() -> None:
-        time = Time()
-        agents = AgentService(
-            store=store, clock=SystemClock(), tokens=InstanceTokens(key=b"k" * 32), wake=lambda _: None, silence_s=60,
-            loads=Loads(), monotonic=time,
-        )  # fmt: skip
-        registered = [DRIVER.instance_id]
-        await agents.report(report())
-        for _ in range(30):
-            assert DRIVER.assignment is not None
-            if time.now < 1_100:
-                await agents.poll(Poll(instance_id=DRIVER.instance_id, have=DRIVER.assignment.version))
-                await agents._hearing.write()
-                heard = time.now
-            silent = await agents.judge(registered)
-            assert bool(silent) == (time.now - heard > 60)
-            time.now += 9
-        assert silent
+    attention, clock = Attention(seldom_s=SELDOM_S), SystemClock()
+    samples = Samples(store=store, clock=clock, attention=attention)
+    agents = service(store, attention, samples)
+    assert DRIVER.assignment is not None
+    now = clock.now_ms()
+    three = tuple(Sample(now - ago, {"cpu_cores": 2.0}) for ago in (10_000, 5_000, 0))
+    poll = Poll(instance_id=DRIVER.instance_id, have=DRIVER.assignment.version, wait=50)
+    brings = msgspec.structs.replace(poll, samples=packed(NodeSamples(cluster_id=ID, samples=three[2:], earlier=2)))
 
-    asyncio.run(scenario())
+    new = await asyncio.wait_for(agents.poll(brings), PATIENCE_S)
+    assert (new.known, new.same, new.unheard, new.samples_again) == (True, True, True, False)
+    assert not samples.fresh(ID), "whose they are is not known yet"
+    await agents.report(report())
+    again = await asyncio.wait_for(agents.poll(brings), PATIENCE_S)
+    assert (again.unheard, again.samples_again) == (False, True)
+    assert not samples.fresh(ID)
+
+    held = asyncio.ensure_future(
+        agents.poll(msgspec.structs.replace(poll, samples=packed(NodeSamples(cluster_id=ID, samples=three))))
+    )
+    await asyncio.sleep(0)
+    assert samples.fresh(ID), "they are taken before the answer"
+    assert not held.done()
+    agents.need(ID, True)
+    reply = await asyncio.wait_for(held, PATIENCE_S)
+    assert (reply.known, reply.same, reply.unheard, reply.samples_again) == (True, True, False, False)
+    assert reply.report_s == REPORT_S
 
 
-def test_an_agent_that_does_not_poll_just_now_hears_so_at_its_next_poll(store: Store) -> None:
+async def test_an_agent_that_polls_is_not_silent(store: Store) -> None:
     store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
     store.write_sync(lambda tx: tx.instances.insert(DRIVER))
 
-    async def scenario() -> None:
-        attention = Attention(seldom_s=SELDOM_S)
-        agents = service(store, attention, Samples(store=store, clock=SystemClock()))
-        await agents.report(report())
-        agents.need(ID, True)
+    time = Time()
+    agents = AgentService(
+        store=store, clock=SystemClock(), tokens=InstanceTokens(key=b"k" * 32), wake=lambda _: None, silence_s=60,
+        loads=Loads(), monotonic=time,
+    )  # fmt: skip
+    registered = [DRIVER.instance_id]
+    await agents.report(report())
+    for _ in range(30):
         assert DRIVER.assignment is not None
-        reply = await asyncio.wait_for(agents.assignment(DRIVER.instance_id, DRIVER.assignment.version, 50), PATIENCE_S)
-        assert reply.report_s == REPORT_S
+        if time.now < 1_100:
+            await agents.poll(Poll(instance_id=DRIVER.instance_id, have=DRIVER.assignment.version))
+            await agents._hearing.write()
+            heard = time.now
+        silent = await agents.judge(registered)
+        assert bool(silent) == (time.now - heard > 60)
+        time.now += 9
+    assert silent
 
-    asyncio.run(scenario())
+
+async def test_an_agent_that_does_not_poll_just_now_hears_so_at_its_next_poll(store: Store) -> None:
+    store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
+    store.write_sync(lambda tx: tx.instances.insert(DRIVER))
+
+    attention = Attention(seldom_s=SELDOM_S)
+    agents = service(store, attention, Samples(store=store, clock=SystemClock()))
+    await agents.report(report())
+    agents.need(ID, True)
+    assert DRIVER.assignment is not None
+    reply = await asyncio.wait_for(agents.assignment(DRIVER.instance_id, DRIVER.assignment.version, 50), PATIENCE_S)
+    assert reply.report_s == REPORT_S
 
 
-def test_samples_wait_for_others_of_their_cluster_unless_somebody_looks(store: Store) -> None:
+async def test_samples_wait_for_others_of_their_cluster_unless_somebody_looks(store: Store) -> None:
     clock = ManualClock()
     store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
 
     def rows() -> int:
         return len(store.read_sync(lambda tx: tx.samples.between(ID, 0, clock.now_ms() + 60_000)))
 
-    async def scenario() -> None:
-        attention = Attention(seldom_s=SELDOM_S)
-        samples = Samples(store=store, clock=clock, attention=attention)
+    attention = Attention(seldom_s=SELDOM_S)
+    samples = Samples(store=store, clock=clock, attention=attention)
 
-        def take() -> None:
-            clock.advance(seconds=5)
-            sample = Sample(clock.now_ms(), {"cpu_cores": 1.0})
-            samples.take(DRIVER.instance_id, ID, packed(NodeSamples(cluster_id=ID, about=NodeAbout(), samples=(sample,))))
+    def take() -> None:
+        clock.advance(seconds=5)
+        sample = Sample(clock.now_ms(), {"cpu_cores": 1.0})
+        samples.take(DRIVER.instance_id, ID, packed(NodeSamples(cluster_id=ID, about=NodeAbout(), samples=(sample,))))
 
-        await samples.write_due()
-        for _ in range(int(HELD_S / 5)):
-            assert rows() == 0 or not store.alone
-            take()
-            await samples.write_due()
-        if store.alone:
-            assert rows() == 1, "one row of all of them"
-            take()
-            await samples.write_due()
-            assert rows() == 1
-        attention.look(ID)
+    await samples.write_due()
+    for _ in range(int(HELD_S / 5)):
+        assert rows() == 0 or not store.alone
         take()
         await samples.write_due()
-        assert rows() == 2 or not store.alone
-        assert not samples._waiting
-
-    asyncio.run(scenario())
+    if store.alone:
+        assert rows() == 1, "one row of all of them"
+        take()
+        await samples.write_due()
+        assert rows() == 1
+    attention.look(ID)
+    take()
+    await samples.write_due()
+    assert rows() == 2 or not store.alone
+    assert not samples._waiting

@@ -97,143 +97,128 @@ async def watch(judge: Server, time: Time, seconds: float, *, heard_by: Server |
 
 
 @both_databases
-def test_an_agent_that_any_server_hears_of_is_not_silent(servers: tuple[Server, Server], time: Time) -> None:
+async def test_an_agent_that_any_server_hears_of_is_not_silent(servers: tuple[Server, Server], time: Time) -> None:
     judge, other = servers
 
-    async def scenario() -> None:
-        judge.hearing.hear(ID)  # once; then it went to the other server
-        await judge.hearing.write()
-        assert not await watch(judge, time, 3 * SILENCE_S, heard_by=other)
-        assert not await watch(judge, time, SILENCE_S)
-        assert await watch(judge, time, 5) == {ID}
-        assert judge.hearing.silent() == {ID}
-        time.now += PAUSE_S + 1
-        assert not judge.hearing.silent()  # who did not look lately knows nothing
-
-    asyncio.run(scenario())
+    judge.hearing.hear(ID)  # once; then it went to the other server
+    await judge.hearing.write()
+    assert not await watch(judge, time, 3 * SILENCE_S, heard_by=other)
+    assert not await watch(judge, time, SILENCE_S)
+    assert await watch(judge, time, 5) == {ID}
+    assert judge.hearing.silent() == {ID}
+    time.now += PAUSE_S + 1
+    assert not judge.hearing.silent()  # who did not look lately knows nothing
 
 
 @both_databases
-def test_a_new_judge_gives_everybody_the_full_time(servers: tuple[Server, Server], time: Time) -> None:
+async def test_a_new_judge_gives_everybody_the_full_time(servers: tuple[Server, Server], time: Time) -> None:
     first, second = servers
 
-    async def scenario() -> None:
-        await watch(first, time, SILENCE_S)
-        assert not await watch(second, time, SILENCE_S)
-        assert await watch(second, time, 10) == {ID}
-
-    asyncio.run(scenario())
+    await watch(first, time, SILENCE_S)
+    assert not await watch(second, time, SILENCE_S)
+    assert await watch(second, time, 10) == {ID}
 
 
 @both_databases
-def test_after_trouble_of_the_database_everybody_has_the_full_time(servers: tuple[Server, Server], time: Time) -> None:
+async def test_after_trouble_of_the_database_everybody_has_the_full_time(servers: tuple[Server, Server], time: Time) -> None:
     judge, _ = servers
 
-    async def scenario() -> None:
-        await watch(judge, time, SILENCE_S)
-        judge.store.away = True  # nobody can write down whom he hears of
-        time.now += 1
-        with pytest.raises(DatabaseAway):
-            await judge.hearing.judge([ID])
-        judge.store.away = False
-        assert not await watch(judge, time, SILENCE_S)
-        assert await watch(judge, time, 10) == {ID}
-
-    asyncio.run(scenario())
+    await watch(judge, time, SILENCE_S)
+    judge.store.away = True  # nobody can write down whom he hears of
+    time.now += 1
+    with pytest.raises(DatabaseAway):
+        await judge.hearing.judge([ID])
+    judge.store.away = False
+    assert not await watch(judge, time, SILENCE_S)
+    assert await watch(judge, time, 10) == {ID}
 
 
 @both_databases
-def test_who_becomes_alone_or_is_so_no_more_gives_everybody_the_full_time(servers: tuple[Server, Server], time: Time) -> None:
+async def test_who_becomes_alone_or_is_so_no_more_gives_everybody_the_full_time(
+    servers: tuple[Server, Server], time: Time
+) -> None:
     judge, other = servers
 
-    async def scenario() -> None:
-        judge.hearing.hear(ID)
-        await watch(judge, time, 5 * SILENCE_S, heard_by=other)
-        judge.store.alone = True  # the other one is killed, and what it heard was never heard here
-        assert not await watch(judge, time, SILENCE_S)
-        judge.store.alone = False
-        assert not await watch(judge, time, SILENCE_S)
-        assert await watch(judge, time, 10) == {ID}
-
-    asyncio.run(scenario())
+    judge.hearing.hear(ID)
+    await watch(judge, time, 5 * SILENCE_S, heard_by=other)
+    judge.store.alone = True  # the other one is killed, and what it heard was never heard here
+    assert not await watch(judge, time, SILENCE_S)
+    judge.store.alone = False
+    assert not await watch(judge, time, SILENCE_S)
+    assert await watch(judge, time, 10) == {ID}
 
 
 @both_databases
-def test_a_server_that_cannot_write_down_whom_it_hears_sends_agents_away(servers: tuple[Server, Server], time: Time) -> None:
+async def test_a_server_that_cannot_write_down_whom_it_hears_sends_agents_away(
+    servers: tuple[Server, Server], time: Time
+) -> None:
     server, _ = servers
     status = NodeStatus(phase=Phase.PREPARING, generation=DRIVER.generation)
     report = StatusReport(instance_id=ID, boot_id="boot", endpoint="http://127.0.0.1:9", pid=7, status=status)
 
-    async def scenario() -> None:
-        running = asyncio.create_task(server.agents.run())
-        assert (await server.agents.report(report)).known
-        server.store.away = True
-        await server.agents.report(report)  # a heartbeat needs no database
-        time.now += BEHIND_S + 1
-        with pytest.raises(DatabaseAway):
-            await server.agents.report(report)
-        server.store.away = False
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                try:
-                    assert (await server.agents.report(report)).known
-                    break
-                except DatabaseAway:
-                    await asyncio.sleep(0.05)
-        running.cancel()
-
-    asyncio.run(scenario())
+    running = asyncio.create_task(server.agents.run())
+    assert (await server.agents.report(report)).known
+    server.store.away = True
+    await server.agents.report(report)  # a heartbeat needs no database
+    time.now += BEHIND_S + 1
+    with pytest.raises(DatabaseAway):
+        await server.agents.report(report)
+    server.store.away = False
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                assert (await server.agents.report(report)).known
+                break
+            except DatabaseAway:
+                await asyncio.sleep(0.05)
+    running.cancel()
 
 
 @both_databases
-def test_what_is_no_more_is_forgotten_by_servers_that_did_not_see_to_its_end(servers: tuple[Server, Server], time: Time) -> None:
+async def test_what_is_no_more_is_forgotten_by_servers_that_did_not_see_to_its_end(
+    servers: tuple[Server, Server], time: Time
+) -> None:
     server, other = servers
 
-    async def scenario() -> None:
-        server.hearing.hear(ID)
-        await server.hearing.write()
-        forgotten: list[str] = []
+    server.hearing.hear(ID)
+    await server.hearing.write()
+    forgotten: list[str] = []
 
-        def forget(name: str) -> None:
-            forgotten.append(name)
-            server.hearing.forget(name)
+    def forget(name: str) -> None:
+        forgotten.append(name)
+        server.hearing.forget(name)
 
-        running = asyncio.create_task(server.hearing.run(forget))
-        other.store.write_sync(lambda tx: tx.instances.delete(DRIVER))
-        await asyncio.sleep(0)
-        time.now += PRUNE_S + 1
-        async with asyncio.timeout(PATIENCE_S):
-            while not forgotten:
-                await asyncio.sleep(0.05)
-        running.cancel()
-        assert forgotten == [ID]
-        assert ID not in await other.store.write(lambda tx: tx.heard.marks())
-
-    asyncio.run(scenario())
+    running = asyncio.create_task(server.hearing.run(forget))
+    other.store.write_sync(lambda tx: tx.instances.delete(DRIVER))
+    await asyncio.sleep(0)
+    time.now += PRUNE_S + 1
+    async with asyncio.timeout(PATIENCE_S):
+        while not forgotten:
+            await asyncio.sleep(0.05)
+    running.cancel()
+    assert forgotten == [ID]
+    assert ID not in await other.store.write(lambda tx: tx.heard.marks())
 
 
 @both_databases
-def test_a_pass_knows_the_load_of_a_driver_that_reports_elsewhere(servers: tuple[Server, Server], time: Time) -> None:
+async def test_a_pass_knows_the_load_of_a_driver_that_reports_elsewhere(servers: tuple[Server, Server], time: Time) -> None:
     here, there = servers
     load = here.store.read_sync
     old = Load(pending=1)
 
-    async def scenario() -> None:
-        assert load(lambda tx: here.loads.of(tx, ID, 1)) is None
-        assert here.loads.hear(ID, 1, old)
-        assert load(lambda tx: here.loads.of(tx, ID, 1)) == old
-        assert there.loads.hear(ID, 1, BUSY)  # the driver has turned to another server
-        there.hearing.hear(ID)
-        await there.hearing.write()
-        time.now += OWN_S + 1
-        assert load(lambda tx: here.loads.of(tx, ID, 1)) == BUSY
-        assert load(lambda tx: here.loads.of(tx, ID, 2)) is None
-        await here.store.write(lambda tx: tx.heard.note([Heard(id=ID, age_ms=60_000)]))  # a server that hung, with an old word
-        assert load(lambda tx: here.loads.of(tx, ID, 1)) == BUSY
-        here.store.alone = True
-        assert load(lambda tx: here.loads.of(tx, ID, 1)) == old  # alone, it keeps what it hears
-
-    asyncio.run(scenario())
+    assert load(lambda tx: here.loads.of(tx, ID, 1)) is None
+    assert here.loads.hear(ID, 1, old)
+    assert load(lambda tx: here.loads.of(tx, ID, 1)) == old
+    assert there.loads.hear(ID, 1, BUSY)  # the driver has turned to another server
+    there.hearing.hear(ID)
+    await there.hearing.write()
+    time.now += OWN_S + 1
+    assert load(lambda tx: here.loads.of(tx, ID, 1)) == BUSY
+    assert load(lambda tx: here.loads.of(tx, ID, 2)) is None
+    await here.store.write(lambda tx: tx.heard.note([Heard(id=ID, age_ms=60_000)]))  # a server that hung, with an old word
+    assert load(lambda tx: here.loads.of(tx, ID, 1)) == BUSY
+    here.store.alone = True
+    assert load(lambda tx: here.loads.of(tx, ID, 1)) == old  # alone, it keeps what it hears
 
 
 @both_databases
@@ -273,23 +258,20 @@ def test_whoever_hears_a_load_has_the_pass_find_out_whether_it_is_followed(time:
 
 
 @both_databases
-def test_a_long_poll_is_answered_by_any_server(servers: tuple[Server, Server]) -> None:
+async def test_a_long_poll_is_answered_by_any_server(servers: tuple[Server, Server]) -> None:
     here, there = servers
     assert DRIVER.assignment is not None
     version = DRIVER.assignment.version
     newer = msgspec.structs.replace(DRIVER.assignment, version=version + 1)
     changed = msgspec.structs.replace(DRIVER, assignment=newer)
 
-    async def scenario() -> None:
-        agents = AgentService(
-            store=here.store, clock=SystemClock(), tokens=InstanceTokens(key=b"k" * 32), wake=lambda _: None,
-            silence_s=SILENCE_S, loads=here.loads,
-        )  # fmt: skip
-        assert (await agents.assignment(ID, 0, 0)).assignment == DRIVER.assignment
-        waiting = asyncio.create_task(agents.assignment(ID, version, 20))
-        await asyncio.sleep(0.05)  # not needed: it only makes it likely that the poll waits by now
-        await asyncio.to_thread(there.store.write_sync, lambda tx: tx.instances.update(changed))
-        reply = await asyncio.wait_for(waiting, PATIENCE_S)
-        assert reply.assignment == newer
-
-    asyncio.run(scenario())
+    agents = AgentService(
+        store=here.store, clock=SystemClock(), tokens=InstanceTokens(key=b"k" * 32), wake=lambda _: None,
+        silence_s=SILENCE_S, loads=here.loads,
+    )  # fmt: skip
+    assert (await agents.assignment(ID, 0, 0)).assignment == DRIVER.assignment
+    waiting = asyncio.create_task(agents.assignment(ID, version, 20))
+    await asyncio.sleep(0.05)  # not needed: it only makes it likely that the poll waits by now
+    await asyncio.to_thread(there.store.write_sync, lambda tx: tx.instances.update(changed))
+    reply = await asyncio.wait_for(waiting, PATIENCE_S)
+    assert reply.assignment == newer

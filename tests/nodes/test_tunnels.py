@@ -135,154 +135,133 @@ def test_an_endpoint_is_plain_or_has_its_certificate() -> None:
             parse(wrong)
 
 
-def test_calls_reach_the_agent_and_nobody_else(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with worlds(tmp_path) as (agent, near):
-            node = agent.node
-            for _ in range(2):
-                await near.calls.ask(node, STOP, Stop())
-            assert len(agent.handled) == 2
-            man_in_the_middle = FarAgent()
-            man_in_the_middle.server.start_tls(agent_pem())
-            try:
-                theirs = man_in_the_middle.server.endpoint
-                elsewhere = msgspec.structs.replace(node, endpoint=str(Endpoint(theirs.url, agent.server.endpoint.fingerprint)))
-                with pytest.raises(AgentUnreachable, match="it has another certificate") as caught:
-                    await near.calls.ask(elsewhere, STOP, Stop())
-                assert not caught.value.sent
-                assert man_in_the_middle.handled == []
-                man_in_the_middle.opened = agent.opened = {9}
-                streams = Streams(*await asyncio.open_unix_connection(await near.tunnels.open(elsewhere, 9)))
-                with pytest.raises((EOFError, OSError)):
-                    await streams.reader.readexactly(1)
-                assert man_in_the_middle.asked == []
-            finally:
-                await man_in_the_middle.server.stop()
-
-    asyncio.run(run())
-
-
-def test_an_agent_without_tls_is_not_called(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with worlds(tmp_path) as (agent, near):
-            plain = FarAgent()
-            await plain.server.start()
-            try:
-                for endpoint in (plain.server.url, agent.server.url, ""):
-                    with pytest.raises(AgentUnreachable) as caught:
-                        await near.calls.ask(msgspec.structs.replace(agent.node, endpoint=endpoint), STOP, Stop())
-                    assert not caught.value.sent
-                assert plain.handled == agent.handled == []
-            finally:
-                await plain.server.stop()
-
-    asyncio.run(run())
-
-
-def test_another_instances_token_opens_nothing(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with worlds(tmp_path) as (agent, near), program(agent, digest_then_end) as port:
-            other = msgspec.structs.replace(agent.node, instance_id="i-2")
-            with pytest.raises(AgentRefused, match="a valid token is needed"):
-                await near.calls.ask(other, STOP, Stop())
-            way = await near.tunnels.open(other, port)
-            streams = Streams(*await asyncio.open_unix_connection(way))
+async def test_calls_reach_the_agent_and_nobody_else(tmp_path: Path) -> None:
+    async with worlds(tmp_path) as (agent, near):
+        node = agent.node
+        for _ in range(2):
+            await near.calls.ask(node, STOP, Stop())
+        assert len(agent.handled) == 2
+        man_in_the_middle = FarAgent()
+        man_in_the_middle.server.start_tls(agent_pem())
+        try:
+            theirs = man_in_the_middle.server.endpoint
+            elsewhere = msgspec.structs.replace(node, endpoint=str(Endpoint(theirs.url, agent.server.endpoint.fingerprint)))
+            with pytest.raises(AgentUnreachable, match="it has another certificate") as caught:
+                await near.calls.ask(elsewhere, STOP, Stop())
+            assert not caught.value.sent
+            assert man_in_the_middle.handled == []
+            man_in_the_middle.opened = agent.opened = {9}
+            streams = Streams(*await asyncio.open_unix_connection(await near.tunnels.open(elsewhere, 9)))
             with pytest.raises((EOFError, OSError)):
                 await streams.reader.readexactly(1)
-            assert agent.handled == []
+            assert man_in_the_middle.asked == []
+        finally:
+            await man_in_the_middle.server.stop()
 
-    asyncio.run(run())
+
+async def test_an_agent_without_tls_is_not_called(tmp_path: Path) -> None:
+    async with worlds(tmp_path) as (agent, near):
+        plain = FarAgent()
+        await plain.server.start()
+        try:
+            for endpoint in (plain.server.url, agent.server.url, ""):
+                with pytest.raises(AgentUnreachable) as caught:
+                    await near.calls.ask(msgspec.structs.replace(agent.node, endpoint=endpoint), STOP, Stop())
+                assert not caught.value.sent
+            assert plain.handled == agent.handled == []
+        finally:
+            await plain.server.stop()
+
+
+async def test_another_instances_token_opens_nothing(tmp_path: Path) -> None:
+    async with worlds(tmp_path) as (agent, near), program(agent, digest_then_end) as port:
+        other = msgspec.structs.replace(agent.node, instance_id="i-2")
+        with pytest.raises(AgentRefused, match="a valid token is needed"):
+            await near.calls.ask(other, STOP, Stop())
+        way = await near.tunnels.open(other, port)
+        streams = Streams(*await asyncio.open_unix_connection(way))
+        with pytest.raises((EOFError, OSError)):
+            await streams.reader.readexactly(1)
+        assert agent.handled == []
 
 
 @pytest.mark.parametrize("size", [0, 1, 70_000, 48 << 20])
-def test_everything_arrives_in_both_directions_with_a_half_close(tmp_path: Path, size: int) -> None:
-    async def run() -> None:
-        async with worlds(tmp_path) as (agent, near), program(agent, digest_then_end) as port:
-            streams = await near.enter(agent.node, port)
-            found, left = hashlib.sha256(), size
-            while left > 0:
-                streams.writer.write(PIECE[:left])
-                found.update(PIECE[:left])
-                await streams.writer.drain()
-                left -= len(PIECE)
+async def test_everything_arrives_in_both_directions_with_a_half_close(tmp_path: Path, size: int) -> None:
+    async with worlds(tmp_path) as (agent, near), program(agent, digest_then_end) as port:
+        streams = await near.enter(agent.node, port)
+        found, left = hashlib.sha256(), size
+        while left > 0:
+            streams.writer.write(PIECE[:left])
+            found.update(PIECE[:left])
+            await streams.writer.drain()
+            left -= len(PIECE)
+        streams.writer.write_eof()
+        assert await streams.reader.readexactly(32) == found.digest()
+        count = 0
+        while data := await streams.reader.read(1 << 20):
+            count += len(data)
+        assert count == size
+        streams.writer.close()
+
+
+async def test_many_connections_at_once_keep_their_bytes_apart(tmp_path: Path) -> None:
+    async with worlds(tmp_path) as (agent, near), program(agent, digest_then_end) as port:
+
+        async def one(number: int) -> None:
+            streams, sent = await near.enter(agent.node, port), bytes([number]) * 100_000
+            streams.writer.write(sent)
             streams.writer.write_eof()
-            assert await streams.reader.readexactly(32) == found.digest()
-            count = 0
-            while data := await streams.reader.read(1 << 20):
-                count += len(data)
-            assert count == size
+            assert await streams.reader.readexactly(32) == hashlib.sha256(sent).digest()
+            assert len(await streams.reader.read()) == len(sent)
             streams.writer.close()
 
-    asyncio.run(run())
+        await asyncio.gather(*(one(number) for number in range(40)))
 
 
-def test_many_connections_at_once_keep_their_bytes_apart(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with worlds(tmp_path) as (agent, near), program(agent, digest_then_end) as port:
+async def test_a_slow_reader_makes_the_node_wait(tmp_path: Path) -> None:
+    sent = 0
+    stuck = asyncio.Event()
 
-            async def one(number: int) -> None:
-                streams, sent = await near.enter(agent.node, port), bytes([number]) * 100_000
-                streams.writer.write(sent)
-                streams.writer.write_eof()
-                assert await streams.reader.readexactly(32) == hashlib.sha256(sent).digest()
-                assert len(await streams.reader.read()) == len(sent)
-                streams.writer.close()
-
-            await asyncio.gather(*(one(number) for number in range(40)))
-
-    asyncio.run(run())
-
-
-def test_a_slow_reader_makes_the_node_wait(tmp_path: Path) -> None:
-    async def run() -> None:
-        sent = 0
-        stuck = asyncio.Event()
-
-        async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            nonlocal sent
-            with contextlib.suppress(OSError):
-                while True:
-                    writer.write(PIECE)
-                    try:
-                        async with asyncio.timeout(1.0):
-                            await writer.drain()
-                    except TimeoutError:
-                        stuck.set()
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        with contextlib.suppress(OSError):
+            while True:
+                writer.write(PIECE)
+                try:
+                    async with asyncio.timeout(1.0):
                         await writer.drain()
-                    sent += len(PIECE)
+                except TimeoutError:
+                    stuck.set()
+                    await writer.drain()
+                sent += len(PIECE)
 
-        async with worlds(tmp_path) as (agent, near), program(agent, flood) as port:
-            streams = await near.enter(agent.node, port)
-            await stuck.wait()
-            assert sent < 64 << 20, "what is under way is bounded"
-            got, more = 0, sent + (8 << 20)
-            while got < more:
-                got += len(await streams.reader.read(1 << 20))
-            streams.writer.close()
-
-    asyncio.run(run())
+    async with worlds(tmp_path) as (agent, near), program(agent, flood) as port:
+        streams = await near.enter(agent.node, port)
+        await stuck.wait()
+        assert sent < 64 << 20, "what is under way is bounded"
+        got, more = 0, sent + (8 << 20)
+        while got < more:
+            got += len(await streams.reader.read(1 << 20))
+        streams.writer.close()
 
 
-def test_a_client_that_has_gone_is_gone_for_the_node(tmp_path: Path) -> None:
-    async def run() -> None:
-        gone = asyncio.Event()
+async def test_a_client_that_has_gone_is_gone_for_the_node(tmp_path: Path) -> None:
+    gone = asyncio.Event()
 
-        async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            """It does not react to the end of what the client says."""
-            writer.write(b"x")
-            with contextlib.suppress(OSError):
-                await reader.read()
-            while not _is_over(writer):
-                await asyncio.sleep(0.05)
-            gone.set()
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """It does not react to the end of what the client says."""
+        writer.write(b"x")
+        with contextlib.suppress(OSError):
+            await reader.read()
+        while not _is_over(writer):
+            await asyncio.sleep(0.05)
+        gone.set()
 
-        async with worlds(tmp_path) as (agent, near), program(agent, listen) as port:
-            streams = await near.enter(agent.node, port)
-            await streams.reader.readexactly(1)
-            streams.writer.close()
-            await gone.wait()
-
-    asyncio.run(run())
+    async with worlds(tmp_path) as (agent, near), program(agent, listen) as port:
+        streams = await near.enter(agent.node, port)
+        await streams.reader.readexactly(1)
+        streams.writer.close()
+        await gone.wait()
 
 
 def _is_over(writer: asyncio.StreamWriter) -> bool:
@@ -291,44 +270,41 @@ def _is_over(writer: asyncio.StreamWriter) -> bool:
     return bool(info[0] == 7)  # TCP_CLOSE
 
 
-def test_a_break_ends_the_other_side_too(tmp_path: Path) -> None:
+async def test_a_break_ends_the_other_side_too(tmp_path: Path) -> None:
     """The program resets its connection, the agent vanishes, or the server's side does."""
 
-    async def run() -> None:
-        ends: asyncio.Queue[str] = asyncio.Queue()
+    ends: asyncio.Queue[str] = asyncio.Queue()
 
-        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.write(b"half of it")
-            await writer.drain()
-            try:
-                if await reader.read(1) == b"x":
-                    tls_reset(writer)
-                ends.put_nowait("ended")
-            except ConnectionResetError:
-                ends.put_nowait("reset")
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"half of it")
+        await writer.drain()
+        try:
+            if await reader.read(1) == b"x":
+                tls_reset(writer)
+            ends.put_nowait("ended")
+        except ConnectionResetError:
+            ends.put_nowait("reset")
 
-        async with worlds(tmp_path) as (agent, near), program(agent, talk) as port:
+    async with worlds(tmp_path) as (agent, near), program(agent, talk) as port:
 
-            async def begin() -> Streams:
-                streams = await near.enter(agent.node, port)
-                assert await streams.reader.readexactly(10) == b"half of it"
-                return streams
+        async def begin() -> Streams:
+            streams = await near.enter(agent.node, port)
+            assert await streams.reader.readexactly(10) == b"half of it"
+            return streams
 
-            streams = await begin()
-            streams.writer.write(b"x")
-            assert await streams.reader.read() == b""
-            assert await ends.get() == "ended"
-            streams = await begin()
-            near.tunnels.forget(agent.instance_id)
-            assert await streams.reader.read() == b""
-            assert await ends.get() == "reset"
-            streams = await begin()
-            await agent.server.stop()
-            assert await streams.reader.read() == b""
-            with pytest.raises(AgentUnreachable):
-                await near.way(agent.node, port)
-
-    asyncio.run(run())
+        streams = await begin()
+        streams.writer.write(b"x")
+        assert await streams.reader.read() == b""
+        assert await ends.get() == "ended"
+        streams = await begin()
+        near.tunnels.forget(agent.instance_id)
+        assert await streams.reader.read() == b""
+        assert await ends.get() == "reset"
+        streams = await begin()
+        await agent.server.stop()
+        assert await streams.reader.read() == b""
+        with pytest.raises(AgentUnreachable):
+            await near.way(agent.node, port)
 
 
 def tls_reset(writer: asyncio.StreamWriter) -> None:
@@ -336,106 +312,91 @@ def tls_reset(writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
 
 
-def test_a_port_that_the_agent_does_not_open_breaks(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with worlds(tmp_path) as (agent, near):
-            with socket.create_server(("127.0.0.1", 0)) as others:
-                streams = await near.enter(agent.node, others.getsockname()[1])
-                with pytest.raises((EOFError, OSError)):
-                    await streams.reader.readexactly(1)
-
-    asyncio.run(run())
+async def test_a_port_that_the_agent_does_not_open_breaks(tmp_path: Path) -> None:
+    async with worlds(tmp_path) as (agent, near):
+        with socket.create_server(("127.0.0.1", 0)) as others:
+            streams = await near.enter(agent.node, others.getsockname()[1])
+            with pytest.raises((EOFError, OSError)):
+                await streams.reader.readexactly(1)
 
 
-def test_ways_survive_the_process_and_end_with_the_instance(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with worlds(tmp_path) as (agent, near), program(agent, digest_then_end) as port:
-            way = Path(await near.way(agent.node, port))
-            assert way.stat().st_mode & 0o077 == 0
-            assert way.parent.parent.stat().st_mode & 0o077 == 0
-            process = near.tunnels._process
-            assert process is not None
-            process.send_signal(signal.SIGKILL)
-            await process.wait()
-            while True:  # the same way leads there again, without anybody asking
-                with contextlib.suppress(OSError, EOFError):
-                    streams = Streams(*await asyncio.open_unix_connection(way))
-                    streams.writer.write_eof()
-                    assert await streams.reader.readexactly(32) == hashlib.sha256().digest()
-                    break
-                await asyncio.sleep(0.05)
-            near.tunnels.forget(agent.instance_id)
-            while way.exists():
-                await asyncio.sleep(0.02)
-
-    asyncio.run(run())
-
-
-def test_the_agent_that_comes_back_has_another_certificate_at_the_same_way(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with worlds(tmp_path) as (agent, near), program(agent, digest_then_end) as port:
-            way = await near.way(agent.node, port)
-            before = agent.server.endpoint
-            again = FarAgent()
-            again.opened = agent.opened
-            again.server.start_tls(agent_pem())
-            try:
-                assert again.server.endpoint.fingerprint != before.fingerprint
-                assert await near.way(again.node, port) == way
-                await agent.server.stop()
+async def test_ways_survive_the_process_and_end_with_the_instance(tmp_path: Path) -> None:
+    async with worlds(tmp_path) as (agent, near), program(agent, digest_then_end) as port:
+        way = Path(await near.way(agent.node, port))
+        assert way.stat().st_mode & 0o077 == 0
+        assert way.parent.parent.stat().st_mode & 0o077 == 0
+        process = near.tunnels._process
+        assert process is not None
+        process.send_signal(signal.SIGKILL)
+        await process.wait()
+        while True:  # the same way leads there again, without anybody asking
+            with contextlib.suppress(OSError, EOFError):
                 streams = Streams(*await asyncio.open_unix_connection(way))
                 streams.writer.write_eof()
                 assert await streams.reader.readexactly(32) == hashlib.sha256().digest()
-            finally:
-                await again.server.stop()
-
-    asyncio.run(run())
-
-
-def test_every_server_of_the_workspace_reaches_the_agent(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with worlds(tmp_path) as (agent, near), program(agent, digest_then_end) as port:
-            other = Near(tmp_path / "other")
-            try:
-                for each in (near, other):
-                    await each.calls.ask(agent.node, STOP, Stop())
-                    streams = await each.enter(agent.node, port)
-                    streams.writer.write_eof()
-                    assert await streams.reader.readexactly(32) == hashlib.sha256().digest()
-                await near.close()  # a server that stops ends its own ways alone
-                await other.enter(agent.node, port)
-            finally:
-                await other.close()
-
-    asyncio.run(run())
+                break
+            await asyncio.sleep(0.05)
+        near.tunnels.forget(agent.instance_id)
+        while way.exists():
+            await asyncio.sleep(0.02)
 
 
-def test_strangers_at_the_agents_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run() -> None:
-        async with worlds(tmp_path) as (agent, near):
-            host, port = agent.server.url.removeprefix("https://").split(":")
-            reader, writer = await asyncio.open_connection(host, int(port))  # plain HTTP
-            writer.write(b"GET /v1/status HTTP/1.1\r\n\r\n")
-            with contextlib.suppress(ConnectionError):
-                assert b"HTTP" not in await reader.read()
-            for bearer in ("", "Authorization: Bearer wrong\r\n"):
-                reader, writer = await asyncio.open_connection(host, int(port), ssl=tls.pinning_context())
-                writer.write(f"POST /v1/tunnel?port=1 HTTP/1.1\r\n{bearer}Content-Length: 0\r\n\r\n".encode())
-                assert (await reader.read()).startswith(b"HTTP/1.1 401 ")
-            silent = [await asyncio.open_connection(host, int(port)) for _ in range(tls.MOST_STRANGERS + 10)]
-            await near.calls.ask(agent.node, STOP, Stop())
-            assert await silent[0][0].read() == b"", "the oldest has made room"
-            old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
-            old.maximum_version = ssl.TLSVersion.TLSv1_2
-            with pytest.raises((ssl.SSLError, ConnectionError)):
-                await asyncio.open_connection(host, int(port), ssl=old)
+async def test_the_agent_that_comes_back_has_another_certificate_at_the_same_way(tmp_path: Path) -> None:
+    async with worlds(tmp_path) as (agent, near), program(agent, digest_then_end) as port:
+        way = await near.way(agent.node, port)
+        before = agent.server.endpoint
+        again = FarAgent()
+        again.opened = agent.opened
+        again.server.start_tls(agent_pem())
+        try:
+            assert again.server.endpoint.fingerprint != before.fingerprint
+            assert await near.way(again.node, port) == way
+            await agent.server.stop()
+            streams = Streams(*await asyncio.open_unix_connection(way))
+            streams.writer.write_eof()
+            assert await streams.reader.readexactly(32) == hashlib.sha256().digest()
+        finally:
+            await again.server.stop()
 
-        monkeypatch.setattr(tls, "HANDSHAKE_S", 0.2)
-        async with worlds(tmp_path) as (agent, _):
-            host, port = agent.server.url.removeprefix("https://").split(":")
-            reader, _writer = await asyncio.open_connection(host, int(port))
-            with contextlib.suppress(ConnectionError):
-                assert await reader.read() == b""
 
-    asyncio.run(run())
+async def test_every_server_of_the_workspace_reaches_the_agent(tmp_path: Path) -> None:
+    async with worlds(tmp_path) as (agent, near), program(agent, digest_then_end) as port:
+        other = Near(tmp_path / "other")
+        try:
+            for each in (near, other):
+                await each.calls.ask(agent.node, STOP, Stop())
+                streams = await each.enter(agent.node, port)
+                streams.writer.write_eof()
+                assert await streams.reader.readexactly(32) == hashlib.sha256().digest()
+            await near.close()  # a server that stops ends its own ways alone
+            await other.enter(agent.node, port)
+        finally:
+            await other.close()
+
+
+async def test_strangers_at_the_agents_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with worlds(tmp_path) as (agent, near):
+        host, port = agent.server.url.removeprefix("https://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))  # plain HTTP
+        writer.write(b"GET /v1/status HTTP/1.1\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            assert b"HTTP" not in await reader.read()
+        for bearer in ("", "Authorization: Bearer wrong\r\n"):
+            reader, writer = await asyncio.open_connection(host, int(port), ssl=tls.pinning_context())
+            writer.write(f"POST /v1/tunnel?port=1 HTTP/1.1\r\n{bearer}Content-Length: 0\r\n\r\n".encode())
+            assert (await reader.read()).startswith(b"HTTP/1.1 401 ")
+        silent = [await asyncio.open_connection(host, int(port)) for _ in range(tls.MOST_STRANGERS + 10)]
+        await near.calls.ask(agent.node, STOP, Stop())
+        assert await silent[0][0].read() == b"", "the oldest has made room"
+        old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
+        old.maximum_version = ssl.TLSVersion.TLSv1_2
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await asyncio.open_connection(host, int(port), ssl=old)
+
+    monkeypatch.setattr(tls, "HANDSHAKE_S", 0.2)
+    async with worlds(tmp_path) as (agent, _):
+        host, port = agent.server.url.removeprefix("https://").split(":")
+        reader, _writer = await asyncio.open_connection(host, int(port))
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""

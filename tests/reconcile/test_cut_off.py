@@ -74,55 +74,49 @@ class Elsewhere(SimulatedProvider):
 
 @pytest.mark.parametrize("sees", [True, False])
 @pytest.mark.parametrize("role", [Role.DRIVER, Role.WORKER])
-def test_one_that_comes_back_after_its_node_was_replaced_is_told_to_end(store: Store, sees: bool, role: Role) -> None:
-    async def scenario() -> None:
-        elsewhere = Elsewhere(sees=sees)
-        async with World(store, elsewhere, silence_s=SILENCE_S).running() as world:
-            wire = Wire(world.agents)
-            elsewhere.attach(wire)
-            await world.create("c", num_workers=1)
+async def test_one_that_comes_back_after_its_node_was_replaced_is_told_to_end(store: Store, sees: bool, role: Role) -> None:
+    elsewhere = Elsewhere(sees=sees)
+    async with World(store, elsewhere, silence_s=SILENCE_S).running() as world:
+        wire = Wire(world.agents)
+        elsewhere.attach(wire)
+        await world.create("c", num_workers=1)
+        await world.wait("c", State.RUNNING)
+        rows = {row.role: row for row in (await world.look("c"))[1]}
+        lost = rows[role]
+        before = wire.last[lost.instance_id]
+        elsewhere.away.add(lost.instance_id)
+        wire.cut(lost.instance_id)
+        if role is Role.DRIVER:
+            found = await world.wait("c", State.TERMINATING, State.TERMINATED)
+            assert "The driver was lost: " in found.state_message
+        else:
+            await world.wait_event("c", EventType.NODES_LOST)
             await world.wait("c", State.RUNNING)
-            rows = {row.role: row for row in (await world.look("c"))[1]}
-            lost = rows[role]
-            before = wire.last[lost.instance_id]
-            elsewhere.away.add(lost.instance_id)
-            wire.cut(lost.instance_id)
-            if role is Role.DRIVER:
-                found = await world.wait("c", State.TERMINATING, State.TERMINATED)
-                assert "The driver was lost: " in found.state_message
-            else:
-                await world.wait_event("c", EventType.NODES_LOST)
-                await world.wait("c", State.RUNNING)
-            # It is back, and says what it said last: of its own it has noticed nothing.
-            assert not (await world.agents.report(before)).known
-            assert not (await world.agents.assignment(lost.instance_id, 0, 0)).known
-            left = await recorded(world, lost)
-            assert left is None or (left.state is not InstanceState.REGISTERED and not left.live)
-            assert lost.instance_id not in {row.instance_id for row in (await world.look("c"))[1] if row.live}
-            elsewhere.away.clear()  # the engine reaches it again: what nobody knows of, or nobody wants, ends
-            await world.until(lambda: lost.instance_id not in SimulatedProvider.observe(elsewhere), PATIENCE_S)
-
-    asyncio.run(scenario())
+        # It is back, and says what it said last: of its own it has noticed nothing.
+        assert not (await world.agents.report(before)).known
+        assert not (await world.agents.assignment(lost.instance_id, 0, 0)).known
+        left = await recorded(world, lost)
+        assert left is None or (left.state is not InstanceState.REGISTERED and not left.live)
+        assert lost.instance_id not in {row.instance_id for row in (await world.look("c"))[1] if row.live}
+        elsewhere.away.clear()  # the engine reaches it again: what nobody knows of, or nobody wants, ends
+        await world.until(lambda: lost.instance_id not in SimulatedProvider.observe(elsewhere), PATIENCE_S)
 
 
 async def recorded(world: World, of: Instance) -> Instance | None:
     return await world.store.read(lambda tx: tx.instances.get(of.instance_id))
 
 
-def test_one_that_was_away_for_a_moment_goes_on(store: Store) -> None:
-    async def scenario() -> None:
-        elsewhere = Elsewhere(sees=True)
-        async with World(store, elsewhere, silence_s=30.0).running() as world:
-            wire = Wire(world.agents)
-            elsewhere.attach(wire)
-            await world.create("c", num_workers=1)
-            await world.wait("c", State.RUNNING)
-            before = {row.instance_id for row in (await world.look("c"))[1]}
-            for name in before:
-                wire.cut(name)
-            await asyncio.gather(world.monitor.look(), world.monitor.look())
-            for name in before:
-                assert (await world.agents.report(msgspec.structs.replace(wire.last[name]))).known
-            assert {row.instance_id for row in (await world.look("c"))[1]} == before
-
-    asyncio.run(scenario())
+async def test_one_that_was_away_for_a_moment_goes_on(store: Store) -> None:
+    elsewhere = Elsewhere(sees=True)
+    async with World(store, elsewhere, silence_s=30.0).running() as world:
+        wire = Wire(world.agents)
+        elsewhere.attach(wire)
+        await world.create("c", num_workers=1)
+        await world.wait("c", State.RUNNING)
+        before = {row.instance_id for row in (await world.look("c"))[1]}
+        for name in before:
+            wire.cut(name)
+        await asyncio.gather(world.monitor.look(), world.monitor.look())
+        for name in before:
+            assert (await world.agents.report(msgspec.structs.replace(wire.last[name]))).known
+        assert {row.instance_id for row in (await world.look("c"))[1]} == before

@@ -182,55 +182,43 @@ def test_a_pass_says_when_to_look_again_and_a_wake_comes_first() -> None:
     play(scenario)
 
 
-def test_what_is_due_is_found_without_a_wake() -> None:
-    async def run() -> None:
-        passes = Passes(Database())
-        passes.database.rows = {"a": 0, "b": 0, "later": 2**60}
-        async with passes.alive():
-            await passes.until(lambda: len(passes.done) == 2)
-            assert sorted(passes.keys) == ["a", "b"]
-
-    asyncio.run(run())
+async def test_what_is_due_is_found_without_a_wake() -> None:
+    passes = Passes(Database())
+    passes.database.rows = {"a": 0, "b": 0, "later": 2**60}
+    async with passes.alive():
+        await passes.until(lambda: len(passes.done) == 2)
+        assert sorted(passes.keys) == ["a", "b"]
 
 
-def test_beside_other_servers_rows_are_claimed_and_no_more_than_there_is_time_for() -> None:
-    async def run() -> None:
-        passes = Passes(Database(alone=False), at_once=1)
-        passes.gate.clear()
-        for number in range(11):
-            passes.wake(f"w{number}")
-        passes.database.rows = dict.fromkeys((f"c{number:03}" for number in range(300)), 1)
-        async with passes.alive():
-            await passes.until(lambda: len(passes.at) == 1)
-            limit = passes.database.limits[0]
-            assert limit in (BATCH - 11, BATCH - 10)
-            assert len(passes.database.due(CLOCK.now_ms(), 1_000)) == 300 - limit, "the others' share"
-            passes.gate.set()
-
-    asyncio.run(run())
+async def test_beside_other_servers_rows_are_claimed_and_no_more_than_there_is_time_for() -> None:
+    passes = Passes(Database(alone=False), at_once=1)
+    passes.gate.clear()
+    for number in range(11):
+        passes.wake(f"w{number}")
+    passes.database.rows = dict.fromkeys((f"c{number:03}" for number in range(300)), 1)
+    async with passes.alive():
+        await passes.until(lambda: len(passes.at) == 1)
+        limit = passes.database.limits[0]
+        assert limit in (BATCH - 11, BATCH - 10)
+        assert len(passes.database.due(CLOCK.now_ms(), 1_000)) == 300 - limit, "the others' share"
+        passes.gate.set()
 
 
-def test_what_another_server_has_woken_is_left_to_it_for_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_another_server_has_woken_is_left_to_it_for_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "POLL_S", 0.01)
 
-    async def run() -> None:
-        passes = Passes(Database(alone=False))
-        passes.database.rows = {"woken": 0, "timed": 1}
-        async with passes.alive():
-            await passes.until(lambda: len(passes.done) == 2)
-        assert passes.database.claimed[:2] == [["timed"], ["woken"]]
-
-    asyncio.run(run())
+    passes = Passes(Database(alone=False))
+    passes.database.rows = {"woken": 0, "timed": 1}
+    async with passes.alive():
+        await passes.until(lambda: len(passes.done) == 2)
+    assert passes.database.claimed[:2] == [["timed"], ["woken"]]
 
 
-def test_the_first_pass_beside_others_is_one_claim() -> None:
-    async def run() -> None:
-        passes = Passes(Database(alone=False))
-        passes.database.rows = dict.fromkeys((f"c{number:03}" for number in range(BATCH + 5)), 0)
-        await passes.first_pass()
-        assert len(passes.done) == BATCH
-
-    asyncio.run(run())
+async def test_the_first_pass_beside_others_is_one_claim() -> None:
+    passes = Passes(Database(alone=False))
+    passes.database.rows = dict.fromkeys((f"c{number:03}" for number in range(BATCH + 5)), 0)
+    await passes.first_pass()
+    assert len(passes.done) == BATCH
 
 
 def test_an_error_is_logged_once_and_the_poll_brings_the_key_back_after_longer_and_longer_pauses(monkeypatch: Any) -> None:
@@ -294,29 +282,26 @@ def test_trouble_with_the_database_is_waited_for_and_the_pass_repeated() -> None
     play(scenario)
 
 
-def test_a_poll_that_keeps_failing_is_told_until_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_poll_that_keeps_failing_is_told_until_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
     """For readiness: rows that are due would wait for ever."""
     monkeypatch.setattr(module, "POLL_S", 0.005)
 
-    async def run() -> None:
-        passes = Passes(Database())
-        passes.database.rows = {"a": 0}
-        due = passes.database.due
-        broken = True
+    passes = Passes(Database())
+    passes.database.rows = {"a": 0}
+    due = passes.database.due
+    broken = True
 
-        def fail(now_ms: int, limit: int) -> list[str]:
-            if broken:
-                raise ValueError("unforeseen")
-            return due(now_ms, limit)
+    def fail(now_ms: int, limit: int) -> list[str]:
+        if broken:
+            raise ValueError("unforeseen")
+        return due(now_ms, limit)
 
-        monkeypatch.setattr(passes.database, "due", fail)
+    monkeypatch.setattr(passes.database, "due", fail)
+    assert passes.trouble == ""
+    async with asyncio.timeout(PATIENCE_S), passes.alive():
+        while not passes.trouble:
+            await asyncio.sleep(0.005)
+        assert "unforeseen" in passes.trouble
+        broken = False
+        await passes.until(lambda: passes.keys == ["a"])
         assert passes.trouble == ""
-        async with asyncio.timeout(PATIENCE_S), passes.alive():
-            while not passes.trouble:
-                await asyncio.sleep(0.005)
-            assert "unforeseen" in passes.trouble
-            broken = False
-            await passes.until(lambda: passes.keys == ["a"])
-            assert passes.trouble == ""
-
-    asyncio.run(run())

@@ -114,24 +114,21 @@ def test_an_instance_that_is_no_longer_listed_is_gone_at_the_first_look(store: S
     )
 
 
-def test_an_instance_that_comes_and_vanishes_is_gone_at_the_next_look(store: Store) -> None:
-    async def scenario() -> None:
-        asked = Asked()
-        looks = monitor(store, asked)
-        begin(store)
-        await looks.look()
-        asked.listed = {}
-        asked.meanwhile = lambda: call_home(store)
-        await looks.look()
-        asked.meanwhile = lambda: None
-        assert recorded(store).state is InstanceState.REGISTERED
-        await looks.look()
-        assert recorded(store).state is InstanceState.GONE
-
-    asyncio.run(scenario())
+async def test_an_instance_that_comes_and_vanishes_is_gone_at_the_next_look(store: Store) -> None:
+    asked = Asked()
+    looks = monitor(store, asked)
+    begin(store)
+    await looks.look()
+    asked.listed = {}
+    asked.meanwhile = lambda: call_home(store)
+    await looks.look()
+    asked.meanwhile = lambda: None
+    assert recorded(store).state is InstanceState.REGISTERED
+    await looks.look()
+    assert recorded(store).state is InstanceState.GONE
 
 
-def test_a_monitor_that_was_ended_in_the_middle_of_a_look_runs_again(store: Store) -> None:
+async def test_a_monitor_that_was_ended_in_the_middle_of_a_look_runs_again(store: Store) -> None:
     """Its next run asks providers, and records what is gone, as the first one did."""
     asked = Asked()
     looks = monitor(store, asked)
@@ -148,20 +145,17 @@ def test_a_monitor_that_was_ended_in_the_middle_of_a_look_runs_again(store: Stor
             while not condition():
                 await asyncio.sleep(0.01)
 
-    async def scenario() -> None:
-        asked.meanwhile = wait
-        first = asyncio.create_task(looks.run())
-        await until_true(answered.is_set)
-        first.cancel()
-        await asyncio.gather(first, return_exceptions=True)
-        answers.set()
-        asked.listed = {}
-        again = asyncio.create_task(looks.run())
-        try:
-            await until_true(lambda: recorded(store).state is InstanceState.GONE or again.done())
-            assert recorded(store).state is InstanceState.GONE
-        finally:
-            again.cancel()
-            await asyncio.gather(again, return_exceptions=True)
-
-    asyncio.run(scenario())
+    asked.meanwhile = wait
+    first = asyncio.create_task(looks.run())
+    await until_true(answered.is_set)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    answers.set()
+    asked.listed = {}
+    again = asyncio.create_task(looks.run())
+    try:
+        await until_true(lambda: recorded(store).state is InstanceState.GONE or again.done())
+        assert recorded(store).state is InstanceState.GONE
+    finally:
+        again.cancel()
+        await asyncio.gather(again, return_exceptions=True)

@@ -43,38 +43,32 @@ def monitor(store: Store, simulated: SimulatedProvider, held: Callable[[], bool]
     )
 
 
-def test_a_server_without_the_lease_looks_at_nothing(store: Store) -> None:
-    async def scenario() -> None:
-        simulated, holds, asked = Orphaned(), False, 0
+async def test_a_server_without_the_lease_looks_at_nothing(store: Store) -> None:
+    simulated, holds, asked = Orphaned(), False, 0
 
-        def held() -> bool:
-            nonlocal asked
-            asked += 1
-            return holds
+    def held() -> bool:
+        nonlocal asked
+        asked += 1
+        return holds
 
-        running = asyncio.create_task(monitor(store, simulated, held, lambda: None).run())
-        async with asyncio.timeout(PATIENCE_S):
-            while asked < 3:
-                await asyncio.sleep(0.02)
-            assert simulated.left
-            holds = True
-            while simulated.left:
-                await asyncio.sleep(0.02)
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-    asyncio.run(scenario())
-
-
-def test_a_server_that_loses_the_lease_while_it_looks_does_nothing(store: Store) -> None:
-    async def scenario() -> None:
-        simulated, holds = Orphaned(), True
-
-        def lose() -> None:
-            nonlocal holds
-            holds = False
-
-        await monitor(store, simulated, lambda: holds, lose).look()
+    running = asyncio.create_task(monitor(store, simulated, held, lambda: None).run())
+    async with asyncio.timeout(PATIENCE_S):
+        while asked < 3:
+            await asyncio.sleep(0.02)
         assert simulated.left
+        holds = True
+        while simulated.left:
+            await asyncio.sleep(0.02)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
-    asyncio.run(scenario())
+
+async def test_a_server_that_loses_the_lease_while_it_looks_does_nothing(store: Store) -> None:
+    simulated, holds = Orphaned(), True
+
+    def lose() -> None:
+        nonlocal holds
+        holds = False
+
+    await monitor(store, simulated, lambda: holds, lose).look()
+    assert simulated.left

@@ -171,79 +171,73 @@ def test_many_clusters_at_once_get_instances_of_their_own(store: Store) -> None:
     play(store, scenario)
 
 
-def test_two_servers_on_one_database_share_a_pool(store_url: str) -> None:
+async def test_two_servers_on_one_database_share_a_pool(store_url: str) -> None:
     if not store_url.startswith("postgresql"):
         pytest.skip("SQLite has one server")
 
-    async def run() -> None:
-        stores = [Store.open(store_url) for _ in range(2)]
-        simulated = provider()
-        first, second = (World(each, simulated) for each in stores)
-        async with first.running():
-            await make_pool(first, min_idle_instances=8, max_capacity=24)
-            await settle(first, {Standing.IDLE: 8})
-            loops = asyncio.create_task(second.loop.run())
-            names = [f"c{number}" for number in range(8)]
-            await asyncio.gather(*(create((first, second)[index % 2], name) for index, name in enumerate(names)))
-            for name in names:  # both servers look at every cluster
-                second.wake(name)
-            clusters = [await first.wait(name, State.RUNNING) for name in names]
-            await settle(first, {Standing.USED: 16, Standing.IDLE: 8})
-            taken_over(await first.store.read(lambda tx: tx.instances.many(tx.instances.states())), clusters)
-            loops.cancel()
-            await asyncio.gather(loops, return_exceptions=True)
-        for each in stores:
-            each.close()
-
-    asyncio.run(run())
+    stores = [Store.open(store_url) for _ in range(2)]
+    simulated = provider()
+    first, second = (World(each, simulated) for each in stores)
+    async with first.running():
+        await make_pool(first, min_idle_instances=8, max_capacity=24)
+        await settle(first, {Standing.IDLE: 8})
+        loops = asyncio.create_task(second.loop.run())
+        names = [f"c{number}" for number in range(8)]
+        await asyncio.gather(*(create((first, second)[index % 2], name) for index, name in enumerate(names)))
+        for name in names:  # both servers look at every cluster
+            second.wake(name)
+        clusters = [await first.wait(name, State.RUNNING) for name in names]
+        await settle(first, {Standing.USED: 16, Standing.IDLE: 8})
+        taken_over(await first.store.read(lambda tx: tx.instances.many(tx.instances.states())), clusters)
+        loops.cancel()
+        await asyncio.gather(loops, return_exceptions=True)
+    for each in stores:
+        each.close()
 
 
-def test_a_pool_never_exceeds_its_capacity_whatever_meets(store_url: str) -> None:
+async def test_a_pool_never_exceeds_its_capacity_whatever_meets(store_url: str) -> None:
     """Two servers create clusters for its last instances while it is edited, and delete it while others take from it."""
 
-    async def run() -> None:
-        several = store_url.startswith("postgresql")
-        stores = [Store.open(store_url) for _ in range(2 if several else 1)]
-        simulated = provider()
-        worlds = [World(each, simulated) for each in stores]
-        first, most, seen = worlds[0], 5, list[int]()
+    several = store_url.startswith("postgresql")
+    stores = [Store.open(store_url) for _ in range(2 if several else 1)]
+    simulated = provider()
+    worlds = [World(each, simulated) for each in stores]
+    first, most, seen = worlds[0], 5, list[int]()
 
-        async def watch() -> None:
-            while True:
-                seen.append(sum((await standings(first)).values()))
-                await asyncio.sleep(0.005)
+    async def watch() -> None:
+        while True:
+            seen.append(sum((await standings(first)).values()))
+            await asyncio.sleep(0.005)
 
-        async def end(name: str, refused: TerminationReasonCode) -> State:
-            """Ends a cluster that runs, or that had found no room."""
-            found = await first.wait(name, State.RUNNING, State.TERMINATED)
-            state, reason = public_state(found), found.termination_reason
-            assert state is State.RUNNING or (reason is not None and reason.code is refused)
-            await first.terminate(name)
-            return state
+    async def end(name: str, refused: TerminationReasonCode) -> State:
+        """Ends a cluster that runs, or that had found no room."""
+        found = await first.wait(name, State.RUNNING, State.TERMINATED)
+        state, reason = public_state(found), found.termination_reason
+        assert state is State.RUNNING or (reason is not None and reason.code is refused)
+        await first.terminate(name)
+        return state
 
-        async with first.running():
-            beside = [asyncio.create_task(watch()), *(asyncio.create_task(each.loop.run()) for each in worlds[1:])]
-            await make_pool(first, min_idle_instances=2, max_capacity=most)
-            names = [f"c{number}" for number in range(6)]
-            edit = change_pool(worlds[-1], lambda pool: msgspec.structs.replace(pool, errors=()))
-            await asyncio.gather(*(create(worlds[index % len(worlds)], name) for index, name in enumerate(names)), edit)
-            ends = [await end(name, TerminationReasonCode.INSTANCE_POOL_MAX_CAPACITY_REACHED) for name in names]
-            assert State.RUNNING in ends
-            gone = change_pool(first, lambda pool: msgspec.structs.replace(pool, deleted_ms=CLOCK.now_ms()))
-            await asyncio.gather(gone, *(create(worlds[-1], f"late{number}", num_workers=0) for number in range(3)))
-            for number in range(3):
-                await end(f"late{number}", TerminationReasonCode.INSTANCE_POOL_NOT_FOUND)
-            async with asyncio.timeout(PATIENCE_S):  # nothing is left of the pool
-                while await first.store.read(lambda tx: tx.pools.get(POOL)) or first.provider.observe():
-                    await asyncio.sleep(0.01)
-            for task in beside:
-                task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
-        for each in stores:
-            each.close()
-        assert 0 < max(seen) <= most
-
-    asyncio.run(run())
+    async with first.running():
+        beside = [asyncio.create_task(watch()), *(asyncio.create_task(each.loop.run()) for each in worlds[1:])]
+        await make_pool(first, min_idle_instances=2, max_capacity=most)
+        names = [f"c{number}" for number in range(6)]
+        edit = change_pool(worlds[-1], lambda pool: msgspec.structs.replace(pool, errors=()))
+        await asyncio.gather(*(create(worlds[index % len(worlds)], name) for index, name in enumerate(names)), edit)
+        ends = [await end(name, TerminationReasonCode.INSTANCE_POOL_MAX_CAPACITY_REACHED) for name in names]
+        assert State.RUNNING in ends
+        gone = change_pool(first, lambda pool: msgspec.structs.replace(pool, deleted_ms=CLOCK.now_ms()))
+        await asyncio.gather(gone, *(create(worlds[-1], f"late{number}", num_workers=0) for number in range(3)))
+        for number in range(3):
+            await end(f"late{number}", TerminationReasonCode.INSTANCE_POOL_NOT_FOUND)
+        async with asyncio.timeout(PATIENCE_S):  # nothing is left of the pool
+            while await first.store.read(lambda tx: tx.pools.get(POOL)) or first.provider.observe():
+                await asyncio.sleep(0.01)
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
+    for each in stores:
+        each.close()
+    assert 0 < max(seen) <= most
 
 
 def test_a_killed_idle_instance_is_replaced(store: Store) -> None:

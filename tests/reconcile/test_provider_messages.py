@@ -57,86 +57,71 @@ def counting(world: World) -> Callable[[], int]:
     return lambda: len(commits)
 
 
-def test_a_pending_cluster_says_what_the_provider_says_and_costs_nothing_while_that_stays(store: Store) -> None:
-    async def scenario() -> None:
-        telling = Telling(come=False)
-        telling.says = "waiting for Ray: {CPU: 4}"
-        async with World(store, telling).running() as world:
-            await world.create("c", num_workers=1)
-            await shows(world, "c", "Waiting for Ray: {CPU: 4}")
+async def test_a_pending_cluster_says_what_the_provider_says_and_costs_nothing_while_that_stays(store: Store) -> None:
+    telling = Telling(come=False)
+    telling.says = "waiting for Ray: {CPU: 4}"
+    async with World(store, telling).running() as world:
+        await world.create("c", num_workers=1)
+        await shows(world, "c", "Waiting for Ray: {CPU: 4}")
+        await look_again(world, telling)
+        commits = counting(world)
+        for _ in range(3):
             await look_again(world, telling)
-            commits = counting(world)
-            for _ in range(3):
-                await look_again(world, telling)
-            assert commits() == 0
-            (event,) = await world.events("c", EventType.AUTOSCALING_BACKOFF)
-            assert event.details.did_not_expand_reason == "Waiting for Ray: {CPU: 4}"
-
-    asyncio.run(scenario())
+        assert commits() == 0
+        (event,) = await world.events("c", EventType.AUTOSCALING_BACKOFF)
+        assert event.details.did_not_expand_reason == "Waiting for Ray: {CPU: 4}"
 
 
-def test_an_instance_that_ends_before_its_agent_calls_ends_the_start_with_the_providers_words(store: Store) -> None:
-    async def scenario() -> None:
-        telling = Telling(come=False)
-        async with World(store, telling).running() as world:
-            await world.create("c", num_workers=0)
-            await world.until(telling.observe)
-            telling.ended = dict.fromkeys(telling.observe(), "its pod cannot pull its image")
-            found = await world.wait("c", State.TERMINATED)
-            assert "could not be started: its pod cannot pull its image" in found.state_message
-
-    asyncio.run(scenario())
+async def test_an_instance_that_ends_before_its_agent_calls_ends_the_start_with_the_providers_words(store: Store) -> None:
+    telling = Telling(come=False)
+    async with World(store, telling).running() as world:
+        await world.create("c", num_workers=0)
+        await world.until(telling.observe)
+        telling.ended = dict.fromkeys(telling.observe(), "its pod cannot pull its image")
+        found = await world.wait("c", State.TERMINATED)
+        assert "could not be started: its pod cannot pull its image" in found.state_message
 
 
-def test_a_worker_that_ends_later_is_replaced_and_the_event_says_why(store: Store) -> None:
-    async def scenario() -> None:
-        telling = Telling()
-        async with World(store, telling).running() as world:
-            await world.create("c", num_workers=1)
-            await world.wait("c", State.RUNNING)
-            (worker,) = [row for row in (await world.look("c"))[1] if row.role is Role.WORKER]
-            telling.ended = {worker.instance_id: "its Slurm job was preempted"}
-            await world.wait_event("c", EventType.NODES_LOST)
-            (event,) = await world.events("c", EventType.NODES_LOST)
-            assert event.details.driver_state_message == "its Slurm job was preempted"
-            await world.wait("c", State.RUNNING)
-
-    asyncio.run(scenario())
+async def test_a_worker_that_ends_later_is_replaced_and_the_event_says_why(store: Store) -> None:
+    telling = Telling()
+    async with World(store, telling).running() as world:
+        await world.create("c", num_workers=1)
+        await world.wait("c", State.RUNNING)
+        (worker,) = [row for row in (await world.look("c"))[1] if row.role is Role.WORKER]
+        telling.ended = {worker.instance_id: "its Slurm job was preempted"}
+        await world.wait_event("c", EventType.NODES_LOST)
+        (event,) = await world.events("c", EventType.NODES_LOST)
+        assert event.details.driver_state_message == "its Slurm job was preempted"
+        await world.wait("c", State.RUNNING)
 
 
-def test_a_cluster_that_runs_shows_what_the_provider_says_of_a_node_as_long_as_that_holds(store: Store) -> None:
-    async def scenario() -> None:
-        telling = Telling()
-        async with World(store, telling).running() as world:
-            await world.create("c", num_workers=1)
-            await world.wait("c", State.RUNNING)
-            telling.says = "the time limit of Slurm job 7 ends this node at 12:00"
-            await shows(world, "c", "The time limit of Slurm job 7 ends this node at 12:00")
-            await look_again(world, telling)
-            commits = counting(world)
-            await look_again(world, telling)
-            assert commits() == 0
-            telling.says = ""
-            async with asyncio.timeout(PATIENCE_S):
-                while (await world.wait("c", State.RUNNING)).state_message:
-                    await asyncio.sleep(0.05)
-
-    asyncio.run(scenario())
+async def test_a_cluster_that_runs_shows_what_the_provider_says_of_a_node_as_long_as_that_holds(store: Store) -> None:
+    telling = Telling()
+    async with World(store, telling).running() as world:
+        await world.create("c", num_workers=1)
+        await world.wait("c", State.RUNNING)
+        telling.says = "the time limit of Slurm job 7 ends this node at 12:00"
+        await shows(world, "c", "The time limit of Slurm job 7 ends this node at 12:00")
+        await look_again(world, telling)
+        commits = counting(world)
+        await look_again(world, telling)
+        assert commits() == 0
+        telling.says = ""
+        async with asyncio.timeout(PATIENCE_S):
+            while (await world.wait("c", State.RUNNING)).state_message:
+                await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize("runs", [False, True])
-def test_one_that_vanishes_is_lost_with_what_was_said_last(store: Store, runs: bool) -> None:
-    async def scenario() -> None:
-        telling = Telling(come=runs)
-        async with World(store, telling).running() as world:
-            await world.create("c", num_workers=0)
-            if runs:
-                await world.wait("c", State.RUNNING)
-            telling.says = "its pod is being deleted."
-            await shows(world, "c", "Its pod is being deleted.")
-            for name in telling.observe():
-                telling.kill(name)
-            found = await world.wait("c", State.TERMINATED)
-            assert "no longer lists its instance, of which it said before: its pod is being deleted. Start" in found.state_message
-
-    asyncio.run(scenario())
+async def test_one_that_vanishes_is_lost_with_what_was_said_last(store: Store, runs: bool) -> None:
+    telling = Telling(come=runs)
+    async with World(store, telling).running() as world:
+        await world.create("c", num_workers=0)
+        if runs:
+            await world.wait("c", State.RUNNING)
+        telling.says = "its pod is being deleted."
+        await shows(world, "c", "Its pod is being deleted.")
+        for name in telling.observe():
+            telling.kill(name)
+        found = await world.wait("c", State.TERMINATED)
+        assert "no longer lists its instance, of which it said before: its pod is being deleted. Start" in found.state_message

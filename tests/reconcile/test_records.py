@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -40,45 +39,39 @@ def ended(tx: Tx, name: str) -> None:
         tx.instances.delete(node)
 
 
-def test_what_is_known_is_what_is_on_record(store: Store) -> None:
+async def test_what_is_known_is_what_is_on_record(store: Store) -> None:
     store.write_sync(lambda tx: rows(tx, "a", "b"))
     store.write_sync(lambda tx: rows(tx, "c", provider="other"))
 
-    async def scenario() -> None:
-        known = InstanceRecords(store=store, default="local")
-        first = await known.now()
-        assert set(first) == {"local", "other"} and len(first["local"]) == 4
-        if store.alone:
-            assert await known.now() is first, "nothing has changed"
-        before = {name: dict(states) for name, states in first.items()}
-        changes: tuple[Callable[[Tx], Any], ...] = (
-            lambda tx: moved(tx, "a", InstanceState.LAUNCHED),
-            lambda tx: rows(tx, "d"),
-            lambda tx: ended(tx, "b"),
-            lambda tx: ended(tx, "c"),
-            lambda tx: rows(tx, "e", provider="local", pool_id="p"),
-        )
-        for change in changes:
-            await store.write(change)
-            assert await known.now() == await InstanceRecords(store=store, default="local").now()
-        assert first == before, "what was known before stays as it was"
-        after: Records = await known.before()
-        assert {owner for owner, _ in after["local"].values()} == {"a", "d", "e"}
-
-    asyncio.run(scenario())
+    known = InstanceRecords(store=store, default="local")
+    first = await known.now()
+    assert set(first) == {"local", "other"} and len(first["local"]) == 4
+    if store.alone:
+        assert await known.now() is first, "nothing has changed"
+    before = {name: dict(states) for name, states in first.items()}
+    changes: tuple[Callable[[Tx], Any], ...] = (
+        lambda tx: moved(tx, "a", InstanceState.LAUNCHED),
+        lambda tx: rows(tx, "d"),
+        lambda tx: ended(tx, "b"),
+        lambda tx: ended(tx, "c"),
+        lambda tx: rows(tx, "e", provider="local", pool_id="p"),
+    )
+    for change in changes:
+        await store.write(change)
+        assert await known.now() == await InstanceRecords(store=store, default="local").now()
+    assert first == before, "what was known before stays as it was"
+    after: Records = await known.before()
+    assert {owner for owner, _ in after["local"].values()} == {"a", "d", "e"}
 
 
-def test_rows_of_other_clusters_are_not_read_again(store: Store) -> None:
+async def test_rows_of_other_clusters_are_not_read_again(store: Store) -> None:
     if not store.alone:
         return  # other servers' changes may not have been told: everything is read
     store.write_sync(lambda tx: rows(tx, "a", "b"))
 
-    async def scenario() -> None:
-        known = InstanceRecords(store=store, default="local")
-        first = await known.now()
-        await store.write(lambda tx: moved(tx, "a", InstanceState.LAUNCHED))
-        second = await known.now()
-        for instance_id, row in first["local"].items():
-            assert (second["local"][instance_id] is row) == (row[0] == "b")
-
-    asyncio.run(scenario())
+    known = InstanceRecords(store=store, default="local")
+    first = await known.now()
+    await store.write(lambda tx: moved(tx, "a", InstanceState.LAUNCHED))
+    second = await known.now()
+    for instance_id, row in first["local"].items():
+        assert (second["local"][instance_id] is row) == (row[0] == "b")

@@ -70,44 +70,38 @@ async def server(store: Store, clock: ManualClock) -> None:
     await World(store, provider(), clock=clock).loop.first_pass()
 
 
-def test_a_terminated_cluster_goes_after_thirty_days_and_a_pinned_one_thirty_days_after_its_pin(store: Store) -> None:
-    async def scenario() -> None:
-        desk = Desk(store)
-        clock = desk.clock
-        put(store, terminated("old", clock.now_ms()), terminated("kept", clock.now_ms(), pinned_ms=1))
-        await server(store, clock)
-        clock.advance(ms=RETENTION_MS - 1)
-        await server(store, clock)
-        assert there(store, "old") == there(store, "kept") == (True, 1)
-        clock.advance(ms=1)
-        await server(store, clock)
-        assert there(store, "old") == (False, 0)
-        assert there(store, "kept") == (True, 1)
-        clock.advance(ms=10 * DAY)
-        await desk.service.unpin(ADMIN, ClusterId(cluster_id="kept"))
-        clock.advance(ms=RETENTION_MS - 1)
-        await server(store, clock)
-        assert there(store, "kept") == (True, 2)
-        clock.advance(ms=1)
-        await server(store, clock)
-        assert there(store, "kept") == (False, 0)
-
-    asyncio.run(scenario())
+async def test_a_terminated_cluster_goes_after_thirty_days_and_a_pinned_one_thirty_days_after_its_pin(store: Store) -> None:
+    desk = Desk(store)
+    clock = desk.clock
+    put(store, terminated("old", clock.now_ms()), terminated("kept", clock.now_ms(), pinned_ms=1))
+    await server(store, clock)
+    clock.advance(ms=RETENTION_MS - 1)
+    await server(store, clock)
+    assert there(store, "old") == there(store, "kept") == (True, 1)
+    clock.advance(ms=1)
+    await server(store, clock)
+    assert there(store, "old") == (False, 0)
+    assert there(store, "kept") == (True, 1)
+    clock.advance(ms=10 * DAY)
+    await desk.service.unpin(ADMIN, ClusterId(cluster_id="kept"))
+    clock.advance(ms=RETENTION_MS - 1)
+    await server(store, clock)
+    assert there(store, "kept") == (True, 2)
+    clock.advance(ms=1)
+    await server(store, clock)
+    assert there(store, "kept") == (False, 0)
 
 
-def test_the_loop_of_a_server_that_runs_finds_it_by_itself(store: Store) -> None:
-    async def scenario() -> None:
-        clock = ManualClock()
-        put(store, terminated("old", clock.now_ms()))
-        async with World(store, provider(), clock=clock).running() as world:
-            await world.until(lambda: not store.read_sync(lambda tx: tx.clusters.due(clock.now_ms(), 1)))
-            clock.advance(ms=RETENTION_MS)
-            await world.until(lambda: there(store, "old") == (False, 0))
-
-    asyncio.run(scenario())
+async def test_the_loop_of_a_server_that_runs_finds_it_by_itself(store: Store) -> None:
+    clock = ManualClock()
+    put(store, terminated("old", clock.now_ms()))
+    async with World(store, provider(), clock=clock).running() as world:
+        await world.until(lambda: not store.read_sync(lambda tx: tx.clusters.due(clock.now_ms(), 1)))
+        clock.advance(ms=RETENTION_MS)
+        await world.until(lambda: there(store, "old") == (False, 0))
 
 
-def test_two_passes_purge_once(store: Store) -> None:
+async def test_two_passes_purge_once(store: Store) -> None:
     """Two servers on one database find the same cluster due: the second finds nothing."""
     clock = ManualClock()
     put(store, terminated("old", clock.now_ms() - RETENTION_MS))
@@ -122,58 +116,49 @@ def test_two_passes_purge_once(store: Store) -> None:
         loads=Loads(),
     )
 
-    async def both() -> None:
-        await asyncio.gather(store.write(once), store.write(once))
-
-    asyncio.run(both())
+    await asyncio.gather(store.write(once), store.write(once))
     assert there(store, "old") == (False, 0)
     assert store.read_sync(lambda tx: tx.clusters.was_purged("old"))
 
 
-def test_a_start_that_comes_first_keeps_the_cluster(store: Store) -> None:
-    async def scenario() -> None:
-        desk = Desk(store)
-        put(store, terminated("back", desk.clock.now_ms()))
-        desk.clock.advance(ms=RETENTION_MS + DAY)
-        await desk.service.start(ADMIN, StartCluster(cluster_id="back"))
-        await server(store, desk.clock)
-        assert there(store, "back")[0]
-
-    asyncio.run(scenario())
+async def test_a_start_that_comes_first_keeps_the_cluster(store: Store) -> None:
+    desk = Desk(store)
+    put(store, terminated("back", desk.clock.now_ms()))
+    desk.clock.advance(ms=RETENTION_MS + DAY)
+    await desk.service.start(ADMIN, StartCluster(cluster_id="back"))
+    await server(store, desk.clock)
+    assert there(store, "back")[0]
 
 
-def test_whoever_asks_for_a_purged_cluster_is_told(store: Store) -> None:
-    async def scenario() -> None:
-        desk = Desk(store)
-        put(store, terminated("old", desk.clock.now_ms() - RETENTION_MS))
-        await server(store, desk.clock)
-        service, which = desk.service, ClusterId(cluster_id="old")
-        edit = EditCluster(cluster_id="old", spark_version="17.3.x-scala2.13", node_type_id="small", num_workers=1)
-        clone = msgspec.convert(
-            {
-                "spark_version": "17.3.x-scala2.13",
-                "node_type_id": "small",
-                "num_workers": 1,
-                "clone_from": {"source_cluster_id": "old"},
-            },
-            CreateCluster,
-        )
-        for call in (
-            service.get(ADMIN, "old"),
-            service.events(ADMIN, GetEvents(cluster_id="old")),
-            service.start(ADMIN, StartCluster(cluster_id="old")),
-            service.delete(ADMIN, which),
-            service.permanent_delete(ADMIN, which),
-            service.pin(ADMIN, which),
-            service.edit(ADMIN, edit),
-            service.resize(ADMIN, ResizeCluster(cluster_id="old", num_workers=1)),
-            service.create(ADMIN, clone),
-        ):
-            expected = "Cannot access cluster old that was terminated or unpinned more than 30 days ago."
-            assert await refused(InvalidState, call) == expected
-        assert (await desk.list(paged=False))["clusters"] == []
-
-    asyncio.run(scenario())
+async def test_whoever_asks_for_a_purged_cluster_is_told(store: Store) -> None:
+    desk = Desk(store)
+    put(store, terminated("old", desk.clock.now_ms() - RETENTION_MS))
+    await server(store, desk.clock)
+    service, which = desk.service, ClusterId(cluster_id="old")
+    edit = EditCluster(cluster_id="old", spark_version="17.3.x-scala2.13", node_type_id="small", num_workers=1)
+    clone = msgspec.convert(
+        {
+            "spark_version": "17.3.x-scala2.13",
+            "node_type_id": "small",
+            "num_workers": 1,
+            "clone_from": {"source_cluster_id": "old"},
+        },
+        CreateCluster,
+    )
+    for call in (
+        service.get(ADMIN, "old"),
+        service.events(ADMIN, GetEvents(cluster_id="old")),
+        service.start(ADMIN, StartCluster(cluster_id="old")),
+        service.delete(ADMIN, which),
+        service.permanent_delete(ADMIN, which),
+        service.pin(ADMIN, which),
+        service.edit(ADMIN, edit),
+        service.resize(ADMIN, ResizeCluster(cluster_id="old", num_workers=1)),
+        service.create(ADMIN, clone),
+    ):
+        expected = "Cannot access cluster old that was terminated or unpinned more than 30 days ago."
+        assert await refused(InvalidState, call) == expected
+    assert (await desk.list(paged=False))["clusters"] == []
 
 
 @pytest.mark.parametrize("pinned", [False, True])
@@ -196,7 +181,7 @@ def test_a_permanently_deleted_cluster_never_was(store: Store, *, pinned: bool) 
     asyncio.run(scenario())
 
 
-def test_events_are_kept_for_sixty_days(store: Store, tmp_path: Path) -> None:
+async def test_events_are_kept_for_sixty_days(store: Store, tmp_path: Path) -> None:
     clock = ManualClock()
     first = clock.now_ms()
     put(store, cluster(cluster_id="c"))
@@ -210,12 +195,9 @@ def test_events_are_kept_for_sixty_days(store: Store, tmp_path: Path) -> None:
     kept = [first + day * DAY for day in range(39, 100)]
     assert kept[0] == clock.now_ms() - EVENTS_KEPT_MS
 
-    async def scenario() -> None:
-        retention = Retention(store=store, clock=clock, storage=Storage(tmp_path))
-        assert await retention.trim_events() == 101 - len(kept)
-        assert await retention.trim_events() == 0
-
-    asyncio.run(scenario())
+    retention = Retention(store=store, clock=clock, storage=Storage(tmp_path))
+    assert await retention.trim_events() == 101 - len(kept)
+    assert await retention.trim_events() == 0
     which = EventFilter(cluster_id="c")
     rows = store.read_sync(lambda tx: tx.events.page(which, descending=False, limit=500))
     assert [event.timestamp for _, event in rows] == kept
@@ -275,73 +257,64 @@ def test_what_a_cluster_of_before_has_left_is_known_by_its_charges(store: Store,
     assert asyncio.run(Retention(store=store, clock=ManualClock(), storage=Storage(tmp_path)).sweep_clusters()) == 1
 
 
-def test_the_directory_of_a_removed_cluster_is_not_kept_for_an_hour(store: Store, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        clusters = tmp_path / "clusters"
-        gone(store, "gone")
-        retention = Retention(store=store, clock=ManualClock(), storage=Storage(tmp_path))
-        running = asyncio.create_task(retention.run())
-        (clusters / "gone").mkdir(parents=True)
-        async with asyncio.timeout(PATIENCE_S):
-            while (clusters / "gone").exists():
-                retention.cluster_gone()
-                await asyncio.sleep(0.01)
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-    asyncio.run(scenario())
+async def test_the_directory_of_a_removed_cluster_is_not_kept_for_an_hour(store: Store, tmp_path: Path) -> None:
+    clusters = tmp_path / "clusters"
+    gone(store, "gone")
+    retention = Retention(store=store, clock=ManualClock(), storage=Storage(tmp_path))
+    running = asyncio.create_task(retention.run())
+    (clusters / "gone").mkdir(parents=True)
+    async with asyncio.timeout(PATIENCE_S):
+        while (clusters / "gone").exists():
+            retention.cluster_gone()
+            await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
-def test_only_the_server_whose_turn_it_is_sweeps_and_each_removes_what_it_ended(store: Store, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        storage, clock = Storage(tmp_path), ManualClock()
-        gone(store, "gone")
-        (storage.clusters / "gone").mkdir(parents=True)
-        (storage.workspaces / "gone" / "current").mkdir(parents=True)
-        (storage.logs.of("gone") / "i-1-1").mkdir(parents=True)
-        os.utime(storage.logs.of("gone") / "i-1-1", (0, 0))
-        other = Retention(store=store, clock=clock, storage=storage, held=lambda: False)
-        running = asyncio.create_task(other.run())
-        async with asyncio.timeout(PATIENCE_S):
-            while storage.cluster_directories():
-                other.cluster_gone()
-                await asyncio.sleep(0.01)
-        assert storage.logs.clusters() == ["gone"]
-        held = asyncio.create_task(Retention(store=store, clock=clock, storage=storage, held=lambda: True).run())
-        async with asyncio.timeout(PATIENCE_S):
-            while storage.logs.clusters():
-                await asyncio.sleep(0.01)
-        for task in (running, held):
-            task.cancel()
-        await asyncio.gather(running, held, return_exceptions=True)
-
-    asyncio.run(scenario())
+async def test_only_the_server_whose_turn_it_is_sweeps_and_each_removes_what_it_ended(store: Store, tmp_path: Path) -> None:
+    storage, clock = Storage(tmp_path), ManualClock()
+    gone(store, "gone")
+    (storage.clusters / "gone").mkdir(parents=True)
+    (storage.workspaces / "gone" / "current").mkdir(parents=True)
+    (storage.logs.of("gone") / "i-1-1").mkdir(parents=True)
+    os.utime(storage.logs.of("gone") / "i-1-1", (0, 0))
+    other = Retention(store=store, clock=clock, storage=storage, held=lambda: False)
+    running = asyncio.create_task(other.run())
+    async with asyncio.timeout(PATIENCE_S):
+        while storage.cluster_directories():
+            other.cluster_gone()
+            await asyncio.sleep(0.01)
+    assert storage.logs.clusters() == ["gone"]
+    held = asyncio.create_task(Retention(store=store, clock=clock, storage=storage, held=lambda: True).run())
+    async with asyncio.timeout(PATIENCE_S):
+        while storage.logs.clusters():
+            await asyncio.sleep(0.01)
+    for task in (running, held):
+        task.cancel()
+    await asyncio.gather(running, held, return_exceptions=True)
 
 
-def test_the_directory_of_a_cluster_whose_server_was_killed_is_found_within_a_minute(store: Store, tmp_path: Path) -> None:
+async def test_the_directory_of_a_cluster_whose_server_was_killed_is_found_within_a_minute(store: Store, tmp_path: Path) -> None:
     """The server that removed the row was killed before it removed the directory; none of the others is told."""
 
-    async def scenario() -> None:
-        storage = Storage(tmp_path)
-        put(store, terminated("here", 1))
-        gone(store, "gone", "gone later")
-        storage.clusters.mkdir()
-        retention = Retention(store=store, clock=ManualClock(), storage=storage, clusters_s=0.05)
-        running = asyncio.create_task(retention.run())
-        for name in ("gone", "here", "gone later"):
-            (storage.clusters / name).mkdir()
-            async with asyncio.timeout(PATIENCE_S):
-                while (storage.clusters / name).exists() and name != "here":
-                    await asyncio.sleep(0.01)
-        assert storage.cluster_directories() == ["here"]
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-    asyncio.run(scenario())
+    storage = Storage(tmp_path)
+    put(store, terminated("here", 1))
+    gone(store, "gone", "gone later")
+    storage.clusters.mkdir()
+    retention = Retention(store=store, clock=ManualClock(), storage=storage, clusters_s=0.05)
+    running = asyncio.create_task(retention.run())
+    for name in ("gone", "here", "gone later"):
+        (storage.clusters / name).mkdir()
+        async with asyncio.timeout(PATIENCE_S):
+            while (storage.clusters / name).exists() and name != "here":
+                await asyncio.sleep(0.01)
+    assert storage.cluster_directories() == ["here"]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
     assert CLUSTERS_S + LEASE_LOOK_S < 70, "docs/replicas.md says so"
 
 
-def test_a_sweep_that_fails_keeps_no_other_from_its_work_and_is_tried_again_soon(
+async def test_a_sweep_that_fails_keeps_no_other_from_its_work_and_is_tried_again_soon(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
@@ -356,18 +329,15 @@ def test_a_sweep_that_fails_keeps_no_other_from_its_work_and_is_tried_again_soon
         done.append("logs")
         return 0
 
-    async def scenario() -> None:
-        retention = Retention(store=store, clock=ManualClock(), storage=Storage(tmp_path), again_s=0.01)
-        running = asyncio.create_task(retention.run())
-        async with asyncio.timeout(PATIENCE_S):
-            while done.count("events") < 3:
-                await asyncio.sleep(0.01)
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
     monkeypatch.setattr(Retention, "trim_events", fails)
     monkeypatch.setattr(Retention, "sweep_logs", works)
-    asyncio.run(scenario())
+    retention = Retention(store=store, clock=ManualClock(), storage=Storage(tmp_path), again_s=0.01)
+    running = asyncio.create_task(retention.run())
+    async with asyncio.timeout(PATIENCE_S):
+        while done.count("events") < 3:
+            await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
     assert done.count("logs") == 1
 
 
@@ -382,29 +352,26 @@ def test_the_last_bytes_are_for_administrators(store: Store, tmp_path: Path) -> 
     assert (tmp_path / DBFS_FULL).exists(), "nobody knows whose a node's files are"
 
 
-def test_one_server_counts_the_workspaces_files_for_all(store: Store, tmp_path: Path) -> None:
+async def test_one_server_counts_the_workspaces_files_for_all(store: Store, tmp_path: Path) -> None:
     storage, turns = Storage(tmp_path), {"one": True, "two": False}
 
     def room(name: str) -> DiskRoom:
         return DiskRoom(store=store, storage=storage, data_dir=tmp_path, min_free=0, dbfs_limit=100_000, held=lambda: turns[name])
 
-    async def scenario() -> None:
-        one, two = room("one"), room("two")
-        for tree in storage.trees:  # none of them exceeds the limit by itself
-            tree.mkdir()
-            (tree / "f").write_bytes(bytes(36_000))
-        await two.look()
-        assert two.refusal(USER) == "" and not (tmp_path / DBFS_FULL).exists()
-        await one.look()
-        await two.look()
-        assert one.dbfs_used == two.dbfs_used
-        assert one.dbfs_used.size >= 108_000 and one.dbfs_used.inodes == 3
-        assert "dbfs_gb" in two.refusal(USER) and "dbfs_gb" in two.refusal(ADMIN) and (tmp_path / DBFS_FULL).exists()
-        (storage.volumes / "f").unlink()
-        turns.update(one=False, two=True)  # the first server has been killed
-        await two.look()
-        await one.look()
-        assert one.refusal(USER) == two.refusal(USER) == "" and not (tmp_path / DBFS_FULL).exists()
-        assert room("one").dbfs_used == two.dbfs_used  # one that starts knows it at once
-
-    asyncio.run(scenario())
+    one, two = room("one"), room("two")
+    for tree in storage.trees:  # none of them exceeds the limit by itself
+        tree.mkdir()
+        (tree / "f").write_bytes(bytes(36_000))
+    await two.look()
+    assert two.refusal(USER) == "" and not (tmp_path / DBFS_FULL).exists()
+    await one.look()
+    await two.look()
+    assert one.dbfs_used == two.dbfs_used
+    assert one.dbfs_used.size >= 108_000 and one.dbfs_used.inodes == 3
+    assert "dbfs_gb" in two.refusal(USER) and "dbfs_gb" in two.refusal(ADMIN) and (tmp_path / DBFS_FULL).exists()
+    (storage.volumes / "f").unlink()
+    turns.update(one=False, two=True)  # the first server has been killed
+    await two.look()
+    await one.look()
+    assert one.refusal(USER) == two.refusal(USER) == "" and not (tmp_path / DBFS_FULL).exists()
+    assert room("one").dbfs_used == two.dbfs_used  # one that starts knows it at once

@@ -92,63 +92,57 @@ async def eventually(store: Store, there: Callable[[Cluster], bool]) -> Cluster:
             await asyncio.sleep(0.02)
 
 
-def test_two_servers_save_discard_and_restore_once(store: Store, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        current = tmp_path / "workspaces" / ID / "current"
-        current.mkdir(parents=True)
-        (current / "a").write_text("1")
-        row = snapshot("one", tasked=True)
+async def test_two_servers_save_discard_and_restore_once(store: Store, tmp_path: Path) -> None:
+    current = tmp_path / "workspaces" / ID / "current"
+    current.mkdir(parents=True)
+    (current / "a").write_text("1")
+    row = snapshot("one", tasked=True)
 
-        saving = drained(ending(stopped(), save=row.snapshot_id, discard=True))
-        assert not saving.ended
-        await put(store, saving, row)
-        async with servers(store, tmp_path):
-            done = await eventually(store, lambda now: not now.workbench.task.pending)
-            taken = await row_of(store, row)
-            assert (taken.status, taken.size_bytes, done.workbench.task.failure) == (SnapshotStatus.AVAILABLE, 1, "")
-            assert list(current.iterdir()) == []
-            assert drained(done).ended
+    saving = drained(ending(stopped(), save=row.snapshot_id, discard=True))
+    assert not saving.ended
+    await put(store, saving, row)
+    async with servers(store, tmp_path):
+        done = await eventually(store, lambda now: not now.workbench.task.pending)
+        taken = await row_of(store, row)
+        assert (taken.status, taken.size_bytes, done.workbench.task.failure) == (SnapshotStatus.AVAILABLE, 1, "")
+        assert list(current.iterdir()) == []
+        assert drained(done).ended
 
-            wanted = drained(restoring(msgspec.structs.replace(done, target=Target.RUNNING, incarnation=2), row.snapshot_id))
-            await store.write(lambda tx: tx.clusters.update(wanted))
-            back = await eventually(store, lambda now: not now.workbench.task.pending)
-            assert (back.target, (current / "a").read_text()) == (Target.RUNNING, "1")
-            (current / "a").write_text("2")  # by a node that has started
-        async with servers(store, tmp_path, 1) as (late,):
-            await late._restore(wanted)  # begun before, by a server that hung
-            assert (current / "a").read_text() == "2"
-
-    asyncio.run(scenario())
+        wanted = drained(restoring(msgspec.structs.replace(done, target=Target.RUNNING, incarnation=2), row.snapshot_id))
+        await store.write(lambda tx: tx.clusters.update(wanted))
+        back = await eventually(store, lambda now: not now.workbench.task.pending)
+        assert (back.target, (current / "a").read_text()) == (Target.RUNNING, "1")
+        (current / "a").write_text("2")  # by a node that has started
+    async with servers(store, tmp_path, 1) as (late,):
+        await late._restore(wanted)  # begun before, by a server that hung
+        assert (current / "a").read_text() == "2"
 
 
-def test_a_server_that_is_killed_in_the_middle_is_followed_by_another_one(store: Store, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        current = tmp_path / "workspaces" / ID / "current"
-        current.mkdir(parents=True)
-        for number in range(8):
-            (current / str(number)).write_bytes(bytes([number]) * 1_000_000)
-        row = snapshot("large")
-        await put(store, stopped(), row)
-        for _ in range(2):  # each is ended while its process works
-            async with servers(store, tmp_path, 1) as (work,), asyncio.timeout(PATIENCE_S):
-                while not work._running:
-                    await asyncio.sleep(0.02)
-        async with servers(store, tmp_path, 1) as (work,):
-            async with asyncio.timeout(PATIENCE_S):
-                while (taken := await row_of(store, row)).status is SnapshotStatus.CREATING:
-                    await asyncio.sleep(0.02)
-            assert (taken.status, taken.size_bytes) == (SnapshotStatus.AVAILABLE, 8_000_000)
-            manifests, ours = tmp_path / "snapshots" / "manifests", f"{row.snapshot_id}.{taken.sha256}"
-            theirs = f"{snapshot_id('0202-000000-never-known', 'large')}.{taken.sha256}"  # of a cluster of another database
-            shutil.copyfile(manifests / ours, manifests / theirs)
-            await work.collect()
-            assert sorted(path.name for path in manifests.iterdir()) == sorted([ours, theirs])
-            await store.write(lambda tx: tx.snapshots.delete(row.snapshot_id))
-            await work.collect()
-        assert [path.name for path in manifests.iterdir()] == [theirs]
-        assert any((tmp_path / "snapshots" / "chunks").glob("??/*")), "what it needs stays, too"
-
-    asyncio.run(scenario())
+async def test_a_server_that_is_killed_in_the_middle_is_followed_by_another_one(store: Store, tmp_path: Path) -> None:
+    current = tmp_path / "workspaces" / ID / "current"
+    current.mkdir(parents=True)
+    for number in range(8):
+        (current / str(number)).write_bytes(bytes([number]) * 1_000_000)
+    row = snapshot("large")
+    await put(store, stopped(), row)
+    for _ in range(2):  # each is ended while its process works
+        async with servers(store, tmp_path, 1) as (work,), asyncio.timeout(PATIENCE_S):
+            while not work._running:
+                await asyncio.sleep(0.02)
+    async with servers(store, tmp_path, 1) as (work,):
+        async with asyncio.timeout(PATIENCE_S):
+            while (taken := await row_of(store, row)).status is SnapshotStatus.CREATING:
+                await asyncio.sleep(0.02)
+        assert (taken.status, taken.size_bytes) == (SnapshotStatus.AVAILABLE, 8_000_000)
+        manifests, ours = tmp_path / "snapshots" / "manifests", f"{row.snapshot_id}.{taken.sha256}"
+        theirs = f"{snapshot_id('0202-000000-never-known', 'large')}.{taken.sha256}"  # of a cluster of another database
+        shutil.copyfile(manifests / ours, manifests / theirs)
+        await work.collect()
+        assert sorted(path.name for path in manifests.iterdir()) == sorted([ours, theirs])
+        await store.write(lambda tx: tx.snapshots.delete(row.snapshot_id))
+        await work.collect()
+    assert [path.name for path in manifests.iterdir()] == [theirs]
+    assert any((tmp_path / "snapshots" / "chunks").glob("??/*")), "what it needs stays, too"
 
 
 def test_a_stop_at_the_moment_of_a_wake_is_not_lost(tmp_path: Path) -> None:

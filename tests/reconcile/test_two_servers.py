@@ -134,7 +134,7 @@ async def within(clock: ManualClock, reached: Callable[[], Any], died: Callable[
                 await asyncio.sleep(0.1)
 
 
-def test_what_dead_servers_left_is_done_in_seconds_and_nothing_twice(two: tuple[Store, Store, str]) -> None:
+async def test_what_dead_servers_left_is_done_in_seconds_and_nothing_twice(two: tuple[Store, Store, str]) -> None:
     """Servers that die at every step of creating, resizing and ending clusters; one lives on beside them."""
     one, other, _ = two
     clock, simulated = ManualClock(), CountingProvider(node_types=[SMALL], knobs=Knobs())
@@ -161,7 +161,7 @@ def test_what_dead_servers_left_is_done_in_seconds_and_nothing_twice(two: tuple[
             said = f"at {now} not {state}: {summary(found.values(), rows)}\nobserved {observed}\nlaunched {launched}"
             pytest.fail(said, pytrace=False)
 
-    async def scenario() -> None:
+    with structlog.testing.capture_logs() as logs:
         survivor = World(other, simulated, clock=clock, living=lambda: frozenset(range(DOOMED + 1)) - dead)
         fuses = [Fuse(steps + 1) for steps in range(DOOMED)]
         doomed = [
@@ -191,13 +191,10 @@ def test_what_dead_servers_left_is_done_in_seconds_and_nothing_twice(two: tuple[
         repeated = {name: count for name, count in launched.items() if count > 1}
         assert len(repeated) <= DOOMED, "only launches of servers that died meanwhile are repeated"
         assert set(repeated.values()) <= {2}
-
-    with structlog.testing.capture_logs() as logs:
-        asyncio.run(scenario())
     assert not [each for each in logs if each["event"] in BAD]
 
 
-def test_a_launch_that_is_recorded_after_its_server_has_gone_is_repeated_at_once(two: tuple[Store, Store, str]) -> None:
+async def test_a_launch_that_is_recorded_after_its_server_has_gone_is_repeated_at_once(two: tuple[Store, Store, str]) -> None:
     """The database may carry out the last commit of a killed server after the others have looked for its launches."""
     one, other, _ = two
     clock, simulated = ManualClock(), provider()
@@ -209,37 +206,36 @@ def test_a_launch_that_is_recorded_after_its_server_has_gone_is_repeated_at_once
         looks += 1
         return frozenset({0, 1}) - dead
 
-    async def scenario() -> None:
-        survivor = World(other, simulated, clock=clock, living=living)
-        simulated.attach(AnyServer(survivor.agents))
-        async with loops(survivor):
-            await survivor.until(lambda: looks >= 2)
-            dead.add(1)
-            died = looks
-            await survivor.until(lambda: looks >= died + 3)  # its launches have been taken over
-            now = clock.now_ms()
-            late = cluster(single=True, cluster_id="late", created_ms=now, launch_started_ms=now)
-            leased = instance(
-                late, role=Role.SINGLE, state=InstanceState.REQUESTED, status=NodeStatus(), ready_ms=0, registered_ms=0,
-                launched_ms=0, created_ms=now, attempts=1, launcher=1, not_before_ms=now + 15_000, provider="",
-            )  # fmt: skip
+    survivor = World(other, simulated, clock=clock, living=living)
+    simulated.attach(AnyServer(survivor.agents))
+    async with loops(survivor):
+        await survivor.until(lambda: looks >= 2)
+        dead.add(1)
+        died = looks
+        await survivor.until(lambda: looks >= died + 3)  # its launches have been taken over
+        now = clock.now_ms()
+        late = cluster(single=True, cluster_id="late", created_ms=now, launch_started_ms=now)
+        leased = instance(
+            late, role=Role.SINGLE, state=InstanceState.REQUESTED, status=NodeStatus(), ready_ms=0, registered_ms=0,
+            launched_ms=0, created_ms=now, attempts=1, launcher=1, not_before_ms=now + 15_000, provider="",
+        )  # fmt: skip
 
-            def commit(tx: Tx) -> None:
-                tx.clusters.insert(late)
-                tx.instances.insert(leased)
+        def commit(tx: Tx) -> None:
+            tx.clusters.insert(late)
+            tx.instances.insert(leased)
 
-            await one.write(commit)
-            await survivor.wait("late", State.RUNNING)  # no time passes on its clock
-            assert set(simulated.observe()) == {leased.instance_id}
-
-    asyncio.run(scenario())
+        await one.write(commit)
+        await survivor.wait("late", State.RUNNING)  # no time passes on its clock
+        assert set(simulated.observe()) == {leased.instance_id}
 
 
-def test_runs_of_dead_servers_go_on_in_seconds_and_no_task_begins_twice(two: tuple[Store, Store, str], tmp_path: Path) -> None:
+async def test_runs_of_dead_servers_go_on_in_seconds_and_no_task_begins_twice(
+    two: tuple[Store, Store, str], tmp_path: Path
+) -> None:
     one, other, _ = two
     simulated = provider()
 
-    async def scenario() -> None:
+    with structlog.testing.capture_logs() as logs:
         survivor = RunWorld(other, simulated, tmp_path)
         survivor.file("a", "one")
         survivor.file("b", "two")
@@ -261,9 +257,6 @@ def test_runs_of_dead_servers_go_on_in_seconds_and_no_task_begins_twice(two: tup
                 await end(others)
         begun = [command for _, command in simulated.kernels.begun]
         assert len(begun) == len(set(begun)) == 2 * len(runs), "each task began once"
-
-    with structlog.testing.capture_logs() as logs:
-        asyncio.run(scenario())
     assert not [each for each in logs if each["event"] in BAD]
 
 
@@ -281,7 +274,9 @@ def summary(clusters: Iterable[Cluster], rows: Iterable[Instance]) -> str:
     return "\n".join(lines)
 
 
-def test_two_servers_at_work_lose_no_change_and_never_wait_for_each_other_in_a_circle(two: tuple[Store, Store, str]) -> None:
+async def test_two_servers_at_work_lose_no_change_and_never_wait_for_each_other_in_a_circle(
+    two: tuple[Store, Store, str],
+) -> None:
     """Clusters take from one pool and give back to it while users change both, on two servers that share all the work."""
     one, other, url = two
     simulated = provider()
@@ -349,7 +344,7 @@ def test_two_servers_at_work_lose_no_change_and_never_wait_for_each_other_in_a_c
                 pytest.fail(f"no rest: {summary(found.values(), rows)}, observed {set(simulated.observe())}", pytrace=False)
             await asyncio.sleep(0.1)
 
-    async def scenario() -> None:
+    with structlog.testing.capture_logs() as logs:
         worlds = [World(store, simulated) for store in (one, other)]
         simulated.attach(AnyServer(*(world.agents for world in worlds)))
         async with loops(*worlds):
@@ -358,9 +353,6 @@ def test_two_servers_at_work_lose_no_change_and_never_wait_for_each_other_in_a_c
                 await create(worlds[0], name, num_workers=2)
             await asyncio.gather(*(user(world, name) for name in names for world in worlds))
             await rest(worlds)
-
-    with structlog.testing.capture_logs() as logs:
-        asyncio.run(scenario())
     assert not [each for each in logs if each["event"] in BAD]
     one.close()
     other.close()

@@ -177,28 +177,25 @@ async def _no_node_too_many(caller: Caller, people: list[Person], wanted: int) -
     await eventually(counted, f"{wanted} instances of {len(people)} people")
 
 
-def test_every_server_shows_what_any_was_told(replicas: Replicas) -> None:
+async def test_every_server_shows_what_any_was_told(replicas: Replicas) -> None:
     """Read at once on another server; and never an older state than one that was already shown."""
 
-    async def check() -> None:
-        order = ["PENDING", "RUNNING", "TERMINATING", "TERMINATED"]
-        async with calling(replicas, only=0) as first, calling(replicas, only=1) as second, calling(replicas, only=2) as third:
-            key = await create(first, "shown")
-            seen = 0
-            asked_to_end = False
-            for caller in _in_turn(second, third, first):
-                shown = await caller.call("GET", "2.1/clusters/get", cluster_id=key)
-                at = order.index(shown["state"])
-                assert at >= seen, f"{order[seen]} was shown before {shown['state']}"
-                seen = at
-                if shown["state"] == "RUNNING" and not asked_to_end:
-                    asked_to_end = True
-                    await first.call("POST", "2.1/clusters/delete", cluster_id=key)
-                    seen = order.index("TERMINATING")
-                if shown["state"] == "TERMINATED":
-                    break
-
-    asyncio.run(check())
+    order = ["PENDING", "RUNNING", "TERMINATING", "TERMINATED"]
+    async with calling(replicas, only=0) as first, calling(replicas, only=1) as second, calling(replicas, only=2) as third:
+        key = await create(first, "shown")
+        seen = 0
+        asked_to_end = False
+        for caller in _in_turn(second, third, first):
+            shown = await caller.call("GET", "2.1/clusters/get", cluster_id=key)
+            at = order.index(shown["state"])
+            assert at >= seen, f"{order[seen]} was shown before {shown['state']}"
+            seen = at
+            if shown["state"] == "RUNNING" and not asked_to_end:
+                asked_to_end = True
+                await first.call("POST", "2.1/clusters/delete", cluster_id=key)
+                seen = order.index("TERMINATING")
+            if shown["state"] == "TERMINATED":
+                break
 
 
 def _in_turn(*callers: Caller) -> Iterator[Caller]:
@@ -207,33 +204,30 @@ def _in_turn(*callers: Caller) -> Iterator[Caller]:
         yield from callers
 
 
-def test_a_killed_server_is_replaced_within_five_seconds(replicas: Replicas) -> None:
+async def test_a_killed_server_is_replaced_within_five_seconds(replicas: Replicas) -> None:
     """Its loops, its leases, its launches and its agents: whichever server is killed."""
 
-    async def check() -> None:
-        async with calling(replicas) as caller:
-            key = await create(caller, "kept")
+    async with calling(replicas) as caller:
+        key = await create(caller, "kept")
+        before = nodes_of(await running(caller, key))
+        for victim in replicas.all:
+            watch = Stopwatch()
+            await asyncio.to_thread(victim.kill)
+            made = await create(caller, f"after-{victim.number}")
+            await running(caller, made)
+            await caller.call("POST", "2.1/clusters/resize", cluster_id=key, num_workers=3)
+            shown = await running(caller, key, 3)
+            took = watch.took_s
+            assert took < TAKEOVER_S + SLACK_S, f"server {victim.number}: {took:.1f} s"
+            assert before <= nodes_of(shown), "a node was replaced that was not lost"
+            await caller.call("POST", "2.1/clusters/resize", cluster_id=key, num_workers=2)
             before = nodes_of(await running(caller, key))
-            for victim in replicas.all:
-                watch = Stopwatch()
-                await asyncio.to_thread(victim.kill)
-                made = await create(caller, f"after-{victim.number}")
-                await running(caller, made)
-                await caller.call("POST", "2.1/clusters/resize", cluster_id=key, num_workers=3)
-                shown = await running(caller, key, 3)
-                took = watch.took_s
-                assert took < TAKEOVER_S + SLACK_S, f"server {victim.number}: {took:.1f} s"
-                assert before <= nodes_of(shown), "a node was replaced that was not lost"
-                await caller.call("POST", "2.1/clusters/resize", cluster_id=key, num_workers=2)
-                before = nodes_of(await running(caller, key))
-                await caller.call("POST", "2.1/clusters/permanent-delete", cluster_id=made)
-                await asyncio.to_thread(victim.start)
-            await _nothing_was_lost(caller, key)
-
-    asyncio.run(check())
+            await caller.call("POST", "2.1/clusters/permanent-delete", cluster_id=made)
+            await asyncio.to_thread(victim.start)
+        await _nothing_was_lost(caller, key)
 
 
-def test_agents_spread_again_when_a_server_comes_back(replicas: Replicas) -> None:
+async def test_agents_spread_again_when_a_server_comes_back(replicas: Replicas) -> None:
     """Nothing is lost on the way: no node, and no change that is made meanwhile."""
     replicas.all[0].kill()
 
@@ -241,89 +235,77 @@ def test_agents_spread_again_when_a_server_comes_back(replicas: Replicas) -> Non
         with psycopg.connect(replicas.all[0].settings.database_url) as connection:
             return [each.about.agents for each in servers.look(connection) if each.serves]
 
-    async def check() -> None:
-        async with calling(replicas) as caller:
-            key = await create(caller, "spread", 11)
-            before = nodes_of(await running(caller, key, 11))
-            await asyncio.to_thread(replicas.all[0].start)
-
-            async def even() -> bool:
-                counts = await asyncio.to_thread(calling_each)
-                return len(counts) == 3 and min(counts) >= sum(counts) // 6 > 0
-
-            await caller.call("POST", "2.1/clusters/resize", cluster_id=key, num_workers=12)
-            await eventually(even, "every server has agents")
-            await caller.call("POST", "2.1/clusters/resize", cluster_id=key, num_workers=13)
-            assert before <= nodes_of(await running(caller, key, 13)), "a node was replaced"
-            await _nothing_was_lost(caller, key)
-            await caller.call("POST", "2.1/clusters/permanent-delete", cluster_id=key)
-
-    asyncio.run(check())
-
-
-def test_stopping_one_server_ends_nothing_and_the_last_ends_all(replicas: Replicas) -> None:
-    async def check() -> None:
-        async with calling(replicas) as caller:
-            key = await create(caller, "stays")
-            before = nodes_of(await running(caller, key))
-            for replica in replicas.all[:2]:
-                await asyncio.to_thread(replica.stop)
-                assert nodes_of(await running(caller, key)) == before
-            await asyncio.to_thread(replicas.all[2].stop)
+    async with calling(replicas) as caller:
+        key = await create(caller, "spread", 11)
+        before = nodes_of(await running(caller, key, 11))
         await asyncio.to_thread(replicas.all[0].start)
-        async with calling(replicas, only=0) as caller:
-            shown = await caller.call("GET", "2.1/clusters/get", cluster_id=key)
-            assert shown["state"] in ("TERMINATING", "TERMINATED")
 
-    asyncio.run(check())
+        async def even() -> bool:
+            counts = await asyncio.to_thread(calling_each)
+            return len(counts) == 3 and min(counts) >= sum(counts) // 6 > 0
+
+        await caller.call("POST", "2.1/clusters/resize", cluster_id=key, num_workers=12)
+        await eventually(even, "every server has agents")
+        await caller.call("POST", "2.1/clusters/resize", cluster_id=key, num_workers=13)
+        assert before <= nodes_of(await running(caller, key, 13)), "a node was replaced"
+        await _nothing_was_lost(caller, key)
+        await caller.call("POST", "2.1/clusters/permanent-delete", cluster_id=key)
+
+
+async def test_stopping_one_server_ends_nothing_and_the_last_ends_all(replicas: Replicas) -> None:
+    async with calling(replicas) as caller:
+        key = await create(caller, "stays")
+        before = nodes_of(await running(caller, key))
+        for replica in replicas.all[:2]:
+            await asyncio.to_thread(replica.stop)
+            assert nodes_of(await running(caller, key)) == before
+        await asyncio.to_thread(replicas.all[2].stop)
+    await asyncio.to_thread(replicas.all[0].start)
+    async with calling(replicas, only=0) as caller:
+        shown = await caller.call("GET", "2.1/clusters/get", cluster_id=key)
+        assert shown["state"] in ("TERMINATING", "TERMINATED")
 
 
 @pytest.mark.timeout(900)
-def test_postgresql_is_away_for_a_while(replicas: Replicas, postgres: Postgres) -> None:
+async def test_postgresql_is_away_for_a_while(replicas: Replicas, postgres: Postgres) -> None:
     """Requests get 503 with Retry-After; then everything goes on, with the nodes of before."""
     away_s = float(os.environ.get("BRICKYARD_REPLICA_AWAY_S", "12"))
 
-    async def check() -> None:
-        async with calling(replicas) as caller, aiohttp.ClientSession() as session:
-            key = await create(caller, "through")
-            before = nodes_of(await running(caller, key))
-            # On this thread: PostgreSQL ends with the thread that has started it.
-            postgres.stop()
-            try:
-                back = time.monotonic() + away_s
-                while time.monotonic() < back:
-                    for replica in replicas.all:
-                        where = f"{replica.url}/api/2.1/clusters/get?cluster_id={key}"
-                        async with session.get(where, headers={"Authorization": f"Bearer {replicas.token}"}) as response:
-                            told = await response.json()
-                            assert response.status == 503, told
-                            assert int(response.headers["Retry-After"]) > 0
-                            assert told["error_code"] == "TEMPORARILY_UNAVAILABLE", told
-                    await asyncio.sleep(0.5)
-            finally:
-                postgres.launch()
-            assert nodes_of(await running(caller, key)) == before
-            for number in range(3):
-                async with calling(replicas, only=number) as one:
-                    made = await create(one, f"new-{number}")
-                    await running(one, made)
-            await _nothing_was_lost(caller, key)
-
-    asyncio.run(check())
+    async with calling(replicas) as caller, aiohttp.ClientSession() as session:
+        key = await create(caller, "through")
+        before = nodes_of(await running(caller, key))
+        # On this thread: PostgreSQL ends with the thread that has started it.
+        postgres.stop()
+        try:
+            back = time.monotonic() + away_s
+            while time.monotonic() < back:
+                for replica in replicas.all:
+                    where = f"{replica.url}/api/2.1/clusters/get?cluster_id={key}"
+                    async with session.get(where, headers={"Authorization": f"Bearer {replicas.token}"}) as response:
+                        told = await response.json()
+                        assert response.status == 503, told
+                        assert int(response.headers["Retry-After"]) > 0
+                        assert told["error_code"] == "TEMPORARILY_UNAVAILABLE", told
+                await asyncio.sleep(0.5)
+        finally:
+            postgres.launch()
+        assert nodes_of(await running(caller, key)) == before
+        for number in range(3):
+            async with calling(replicas, only=number) as one:
+                made = await create(one, f"new-{number}")
+                await running(one, made)
+        await _nothing_was_lost(caller, key)
 
 
-def test_an_upload_goes_on_at_another_server(replicas: Replicas) -> None:
-    async def check() -> None:
-        async with calling(replicas, only=0) as first, calling(replicas, only=1) as second, calling(replicas, only=2) as third:
-            handle = (await first.call("POST", "2.0/dbfs/create", path="/big", overwrite=True))["handle"]
-            for number, caller in enumerate((second, first, third)):
-                block = base64.b64encode(bytes([number]) * 1000).decode()
-                await caller.call("POST", "2.0/dbfs/add-block", handle=handle, data=block)
-            await second.call("POST", "2.0/dbfs/close", handle=handle)
-            read = await third.call("GET", "2.0/dbfs/read", path="/big")
-            assert base64.b64decode(read["data"]) == b"\0" * 1000 + b"\1" * 1000 + b"\2" * 1000
-
-    asyncio.run(check())
+async def test_an_upload_goes_on_at_another_server(replicas: Replicas) -> None:
+    async with calling(replicas, only=0) as first, calling(replicas, only=1) as second, calling(replicas, only=2) as third:
+        handle = (await first.call("POST", "2.0/dbfs/create", path="/big", overwrite=True))["handle"]
+        for number, caller in enumerate((second, first, third)):
+            block = base64.b64encode(bytes([number]) * 1000).decode()
+            await caller.call("POST", "2.0/dbfs/add-block", handle=handle, data=block)
+        await second.call("POST", "2.0/dbfs/close", handle=handle)
+        read = await third.call("GET", "2.0/dbfs/read", path="/big")
+        assert base64.b64decode(read["data"]) == b"\0" * 1000 + b"\1" * 1000 + b"\2" * 1000
 
 
 def test_behind_a_proxy(replicas: Replicas, tmp_path: Path) -> None:
@@ -350,29 +332,26 @@ def test_behind_a_proxy(replicas: Replicas, tmp_path: Path) -> None:
         asyncio.run(check(url))
 
 
-def test_a_server_that_hangs_is_passed_over(replicas: Replicas) -> None:
+async def test_a_server_that_hangs_is_passed_over(replicas: Replicas) -> None:
     """Stopped for longer than others wait for it: they do its work, and when it comes round it does no harm."""
 
-    async def check() -> None:
-        async with calling(replicas) as caller:
-            key = await create(caller, "hung")
-            before = nodes_of(await running(caller, key))
-        for victim in replicas.all:
-            others = [each.number for each in replicas.all if each is not victim]
-            with victim.hung():
-                began = time.monotonic()
-                async with calling(replicas, only=others[0]) as caller:
-                    while time.monotonic() < began + 7:
-                        made = await create(caller, "meanwhile")
-                        await running(caller, made)
-                        await caller.call("POST", "2.1/clusters/permanent-delete", cluster_id=made)
-            async with calling(replicas, only=victim.number) as caller:
-                assert nodes_of(await running(caller, key)) == before
-                await running(caller, await create(caller, "again"))
-        async with calling(replicas) as caller:
-            await _nothing_was_lost(caller, key)
-
-    asyncio.run(check())
+    async with calling(replicas) as caller:
+        key = await create(caller, "hung")
+        before = nodes_of(await running(caller, key))
+    for victim in replicas.all:
+        others = [each.number for each in replicas.all if each is not victim]
+        with victim.hung():
+            began = time.monotonic()
+            async with calling(replicas, only=others[0]) as caller:
+                while time.monotonic() < began + 7:
+                    made = await create(caller, "meanwhile")
+                    await running(caller, made)
+                    await caller.call("POST", "2.1/clusters/permanent-delete", cluster_id=made)
+        async with calling(replicas, only=victim.number) as caller:
+            assert nodes_of(await running(caller, key)) == before
+            await running(caller, await create(caller, "again"))
+    async with calling(replicas) as caller:
+        await _nothing_was_lost(caller, key)
 
 
 def test_what_is_not_one_workspace_is_refused(replicas: Replicas, tmp_path: Path) -> None:

@@ -63,90 +63,76 @@ def node(store: Store, tmp_path: Path) -> Node:
     return Node(store, tmp_path)
 
 
-def test_each_context_reads_in_the_name_of_its_own_user(node: Node) -> None:
-    async def scenario() -> None:
-        await node.shelf.filled()
-        node.make("mine", USER.user_name)
-        node.make("theirs", OTHER.user_name)
-        assert await node.read("mine") == ("hunter2", "")
-        assert await node.read("mine", "S", "K") == ("hunter2", "")
-        assert await node.read("theirs") == ("", "PERMISSION_DENIED")
-        assert await node.read("mine", key="missing") == ("", "RESOURCE_DOES_NOT_EXIST")
-        assert await node.read("mine", "missing") == ("", "RESOURCE_DOES_NOT_EXIST")
-        await node.shelf.calls.put_acl(USER, "s", Grant(OTHER.user_name, Permission.READ))
-        assert await node.read("theirs") == ("hunter2", "")
-        await node.shelf.calls.delete_acl(USER, "s", OTHER.user_name)
-        assert await node.read("theirs") == ("", "PERMISSION_DENIED"), "an answer is kept nowhere"
-        names = await node.contexts.answer(Question(ask=1, context_id="mine", scope="s"), node.server.ask)
-        assert names.names == ("k",)
-        assert (await node.contexts.answer(Question(ask=1, context_id="theirs"), node.server.ask)).names == ("s",)
-
-    asyncio.run(scenario())
+async def test_each_context_reads_in_the_name_of_its_own_user(node: Node) -> None:
+    await node.shelf.filled()
+    node.make("mine", USER.user_name)
+    node.make("theirs", OTHER.user_name)
+    assert await node.read("mine") == ("hunter2", "")
+    assert await node.read("mine", "S", "K") == ("hunter2", "")
+    assert await node.read("theirs") == ("", "PERMISSION_DENIED")
+    assert await node.read("mine", key="missing") == ("", "RESOURCE_DOES_NOT_EXIST")
+    assert await node.read("mine", "missing") == ("", "RESOURCE_DOES_NOT_EXIST")
+    await node.shelf.calls.put_acl(USER, "s", Grant(OTHER.user_name, Permission.READ))
+    assert await node.read("theirs") == ("hunter2", "")
+    await node.shelf.calls.delete_acl(USER, "s", OTHER.user_name)
+    assert await node.read("theirs") == ("", "PERMISSION_DENIED"), "an answer is kept nowhere"
+    names = await node.contexts.answer(Question(ask=1, context_id="mine", scope="s"), node.server.ask)
+    assert names.names == ("k",)
+    assert (await node.contexts.answer(Question(ask=1, context_id="theirs"), node.server.ask)).names == ("s",)
 
 
-def test_nothing_is_read_without_the_ticket_of_that_context(node: Node, store: Store, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        await node.shelf.filled()
-        node.make("mine", USER.user_name)
-        assert await node.read("nobodys") == ("", "PERMISSION_DENIED")
-        ticket = TOKENS.ticket("i-1", "mine", USER.user_name)
-        good = AskSecrets(instance_id="i-1", context_id="mine", user=USER.user_name, ticket=ticket, scope="s", key="k")
-        assert (await node.server.ask(good)).value
-        forged: list[dict[str, Any]] = [
-            {"instance_id": "i-2"}, {"context_id": "other"}, {"user": "admin@example.com"}, {"ticket": "guess"}, {"ticket": ""},
-            {"ticket": InstanceTokens(key=b"x" * 32).ticket("i-1", "mine", USER.user_name)},
-        ]  # fmt: skip
-        for change in forged:
-            reply = await node.server.ask(msgspec.structs.replace(good, **change))
-            assert (reply.error_code, reply.value) == ("PERMISSION_DENIED", ""), change
-        node.contexts.made("mine", "admin@example.com", TOKENS.ticket("i-1", "mine", "admin@example.com"))
-        assert await node.read("mine") == ("hunter2", ""), "a context stays its first user's"
-        other = Node(store, tmp_path, "i-2")
-        other.contexts.made("mine", USER.user_name, ticket)
-        assert await other.read("mine") == ("", "PERMISSION_DENIED"), "a ticket of another instance"
-        node.contexts.forget("mine")
-        assert await node.read("mine") == ("", "PERMISSION_DENIED")
-
-    asyncio.run(scenario())
+async def test_nothing_is_read_without_the_ticket_of_that_context(node: Node, store: Store, tmp_path: Path) -> None:
+    await node.shelf.filled()
+    node.make("mine", USER.user_name)
+    assert await node.read("nobodys") == ("", "PERMISSION_DENIED")
+    ticket = TOKENS.ticket("i-1", "mine", USER.user_name)
+    good = AskSecrets(instance_id="i-1", context_id="mine", user=USER.user_name, ticket=ticket, scope="s", key="k")
+    assert (await node.server.ask(good)).value
+    forged: list[dict[str, Any]] = [
+        {"instance_id": "i-2"}, {"context_id": "other"}, {"user": "admin@example.com"}, {"ticket": "guess"}, {"ticket": ""},
+        {"ticket": InstanceTokens(key=b"x" * 32).ticket("i-1", "mine", USER.user_name)},
+    ]  # fmt: skip
+    for change in forged:
+        reply = await node.server.ask(msgspec.structs.replace(good, **change))
+        assert (reply.error_code, reply.value) == ("PERMISSION_DENIED", ""), change
+    node.contexts.made("mine", "admin@example.com", TOKENS.ticket("i-1", "mine", "admin@example.com"))
+    assert await node.read("mine") == ("hunter2", ""), "a context stays its first user's"
+    other = Node(store, tmp_path, "i-2")
+    other.contexts.made("mine", USER.user_name, ticket)
+    assert await other.read("mine") == ("", "PERMISSION_DENIED"), "a ticket of another instance"
+    node.contexts.forget("mine")
+    assert await node.read("mine") == ("", "PERMISSION_DENIED")
 
 
-def test_results_hide_what_their_context_has_read(node: Node) -> None:
+async def test_results_hide_what_their_context_has_read(node: Node) -> None:
     """And not what another has: its owner could otherwise be guessed at."""
 
-    async def scenario() -> None:
-        await node.shelf.filled()
-        node.make("mine", USER.user_name)
-        node.make("theirs", OTHER.user_name)
-        said = {"results": {"data": "hunter2, of the cluster"}}
-        assert node.contexts.redactor("mine").json(said) == {"results": {"data": "hunter2, [REDACTED]"}}
-        await node.read("mine")
-        assert node.contexts.redactor("mine").json(said) == {"results": {"data": "[REDACTED], [REDACTED]"}}
-        assert node.contexts.redactor("theirs").json(said) == {"results": {"data": "hunter2, [REDACTED]"}}
-        assert node.hidden == ["hunter2"]
-        assert SEALER.open(node.sealed) == ("hunter2",)
-
-    asyncio.run(scenario())
+    await node.shelf.filled()
+    node.make("mine", USER.user_name)
+    node.make("theirs", OTHER.user_name)
+    said = {"results": {"data": "hunter2, of the cluster"}}
+    assert node.contexts.redactor("mine").json(said) == {"results": {"data": "hunter2, [REDACTED]"}}
+    await node.read("mine")
+    assert node.contexts.redactor("mine").json(said) == {"results": {"data": "[REDACTED], [REDACTED]"}}
+    assert node.contexts.redactor("theirs").json(said) == {"results": {"data": "hunter2, [REDACTED]"}}
+    assert node.hidden == ["hunter2"]
+    assert SEALER.open(node.sealed) == ("hunter2",)
 
 
-def test_a_flood_of_questions_is_refused(node: Node) -> None:
-    async def scenario() -> None:
-        node.make("mine", USER.user_name)
-        go = asyncio.Event()
+async def test_a_flood_of_questions_is_refused(node: Node) -> None:
+    node.make("mine", USER.user_name)
+    go = asyncio.Event()
 
-        async def ask(_: AskSecrets) -> SecretsReply:
-            await go.wait()
-            return SecretsReply(server_token="")
+    async def ask(_: AskSecrets) -> SecretsReply:
+        await go.wait()
+        return SecretsReply(server_token="")
 
-        questions = [
-            asyncio.create_task(node.contexts.answer(Question(ask=n, context_id="mine"), ask)) for n in range(MAX_ASKING)
-        ]
-        await asyncio.sleep(0)
-        refused = await node.contexts.answer(Question(ask=99, context_id="mine"), ask)
-        assert refused.error_code == "REQUEST_LIMIT_EXCEEDED"
-        go.set()
-        assert not any(reply.error_code for reply in await asyncio.gather(*questions))
-
-    asyncio.run(scenario())
+    questions = [asyncio.create_task(node.contexts.answer(Question(ask=n, context_id="mine"), ask)) for n in range(MAX_ASKING)]
+    await asyncio.sleep(0)
+    refused = await node.contexts.answer(Question(ask=99, context_id="mine"), ask)
+    assert refused.error_code == "REQUEST_LIMIT_EXCEEDED"
+    go.set()
+    assert not any(reply.error_code for reply in await asyncio.gather(*questions))
 
 
 ASKING = """
@@ -158,43 +144,40 @@ print(json.dumps({"id": answer["id"], "result": {}}), flush=True)
 """
 
 
-def test_a_node_hosts_question_is_answered(tmp_path: Path) -> None:
+async def test_a_node_hosts_question_is_answered(tmp_path: Path) -> None:
     """Through the agent's node, from the host's pipe and back."""
     config = AgentConfig(
         instance_id="i-1", agent_token="a", server_token="s", server_url="", instance_dir=str(tmp_path), cache_dir=str(tmp_path),
         logs_dir=str(tmp_path / "logs"), node_code_dir=str(tmp_path),
     )  # fmt: skip
 
-    async def scenario() -> None:
-        asked: list[AskSecrets] = []
-        heard = asyncio.Event()
+    asked: list[AskSecrets] = []
+    heard = asyncio.Event()
 
-        async def ask(question: AskSecrets) -> SecretsReply:
-            asked.append(question)
-            return SecretsReply(server_token="s", value=base64.b64encode(b"hunter2").decode())
+    async def ask(question: AskSecrets) -> SecretsReply:
+        asked.append(question)
+        return SecretsReply(server_token="s", value=base64.b64encode(b"hunter2").decode())
 
-        async def probe() -> Isolation:
-            raise AssertionError("nothing is isolated here")
+    async def probe() -> Isolation:
+        raise AssertionError("nothing is isolated here")
 
-        node = AgentNode(
-            config=config, probe=probe, networks=Networks(config=config, switchboard=-1), log=LogFile(tmp_path / "agent.log"),
-            on_change=lambda: None, ask=ask,
-        )  # fmt: skip
-        node.contexts.made("mine", USER.user_name, "ticket")
-        said: list[dict[str, Any]] = []
+    node = AgentNode(
+        config=config, probe=probe, networks=Networks(config=config, switchboard=-1), log=LogFile(tmp_path / "agent.log"),
+        on_change=lambda: None, ask=ask,
+    )  # fmt: skip
+    node.contexts.made("mine", USER.user_name, "ticket")
+    said: list[dict[str, Any]] = []
 
-        def hear(changes: dict[str, Any]) -> None:
-            said.append(changes)
-            heard.set()
+    def hear(changes: dict[str, Any]) -> None:
+        said.append(changes)
+        heard.set()
 
-        host = NodeHost(on_status=hear, on_line=lambda _: None, on_end=lambda _: None, on_ask=node._asked)
-        await host.start([sys.executable, "-c", ASKING], {})
-        async with asyncio.timeout(PATIENCE_S):
-            await heard.wait()
-        await host.kill()
-        assert [(each.user, each.ticket, each.scope, each.key) for each in asked] == [(USER.user_name, "ticket", "s", "k")]
-        answer = json.loads(said[0]["message"])
-        assert (answer["op"], answer["ask"], base64.b64decode(answer["value"])) == ("answer", 7, b"hunter2")
-        assert node.redactor.text("hunter2") == "[REDACTED]"
-
-    asyncio.run(scenario())
+    host = NodeHost(on_status=hear, on_line=lambda _: None, on_end=lambda _: None, on_ask=node._asked)
+    await host.start([sys.executable, "-c", ASKING], {})
+    async with asyncio.timeout(PATIENCE_S):
+        await heard.wait()
+    await host.kill()
+    assert [(each.user, each.ticket, each.scope, each.key) for each in asked] == [(USER.user_name, "ticket", "s", "k")]
+    answer = json.loads(said[0]["message"])
+    assert (answer["op"], answer["ask"], base64.b64decode(answer["value"])) == ("answer", 7, b"hunter2")
+    assert node.redactor.text("hunter2") == "[REDACTED]"

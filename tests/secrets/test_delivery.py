@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from pathlib import Path
 from typing import Any
@@ -72,78 +71,66 @@ def delivery(store: Store, tmp_path: Path) -> Delivery:
 
 
 @both_databases
-def test_values_are_delivered_and_in_no_row(delivery: Delivery) -> None:
-    async def scenario() -> None:
-        await delivery.shelf.filled()
-        told = await delivery.told()
-        assert told.spark_conf == {"spark.a": "x-hunter2"}
-        assert SEALER.open([told.sealed]) == told.redact
-        assert "hunter2" not in told.sealed
-        assert told.spark_env_vars == {"A": "hunter2", "B": "plain"}
-        assert told.redact == ("hunter2",)
-        assert told.refusal is None
+async def test_values_are_delivered_and_in_no_row(delivery: Delivery) -> None:
+    await delivery.shelf.filled()
+    told = await delivery.told()
+    assert told.spark_conf == {"spark.a": "x-hunter2"}
+    assert SEALER.open([told.sealed]) == told.redact
+    assert "hunter2" not in told.sealed
+    assert told.spark_env_vars == {"A": "hunter2", "B": "plain"}
+    assert told.redact == ("hunter2",)
+    assert told.refusal is None
 
-        def rows(tx: Any) -> str:
-            return repr([tx._connection.exec_driver_sql(f"SELECT * FROM {table}").all() for table in ("instances", "clusters")])  # noqa: S608 - our own names
+    def rows(tx: Any) -> str:
+        return repr([tx._connection.exec_driver_sql(f"SELECT * FROM {table}").all() for table in ("instances", "clusters")])  # noqa: S608 - our own names
 
-        assert "hunter2" not in delivery.store.read_sync(rows)
-
-    asyncio.run(scenario())
+    assert "hunter2" not in delivery.store.read_sync(rows)
 
 
-def test_credentials_for_logs_go_along_sealed(delivery: Delivery) -> None:
-    async def scenario() -> None:
-        await delivery.shelf.filled()
-        logs = LogDestination(kind="s3", path="a", bucket="b", region="r")
-        variables = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "{{secrets/s/k}}", "OTHER": "o"}
-        given = delivery.driver.assignment
-        assert given is not None
-        changed = msgspec.structs.replace(given, logs=logs, spark_env_vars=variables)
-        row = msgspec.structs.replace(delivery.driver, assignment=changed)
-        delivery.store.write_sync(lambda tx: tx.instances.update(row))
-        told = (await delivery.told()).logs
-        assert told is not None
-        assert SEALER.open_variables(told.sealed) == {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "hunter2"}
-        stored = delivery.store.read_sync(lambda tx: tx.instances.get(row.instance_id))
-        assert stored is not None
-        assert stored.assignment == changed
-
-    asyncio.run(scenario())
+async def test_credentials_for_logs_go_along_sealed(delivery: Delivery) -> None:
+    await delivery.shelf.filled()
+    logs = LogDestination(kind="s3", path="a", bucket="b", region="r")
+    variables = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "{{secrets/s/k}}", "OTHER": "o"}
+    given = delivery.driver.assignment
+    assert given is not None
+    changed = msgspec.structs.replace(given, logs=logs, spark_env_vars=variables)
+    row = msgspec.structs.replace(delivery.driver, assignment=changed)
+    delivery.store.write_sync(lambda tx: tx.instances.update(row))
+    told = (await delivery.told()).logs
+    assert told is not None
+    assert SEALER.open_variables(told.sealed) == {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "hunter2"}
+    stored = delivery.store.read_sync(lambda tx: tx.instances.get(row.instance_id))
+    assert stored is not None
+    assert stored.assignment == changed
 
 
-def test_what_cannot_be_read_says_which_secret_and_why(delivery: Delivery) -> None:
-    async def scenario() -> None:
-        calls = delivery.shelf.calls
+async def test_what_cannot_be_read_says_which_secret_and_why(delivery: Delivery) -> None:
+    calls = delivery.shelf.calls
+    code, why = await delivery.refusal()
+    assert (code, "k of scope s" in why, "scope does not exist" in why) == ("SECRET_RESOLUTION_ERROR", True, True)
+    await calls.create_scope(ADMIN, "s")
+    code, why = await delivery.refusal()
+    assert (code, "k of scope s" in why, USER.user_name in why) == ("SECRET_PERMISSION_DENIED", True, True)
+    await calls.put_acl(ADMIN, "s", Grant(USER.user_name, Permission.READ))
+    code, why = await delivery.refusal()
+    assert (code, "k of scope s does not exist" in why) == ("SECRET_RESOLUTION_ERROR", True)
+    for value, problem in ((b"\xff\xfe", "not text"), (b"a\0b", "NUL"), (b"x" * 128 * 1024, "longer than an environment")):
+        await calls.put(ADMIN, SecretName("s", "k"), bytes_value=base64.b64encode(value).decode())
         code, why = await delivery.refusal()
-        assert (code, "k of scope s" in why, "scope does not exist" in why) == ("SECRET_RESOLUTION_ERROR", True, True)
-        await calls.create_scope(ADMIN, "s")
-        code, why = await delivery.refusal()
-        assert (code, "k of scope s" in why, USER.user_name in why) == ("SECRET_PERMISSION_DENIED", True, True)
-        await calls.put_acl(ADMIN, "s", Grant(USER.user_name, Permission.READ))
-        code, why = await delivery.refusal()
-        assert (code, "k of scope s does not exist" in why) == ("SECRET_RESOLUTION_ERROR", True)
-        for value, problem in ((b"\xff\xfe", "not text"), (b"a\0b", "NUL"), (b"x" * 128 * 1024, "longer than an environment")):
-            await calls.put(ADMIN, SecretName("s", "k"), bytes_value=base64.b64encode(value).decode())
-            code, why = await delivery.refusal()
-            assert (code, problem in why) == ("SECRET_RESOLUTION_ERROR", True), why
-        await calls.put(ADMIN, SecretName("s", "k"), string_value="fine")
-        assert (await delivery.told()).spark_env_vars["A"] == "fine"
-        delivery.shelf.key_file.write_text("3" * 64)
-        code, why = await delivery.refusal()
-        assert (code, "Restore" in why) == ("SECRET_RESOLUTION_ERROR", True)
-
-    asyncio.run(scenario())
+        assert (code, problem in why) == ("SECRET_RESOLUTION_ERROR", True), why
+    await calls.put(ADMIN, SecretName("s", "k"), string_value="fine")
+    assert (await delivery.told()).spark_env_vars["A"] == "fine"
+    delivery.shelf.key_file.write_text("3" * 64)
+    code, why = await delivery.refusal()
+    assert (code, "Restore" in why) == ("SECRET_RESOLUTION_ERROR", True)
 
 
-def test_an_owner_who_is_gone_reads_nothing(store: Store, tmp_path: Path) -> None:
+async def test_an_owner_who_is_gone_reads_nothing(store: Store, tmp_path: Path) -> None:
     delivery = Delivery(store, tmp_path, owner="gone@example.com")
 
-    async def scenario() -> None:
-        await delivery.shelf.filled()
-        await delivery.shelf.calls.put_acl(USER, "s", Grant("users", Permission.READ))
-        assert (await delivery.refusal())[0] == "SECRET_PERMISSION_DENIED"
-
-    asyncio.run(scenario())
+    await delivery.shelf.filled()
+    await delivery.shelf.calls.put_acl(USER, "s", Grant("users", Permission.READ))
+    assert (await delivery.refusal())[0] == "SECRET_PERMISSION_DENIED"
 
 
 def _refer(key: str, **more: str) -> EditCluster:
@@ -151,36 +138,33 @@ def _refer(key: str, **more: str) -> EditCluster:
     return EditCluster(**fields, cluster_id=key, spark_env_vars={"A": "{{secrets/s/k}}", **more})
 
 
-def test_only_who_may_read_a_secret_can_refer_to_it(store: Store, tmp_path: Path) -> None:
+async def test_only_who_may_read_a_secret_can_refer_to_it(store: Store, tmp_path: Path) -> None:
     """Else whoever may change a cluster could read its owner's secrets there."""
     desk, shelf = Desk(store), Shelf(store, tmp_path)
 
-    async def scenario() -> None:
-        asked = msgspec.structs.replace(ASK, spark_env_vars={"A": "{{secrets/s/k}}"})
-        await refused(ResourceDoesNotExist, desk.service.create(USER, asked))
-        await shelf.filled()
-        await shelf.calls.create_scope(USER, "t")
-        why = await refused(PermissionDenied, desk.service.create(OTHER, asked))
-        assert "READ" in why
-        mine = await desk.service.create(USER, asked)
-        await desk.service.delete(USER, ClusterId(cluster_id=mine))
-        await desk.settle(mine, ended=True)
-        granted = [Grant(OTHER.user_id, Permission.CAN_MANAGE)]
-        await store.write(lambda tx: tx.grants.put(Place(ObjectKind.CLUSTER, mine), granted))
-        await desk.service.edit(OTHER, _refer(mine))  # what is there already may stay
-        for more in ("{{secrets/t/k}}", "{{secrets/s/another}}"):
-            await refused(PermissionDenied, desk.service.edit(OTHER, _refer(mine, B=more)))
-            await desk.service.edit(USER, _refer(mine, B=more))
-            await desk.service.edit(USER, _refer(mine))
-        theirs = await desk.service.create(OTHER, ASK)
-        managing = [Grant(USER.user_id, Permission.CAN_MANAGE)]
-        await store.write(lambda tx: tx.grants.put(Place(ObjectKind.CLUSTER, theirs), managing))
-        await desk.service.delete(USER, ClusterId(cluster_id=theirs))
-        await desk.settle(theirs, ended=True)
-        assert OTHER.user_name in await refused(PermissionDenied, desk.service.edit(USER, _refer(theirs)))
-        await desk.service.start(OTHER, StartCluster(cluster_id=mine))
-
-    asyncio.run(scenario())
+    asked = msgspec.structs.replace(ASK, spark_env_vars={"A": "{{secrets/s/k}}"})
+    await refused(ResourceDoesNotExist, desk.service.create(USER, asked))
+    await shelf.filled()
+    await shelf.calls.create_scope(USER, "t")
+    why = await refused(PermissionDenied, desk.service.create(OTHER, asked))
+    assert "READ" in why
+    mine = await desk.service.create(USER, asked)
+    await desk.service.delete(USER, ClusterId(cluster_id=mine))
+    await desk.settle(mine, ended=True)
+    granted = [Grant(OTHER.user_id, Permission.CAN_MANAGE)]
+    await store.write(lambda tx: tx.grants.put(Place(ObjectKind.CLUSTER, mine), granted))
+    await desk.service.edit(OTHER, _refer(mine))  # what is there already may stay
+    for more in ("{{secrets/t/k}}", "{{secrets/s/another}}"):
+        await refused(PermissionDenied, desk.service.edit(OTHER, _refer(mine, B=more)))
+        await desk.service.edit(USER, _refer(mine, B=more))
+        await desk.service.edit(USER, _refer(mine))
+    theirs = await desk.service.create(OTHER, ASK)
+    managing = [Grant(USER.user_id, Permission.CAN_MANAGE)]
+    await store.write(lambda tx: tx.grants.put(Place(ObjectKind.CLUSTER, theirs), managing))
+    await desk.service.delete(USER, ClusterId(cluster_id=theirs))
+    await desk.settle(theirs, ended=True)
+    assert OTHER.user_name in await refused(PermissionDenied, desk.service.edit(USER, _refer(theirs)))
+    await desk.service.start(OTHER, StartCluster(cluster_id=mine))
 
 
 def test_a_running_node_keeps_what_it_was_given() -> None:

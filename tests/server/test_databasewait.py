@@ -21,17 +21,14 @@ async def waited(url: str, *, limit_s: float, stop: asyncio.Event | None = None)
     return reasons
 
 
-def test_it_waits_until_something_listens() -> None:
-    async def run() -> None:
-        port = free_port()
-        waiting = asyncio.create_task(waited(f"postgresql://u:p@127.0.0.1:{port}/d", limit_s=LONG_S))
-        await asyncio.sleep(0.7)
-        assert not waiting.done()
-        async with await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", port):
-            (reason,) = await waiting
-        assert reason.startswith(f"127.0.0.1:{port} ")
-
-    asyncio.run(run())
+async def test_it_waits_until_something_listens() -> None:
+    port = free_port()
+    waiting = asyncio.create_task(waited(f"postgresql://u:p@127.0.0.1:{port}/d", limit_s=LONG_S))
+    await asyncio.sleep(0.7)
+    assert not waiting.done()
+    async with await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", port):
+        (reason,) = await waiting
+    assert reason.startswith(f"127.0.0.1:{port} ")
 
 
 def test_a_name_that_does_not_exist_yet_is_waited_for_up_to_the_limit() -> None:
@@ -41,15 +38,12 @@ def test_a_name_that_does_not_exist_yet_is_waited_for_up_to_the_limit() -> None:
     assert time.monotonic() - began >= 0.6
 
 
-def test_a_signal_ends_the_wait() -> None:
-    async def run() -> None:
-        stop = asyncio.Event()
-        waiting = asyncio.create_task(waited(f"postgresql://u@127.0.0.1:{free_port()}/d", limit_s=LONG_S, stop=stop))
-        await asyncio.sleep(0.1)
-        stop.set()
-        await waiting
-
-    asyncio.run(run())
+async def test_a_signal_ends_the_wait() -> None:
+    stop = asyncio.Event()
+    waiting = asyncio.create_task(waited(f"postgresql://u@127.0.0.1:{free_port()}/d", limit_s=LONG_S, stop=stop))
+    await asyncio.sleep(0.1)
+    stop.set()
+    await waiting
 
 
 @pytest.mark.parametrize("url", ["", "sqlite:////srv/x.db", "postgresql:///d?host=/var/run", "postgresql://%2Fvar%2Frun/d"])

@@ -45,26 +45,23 @@ def measures(store: Store, place: Path) -> tuple[WorkspaceMetrics, CollectorRegi
     return made, registry
 
 
-def test_counts_are_read_on_the_stores_threads(store: Store, tmp_path: Path) -> None:
+async def test_counts_are_read_on_the_stores_threads(store: Store, tmp_path: Path) -> None:
     """They wait their turn behind other reads, and block nothing else meanwhile."""
 
-    async def work() -> None:
-        made, registry = measures(store, tmp_path)
-        await store.write(lambda tx: tx.clusters.insert(cluster()))
-        free = threading.Event()
-        try:
-            held = [asyncio.create_task(store.read(lambda _: free.wait(PATIENCE_S))) for _ in range(MANY)]
-            refreshing = asyncio.create_task(made.refresh())
-            done, _ = await asyncio.wait({refreshing}, timeout=0.1)
-            assert not done
-            assert registry.get_sample_value("brickyard_database_up") == 0
-        finally:
-            free.set()
-        await asyncio.gather(refreshing, *held)
-        assert registry.get_sample_value("brickyard_database_up") == 1
-        assert registry.get_sample_value("brickyard_clusters", {"state": "PENDING"}) == 1
-        assert registry.get_sample_value("brickyard_servers", {"state": "serving"}) == 2
-        assert registry.get_sample_value("brickyard_servers", {"state": "stopping"}) == 1
-        assert registry.get_sample_value("brickyard_lag_seconds", {"of": "event loop"}) == 0.5
-
-    asyncio.run(work())
+    made, registry = measures(store, tmp_path)
+    await store.write(lambda tx: tx.clusters.insert(cluster()))
+    free = threading.Event()
+    try:
+        held = [asyncio.create_task(store.read(lambda _: free.wait(PATIENCE_S))) for _ in range(MANY)]
+        refreshing = asyncio.create_task(made.refresh())
+        done, _ = await asyncio.wait({refreshing}, timeout=0.1)
+        assert not done
+        assert registry.get_sample_value("brickyard_database_up") == 0
+    finally:
+        free.set()
+    await asyncio.gather(refreshing, *held)
+    assert registry.get_sample_value("brickyard_database_up") == 1
+    assert registry.get_sample_value("brickyard_clusters", {"state": "PENDING"}) == 1
+    assert registry.get_sample_value("brickyard_servers", {"state": "serving"}) == 2
+    assert registry.get_sample_value("brickyard_servers", {"state": "stopping"}) == 1
+    assert registry.get_sample_value("brickyard_lag_seconds", {"of": "event loop"}) == 0.5

@@ -126,11 +126,11 @@ def test_reading_nothing_while_nothing_changes(store: Store, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("change", [lock_out, revoke])
-def test_other_servers_hear_of_it(postgres: Postgres, change: Callable[[Tx], None]) -> None:
+async def test_other_servers_hear_of_it(postgres: Postgres, change: Callable[[Tx], None]) -> None:
     url = postgres.new_database()
     here, there = Store.open(url), Store.open(url)
 
-    async def scenario() -> None:
+    try:
         gate, other = Gate(here), Gate(there)
         await gate.enter()
         other.token = gate.token
@@ -139,20 +139,17 @@ def test_other_servers_hear_of_it(postgres: Postgres, change: Callable[[Tx], Non
         await gate.store.write(change)
         while await other.who() is not None:
             await asyncio.sleep(0.01)
-
-    try:
-        asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
     finally:
         here.close()
         there.close()
 
 
-def test_a_lost_notice_costs_a_second(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lost_notice_costs_a_second(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
     url = postgres.new_database()
     monkeypatch.setattr(Store, "_tell", lambda *_: None)
     here, there = Store.open(url), Store.open(url)
 
-    async def scenario() -> None:
+    try:
         gate, clock = Gate(here), ManualClock()
         other = Gate(there)
         other.tokens = TokenService(store=there, clock=clock, ids=Ids(), authorizer=Authorizer(), key=b"k" * 32)
@@ -163,9 +160,6 @@ def test_a_lost_notice_costs_a_second(postgres: Postgres, monkeypatch: pytest.Mo
         assert await other.who() is not None
         clock.advance(ms=SHARED_CACHE_MS)
         assert await other.who() is None
-
-    try:
-        asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
     finally:
         here.close()
         there.close()

@@ -94,32 +94,29 @@ DEPUTIES: dict[str, Callable[[Site], Coroutine[Any, Any, object]]] = {
 }
 
 
-def test_nobody_is_served_by_what_belongs_to_others(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        store = Store.open(empty_sqlite(tmp_path / "test.db"))
-        site = Site(store, tmp_path)
-        await site.fill()
-        ids = (site.hers, site.foreign)
-        before = await store.read(lambda tx: [tx.clusters.get(each) for each in ids])
-        for name, call in DEPUTIES.items():
-            with pytest.raises(PermissionDenied):
-                await call(site)
-                pytest.fail(name)
-        assert await store.read(lambda tx: [tx.clusters.get(each) for each in ids]) == before
-        assert await store.read(lambda tx: tx.runs.active_of(EVE.user_name)) == []
-        # What was taken from her she cannot use any more, though she goes on with what she has made.
-        place = Place(ObjectKind.CLUSTER_POLICY, site.mine)
-        await store.write(lambda tx: tx.grants.put(place, []))
+async def test_nobody_is_served_by_what_belongs_to_others(tmp_path: Path) -> None:
+    store = Store.open(empty_sqlite(tmp_path / "test.db"))
+    site = Site(store, tmp_path)
+    await site.fill()
+    ids = (site.hers, site.foreign)
+    before = await store.read(lambda tx: [tx.clusters.get(each) for each in ids])
+    for name, call in DEPUTIES.items():
         with pytest.raises(PermissionDenied):
-            await site.create(policy_id=site.mine)
-        with pytest.raises(PermissionDenied):
-            await site.edit(site.hers, policy_id=site.mine)
-        store.close()
+            await call(site)
+            pytest.fail(name)
+    assert await store.read(lambda tx: [tx.clusters.get(each) for each in ids]) == before
+    assert await store.read(lambda tx: tx.runs.active_of(EVE.user_name)) == []
+    # What was taken from her she cannot use any more, though she goes on with what she has made.
+    place = Place(ObjectKind.CLUSTER_POLICY, site.mine)
+    await store.write(lambda tx: tx.grants.put(place, []))
+    with pytest.raises(PermissionDenied):
+        await site.create(policy_id=site.mine)
+    with pytest.raises(PermissionDenied):
+        await site.edit(site.hers, policy_id=site.mine)
+    store.close()
 
-    asyncio.run(scenario())
 
-
-def test_two_servers_at_once_make_no_circle_and_bring_no_policy_back(postgres: Postgres) -> None:
+async def test_two_servers_at_once_make_no_circle_and_bring_no_policy_back(postgres: Postgres) -> None:
     url = postgres.new_database()
     one, other = Store.open(url, alone=lambda: False), Store.open(url, alone=lambda: False)
 
@@ -148,14 +145,11 @@ def test_two_servers_at_once_make_no_circle_and_bring_no_policy_back(postgres: P
         with pytest.raises(ResourceDoesNotExist):
             await test_policies.service(one).get(ADMIN, PolicyId(policy_id=policy_id))
 
-    async def scenario() -> None:
+    try:
         await one.write(lambda tx: enter(tx, ADMIN))
         for number in range(1, 9):
             await circle(number)
             await deleted(number)
-
-    try:
-        asyncio.run(scenario())
     finally:
         one.close()
         other.close()

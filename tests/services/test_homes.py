@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,7 @@ NOTES = f"/Users/{NAME}/notes"
 
 
 @both_databases
-def test_a_user_of_a_former_name_begins_with_an_empty_home(store: Store, tmp_path: Path) -> None:
+async def test_a_user_of_a_former_name_begins_with_an_empty_home(store: Store, tmp_path: Path) -> None:
     clock = ManualClock(now_ms=1_767_225_600_000)  # 2026-01-01
     tree = FileTree(
         root=tmp_path / "tree", uploads=Uploads(place=tmp_path / "up", clock=clock), before_effect=store.before_effect
@@ -42,28 +41,25 @@ def test_a_user_of_a_former_name_begins_with_an_empty_home(store: Store, tmp_pat
         await files.status(caller, f"/Users/{NAME}")
         return caller
 
-    async def scenario() -> None:
-        await store.write(lambda tx: enter(tx, ADMIN))
-        first = await made()
-        (tree_of(NAME) / "notes").write_text("mine")
-        place = Place(ObjectKind.WORKSPACE_PATH, NOTES)
-        await store.write(lambda tx: tx.grants.put(place, [Grant(USERS_ID, Permission.CAN_READ)]))
-        with pytest.raises(ApiError):
-            await users.create(ADMIN, {"userName": NAME})
-        assert (tree_of(NAME) / "notes").exists(), "one who is there keeps it"
-        for number in ("", ", 2"):
-            await users.delete(ADMIN, first.user_id)
-            first = await made()
-            assert list(tree_of(NAME).iterdir()) == []
-            former = f"{NAME} (until 2026-01-01{number})"
-            assert (tree_of(former) / "notes").read_text() == "mine"
-            with pytest.raises(PermissionDenied):
-                await files.open(first, f"/Users/{former}/notes")
-            assert (await files.status(ADMIN, f"/Users/{former}/notes")).kind == "FILE"
-            (tree_of(NAME) / "notes").write_text("mine")
-        assert await store.read(lambda tx: tx.grants.of(place)) == ()
-
     def tree_of(name: str) -> Path:
         return tmp_path / "tree" / "Users" / name
 
-    asyncio.run(scenario())
+    await store.write(lambda tx: enter(tx, ADMIN))
+    first = await made()
+    (tree_of(NAME) / "notes").write_text("mine")
+    place = Place(ObjectKind.WORKSPACE_PATH, NOTES)
+    await store.write(lambda tx: tx.grants.put(place, [Grant(USERS_ID, Permission.CAN_READ)]))
+    with pytest.raises(ApiError):
+        await users.create(ADMIN, {"userName": NAME})
+    assert (tree_of(NAME) / "notes").exists(), "one who is there keeps it"
+    for number in ("", ", 2"):
+        await users.delete(ADMIN, first.user_id)
+        first = await made()
+        assert list(tree_of(NAME).iterdir()) == []
+        former = f"{NAME} (until 2026-01-01{number})"
+        assert (tree_of(former) / "notes").read_text() == "mine"
+        with pytest.raises(PermissionDenied):
+            await files.open(first, f"/Users/{former}/notes")
+        assert (await files.status(ADMIN, f"/Users/{former}/notes")).kind == "FILE"
+        (tree_of(NAME) / "notes").write_text("mine")
+    assert await store.read(lambda tx: tx.grants.of(place)) == ()

@@ -59,7 +59,7 @@ def identity(store: Store) -> IdentityServices:
     return IdentityServices.build(store=store, clock=ManualClock(), ids=Ids(), authorizer=Authorizer(), homes=no_homes())
 
 
-def test_two_servers_at_once_leave_one(postgres: Postgres) -> None:
+async def test_two_servers_at_once_leave_one(postgres: Postgres) -> None:
     url = postgres.new_database()
     one, other = Store.open(url, alone=lambda: False), Store.open(url, alone=lambda: False)
 
@@ -71,13 +71,10 @@ def test_two_servers_at_once_leave_one(postgres: Postgres) -> None:
         assert any(isinstance(each, ApiError) for each in answers)
         assert await one.read(lambda tx: tx.groups.has_active_admin())
 
-    async def scenario() -> None:
+    try:
         for first in OF_DIRECT.values():
             for second in OF_NESTED.values():
                 await meet(first, second)
-
-    try:
-        asyncio.run(scenario())
     finally:
         one.close()
         other.close()

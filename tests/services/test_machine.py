@@ -44,67 +44,52 @@ async def settled(of: RuntimeService) -> RuntimeStanding:
     return found
 
 
-def test_only_administrators(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        of = service(tmp_path, "")
-        for call in (of.list(USER), of.install(USER, KEY), of.remove(USER, KEY)):
-            with pytest.raises(PermissionDenied):
-                await call
-
-    asyncio.run(scenario())
+async def test_only_administrators(tmp_path: Path) -> None:
+    of = service(tmp_path, "")
+    for call in (of.list(USER), of.install(USER, KEY), of.remove(USER, KEY)):
+        with pytest.raises(PermissionDenied):
+            await call
 
 
-def test_a_failure_says_why_and_is_forgotten_by_the_next_try(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        of = service(tmp_path, "import sys; sys.exit('the index does not answer')")
-        await of.install(ADMIN, KEY)
-        assert (await standing(of)).installing is not None
-        assert (await settled(of)).failure == "the index does not answer"
+async def test_a_failure_says_why_and_is_forgotten_by_the_next_try(tmp_path: Path) -> None:
+    of = service(tmp_path, "import sys; sys.exit('the index does not answer')")
+    await of.install(ADMIN, KEY)
+    assert (await standing(of)).installing is not None
+    assert (await settled(of)).failure == "the index does not answer"
+    await of.remove(ADMIN, KEY)
+    assert (await standing(of)).failure == ""
+
+
+async def test_progress_is_that_of_whoever_installs_it(tmp_path: Path) -> None:
+    of = service(tmp_path, "")
+    (tmp_path / "cache" / "locks").mkdir(parents=True)
+    Board(ENVIRONMENT, tmp_path / "cache").write(Report(subject="Spark 4", step=2, share=0.25, left_s=60))
+    progress = (await standing(of)).installing
+    assert progress is not None
+    assert (progress.share, progress.left_s) == (0.25, 60)
+    assert progress.message.startswith("Installing Spark 4, step 2")
+
+
+async def test_an_installation_ends_with_the_server(tmp_path: Path) -> None:
+    of = service(tmp_path, "import time; time.sleep(3600)")
+    await of.install(ADMIN, KEY)
+    await of.install(ADMIN, KEY)  # the same one
+    with pytest.raises(InvalidState, match="being installed"):
         await of.remove(ADMIN, KEY)
-        assert (await standing(of)).failure == ""
-
-    asyncio.run(scenario())
-
-
-def test_progress_is_that_of_whoever_installs_it(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        of = service(tmp_path, "")
-        (tmp_path / "cache" / "locks").mkdir(parents=True)
-        Board(ENVIRONMENT, tmp_path / "cache").write(Report(subject="Spark 4", step=2, share=0.25, left_s=60))
-        progress = (await standing(of)).installing
-        assert progress is not None
-        assert (progress.share, progress.left_s) == (0.25, 60)
-        assert progress.message.startswith("Installing Spark 4, step 2")
-
-    asyncio.run(scenario())
+    async with asyncio.timeout(PATIENCE_S):
+        await of.close()
+    assert (await standing(of)).installing is None
 
 
-def test_an_installation_ends_with_the_server(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        of = service(tmp_path, "import time; time.sleep(3600)")
-        await of.install(ADMIN, KEY)
-        await of.install(ADMIN, KEY)  # the same one
-        with pytest.raises(InvalidState, match="being installed"):
-            await of.remove(ADMIN, KEY)
-        async with asyncio.timeout(PATIENCE_S):
-            await of.close()
-        assert (await standing(of)).installing is None
-
-    asyncio.run(scenario())
-
-
-def test_what_is_in_use_or_unknown_is_refused(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        of = service(tmp_path, "")
-        with pytest.raises(ResourceDoesNotExist, match="no runtime 'nonsense'"):
-            await of.install(ADMIN, "nonsense")
-        runtime_home(ENVIRONMENT, tmp_path / "cache").mkdir(parents=True)
-        use = RuntimeUse(tmp_path / "cache")
-        use.begin(ENVIRONMENT)
-        with pytest.raises(InvalidState, match="in use"):
-            await of.remove(ADMIN, KEY)
-        use.end()
+async def test_what_is_in_use_or_unknown_is_refused(tmp_path: Path) -> None:
+    of = service(tmp_path, "")
+    with pytest.raises(ResourceDoesNotExist, match="no runtime 'nonsense'"):
+        await of.install(ADMIN, "nonsense")
+    runtime_home(ENVIRONMENT, tmp_path / "cache").mkdir(parents=True)
+    use = RuntimeUse(tmp_path / "cache")
+    use.begin(ENVIRONMENT)
+    with pytest.raises(InvalidState, match="in use"):
         await of.remove(ADMIN, KEY)
-        assert not runtime_home(ENVIRONMENT, tmp_path / "cache").exists()
-
-    asyncio.run(scenario())
+    use.end()
+    await of.remove(ADMIN, KEY)
+    assert not runtime_home(ENVIRONMENT, tmp_path / "cache").exists()

@@ -57,50 +57,41 @@ def named(name: str) -> CreateInstancePool:
     return msgspec.structs.replace(ASK, instance_pool_name=name)
 
 
-def test_of_two_at_once_one_gets_the_name(store: Store) -> None:
-    async def scenario() -> None:
-        pools = service(store)
-        answers = await asyncio.gather(*(pools.create(ADMIN, ASK) for _ in range(6)), return_exceptions=True)
-        made = [answer for answer in answers if isinstance(answer, str)]
-        refused = [answer for answer in answers if isinstance(answer, InvalidParameterValue)]
-        assert (len(made), len(refused)) == (1, 5)
-        assert all(made[0] in error.message for error in refused)
-
-    asyncio.run(scenario())
+async def test_of_two_at_once_one_gets_the_name(store: Store) -> None:
+    pools = service(store)
+    answers = await asyncio.gather(*(pools.create(ADMIN, ASK) for _ in range(6)), return_exceptions=True)
+    made = [answer for answer in answers if isinstance(answer, str)]
+    refused = [answer for answer in answers if isinstance(answer, InvalidParameterValue)]
+    assert (len(made), len(refused)) == (1, 5)
+    assert all(made[0] in error.message for error in refused)
 
 
-def test_an_edit_may_keep_its_name_and_not_take_anothers(store: Store) -> None:
-    async def scenario() -> None:
-        woken: list[str] = []
-        pools = service(store, woken=woken)
-        first, second = [await pools.create(ADMIN, named(name)) for name in ("first", "second")]
-        edit = EditInstancePool(instance_pool_id=second, instance_pool_name="second", node_type_id="small", max_capacity=3)
-        await pools.edit(ADMIN, edit)
-        with pytest.raises(InvalidParameterValue, match=f"first is taken by instance pool {first}"):
-            await pools.edit(ADMIN, msgspec.structs.replace(edit, instance_pool_name="first"))
-        found = await pools.get(ADMIN, InstancePoolId(instance_pool_id=second))
-        assert (found.instance_pool_name, found.max_capacity, found.min_idle_instances) == ("second", 3, None)
-        assert woken == [first, second, second], "a refused edit wakes nobody"
-
-    asyncio.run(scenario())
+async def test_an_edit_may_keep_its_name_and_not_take_anothers(store: Store) -> None:
+    woken: list[str] = []
+    pools = service(store, woken=woken)
+    first, second = [await pools.create(ADMIN, named(name)) for name in ("first", "second")]
+    edit = EditInstancePool(instance_pool_id=second, instance_pool_name="second", node_type_id="small", max_capacity=3)
+    await pools.edit(ADMIN, edit)
+    with pytest.raises(InvalidParameterValue, match=f"first is taken by instance pool {first}"):
+        await pools.edit(ADMIN, msgspec.structs.replace(edit, instance_pool_name="first"))
+    found = await pools.get(ADMIN, InstancePoolId(instance_pool_id=second))
+    assert (found.instance_pool_name, found.max_capacity, found.min_idle_instances) == ("second", 3, None)
+    assert woken == [first, second, second], "a refused edit wakes nobody"
 
 
-def test_counts_are_of_the_pools_own_instances(store: Store) -> None:
-    async def scenario() -> None:
-        pools = service(store)
-        pool_id, other = [await pools.create(ADMIN, named(name)) for name in ("one", "other")]
-        used = msgspec.structs.replace(idle(1), pool_id=pool_id, cluster_id="c")
-        free = msgspec.structs.replace(idle(2), pool_id=pool_id)
-        await store.write(lambda tx: tx.instances.insert(used))
-        await store.write(lambda tx: tx.instances.insert(free))
-        listed = {view.instance_pool_id: view for view in (await pools.list(ADMIN)).instance_pools or []}
+async def test_counts_are_of_the_pools_own_instances(store: Store) -> None:
+    pools = service(store)
+    pool_id, other = [await pools.create(ADMIN, named(name)) for name in ("one", "other")]
+    used = msgspec.structs.replace(idle(1), pool_id=pool_id, cluster_id="c")
+    free = msgspec.structs.replace(idle(2), pool_id=pool_id)
+    await store.write(lambda tx: tx.instances.insert(used))
+    await store.write(lambda tx: tx.instances.insert(free))
+    listed = {view.instance_pool_id: view for view in (await pools.list(ADMIN)).instance_pools or []}
 
-        def numbers(view: InstancePoolView) -> tuple[int, int]:
-            return view.stats.used_count, view.stats.idle_count
+    def numbers(view: InstancePoolView) -> tuple[int, int]:
+        return view.stats.used_count, view.stats.idle_count
 
-        assert (numbers(listed[pool_id]), numbers(listed[other])) == ((1, 1), (0, 0))
-
-    asyncio.run(scenario())
+    assert (numbers(listed[pool_id]), numbers(listed[other])) == ((1, 1), (0, 0))
 
 
 def _insert(row: Instance, tx: Tx) -> None:
@@ -108,41 +99,38 @@ def _insert(row: Instance, tx: Tx) -> None:
 
 
 @both_databases
-def test_details_name_the_clusters_that_the_caller_may_see(store: Store) -> None:
-    async def scenario() -> None:
-        pools, desk = service(store), Desk(store)
-        pool_id, other = [await pools.create(ADMIN, named(name)) for name in ("one", "other")]
-        cluster_id = await desk.create()
-        rows = [
-            msgspec.structs.replace(idle(1), pool_id=pool_id, cluster_id=cluster_id),
-            msgspec.structs.replace(idle(2), pool_id=pool_id),
-            msgspec.structs.replace(idle(3, Standing.IDLE), pool_id=pool_id),
-            msgspec.structs.replace(idle(4, Standing.LAUNCHING), pool_id=pool_id),
-            msgspec.structs.replace(idle(5), pool_id=other),
-            msgspec.structs.replace(idle(6), pool_id=pool_id, state=InstanceState.TERMINATING),
-        ]
-        for row in rows:
-            await store.write(partial(_insert, row))
-        (found,) = (await pools.details(ADMIN, ListPoolDetails(instance_pool_id=pool_id))).pools
-        assert (found.creator_user_name, found.warm_count) == (ADMIN.user_name, 1)
-        assert [(each.instance_id, each.state, each.cluster_id, each.message) for each in found.instances or []] == [
-            ("i-0001", "USED", cluster_id, None),
-            ("i-0002", "WARM", None, None),
-            ("i-0003", "IDLE", None, "no"),
-            ("i-0004", "LAUNCHING", None, None),
-        ]
-        every = (await pools.details(ADMIN, ListPoolDetails())).pools
-        assert {(each.instance_pool_id, each.warm_count, each.instances) for each in every} == {
-            (pool_id, 1, None),
-            (other, 1, None),
-        }
-        assert (await pools.details(USER, ListPoolDetails(instance_pool_id=pool_id))).pools == []
-        grant = Grant(USER.user_id, Permission.CAN_ATTACH_TO)
-        await store.write(lambda tx: tx.grants.put(Place(ObjectKind.INSTANCE_POOL, pool_id), [grant]))
-        (seen,) = (await pools.details(USER, ListPoolDetails(instance_pool_id=pool_id))).pools
-        assert [each.cluster_id for each in seen.instances or []] == [None] * 4, "the cluster is another's"
-
-    asyncio.run(scenario())
+async def test_details_name_the_clusters_that_the_caller_may_see(store: Store) -> None:
+    pools, desk = service(store), Desk(store)
+    pool_id, other = [await pools.create(ADMIN, named(name)) for name in ("one", "other")]
+    cluster_id = await desk.create()
+    rows = [
+        msgspec.structs.replace(idle(1), pool_id=pool_id, cluster_id=cluster_id),
+        msgspec.structs.replace(idle(2), pool_id=pool_id),
+        msgspec.structs.replace(idle(3, Standing.IDLE), pool_id=pool_id),
+        msgspec.structs.replace(idle(4, Standing.LAUNCHING), pool_id=pool_id),
+        msgspec.structs.replace(idle(5), pool_id=other),
+        msgspec.structs.replace(idle(6), pool_id=pool_id, state=InstanceState.TERMINATING),
+    ]
+    for row in rows:
+        await store.write(partial(_insert, row))
+    (found,) = (await pools.details(ADMIN, ListPoolDetails(instance_pool_id=pool_id))).pools
+    assert (found.creator_user_name, found.warm_count) == (ADMIN.user_name, 1)
+    assert [(each.instance_id, each.state, each.cluster_id, each.message) for each in found.instances or []] == [
+        ("i-0001", "USED", cluster_id, None),
+        ("i-0002", "WARM", None, None),
+        ("i-0003", "IDLE", None, "no"),
+        ("i-0004", "LAUNCHING", None, None),
+    ]
+    every = (await pools.details(ADMIN, ListPoolDetails())).pools
+    assert {(each.instance_pool_id, each.warm_count, each.instances) for each in every} == {
+        (pool_id, 1, None),
+        (other, 1, None),
+    }
+    assert (await pools.details(USER, ListPoolDetails(instance_pool_id=pool_id))).pools == []
+    grant = Grant(USER.user_id, Permission.CAN_ATTACH_TO)
+    await store.write(lambda tx: tx.grants.put(Place(ObjectKind.INSTANCE_POOL, pool_id), [grant]))
+    (seen,) = (await pools.details(USER, ListPoolDetails(instance_pool_id=pool_id))).pools
+    assert [each.cluster_id for each in seen.instances or []] == [None] * 4, "the cluster is another's"
 
 
 class NotAllowed(Acl, frozen=True, kw_only=True):
@@ -178,71 +166,59 @@ class Strict(Authorizer):
     ],
     ids=["create", "get", "delete", "edit"],
 )
-def test_every_call_asks_who_may(store: Store, denied: Permission, call: Callable[[PoolService, str], Any]) -> None:
-    async def scenario() -> None:
-        pool_id = await service(store).create(ADMIN, ASK)
-        with pytest.raises(PermissionDenied):
-            await call(service(store, authorizer=Strict(denied)), pool_id)
-        kept = await service(store).get(ADMIN, InstancePoolId(instance_pool_id=pool_id))
-        assert kept.instance_pool_name == "p"
-
-    asyncio.run(scenario())
+async def test_every_call_asks_who_may(store: Store, denied: Permission, call: Callable[[PoolService, str], Any]) -> None:
+    pool_id = await service(store).create(ADMIN, ASK)
+    with pytest.raises(PermissionDenied):
+        await call(service(store, authorizer=Strict(denied)), pool_id)
+    kept = await service(store).get(ADMIN, InstancePoolId(instance_pool_id=pool_id))
+    assert kept.instance_pool_name == "p"
 
 
-def test_a_list_shows_ones_own_and_what_was_granted_in_order(store: Store) -> None:
-    async def scenario() -> None:
-        clock = ManualClock()
-        pools, made = service(store, clock=clock), dict[str, str]()
-        for name, caller in (("a", ADMIN), ("mine", USER), ("hidden", ADMIN), ("own and granted", USER), ("granted", ADMIN)):
-            made[name] = await pools.create(caller, named(name))
-            clock.advance(ms=1)
-            if "granted" in name or name == "a":
-                place = Place(ObjectKind.INSTANCE_POOL, made[name])
-                grants = [Grant(each, Permission.CAN_ATTACH_TO) for each in (USER.user_id, USERS_ID)]
-                await store.write(partial(_grant, place, grants))
-        await pools.delete(ADMIN, InstancePoolId(instance_pool_id=made["granted"]))
+async def test_a_list_shows_ones_own_and_what_was_granted_in_order(store: Store) -> None:
+    clock = ManualClock()
+    pools, made = service(store, clock=clock), dict[str, str]()
+    for name, caller in (("a", ADMIN), ("mine", USER), ("hidden", ADMIN), ("own and granted", USER), ("granted", ADMIN)):
+        made[name] = await pools.create(caller, named(name))
+        clock.advance(ms=1)
+        if "granted" in name or name == "a":
+            place = Place(ObjectKind.INSTANCE_POOL, made[name])
+            grants = [Grant(each, Permission.CAN_ATTACH_TO) for each in (USER.user_id, USERS_ID)]
+            await store.write(partial(_grant, place, grants))
+    await pools.delete(ADMIN, InstancePoolId(instance_pool_id=made["granted"]))
 
-        async def shown(caller: Caller) -> list[str | None]:
-            return [each.instance_pool_name for each in (await pools.list(caller)).instance_pools or ()]
+    async def shown(caller: Caller) -> list[str | None]:
+        return [each.instance_pool_name for each in (await pools.list(caller)).instance_pools or ()]
 
-        assert await shown(USER) == ["a", "mine", "own and granted"]
-        assert await shown(ADMIN) == ["a", "mine", "hidden", "own and granted"]
-
-    asyncio.run(scenario())
+    assert await shown(USER) == ["a", "mine", "own and granted"]
+    assert await shown(ADMIN) == ["a", "mine", "hidden", "own and granted"]
 
 
 def _grant(place: Place, grants: list[Grant], tx: Tx) -> None:
     tx.grants.put(place, grants)
 
 
-def test_a_cluster_needs_the_right_to_its_pool(store: Store) -> None:
-    async def scenario() -> None:
-        pool_id = await service(store).create(ADMIN, ASK)
-        desk = Desk(store)
-        name = await desk.create(instance_pool_id=pool_id, node_type_id=None)
-        assert (await desk.row(name)).pool_tags["DatabricksInstancePoolId"] == pool_id
-        strict = Desk(store, authorizer=Strict(Permission.CAN_ATTACH_TO))
-        with pytest.raises(PermissionDenied):
-            await strict.create(instance_pool_id=pool_id, node_type_id=None)
-        assert (await desk.row(name)).spec.node_type_id == "small"
-        assert (await desk.row(name)).request == ClusterSpec(
-            cluster_name="c", spark_version=RUNTIME.key, num_workers=2, instance_pool_id=pool_id
-        )
-
-    asyncio.run(scenario())
+async def test_a_cluster_needs_the_right_to_its_pool(store: Store) -> None:
+    pool_id = await service(store).create(ADMIN, ASK)
+    desk = Desk(store)
+    name = await desk.create(instance_pool_id=pool_id, node_type_id=None)
+    assert (await desk.row(name)).pool_tags["DatabricksInstancePoolId"] == pool_id
+    strict = Desk(store, authorizer=Strict(Permission.CAN_ATTACH_TO))
+    with pytest.raises(PermissionDenied):
+        await strict.create(instance_pool_id=pool_id, node_type_id=None)
+    assert (await desk.row(name)).spec.node_type_id == "small"
+    assert (await desk.row(name)).request == ClusterSpec(
+        cluster_name="c", spark_version=RUNTIME.key, num_workers=2, instance_pool_id=pool_id
+    )
 
 
-def test_a_deleted_pool_is_unknown_to_every_call(store: Store) -> None:
-    async def scenario() -> None:
-        pools = service(store)
-        pool_id = await pools.create(ADMIN, ASK)
-        await pools.delete(ADMIN, InstancePoolId(instance_pool_id=pool_id))
-        for call in (pools.get, pools.delete):
-            with pytest.raises(ResourceDoesNotExist, match="Can't find an instance pool with id"):
-                await call(ADMIN, InstancePoolId(instance_pool_id=pool_id))
-        edit = EditInstancePool(instance_pool_id=pool_id, instance_pool_name="p", node_type_id="small")
-        with pytest.raises(ResourceDoesNotExist):
-            await pools.edit(ADMIN, edit)
-        assert (await pools.list(ADMIN)).instance_pools == []
-
-    asyncio.run(scenario())
+async def test_a_deleted_pool_is_unknown_to_every_call(store: Store) -> None:
+    pools = service(store)
+    pool_id = await pools.create(ADMIN, ASK)
+    await pools.delete(ADMIN, InstancePoolId(instance_pool_id=pool_id))
+    for call in (pools.get, pools.delete):
+        with pytest.raises(ResourceDoesNotExist, match="Can't find an instance pool with id"):
+            await call(ADMIN, InstancePoolId(instance_pool_id=pool_id))
+    edit = EditInstancePool(instance_pool_id=pool_id, instance_pool_name="p", node_type_id="small")
+    with pytest.raises(ResourceDoesNotExist):
+        await pools.edit(ADMIN, edit)
+    assert (await pools.list(ADMIN)).instance_pools == []

@@ -153,7 +153,7 @@ class Noted:
 
 
 @pytest.mark.parametrize("how", ["done", "cancelled", "cancelled before it came"])
-def test_what_a_slow_server_begins_after_the_end_does_not_run(store: Store, tmp_path: Path, how: str) -> None:
+async def test_what_a_slow_server_begins_after_the_end_does_not_run(store: Store, tmp_path: Path, how: str) -> None:
     class Lost(Noted):
         async def begin(self, call: Call) -> Ended | None:
             self.calls.append(call)
@@ -165,26 +165,23 @@ def test_what_a_slow_server_begins_after_the_end_does_not_run(store: Store, tmp_
         noted.append((Lost if how == "cancelled before it came" else Noted)(tasks))
         return noted[0]
 
-    async def main() -> None:
-        async with RunWorld(store, provider(), tmp_path, around_drivers=around).running() as world:
-            name = await existing(world)
-            world.file("a", "one" if how == "done" else "slow")
-            run_id = await world.submit(task("a", on=name))
-            if how == "cancelled":
-                await world.begun(run_id, "a")
-            elif how != "done":
-                await asyncio.wait_for(_called(noted[0]), PATIENCE_S)
-            if how != "done":
-                await world.service.cancel(ADMIN, RunId(run_id=run_id))
-            view = await world.over(run_id)
-            began = list(world.provider.kernels.begun)
-            for call in noted[0].calls:
-                assert await noted[0].tasks.begin(call) is not None, "the driver refuses"
-            assert world.provider.kernels.begun == began
-            assert not world.provider.kernels.contexts()
-            assert await world.service.get(ADMIN, GetRun(run_id=run_id)) == view
-
-    asyncio.run(main())
+    async with RunWorld(store, provider(), tmp_path, around_drivers=around).running() as world:
+        name = await existing(world)
+        world.file("a", "one" if how == "done" else "slow")
+        run_id = await world.submit(task("a", on=name))
+        if how == "cancelled":
+            await world.begun(run_id, "a")
+        elif how != "done":
+            await asyncio.wait_for(_called(noted[0]), PATIENCE_S)
+        if how != "done":
+            await world.service.cancel(ADMIN, RunId(run_id=run_id))
+        view = await world.over(run_id)
+        began = list(world.provider.kernels.begun)
+        for call in noted[0].calls:
+            assert await noted[0].tasks.begin(call) is not None, "the driver refuses"
+        assert world.provider.kernels.begun == began
+        assert not world.provider.kernels.contexts()
+        assert await world.service.get(ADMIN, GetRun(run_id=run_id)) == view
 
 
 async def _called(noted: Noted) -> None:

@@ -72,53 +72,44 @@ def one_pass(tx: Tx, cluster_id: str, now: int) -> None:
     )
 
 
-def test_a_create_only_inserts(traced: Traced) -> None:
-    async def scenario() -> None:
-        desk = Desk(traced.store)
-        await desk.create()  # connections are opened, statements compiled
-        traced.since()
-        await desk.create()
-        assert traced.since() == [("INSERT", "clusters"), ("INSERT", "events")]
-
-    asyncio.run(scenario())
+async def test_a_create_only_inserts(traced: Traced) -> None:
+    desk = Desk(traced.store)
+    await desk.create()  # connections are opened, statements compiled
+    traced.since()
+    await desk.create()
+    assert traced.since() == [("INSERT", "clusters"), ("INSERT", "events")]
 
 
-def test_creates_that_wait_together_insert_together(traced: Traced) -> None:
-    async def scenario() -> None:
-        desk = Desk(traced.store)
-        await desk.create()
-        gate = threading.Event()
-        held = asyncio.create_task(traced.store.write(lambda _: gate.wait()))
-        await asyncio.sleep(0)  # the writer has begun with it, or will take it first
-        creates = [asyncio.create_task(desk.create()) for _ in range(10)]
-        await asyncio.sleep(0)
-        traced.since()
-        gate.set()
-        assert len(set(await asyncio.gather(*creates))) == 10
-        await held
-        inserted = [("INSERT", "clusters")] * 2 + [("INSERT", "events")] * 2  # eight rows and two
-        assert traced.since() == inserted
-
-    asyncio.run(scenario())
+async def test_creates_that_wait_together_insert_together(traced: Traced) -> None:
+    desk = Desk(traced.store)
+    await desk.create()
+    gate = threading.Event()
+    held = asyncio.create_task(traced.store.write(lambda _: gate.wait()))
+    await asyncio.sleep(0)  # the writer has begun with it, or will take it first
+    creates = [asyncio.create_task(desk.create()) for _ in range(10)]
+    await asyncio.sleep(0)
+    traced.since()
+    gate.set()
+    assert len(set(await asyncio.gather(*creates))) == 10
+    await held
+    inserted = [("INSERT", "clusters")] * 2 + [("INSERT", "events")] * 2  # eight rows and two
+    assert traced.since() == inserted
 
 
-def test_a_change_writes_the_columns_that_it_changes(traced: Traced) -> None:
+async def test_a_change_writes_the_columns_that_it_changes(traced: Traced) -> None:
     """Others would have SQLite write the indexes of them."""
 
-    async def scenario() -> None:
-        desk = Desk(traced.store)
-        name = await desk.create(num_workers=1)
-        await desk.bring_up(name)
-        await desk.settle(name, state_message="something is said")
-        traced.since()
-        await desk.settle(name, state_message="something else is said")
-        assert traced.columns() == [("clusters", {"version", "doc"})]
-        await desk.settle(name, target=Target.TERMINATED)
-        assert traced.columns() == [("clusters", {"state", "version", "doc"})]
-        await traced.store.write(lambda tx: _terminate(tx, name))
-        assert traced.columns() == [("instances", {"state", "doc"})] * 2
-
-    asyncio.run(scenario())
+    desk = Desk(traced.store)
+    name = await desk.create(num_workers=1)
+    await desk.bring_up(name)
+    await desk.settle(name, state_message="something is said")
+    traced.since()
+    await desk.settle(name, state_message="something else is said")
+    assert traced.columns() == [("clusters", {"version", "doc"})]
+    await desk.settle(name, target=Target.TERMINATED)
+    assert traced.columns() == [("clusters", {"state", "version", "doc"})]
+    await traced.store.write(lambda tx: _terminate(tx, name))
+    assert traced.columns() == [("instances", {"state", "doc"})] * 2
 
 
 def _terminate(tx: Tx, name: str) -> None:
@@ -126,54 +117,45 @@ def _terminate(tx: Tx, name: str) -> None:
         tx.instances.update(msgspec.structs.replace(node, state=InstanceState.TERMINATING))
 
 
-def test_reads_of_what_has_not_changed_cost_little(traced: Traced) -> None:
-    async def scenario() -> None:
-        desk = Desk(traced.store)
-        names = [await desk.create() for _ in range(30)]
-        for _ in range(2):  # the first ones fill the caches
-            traced.since()
-            for name in names:
-                await desk.get(name)
-            page = await desk.list()
-            everything = await desk.list(paged=False)
-        assert len(page["clusters"]) == 20 and len(everything["clusters"]) == 30
-        assert traced.since() == [("SELECT", "clusters")] * 2, "the ids of the pages; the rest is cached"
-
-    asyncio.run(scenario())
-
-
-def test_a_pass_writes_each_row_once(traced: Traced) -> None:
-    async def scenario() -> None:
-        desk = Desk(traced.store)
-        name = await desk.create(num_workers=2)
+async def test_reads_of_what_has_not_changed_cost_little(traced: Traced) -> None:
+    desk = Desk(traced.store)
+    names = [await desk.create() for _ in range(30)]
+    for _ in range(2):  # the first ones fill the caches
         traced.since()
-        await traced.store.write(lambda tx: one_pass(tx, name, desk.clock.now_ms()))
-        read = [("SELECT", "clusters"), ("SELECT", "global_init_scripts"), ("SELECT", "instances")]
-        launched = [("INSERT", "instances")] * 3
-        assert sorted(traced.since()) == sorted([*read, ("UPDATE", "clusters"), *launched])
-
-        await desk.bring_up(name)
-        await traced.store.write(lambda tx: one_pass(tx, name, desk.clock.now_ms()))
-        traced.since()
-        await traced.store.write(lambda tx: one_pass(tx, name, desk.clock.now_ms()))
-        kept = [("SELECT", "clusters"), ("SELECT", "instances"), ("SELECT", "charges"), ("UPDATE", "clusters")]
-        assert sorted(traced.since()) == sorted(kept), "nothing to do but to note when to look again"
-
-    asyncio.run(scenario())
+        for name in names:
+            await desk.get(name)
+        page = await desk.list()
+        everything = await desk.list(paged=False)
+    assert len(page["clusters"]) == 20 and len(everything["clusters"]) == 30
+    assert traced.since() == [("SELECT", "clusters")] * 2, "the ids of the pages; the rest is cached"
 
 
-def test_events_of_one_transaction_are_numbered_after_one_look(traced: Traced) -> None:
-    async def scenario() -> None:
-        desk = Desk(traced.store)
-        name = await desk.create()
+async def test_a_pass_writes_each_row_once(traced: Traced) -> None:
+    desk = Desk(traced.store)
+    name = await desk.create(num_workers=2)
+    traced.since()
+    await traced.store.write(lambda tx: one_pass(tx, name, desk.clock.now_ms()))
+    read = [("SELECT", "clusters"), ("SELECT", "global_init_scripts"), ("SELECT", "instances")]
+    launched = [("INSERT", "instances")] * 3
+    assert sorted(traced.since()) == sorted([*read, ("UPDATE", "clusters"), *launched])
 
-        def append_three(tx: Tx) -> None:
-            (first,) = (found for _, found in tx.events.page(EventFilter(cluster_id=name, types=()), limit=9))
-            for _ in range(3):
-                tx.events.append(first)
+    await desk.bring_up(name)
+    await traced.store.write(lambda tx: one_pass(tx, name, desk.clock.now_ms()))
+    traced.since()
+    await traced.store.write(lambda tx: one_pass(tx, name, desk.clock.now_ms()))
+    kept = [("SELECT", "clusters"), ("SELECT", "instances"), ("SELECT", "charges"), ("UPDATE", "clusters")]
+    assert sorted(traced.since()) == sorted(kept), "nothing to do but to note when to look again"
 
-        await traced.store.write(append_three)
-        assert traced.since()[-4:] == [("SELECT", "events"), *[("INSERT", "events")] * 3]
-        assert await traced.store.read(lambda tx: tx.events.count(EventFilter(cluster_id=name, types=()))) == 4
 
-    asyncio.run(scenario())
+async def test_events_of_one_transaction_are_numbered_after_one_look(traced: Traced) -> None:
+    desk = Desk(traced.store)
+    name = await desk.create()
+
+    def append_three(tx: Tx) -> None:
+        (first,) = (found for _, found in tx.events.page(EventFilter(cluster_id=name, types=()), limit=9))
+        for _ in range(3):
+            tx.events.append(first)
+
+    await traced.store.write(append_three)
+    assert traced.since()[-4:] == [("SELECT", "events"), *[("INSERT", "events")] * 3]
+    assert await traced.store.read(lambda tx: tx.events.count(EventFilter(cluster_id=name, types=()))) == 4

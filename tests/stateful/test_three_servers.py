@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -340,20 +339,17 @@ class Play:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nothing_is_lost_doubled_or_orphaned(tmp_path: Path, seed: int) -> None:
-    async def work() -> None:
-        (tmp_path / "dbfs").mkdir()
-        (tmp_path / "dbfs" / "x.py").write_text("1")
-        world = World(tmp_path, seed)
-        try:
-            play = Play(world)
-            for _ in range(STEPS // len(SEEDS)):
-                await play.step()
-            await play.heal()
-            play.check()
-            assert world.faults.raised > STEPS // len(SEEDS) // 20
-            assert world.drivers.executed
-        finally:
-            world.close()
-
-    asyncio.run(work())
+async def test_nothing_is_lost_doubled_or_orphaned(tmp_path: Path, seed: int) -> None:
+    (tmp_path / "dbfs").mkdir()
+    (tmp_path / "dbfs" / "x.py").write_text("1")
+    world = World(tmp_path, seed)
+    try:
+        play = Play(world)
+        for _ in range(STEPS // len(SEEDS)):
+            await play.step()
+        await play.heal()
+        play.check()
+        assert world.faults.raised > STEPS // len(SEEDS) // 20
+        assert world.drivers.executed
+    finally:
+        world.close()

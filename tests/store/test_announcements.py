@@ -129,7 +129,7 @@ def test_a_commit_names_what_it_changed(store: Store, case: str) -> None:
     assert heard == ([expected] if expected else [])
 
 
-def test_units_that_share_a_commit_are_told_of_together_and_failed_ones_are_not(store: Store) -> None:
+async def test_units_that_share_a_commit_are_told_of_together_and_failed_ones_are_not(store: Store) -> None:
     heard = Changes()
     store.on_commit(heard.add)
 
@@ -137,16 +137,13 @@ def test_units_that_share_a_commit_are_told_of_together_and_failed_ones_are_not(
         tx.pools.insert(pool("two", 2))
         raise RuntimeError("no")
 
-    async def scenario() -> None:
-        works: list[Callable[[Tx], None]] = [
-            lambda tx: tx.clusters.insert(cluster()),
-            lambda tx: tx.runs.insert(run(1)),
-            fail,
-            lambda tx: tx.pools.insert(POOL),
-        ]
-        await asyncio.gather(*(store.write(work) for work in works), return_exceptions=True)
-
-    asyncio.run(scenario())
+    works: list[Callable[[Tx], None]] = [
+        lambda tx: tx.clusters.insert(cluster()),
+        lambda tx: tx.runs.insert(run(1)),
+        fail,
+        lambda tx: tx.pools.insert(POOL),
+    ]
+    await asyncio.gather(*(store.write(work) for work in works), return_exceptions=True)
     assert heard == Changes(clusters=C, runs=R, pools=P)
 
 
@@ -159,7 +156,7 @@ def listeners(url: str) -> int:
     return int(found[0]) if found else 0
 
 
-def test_other_servers_are_told_of_every_kind(postgres: Postgres) -> None:
+async def test_other_servers_are_told_of_every_kind(postgres: Postgres) -> None:
     url = postgres.new_database()
     one, other = Store.open(url), Store.open(url)
     heard = Changes()
@@ -171,17 +168,14 @@ def test_other_servers_are_told_of_every_kind(postgres: Postgres) -> None:
         if heard == everything:
             told.set()
 
-    async def scenario() -> None:
+    other.on_commit(listen)
+    try:
+        until(lambda: listeners(url) == 2)
         async with asyncio.timeout(PATIENCE_S):
             await other.read(lambda tx: None)  # from now on it speaks on this event loop
             await one.write(before)
             await one.write(reassigned(NODE))
             await told.wait()
-
-    other.on_commit(listen)
-    try:
-        until(lambda: listeners(url) == 2)
-        asyncio.run(scenario())
     finally:
         one.close()
         other.close()

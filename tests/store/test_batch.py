@@ -128,7 +128,7 @@ def test_units_that_may_have_been_committed_are_not_done_again(engine: Engine, s
 
 
 @pytest.mark.parametrize("inserts", [True, False])
-def test_nobody_is_told_to_repeat_what_may_have_been_committed(engine: Engine, store: Store, inserts: bool) -> None:
+async def test_nobody_is_told_to_repeat_what_may_have_been_committed(engine: Engine, store: Store, inserts: bool) -> None:
     """The connection is lost during the work, and during the commit."""
 
     def ends(tx: Tx) -> None:
@@ -140,15 +140,12 @@ def test_nobody_is_told_to_repeat_what_may_have_been_committed(engine: Engine, s
         driver_execute(connection, "COMMIT")
         raise OperationalError("COMMIT", None, Exception("server closed the connection unexpectedly"))
 
-    async def scenario() -> None:
-        with pytest.raises(DatabaseAway):
-            await store.write(ends, inserts=inserts)
-        await store.check()
-        store._writer._commit = lost
-        several = [store.write(inserting(name), inserts=inserts) for name in ("b", "c")]
-        assert [type(each) for each in await asyncio.gather(*several, return_exceptions=True)] == [DatabaseUnsure] * 2
-
-    asyncio.run(scenario())
+    with pytest.raises(DatabaseAway):
+        await store.write(ends, inserts=inserts)
+    await store.check()
+    store._writer._commit = lost
+    several = [store.write(inserting(name), inserts=inserts) for name in ("b", "c")]
+    assert [type(each) for each in await asyncio.gather(*several, return_exceptions=True)] == [DatabaseUnsure] * 2
     assert stored(store, "a", "b", "c") == {"b", "c"}
     assert not issubclass(DatabaseUnsure, TemporarilyUnavailable)
 

@@ -40,71 +40,59 @@ async def all_begun(held: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(("hung_s", "told"), [(600.0, RequestLimitExceeded), (0.0, DatabaseAway)])
-def test_a_request_that_is_not_begun_in_time_is_given_up_and_never_done(
+async def test_a_request_that_is_not_begun_in_time_is_given_up_and_never_done(
     store: Store, monkeypatch: pytest.MonkeyPatch, hung_s: float, told: type[Exception]
 ) -> None:
     """Overload is what has piled up; a database that is at one thing for long does not answer."""
     monkeypatch.setattr(module, "WAIT_S", 0.2)
     monkeypatch.setattr(module, "HUNG_S", hung_s)
 
-    async def scenario() -> None:
-        with held_up(store, store.write, 1 if store.alone else 8) as writes, held_up(store, store.read, 4) as reads:
-            await all_begun(writes)
-            await all_begun(reads)
-            behind = asyncio.ensure_future(store.write(lambda tx: tx.set_meta("background", "done"), background=True))
-            with pytest.raises(told):
-                await store.write(lambda tx: tx.set_meta("request", "done"))
-            with pytest.raises(told):
-                await store.read(lambda tx: tx.get_meta("request"))
-            assert not any(each.done() for each in (behind, *writes[1:], *reads[1:])), "what is begun goes on, loops wait"
-        assert await asyncio.gather(*writes[1:], *reads[1:]) == ["done"] * (len(writes) + len(reads) - 2)
-        await behind
-        assert await store.read(lambda tx: (tx.get_meta("request"), tx.get_meta("background"))) == (None, "done")
-
-    asyncio.run(scenario())
+    with held_up(store, store.write, 1 if store.alone else 8) as writes, held_up(store, store.read, 4) as reads:
+        await all_begun(writes)
+        await all_begun(reads)
+        behind = asyncio.ensure_future(store.write(lambda tx: tx.set_meta("background", "done"), background=True))
+        with pytest.raises(told):
+            await store.write(lambda tx: tx.set_meta("request", "done"))
+        with pytest.raises(told):
+            await store.read(lambda tx: tx.get_meta("request"))
+        assert not any(each.done() for each in (behind, *writes[1:], *reads[1:])), "what is begun goes on, loops wait"
+    assert await asyncio.gather(*writes[1:], *reads[1:]) == ["done"] * (len(writes) + len(reads) - 2)
+    await behind
+    assert await store.read(lambda tx: (tx.get_meta("request"), tx.get_meta("background"))) == (None, "done")
 
 
-def test_a_caller_who_is_cancelled_is_not_told_that_it_was_too_long(store: Store) -> None:
-    async def scenario() -> None:
-        with held_up(store, store.read, 4) as reads:
-            await all_begun(reads)
-            waiting = asyncio.ensure_future(store.read(lambda tx: None))
-            await asyncio.sleep(0)
-            waiting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await waiting
-        await asyncio.gather(*reads[1:])
-
-    asyncio.run(scenario())
+async def test_a_caller_who_is_cancelled_is_not_told_that_it_was_too_long(store: Store) -> None:
+    with held_up(store, store.read, 4) as reads:
+        await all_begun(reads)
+        waiting = asyncio.ensure_future(store.read(lambda tx: None))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    await asyncio.gather(*reads[1:])
 
 
-def test_a_write_is_done_though_its_caller_is_cancelled(store: Store) -> None:
-    async def scenario() -> None:
-        with held_up(store, store.write, 1 if store.alone else 8) as writes:
-            await all_begun(writes)
-            waiting = asyncio.ensure_future(store.write(lambda tx: tx.set_meta("a", "b")))
-            await asyncio.sleep(0)
-            waiting.cancel()
-        await asyncio.gather(*writes[1:])
-        while await store.read(lambda tx: tx.get_meta("a")) != "b":
-            await asyncio.sleep(0.01)
-
-    asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
+async def test_a_write_is_done_though_its_caller_is_cancelled(store: Store) -> None:
+    with held_up(store, store.write, 1 if store.alone else 8) as writes:
+        await all_begun(writes)
+        waiting = asyncio.ensure_future(store.write(lambda tx: tx.set_meta("a", "b")))
+        await asyncio.sleep(0)
+        waiting.cancel()
+    await asyncio.gather(*writes[1:])
+    while await store.read(lambda tx: tx.get_meta("a")) != "b":
+        await asyncio.sleep(0.01)
 
 
-def test_closing_leaves_what_hangs_alone(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closing_leaves_what_hangs_alone(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CLOSE_S", 0.3)
     monkeypatch.setattr(module, "HUNG_S", 0.1)
     store = Store.open(store_url)
 
-    async def scenario() -> None:
-        with held_up(store, store.write, 1 if store.alone else 8) as writes:
-            await all_begun(writes)
-            behind = [asyncio.ensure_future(store.write(lambda tx: None, background=True)) for _ in range(20)]
-            await asyncio.sleep(0)
-            await asyncio.to_thread(store.close)
-            assert {type(each) for each in await asyncio.gather(*behind, return_exceptions=True)} == {DatabaseAway}
-            assert not any(each.done() for each in writes[1:])
-        await asyncio.gather(*writes[1:], return_exceptions=True)
-
-    asyncio.run(scenario())
+    with held_up(store, store.write, 1 if store.alone else 8) as writes:
+        await all_begun(writes)
+        behind = [asyncio.ensure_future(store.write(lambda tx: None, background=True)) for _ in range(20)]
+        await asyncio.sleep(0)
+        await asyncio.to_thread(store.close)
+        assert {type(each) for each in await asyncio.gather(*behind, return_exceptions=True)} == {DatabaseAway}
+        assert not any(each.done() for each in writes[1:])
+    await asyncio.gather(*writes[1:], return_exceptions=True)

@@ -48,20 +48,17 @@ def test_an_id_is_taken_once(store: Store) -> None:
         store.write_sync(lambda tx: tx.clusters.insert(cluster()))
 
 
-def test_listeners_hear_of_a_commit_before_the_writer_goes_on(store: Store) -> None:
+async def test_listeners_hear_of_a_commit_before_the_writer_goes_on(store: Store) -> None:
     heard: list[Changes] = []
     store.on_commit(heard.append)
 
-    async def scenario() -> None:
-        await store.write(lambda tx: tx.clusters.insert(cluster()))
-        assert heard == [Changes(clusters={cluster().cluster_id})]
-        await store.write(lambda tx: tx.set_meta("a", "b"))
-        assert len(heard) == 1
-
-    asyncio.run(scenario())
+    await store.write(lambda tx: tx.clusters.insert(cluster()))
+    assert heard == [Changes(clusters={cluster().cluster_id})]
+    await store.write(lambda tx: tx.set_meta("a", "b"))
+    assert len(heard) == 1
 
 
-def test_writers_of_one_row_take_turns(store: Store) -> None:
+async def test_writers_of_one_row_take_turns(store: Store) -> None:
     store.write_sync(lambda tx: tx.clusters.insert(cluster()))
 
     def add_one(tx: Tx) -> None:
@@ -69,10 +66,7 @@ def test_writers_of_one_row_take_turns(store: Store) -> None:
         assert found is not None
         tx.clusters.update(msgspec.structs.replace(found, incarnation=found.incarnation + 1))
 
-    async def scenario() -> None:
-        await asyncio.gather(*(store.write(add_one) for _ in range(40)))
-
-    asyncio.run(scenario())
+    await asyncio.gather(*(store.write(add_one) for _ in range(40)))
     found = store.read_sync(lambda tx: tx.clusters.get(cluster().cluster_id))
     assert found is not None
     assert (found.incarnation, found.version) == (41, 40)
@@ -194,7 +188,7 @@ def test_users_and_tokens(store: Store) -> None:
     assert not store.write_sync(lambda tx: tx.tokens.delete("t"))
 
 
-def test_sqlite_has_room_for_writes_before_it_needs_it(tmp_path: Path) -> None:
+async def test_sqlite_has_room_for_writes_before_it_needs_it(tmp_path: Path) -> None:
     database, log = tmp_path / "b.db", tmp_path / "b.db-wal"
     store = Store.open(f"sqlite:///{database}")
 
@@ -202,15 +196,12 @@ def test_sqlite_has_room_for_writes_before_it_needs_it(tmp_path: Path) -> None:
         for number in range(count):
             store.write_sync(lambda tx, key=f"{name}-{number}": tx.set_meta(key, "x" * 8192))  # type: ignore[misc]
 
-    async def run() -> None:
-        assert await store.keep_reserve()
-        assert not await store.keep_reserve(), "it is there"
-        sizes = database.stat().st_size, log.stat().st_size
-        assert min(sizes) > RESERVE_BYTES
-        note("some", 300)
-        assert (database.stat().st_size, log.stat().st_size) == sizes, "free pages are used first, and the log is written over"
-        note("more", 300)
-        assert await store.keep_reserve(), "more than half of it was used up"
-
-    asyncio.run(run())
+    assert await store.keep_reserve()
+    assert not await store.keep_reserve(), "it is there"
+    sizes = database.stat().st_size, log.stat().st_size
+    assert min(sizes) > RESERVE_BYTES
+    note("some", 300)
+    assert (database.stat().st_size, log.stat().st_size) == sizes, "free pages are used first, and the log is written over"
+    note("more", 300)
+    assert await store.keep_reserve(), "more than half of it was used up"
     store.close()

@@ -313,41 +313,38 @@ def test_a_file_that_is_no_database_is_trouble(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["removed", "renamed", "replaced", "directory", "log"])
-def test_nothing_is_committed_to_a_file_that_nobody_will_find(tmp_path: Path, how: str) -> None:
+async def test_nothing_is_committed_to_a_file_that_nobody_will_find(tmp_path: Path, how: str) -> None:
     place = tmp_path / "data"
     place.mkdir()
     file, log = place / "brickyard.db", place / "brickyard.db-wal"
     store = Store.open(f"sqlite:///{file}")
 
-    async def scenario() -> None:
-        await store.write(lambda tx: tx.set_meta("acknowledged", "1"))
-        assert await store.check() is None
-        if how == "directory":
-            place.rename(tmp_path / "away")
-        elif how == "removed":
-            (tmp_path / "away").hardlink_to(file)
-            file.unlink()
-        elif how == "log":
-            (tmp_path / "away").hardlink_to(log)
-            log.unlink()
-        else:
-            file.rename(tmp_path / "away")
-        if how == "replaced":
-            file.touch()
-        writes = [store.write(lambda tx, key=key: tx.set_meta(key, "1")) for key in "abc"]  # type: ignore[misc] # a default
-        answers = await asyncio.gather(*writes, return_exceptions=True)
-        assert [type(answer) for answer in answers] == [DatabaseAway] * 3
-        apart = await asyncio.gather(*(store.write(work) for work in (_set_d, _set_d_and_fail)), return_exceptions=True)
-        assert type(apart[0]) is DatabaseAway
-        assert isinstance(await store.check(), DatabaseAway)
-        assert [await store.read(lambda tx, key=key: tx.get_meta(key)) for key in "abcd"] == [None] * 4  # type: ignore[misc] # as above
-        if how == "replaced":
-            file.unlink()
-        (tmp_path / "away").rename({"directory": place, "log": log}.get(how, file))
-        assert await store.check() is None, "it is back where it was"
-        await store.write(lambda tx: tx.set_meta("a", "2"))
-
-    asyncio.run(scenario())
+    await store.write(lambda tx: tx.set_meta("acknowledged", "1"))
+    assert await store.check() is None
+    if how == "directory":
+        place.rename(tmp_path / "away")
+    elif how == "removed":
+        (tmp_path / "away").hardlink_to(file)
+        file.unlink()
+    elif how == "log":
+        (tmp_path / "away").hardlink_to(log)
+        log.unlink()
+    else:
+        file.rename(tmp_path / "away")
+    if how == "replaced":
+        file.touch()
+    writes = [store.write(lambda tx, key=key: tx.set_meta(key, "1")) for key in "abc"]  # type: ignore[misc] # a default
+    answers = await asyncio.gather(*writes, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [DatabaseAway] * 3
+    apart = await asyncio.gather(*(store.write(work) for work in (_set_d, _set_d_and_fail)), return_exceptions=True)
+    assert type(apart[0]) is DatabaseAway
+    assert isinstance(await store.check(), DatabaseAway)
+    assert [await store.read(lambda tx, key=key: tx.get_meta(key)) for key in "abcd"] == [None] * 4  # type: ignore[misc] # as above
+    if how == "replaced":
+        file.unlink()
+    (tmp_path / "away").rename({"directory": place, "log": log}.get(how, file))
+    assert await store.check() is None, "it is back where it was"
+    await store.write(lambda tx: tx.set_meta("a", "2"))
     store.close()
     again = Store.open(f"sqlite:///{file}")
     assert again.read_sync(lambda tx: (tx.get_meta("acknowledged"), tx.get_meta("a"))) == ("1", "2")

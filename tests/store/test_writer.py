@@ -56,7 +56,7 @@ def test_what_a_unit_wrote_the_next_one_of_its_transaction_sees(store: Store) ->
     assert sorted(asyncio.run(scenario())) == list(range(1, 51))
 
 
-def test_requests_go_before_the_background(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_go_before_the_background(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind one long write wait twenty of the background's and then twenty requests."""
     monkeypatch.setattr(writer, "_SHARE_S", 60.0)
     if not store.alone:
@@ -64,21 +64,18 @@ def test_requests_go_before_the_background(store: Store, monkeypatch: pytest.Mon
     order: list[str] = []
     release = threading.Event()
 
-    async def scenario() -> None:
-        first = asyncio.ensure_future(store.write(lambda tx: release.wait(PATIENCE_S)))
-        behind = [store.write(lambda tx: order.append("background"), background=True) for _ in range(20)]
-        asked = [store.write(lambda tx: order.append("request")) for _ in range(20)]
-        waiting = asyncio.gather(*behind, *asked)
-        await asyncio.sleep(0)  # all of them are queued now
-        release.set()
-        await first
-        await waiting
-
-    asyncio.run(scenario())
+    first = asyncio.ensure_future(store.write(lambda tx: release.wait(PATIENCE_S)))
+    behind = [store.write(lambda tx: order.append("background"), background=True) for _ in range(20)]
+    asked = [store.write(lambda tx: order.append("request")) for _ in range(20)]
+    waiting = asyncio.gather(*behind, *asked)
+    await asyncio.sleep(0)  # all of them are queued now
+    release.set()
+    await first
+    await waiting
     assert order == ["request"] * 20 + ["background"] * 20
 
 
-def test_the_background_does_not_fill_the_moment_between_an_answer_and_the_next_request(
+async def test_the_background_does_not_fill_the_moment_between_an_answer_and_the_next_request(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client that asks as soon as it has its answer keeps the background waiting, until that has its share or is late."""
@@ -86,20 +83,17 @@ def test_the_background_does_not_fill_the_moment_between_an_answer_and_the_next_
         monkeypatch.setattr(writer, name, 60.0)
     order: list[str] = []
 
-    async def scenario() -> None:
+    await store.write(lambda tx: order.append("request"))
+    behind = asyncio.ensure_future(store.write(lambda tx: order.append("background"), background=True))
+    for _ in range(20):
         await store.write(lambda tx: order.append("request"))
-        behind = asyncio.ensure_future(store.write(lambda tx: order.append("background"), background=True))
-        for _ in range(20):
-            await store.write(lambda tx: order.append("request"))
-        assert order == ["request"] * 21
-        monkeypatch.setattr(writer, "_QUIET_S", 0.0)
-        await store.write(lambda tx: None)  # the writer looks again
-        await behind
-
-    asyncio.run(scenario())
+    assert order == ["request"] * 21
+    monkeypatch.setattr(writer, "_QUIET_S", 0.0)
+    await store.write(lambda tx: None)  # the writer looks again
+    await behind
 
 
-def test_requests_without_a_pause_do_not_stop_the_background(store: Store) -> None:
+async def test_requests_without_a_pause_do_not_stop_the_background(store: Store) -> None:
     """There is always somebody waiting; what the background asks for is done all the same."""
     over = asyncio.Event()
 
@@ -107,17 +101,14 @@ def test_requests_without_a_pause_do_not_stop_the_background(store: Store) -> No
         while not over.is_set():
             await store.write(lambda tx: tx.get_meta("a"))
 
-    async def scenario() -> None:
-        storm = [asyncio.create_task(ask()) for _ in range(64)]
-        behind = [store.write(functools.partial(Tx.set_meta, key=i, value=i), background=True) for i in ids(20)]
-        await asyncio.wait_for(asyncio.gather(*behind), PATIENCE_S)
-        over.set()
-        await asyncio.gather(*storm)
-
-    asyncio.run(scenario())
+    storm = [asyncio.create_task(ask()) for _ in range(64)]
+    behind = [store.write(functools.partial(Tx.set_meta, key=i, value=i), background=True) for i in ids(20)]
+    await asyncio.wait_for(asyncio.gather(*behind), PATIENCE_S)
+    over.set()
+    await asyncio.gather(*storm)
 
 
-def test_a_background_that_is_late_has_half_of_the_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_background_that_is_late_has_half_of_the_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its units are as long as those of requests that never end: as many of both are done, once it is late."""
     if not store.alone:
         pytest.skip("writers run side by side")
@@ -132,42 +123,33 @@ def test_a_background_that_is_late_has_half_of_the_time(store: Store, monkeypatc
         while done["request"] + done["background"] < 1000:
             await store.write(lambda tx: work(kind), background=kind == "background")
 
-    async def scenario() -> None:
-        await asyncio.gather(*(ask(kind) for kind in done for _ in range(64)))
-
-    asyncio.run(scenario())
+    await asyncio.gather(*(ask(kind) for kind in done for _ in range(64)))
     assert done["background"] > 250
 
 
-def test_the_lag_is_the_longest_wait(store: Store) -> None:
+async def test_the_lag_is_the_longest_wait(store: Store) -> None:
     release = threading.Event()
 
-    async def scenario() -> None:
-        assert store.lag_s == 0.0
-        writes = [asyncio.ensure_future(store.write(lambda tx: release.wait(PATIENCE_S))) for _ in range(40)]
-        while store.lag_s < 0.1:
-            await asyncio.sleep(0.01)
-        release.set()
-        await asyncio.gather(*writes)
-        assert store.lag_s == 0.0
-
-    asyncio.run(scenario())
+    assert store.lag_s == 0.0
+    writes = [asyncio.ensure_future(store.write(lambda tx: release.wait(PATIENCE_S))) for _ in range(40)]
+    while store.lag_s < 0.1:
+        await asyncio.sleep(0.01)
+    release.set()
+    await asyncio.gather(*writes)
+    assert store.lag_s == 0.0
 
 
-def test_closing_finishes_what_is_queued(store_url: str) -> None:
+async def test_closing_finishes_what_is_queued(store_url: str) -> None:
     store = Store.open(store_url)
 
-    async def scenario() -> None:
-        writes = [
-            asyncio.ensure_future(store.write(functools.partial(Tx.set_meta, key=i, value=i), background=True)) for i in ids(20)
-        ]
-        await asyncio.sleep(0)
-        await asyncio.get_running_loop().run_in_executor(None, store.close)
-        await asyncio.gather(*writes)
-        with pytest.raises(RuntimeError, match="closed"):
-            await store.write(lambda tx: None)
-
-    asyncio.run(scenario())
+    writes = [
+        asyncio.ensure_future(store.write(functools.partial(Tx.set_meta, key=i, value=i), background=True)) for i in ids(20)
+    ]
+    await asyncio.sleep(0)
+    await asyncio.get_running_loop().run_in_executor(None, store.close)
+    await asyncio.gather(*writes)
+    with pytest.raises(RuntimeError, match="closed"):
+        await store.write(lambda tx: None)
     again = Store.open(store_url)
     assert [again.read_sync(functools.partial(Tx.get_meta, key=i)) for i in ids(20)] == ids(20)
     again.close()
