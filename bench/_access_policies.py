@@ -45,7 +45,7 @@ def main() -> int:
     def evaluate() -> float:
         began = time.thread_time()
         governed = govern(SPEC, policy, NOTHING)
-        governed.check(governed.given)
+        assert not governed.violations(governed.given)
         return (time.thread_time() - began) * 1e3
 
     evaluate()  # parses the definition

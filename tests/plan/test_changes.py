@@ -18,7 +18,8 @@ from brickyard.domain.spec import AutoScale, Kind
 from brickyard.domain.states import ClusterSource, State
 from brickyard.plan import changes
 from brickyard.plan.changes import MAX_PINNED, Asked, Changed, Secrets
-from brickyard.plan.specifying import Offered, plain_spec, specify
+from brickyard.plan.spec import Offered
+from brickyard.plan.specifying import plain_spec, specify
 from brickyard.testing.builders import NOW, RUNTIMES, SIZES, cluster
 
 ASKED = Asked(user="someone@example.com", now=NOW + 5)

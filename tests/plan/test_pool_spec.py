@@ -11,7 +11,7 @@ from brickyard.domain.errors import RETRY_PHRASES, InvalidParameterValue
 from brickyard.domain.pools import CreateInstancePool, DiskSpec, EditInstancePool, Pool
 from brickyard.domain.spec import ClusterSpec
 from brickyard.plan.poolspec import REFUSED, edited_spec, pool_spec
-from brickyard.plan.spec import named_pools, normalise
+from brickyard.plan.spec import Checked, Offered, check, named_pools
 from brickyard.testing.builders import NOW, RUNTIMES, SIZES, SMALL
 
 RUNTIME = "17.3.x-scala2.13"
@@ -69,9 +69,10 @@ def test_nodes_are_of_their_pools_type() -> None:
     pools = {"w": made(name="w"), "d": made(msgspec.structs.replace(ASK, node_type_id="large"), name="d")}
     asked = ClusterSpec(spark_version=RUNTIME, instance_pool_id="w", driver_instance_pool_id="d", num_workers=1)
     assert named_pools(asked) == {"w", "d"}
-    spec = normalise(asked, user="u", node_types=TYPES, runtimes=RUNTIMES, pools=pools)
+    offered = Offered(node_types=TYPES, runtimes=RUNTIMES, pools=pools)
+    spec = check(asked, offered, user="u").spec
     assert (spec.node_type_id, spec.driver_node_type_id) == ("small", "large")
-    assert normalise(spec, user="u", node_types=TYPES, runtimes=RUNTIMES, pools=pools) == spec
+    assert check(spec, offered, user="u") == Checked(spec, [])
     alone = msgspec.structs.replace(asked, driver_instance_pool_id=None)
-    spec = normalise(alone, user="u", node_types=TYPES, runtimes=RUNTIMES, pools=pools)
+    spec = check(alone, offered, user="u").spec
     assert (spec.driver_instance_pool_id, spec.driver_node_type_id) == ("w", "small")

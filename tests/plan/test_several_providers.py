@@ -22,7 +22,8 @@ from brickyard.plan.launching import apart, next_attempt, stays
 from brickyard.plan.policy import Policy
 from brickyard.plan.pool import plan_pool
 from brickyard.plan.poolroom import PoolStock
-from brickyard.plan.spec import normalise
+from brickyard.plan.spec import Offered
+from brickyard.plan.specifying import specify
 from brickyard.testing.builders import NOW, RUNTIMES, SMALL, cluster, instance, nodes, up
 
 
@@ -68,14 +69,15 @@ def test_a_cluster_is_refused_exactly_if_its_nodes_may_not_reach_each_other(
 def test_the_refusal_names_both_fields_and_what_to_do() -> None:
     version = "17.3.x-scala2.13"
     spec = ClusterSpec(spark_version=version, node_type_id="small", driver_node_type_id="there", num_workers=1)
+    offered = Offered(node_types=TYPES, runtimes=RUNTIMES)
     with pytest.raises(InvalidParameterValue) as refused:
-        normalise(spec, user="me", node_types=TYPES, runtimes=RUNTIMES)
+        specify(spec, offered, user="me")
     assert refused.value.message == (
         "node_type_id small is of provider local, and driver_node_type_id there of provider ray: their nodes do not reach each "
         "other, so they cannot be in one cluster. Choose types of one provider (list-node-types says which provider each is of)."
     )
     good = msgspec.structs.replace(spec, node_type_id="also")
-    assert normalise(good, user="me", node_types=TYPES, runtimes=RUNTIMES).driver_node_type_id == "there"
+    assert specify(good, offered, user="me").spec.driver_node_type_id == "there"
 
 
 def test_each_node_is_launched_by_the_provider_of_its_type() -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import types
 import typing
+from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -12,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard.domain.cluster import is_single_node
-from brickyard.domain.errors import RETRY_PHRASES, InvalidParameterValue
+from brickyard.domain.errors import RETRY_PHRASES, ApiError, InvalidParameterValue
+from brickyard.domain.policies import PolicyRow
 from brickyard.domain.spec import (
     AutoScale,
     AwsAttributes,
@@ -25,8 +30,11 @@ from brickyard.domain.spec import (
     NodeTypeFlexibility,
     RuntimeEngine,
 )
+from brickyard.plan import spec as rules
 from brickyard.plan.mask import NOT_UPDATED, apply_mask
-from brickyard.plan.spec import normalise
+from brickyard.plan.policies.governing import NOTHING, govern
+from brickyard.plan.spec import RULES, Offered
+from brickyard.plan.specifying import mistakes, specify
 from brickyard.plan.zones import ZONES
 from brickyard.testing.builders import RUNTIMES, SIZES, SMALL
 
@@ -45,8 +53,11 @@ TYPES = SIZES | {
 }
 
 
-def check(spec: ClusterSpec) -> ClusterSpec:
-    return normalise(spec, user="me@example.com", node_types=TYPES, runtimes=RUNTIMES)
+OFFERED = Offered(node_types=TYPES, runtimes=RUNTIMES, users=frozenset({"other@example.com"}))
+
+
+def check(spec: ClusterSpec, offered: Offered = OFFERED) -> ClusterSpec:
+    return specify(spec, offered, user="me@example.com").spec
 
 
 def but(**changes: Any) -> ClusterSpec:
@@ -153,7 +164,7 @@ def test_alternates_are_as_large_for_workers_and_any_size_for_drivers() -> None:
 
 def test_photon_is_accepted_where_the_workspace_says_what_it_gets() -> None:
     asked = but(runtime_engine=RuntimeEngine.PHOTON)
-    accepted = normalise(asked, user="me", node_types=TYPES, runtimes=RUNTIMES, photon=True)
+    accepted = check(asked, msgspec.structs.replace(OFFERED, photon=True))
     assert accepted.runtime_engine is RuntimeEngine.PHOTON
 
 
@@ -202,7 +213,7 @@ NEAR_SPEC = st.builds(
 def test_any_specification_is_refused_or_holds(spec: ClusterSpec) -> None:
     try:
         accepted = check(spec)
-    except InvalidParameterValue as refused:
+    except ApiError as refused:
         assert refused.message
         return
     assert check(accepted) == accepted
@@ -211,6 +222,43 @@ def test_any_specification_is_refused_or_holds(spec: ClusterSpec) -> None:
     assert (accepted.num_workers == 0) == is_single_node(accepted)
     assert accepted.driver_node_type_id in SIZES
     assert msgspec.json.decode(msgspec.json.encode(accepted), type=ClusterSpec) == accepted
+
+
+def _called(work: Callable[[], object]) -> set[str]:
+    """The functions of the planner that the work calls."""
+    called: set[str] = set()
+
+    def trace(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and "/brickyard/plan/" in frame.f_code.co_filename:
+            called.add(f"{frame.f_code.co_qualname}:{frame.f_code.co_firstlineno}")
+
+    sys.setprofile(trace)
+    try:
+        with contextlib.suppress(InvalidParameterValue):
+            work()
+    finally:
+        sys.setprofile(None)
+    return {each for each in called if not each.startswith((specify.__name__, mistakes.__name__))}
+
+
+@pytest.mark.parametrize("number", range(len(RULES)))
+def test_each_rule_is_a_rule_of_the_call_and_of_its_validation(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise InvalidParameterValue("refused")
+
+    assert mistakes(GOOD, OFFERED, user="me") == []
+    monkeypatch.setattr(rules, "RULES", [(f, refuse if at == number else rule) for at, (f, rule) in enumerate(RULES)])
+    with pytest.raises(InvalidParameterValue, match="refused"):
+        specify(GOOD, OFFERED, user="me")
+    assert [each.message for each in mistakes(GOOD, OFFERED, user="me")] == ["refused"]
+
+
+@pytest.mark.parametrize("policy", [None, PolicyRow(policy_id="p", name="p", definition="{}")])
+@pytest.mark.parametrize("spec", [GOOD, but(num_workers=-1), but(spark_version="none", node_type_id="none")])
+def test_the_call_and_its_validation_check_the_same(spec: ClusterSpec, policy: PolicyRow | None) -> None:
+    """Whatever `specify` checks besides the rules, `validate_only` must check too."""
+    offered = msgspec.structs.replace(OFFERED, governed=govern(spec, policy, NOTHING) if policy else None)
+    assert _called(lambda: specify(spec, offered, user="me")) == _called(lambda: mistakes(spec, offered, user="me"))
 
 
 UPDATED = sorted(set(ClusterSpec.__struct_fields__) - NOT_UPDATED)

@@ -24,8 +24,8 @@ from brickyard.domain.terminations import TerminationReason, TerminationReasonCo
 from brickyard.plan import enforcement, graceful
 from brickyard.plan.policies.governing import ALL_PURPOSE, NOTHING, Choice, compliance
 from brickyard.plan.policy import DEFAULT_MAX_NODES
-from brickyard.plan.spec import check_num_workers, check_range
-from brickyard.plan.specifying import Offered, Specified, check_single_user, specify
+from brickyard.plan.spec import Offered, check_num_workers, check_range
+from brickyard.plan.specifying import Specified, specify
 from brickyard.plan.starts import STARTING, next_incarnation
 
 MAX_PINNED = 100
@@ -275,10 +275,8 @@ def end_for_run(cluster: Cluster, now: int) -> Changed:
 
 def _specified_anew(cluster: Cluster, requested: ClusterSpec, offered: Offered, asked: Asked) -> Specified:
     """The effective specification of an existing cluster. A single-user cluster keeps its user, whoever edits it."""
-    specified = specify(requested, offered, user=cluster.spec.single_user_name or asked.user)
-    if specified.spec.single_user_name != cluster.spec.single_user_name:
-        check_single_user(specified.spec, offered, user=asked.user)
-    return specified
+    offered = msgspec.structs.replace(offered, users=offered.users | {asked.user})
+    return specify(requested, offered, user=cluster.spec.single_user_name or asked.user)
 
 
 def _new(cluster_id: str, specified: Specified, asked: Asked, secrets: Secrets, **fields: Any) -> Cluster:

@@ -1,15 +1,15 @@
-"""Builds the effective specification from a request: checks every rule and fills in every default. Pure.
+"""Builds the effective specification from a request: `RULES` check it and fill in every default. Pure.
 
-Messages begin like the ones that Databricks clients know, name the field, and say what would be correct. Unsupported fields
-(`plan.refused`), settings that the cluster controls itself (`plan.owned`) and those that would only seem to protect
-(`plan.protections`) are refused by name.
+All rules are tried, whether a cluster is created, edited or only validated. Messages begin like the ones that Databricks clients
+know, name the field, and say what would be correct. Unsupported fields (`plan.refused`), settings that the cluster controls
+itself (`plan.owned`) and those that would only seem to protect (`plan.protections`) are refused by name.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import TypeVar
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,6 +17,7 @@ from brickyard.domain.cluster import SINGLE_NODE_PROFILE, is_single_node
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.node import Role
 from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.policies import PolicyRow
 from brickyard.domain.pools import Pool
 from brickyard.domain.runtimes import Runtime
 from brickyard.domain.spec import ISOLATING_MODES, AutoScale, ClusterSpec, DataSecurityMode, Kind
@@ -24,13 +25,13 @@ from brickyard.plan.autoscale import check_autoscale, check_window
 from brickyard.plan.launching import apart, types_of
 from brickyard.plan.logconf import log_destination
 from brickyard.plan.owned import check_conf, check_variables
+from brickyard.plan.policies.governing import Governed
 from brickyard.plan.policy import DEFAULT_MAX_NODES
 from brickyard.plan.protections import check_protections
 from brickyard.plan.refused import check_refused
 from brickyard.plan.scripts import check_init_scripts
 from brickyard.plan.zones import check_zones
 
-T = TypeVar("T")
 DEFAULT_AUTOTERMINATION_MINUTES = 120  # the Clusters API guide's default; 0 turns it off
 MAX_TAGS = 45
 MAX_TAG_KEY, MAX_TAG_VALUE = 127, 255
@@ -44,84 +45,66 @@ _SINGLE_USER_MODES = (
     DataSecurityMode.LEGACY_SINGLE_USER_STANDARD,
 )
 _SHOWN = 140  # how many characters of a client's value a message repeats
+_PATH = re.compile(r"[a-z_]+(?:\.[a-z_0-9]+)*")
 
 
-def normalise(
-    request: ClusterSpec,
-    *,
-    user: str,
-    node_types: Mapping[str, NodeType],
-    runtimes: Mapping[str, Runtime],
-    pools: Mapping[str, Pool] = MappingProxyType({}),
-    photon: bool = False,
-    max_nodes: int = DEFAULT_MAX_NODES,
-) -> ClusterSpec:
-    """The effective specification. `user` becomes the single user if the mode needs one and none is named. `runtimes` are those
-    on offer, by key; `pools` are the existing ones among those that the request names (`named_pools`). Idempotent: normalising
-    the result changes nothing. Raises only InvalidParameterValue."""
-    _check_extent(request)
-    spec = _single_node_defaults(request)
-    check_refused(spec, photon=photon)
-    _check_runtime(spec, runtimes)
-    num_workers = _size(spec, max_nodes)
-    spec = _pool_defaults(spec, pools)
-    driver_node_type_id = _check_node_types(spec, node_types)
-    _check_name_and_tags(spec)
-    _check_clouds(spec)
-    check_init_scripts(spec.init_scripts or [])
-    log_destination(spec.cluster_log_conf)
-    check_variables(spec.spark_env_vars or {})
-    _check_conf(spec)
-    return msgspec.structs.replace(
-        spec,
-        num_workers=num_workers,
-        autoscale=spec.autoscale if num_workers is None else None,
-        driver_node_type_id=driver_node_type_id,
-        autotermination_minutes=_autotermination_minutes(spec),
-        cluster_name=spec.cluster_name or "",
-        enable_elastic_disk=True if spec.enable_elastic_disk is None else spec.enable_elastic_disk,
-        single_user_name=_single_user(spec, user),
-    )
+class Offered(msgspec.Struct, frozen=True, kw_only=True):
+    """What a specification is checked against. `pools` and `users` are the existing ones among those it names, or its policy;
+    runtimes and node types are by key."""
+
+    node_types: Mapping[str, NodeType]
+    runtimes: Mapping[str, Runtime]
+    photon: bool = False
+    max_nodes: int = DEFAULT_MAX_NODES
+    pools: Mapping[str, Pool] = {}
+    governed: Governed | None = None  # the specification under its policy; None: it names none, or one that does not exist
+    users: frozenset[str] = frozenset()
+
+    @property
+    def policy(self) -> PolicyRow | None:
+        """The policy that governs the specification."""
+        return self.governed.policy if self.governed is not None else None
 
 
-def problems(
-    request: ClusterSpec,
-    *,
-    user: str,
-    node_types: Mapping[str, NodeType],
-    runtimes: Mapping[str, Runtime],
-    pools: Mapping[str, Pool] = MappingProxyType({}),
-    photon: bool = False,
-    max_nodes: int = DEFAULT_MAX_NODES,
-) -> list[tuple[str, str]]:
-    """Everything that `normalise` would refuse, one after the other: (the field that is checked, the message). A check that needs
-    what another one has refused looks at the request as it is."""
-    found: list[tuple[str, str]] = []
+class Mistake(NamedTuple):
+    """`field` is its path; "" if the mistake is about no single field."""
 
-    def tried(field: str, check: Callable[[], T], otherwise: T) -> T:
+    field: str
+    message: str
+
+
+class Checked(NamedTuple):
+    """A specification with its defaults, and everything that is wrong with it."""
+
+    spec: ClusterSpec
+    mistakes: list[Mistake]
+
+
+def check(request: ClusterSpec, offered: Offered, *, user: str) -> Checked:
+    """Goes through `RULES`. `user` becomes the single user if the mode needs one and none is named. Idempotent: checking the
+    result changes nothing. What a rule refuses stays as it is for the rules after it."""
+    spec, mistakes = request, []
+    for field, rule in RULES:
         try:
-            return check()
+            spec = rule(spec, offered, user) or spec
         except InvalidParameterValue as error:
-            found.append((field, error.message))
-            return otherwise
+            mistakes.append(Mistake(named(error.message, field), error.message))
+    return Checked(spec, mistakes)
 
-    tried("", lambda: _check_extent(request), None)
-    spec = tried("is_single_node", lambda: _single_node_defaults(request), request)
-    tried("", lambda: check_refused(spec, photon=photon), None)
-    tried("spark_version", lambda: _check_runtime(spec, runtimes), None)
-    tried("num_workers", lambda: _size(spec, max_nodes), None)
-    spec = tried("instance_pool_id", lambda: _pool_defaults(spec, pools), spec)
-    if spec.node_type_id or not spec.instance_pool_id:
-        tried("node_type_id", lambda: _check_node_types(spec, node_types), "")
-    tried("custom_tags", lambda: _check_name_and_tags(spec), None)
-    tried("aws_attributes", lambda: _check_clouds(spec), None)
-    tried("init_scripts", lambda: check_init_scripts(spec.init_scripts or []), None)
-    tried("cluster_log_conf", lambda: log_destination(spec.cluster_log_conf), None)
-    tried("spark_env_vars", lambda: check_variables(spec.spark_env_vars or {}), None)
-    tried("spark_conf", lambda: _check_conf(spec), None)
-    tried("autotermination_minutes", lambda: _autotermination_minutes(spec), 0)
-    tried("single_user_name", lambda: _single_user(spec, user), None)
-    return found
+
+def named(message: str, otherwise: str = "") -> str:
+    """The field with which a message begins."""
+    path = _PATH.match(message)
+    return path[0] if path is not None and path[0].partition(".")[0] in ClusterSpec.__struct_fields__ else otherwise
+
+
+def _check_policy_defaults(spec: ClusterSpec) -> None:
+    if spec.apply_policy_default_values and not spec.policy_id:
+        raise InvalidParameterValue("apply_policy_default_values needs policy_id: without a policy there are no defaults.")
+
+
+def _check_logs(spec: ClusterSpec) -> None:
+    log_destination(spec.cluster_log_conf)
 
 
 def _check_conf(spec: ClusterSpec) -> None:
@@ -140,12 +123,16 @@ def _check_extent(spec: ClusterSpec) -> None:
         )
 
 
-def _single_user(spec: ClusterSpec, user: str) -> str | None:
-    if spec.data_security_mode in _SINGLE_USER_MODES:
-        return spec.single_user_name or user
-    if spec.single_user_name:
-        raise InvalidParameterValue("single_user_name can only be used with data_security_mode SINGLE_USER.")
-    return None
+def _single_user(spec: ClusterSpec, offered: Offered, user: str) -> ClusterSpec:
+    """Sets the single user, who must exist. `user` is known to exist."""
+    name = spec.single_user_name
+    if spec.data_security_mode not in _SINGLE_USER_MODES:
+        if name:
+            raise InvalidParameterValue("single_user_name can only be used with data_security_mode SINGLE_USER.")
+        return msgspec.structs.replace(spec, single_user_name=None)
+    if name and name != user and name not in offered.users:
+        raise InvalidParameterValue(f"single_user_name {name[:_SHOWN]} is not a user of this workspace.")
+    return msgspec.structs.replace(spec, single_user_name=name or user)
 
 
 def named_pools(spec: ClusterSpec) -> set[str]:
@@ -231,8 +218,8 @@ def _check_runtime(spec: ClusterSpec, runtimes: Mapping[str, Runtime]) -> None:
         )
 
 
-def _size(spec: ClusterSpec, max_nodes: int) -> int | None:
-    """The number of workers, or None if `autoscale` has a range instead."""
+def _size(spec: ClusterSpec, max_nodes: int) -> ClusterSpec:
+    """Sets either the number of workers or the range."""
     single = is_single_node(spec)
     check_window(spec.spark_conf or {})
     if spec.autoscale is not None and spec.autoscale != AutoScale():
@@ -241,17 +228,19 @@ def _size(spec: ClusterSpec, max_nodes: int) -> int | None:
             raise InvalidParameterValue(
                 f"num_workers ({spec.num_workers}) and autoscale are both given: a cluster has a size or a range. Leave one out."
             )
-        return None
+        return msgspec.structs.replace(spec, num_workers=None)
     # Some clients (Go's) cannot send a zero: for a cluster that can have no workers, an absent number means zero.
     num_workers = 0 if spec.num_workers is None and single else spec.num_workers
     if num_workers is None:
         raise InvalidParameterValue("Missing required field: size")
     check_num_workers(num_workers, single=single, max_nodes=max_nodes)
-    return num_workers
+    return msgspec.structs.replace(spec, num_workers=num_workers, autoscale=None)
 
 
-def _check_node_types(spec: ClusterSpec, node_types: Mapping[str, NodeType]) -> str:
-    """Returns the driver's node type."""
+def _node_types(spec: ClusterSpec, node_types: Mapping[str, NodeType]) -> ClusterSpec:
+    """Sets the driver's node type."""
+    if not spec.node_type_id and spec.instance_pool_id:
+        return spec  # the pool, which sets it, was refused
     if not spec.node_type_id:
         raise InvalidParameterValue("Missing required field 'node_type_id'")
     driver = spec.driver_node_type_id or spec.node_type_id
@@ -271,7 +260,7 @@ def _check_node_types(spec: ClusterSpec, node_types: Mapping[str, NodeType]) -> 
             _check_alternate(f"{field}.alternate_node_type_ids", name, node_types.get(name), own)
     if why := apart(spec, node_types):
         raise InvalidParameterValue(why)
-    return driver
+    return msgspec.structs.replace(spec, driver_node_type_id=driver)
 
 
 def _check_alternate(field: str, name: str, alternate: NodeType | None, own: NodeType) -> None:
@@ -290,15 +279,12 @@ def _check_alternate(field: str, name: str, alternate: NodeType | None, own: Nod
         )
 
 
-def _autotermination_minutes(spec: ClusterSpec) -> int:
+def _check_autotermination(spec: ClusterSpec) -> None:
     minutes = spec.autotermination_minutes
-    if minutes is None:
-        return DEFAULT_AUTOTERMINATION_MINUTES
-    if minutes != 0 and not 10 <= minutes <= 10_000:
+    if minutes is not None and minutes != 0 and not 10 <= minutes <= 10_000:
         raise InvalidParameterValue(
             f"autotermination_minutes is {minutes}; it must be between 10 and 10000, or 0 to never terminate."
         )
-    return minutes
 
 
 def _check_name_and_tags(spec: ClusterSpec) -> None:
@@ -332,3 +318,40 @@ def _check_clouds(spec: ClusterSpec) -> None:
     price = (spec.azure_attributes.spot_bid_max_price or -1) if spec.azure_attributes is not None else -1
     if price != -1 and price <= 0:
         raise InvalidParameterValue(f"azure_attributes.spot_bid_max_price is {price}; it must be above 0, or -1 for no limit.")
+
+
+def _defaults(spec: ClusterSpec) -> ClusterSpec:
+    """Fills in what no rule is about."""
+    minutes = spec.autotermination_minutes
+    return msgspec.structs.replace(
+        spec,
+        autotermination_minutes=DEFAULT_AUTOTERMINATION_MINUTES if minutes is None else minutes,
+        cluster_name=spec.cluster_name or "",
+        enable_elastic_disk=True if spec.enable_elastic_disk is None else spec.enable_elastic_disk,
+    )
+
+
+# (the specification so far, what there is, the user) -> the specification from here on; None: it stays. Raises
+# InvalidParameterValue.
+Rule = Callable[[ClusterSpec, Offered, str], ClusterSpec | None]
+
+# (the field that a rule is about unless its message says another; "": no single one, the rule), in the order of the refusals.
+RULES: tuple[tuple[str, Rule], ...] = (
+    ("apply_policy_default_values", lambda spec, _offered, _user: _check_policy_defaults(spec)),
+    ("", lambda spec, _offered, _user: _check_extent(spec)),
+    ("is_single_node", lambda spec, _offered, _user: _single_node_defaults(spec)),
+    ("", lambda spec, offered, _user: check_refused(spec, photon=offered.photon)),
+    ("spark_version", lambda spec, offered, _user: _check_runtime(spec, offered.runtimes)),
+    ("num_workers", lambda spec, offered, _user: _size(spec, offered.max_nodes)),
+    ("instance_pool_id", lambda spec, offered, _user: _pool_defaults(spec, offered.pools)),
+    ("node_type_id", lambda spec, offered, _user: _node_types(spec, offered.node_types)),
+    ("custom_tags", lambda spec, _offered, _user: _check_name_and_tags(spec)),
+    ("aws_attributes", lambda spec, _offered, _user: _check_clouds(spec)),
+    ("init_scripts", lambda spec, _offered, _user: check_init_scripts(spec.init_scripts or [])),
+    ("cluster_log_conf", lambda spec, _offered, _user: _check_logs(spec)),
+    ("spark_env_vars", lambda spec, _offered, _user: check_variables(spec.spark_env_vars or {})),
+    ("spark_conf", lambda spec, _offered, _user: _check_conf(spec)),
+    ("autotermination_minutes", lambda spec, _offered, _user: _check_autotermination(spec)),
+    ("single_user_name", _single_user),
+    ("", lambda spec, _offered, _user: _defaults(spec)),
+)

@@ -1,6 +1,6 @@
 """What a policy makes of a specification: values that it sets, rules that are violated, the nearest specification without any.
 
-A request goes through `apply` (fixed values, and defaults if they are asked for), then through `plan.spec.normalise`, then
+A request goes through `apply` (fixed values, and defaults if they are asked for), then through `plan.spec.check`, then
 through `violations`. The messages are Databricks' own where they are known.
 """
 

@@ -55,18 +55,16 @@ NOTHING = Choice()
 
 
 class Governed(NamedTuple):
-    """A request to which its policy was applied. `given` is what is to be normalised."""
+    """A request to which its policy was applied. `given` is what `plan.spec` checks."""
 
     policy: PolicyRow
     definition: Definition
     facts: Facts
     given: ClusterSpec
 
-    def check(self, effective: ClusterSpec) -> None:
-        """Raises InvalidParameterValue with everything that the policy does not allow in the effective specification."""
-        found = violations(self.definition, given=self.given, effective=effective, facts=self.facts)
-        if found:
-            raise InvalidParameterValue("; ".join(str(each) for each in found))
+    def violations(self, effective: ClusterSpec) -> tuple[Violation, ...]:
+        """Everything that the policy does not allow in the effective specification."""
+        return violations(self.definition, given=self.given, effective=effective, facts=self.facts)
 
 
 def govern(requested: ClusterSpec, policy: PolicyRow, choice: Choice, *, cluster_type: str = ALL_PURPOSE) -> Governed:

@@ -33,7 +33,8 @@ from brickyard.plan.libraries import copied as copied_libraries
 from brickyard.plan.libraries import governed
 from brickyard.plan.mask import apply_mask
 from brickyard.plan.policies.governing import ALL_PURPOSE, JOB, govern
-from brickyard.plan.specifying import Offered, Specified, check_single_user, plain_spec, specify
+from brickyard.plan.spec import Offered
+from brickyard.plan.specifying import Specified, plain_spec, specify
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller
@@ -86,7 +87,6 @@ class ClusterCommands:
             if source is None or source.deleted_ms:
                 raise missing_cluster(tx, copied)
             self._authorizer.require(tx, caller, Permission.CAN_ATTACH_TO, of_cluster(source), to="clone")
-        check_single_user(specified.spec, offered, user=caller.user_name)
         check_room(tx, offered.policy, caller.user_name)
         self._secret_use.check(tx, [caller], specified.spec)
         asked = self._asked(caller)

@@ -25,9 +25,9 @@ from brickyard.domain.validation import (
 from brickyard.plan.policies.evaluation import locks
 from brickyard.plan.policies.governing import Governed
 from brickyard.plan.policies.language import parse
-from brickyard.plan.specifying import plain_spec
+from brickyard.plan.spec import named
+from brickyard.plan.specifying import mistakes, plain_spec
 from brickyard.plan.spend import price_per_hour
-from brickyard.plan.validation import mistakes, named
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE
 from brickyard.services.caller import Caller
@@ -110,7 +110,10 @@ class ClusterValidations:
             try:
                 effective = work(tx)
             except InvalidParameterValue as error:
-                raise _Judged(self._refused(tx, caller, spec, error, cluster_type)) from None
+                user = caller.user_name
+                if isinstance(request, EditCluster):  # a single-user cluster keeps its user
+                    user = existing_cluster(tx, request.cluster_id).spec.single_user_name or user
+                raise _Judged(self._refused(tx, caller, spec, error, cluster_type, user=user)) from None
             raise _Judged(self._accepted(tx, caller, spec, effective, cluster_type))
 
         try:
@@ -135,14 +138,14 @@ class ClusterValidations:
         )
 
     def _refused(
-        self, tx: Tx, caller: Caller, spec: ClusterSpec, error: InvalidParameterValue, cluster_type: ClusterType
+        self, tx: Tx, caller: Caller, spec: ClusterSpec, error: InvalidParameterValue, cluster_type: ClusterType, *, user: str
     ) -> ClusterValidation:
         """All mistakes that can be found; what the real call says is among them."""
         try:
             offered = self._commands.offered(tx, caller, spec, cluster_type=cluster_type)
         except ApiError:  # of the policy itself, or of what the real call would not have got to
             return ClusterValidation(valid=False, errors=[_error(error.message)], locks=[])
-        found = [FieldError(**each._asdict()) for each in mistakes(spec, offered, user=caller.user_name)]
+        found = [FieldError(**each._asdict()) for each in mistakes(spec, offered, user=user)]
         if not any(each.message in error.message for each in found):
             found.insert(0, _error(error.message))
         return ClusterValidation(valid=False, errors=found, locks=_locked(offered.governed))

@@ -54,7 +54,7 @@ from brickyard.plan.gpu.translate import (
     updated,
     wanted_types,
 )
-from brickyard.plan.validation import mistakes
+from brickyard.plan.specifying import mistakes
 from brickyard.providers.base import CapacityError
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
