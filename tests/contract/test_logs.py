@@ -158,9 +158,9 @@ def test_logs_are_delivered(w: WorkspaceClient, server: Server, machines: Simula
     assert second.read_text().endswith("generation 2\n")
     assert server.application is not None
     delivering = server.application.parts.loops.log_delivery
-    assert asyncio.run(delivering.deliver()) > 0
+    assert asyncio.run(delivering.run_once()) > 0
     assert second.read_text().endswith("generation 2\nlast words")
-    assert asyncio.run(delivering.deliver()) == 0
+    assert asyncio.run(delivering.run_once()) == 0
     assert (there / "driver" / "stdout").read_text() == first + "no end of line"
 
 

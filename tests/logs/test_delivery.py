@@ -217,7 +217,7 @@ def test_a_server_goes_on_after_a_record_that_makes_no_sense(tmp_path: Path) -> 
     place = Place(tmp_path, node="i-3")
     (place.logs / "stdout").write_text("line")
     keep_node_logs(place.directory, place.storage.logs.root, instance_id="i-3", node=NodeRecord(cluster_id="c", generation=1))
-    assert asyncio.run(LogDelivery(storage=place.storage).deliver()) == 1
+    assert asyncio.run(LogDelivery(storage=place.storage).run_once()) == 1
     assert read(place.there / "driver" / "stdout") == "line"
 
 
@@ -372,14 +372,14 @@ def test_a_server_delivers_to_s3_what_a_killed_agent_has_left(tmp_path: Path, bu
     place = Place(tmp_path)
     kept = left(place, bucket, "killed", text="one\ntwo")
     assert b"secret" not in b"".join(each.read_bytes() for each in kept.iterdir()), "credentials are sealed"
-    assert asyncio.run(LogDelivery(storage=place.storage, opened=SEALER.open_variables).deliver()) == 0, "nodes are elsewhere"
+    assert asyncio.run(LogDelivery(storage=place.storage, opened=SEALER.open_variables).run_once()) == 0, "nodes are elsewhere"
     assert texts(bucket, "killed/") == []
     server = LogDelivery(storage=place.storage, opened=SEALER.open_variables, lend=Lent)
-    assert asyncio.run(server.deliver()) == 1
+    assert asyncio.run(server.run_once()) == 1
     assert texts(bucket, "killed/c/driver/") == ["one\ntwo"]
     assert place.storage.logs.undelivered() == []
     assert sorted(each.name for each in kept.iterdir()) == [".kept.json", "stdout"]
-    assert asyncio.run(server.deliver()) == 0
+    assert asyncio.run(server.run_once()) == 0
 
 
 def test_no_server_delivers_to_s3_what_only_nodes_elsewhere_reach(tmp_path: Path, bucket: ObjectStore) -> None:
@@ -389,7 +389,7 @@ def test_no_server_delivers_to_s3_what_only_nodes_elsewhere_reach(tmp_path: Path
     record = msgspec.json.decode((kept / DELIVERY).read_bytes(), type=DeliveryRecord)
     record.elsewhere = True
     (kept / DELIVERY).write_bytes(msgspec.json.encode(record))
-    assert asyncio.run(LogDelivery(storage=place.storage, opened=SEALER.open_variables, lend=Lent).deliver()) == 0
+    assert asyncio.run(LogDelivery(storage=place.storage, opened=SEALER.open_variables, lend=Lent).run_once()) == 0
     assert texts(bucket, "elsewhere/") == []
     assert place.storage.logs.undelivered() == [kept / DELIVERY]
 
@@ -406,7 +406,7 @@ def test_what_was_uploaded_stays_if_its_beginning_was_not_kept(
     record = msgspec.json.decode((kept / DELIVERY).read_bytes(), type=DeliveryRecord)
     record.logs["stdout"] = Delivered(target=name)
     (kept / DELIVERY).write_bytes(msgspec.json.encode(record))
-    assert asyncio.run(LogDelivery(storage=place.storage, opened=SEALER.open_variables, lend=Lent).deliver()) == 1
+    assert asyncio.run(LogDelivery(storage=place.storage, opened=SEALER.open_variables, lend=Lent).run_once()) == 1
     assert texts(bucket, "trimmed/c/driver/") == ["first line\n", "he last\n"]
 
 
@@ -498,18 +498,18 @@ def test_a_store_that_does_not_answer_holds_up_no_other_and_gets_the_logs_later(
         for number in range(3):
             left(place, bucket, "silent", text="one\n", node=f"i-silent{number}", endpoint=endpoint)
         given: dict[str, Any] = {"storage": place.storage, "opened": SEALER.open_variables, "lend": Lent}
-        assert asyncio.run(LogDelivery(**given, limit_s=4).deliver()) == 1
+        assert asyncio.run(LogDelivery(**given, limit_s=4).run_once()) == 1
         assert read(place.there / "driver" / "stdout") == "line\n"
         assert len(place.storage.logs.undelivered()) == 3
         assert connections(silent) <= 1, "not each of the three nodes waited for it"
         server = LogDelivery(**given, clock=lambda: now[0])
     for again in (False, True):
-        assert asyncio.run(server.deliver()) == (3 if again else 0)
+        assert asyncio.run(server.run_once()) == (3 if again else 0)
         for record in place.storage.logs.undelivered():
             known = msgspec.json.decode(record.read_bytes(), type=DeliveryRecord)
             there = msgspec.structs.replace(known.destination, endpoint=bucket.endpoint)
             record.write_bytes(msgspec.json.encode(msgspec.structs.replace(known, destination=there)))
         if not again:
-            assert asyncio.run(server.deliver()) == 0, "not again so soon"
+            assert asyncio.run(server.run_once()) == 0, "not again so soon"
         now[0] += 10_000
     assert texts(bucket, "silent/c/driver/") == ["one\n"] * 3, "drivers of three starts, delivered at once"

@@ -202,18 +202,18 @@ async def test_samples_wait_for_others_of_their_cluster_unless_somebody_looks(st
         sample = Sample(clock.now_ms(), {"cpu_cores": 1.0})
         samples.take(DRIVER.instance_id, ID, packed(NodeSamples(cluster_id=ID, about=NodeAbout(), samples=(sample,))))
 
-    await samples.write_due()
+    await samples.run_once()
     for _ in range(int(HELD_S / 5)):
         assert rows() == 0 or not store.alone
         take()
-        await samples.write_due()
+        await samples.run_once()
     if store.alone:
         assert rows() == 1, "one row of all of them"
         take()
-        await samples.write_due()
+        await samples.run_once()
         assert rows() == 1
     attention.look(ID)
     take()
-    await samples.write_due()
+    await samples.run_once()
     assert rows() == 2 or not store.alone
     assert not samples._waiting

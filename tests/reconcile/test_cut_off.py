@@ -116,7 +116,7 @@ async def test_one_that_was_away_for_a_moment_goes_on(store: Store) -> None:
         before = {row.instance_id for row in (await world.look("c"))[1]}
         for name in before:
             wire.cut(name)
-        await asyncio.gather(world.monitor.look(), world.monitor.look())
+        await asyncio.gather(world.monitor.run_once(), world.monitor.run_once())
         for name in before:
             assert (await world.agents.report(msgspec.structs.replace(wire.last[name]))).known
         assert {row.instance_id for row in (await world.look("c"))[1]} == before

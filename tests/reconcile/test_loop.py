@@ -282,26 +282,15 @@ def test_trouble_with_the_database_is_waited_for_and_the_pass_repeated() -> None
     play(scenario)
 
 
-async def test_a_poll_that_keeps_failing_is_told_until_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For readiness: rows that are due would wait for ever."""
-    monkeypatch.setattr(module, "POLL_S", 0.005)
-
+async def test_a_poll_that_fails_ends_the_run_and_another_run_goes_on() -> None:
     passes = Passes(Database())
     passes.database.rows = {"a": 0}
-    due = passes.database.due
-    broken = True
 
     def fail(now_ms: int, limit: int) -> list[str]:
-        if broken:
-            raise ValueError("unforeseen")
-        return due(now_ms, limit)
+        raise ValueError("unforeseen")
 
-    monkeypatch.setattr(passes.database, "due", fail)
-    assert passes.trouble == ""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(ExceptionGroup):
+        patch.setattr(passes.database, "due", fail)
+        await passes.run()
     async with asyncio.timeout(PATIENCE_S), passes.alive():
-        while not passes.trouble:
-            await asyncio.sleep(0.005)
-        assert "unforeseen" in passes.trouble
-        broken = False
         await passes.until(lambda: passes.keys == ["a"])
-        assert passes.trouble == ""

@@ -97,7 +97,7 @@ def test_an_instance_that_comes_while_the_provider_is_asked_is_not_missing(store
         asked.listed = {}
         begin(store)
         asked.meanwhile = functools.partial(each_of, steps, store)
-        asyncio.run(monitor(store, asked).look())
+        asyncio.run(monitor(store, asked).run_once())
         assert recorded(store).state in (InstanceState.LAUNCHED, InstanceState.REGISTERED), steps
         remove(store)
 
@@ -107,7 +107,7 @@ def test_an_instance_that_is_no_longer_listed_is_gone_at_the_first_look(store: S
     asked.listed = {}
     begin(store)
     call_home(store)
-    asyncio.run(monitor(store, asked).look())
+    asyncio.run(monitor(store, asked).run_once())
     assert (recorded(store).state, recorded(store).lost) == (
         InstanceState.GONE,
         "the provider no longer lists its instance",
@@ -118,13 +118,13 @@ async def test_an_instance_that_comes_and_vanishes_is_gone_at_the_next_look(stor
     asked = Asked()
     looks = monitor(store, asked)
     begin(store)
-    await looks.look()
+    await looks.run_once()
     asked.listed = {}
     asked.meanwhile = lambda: call_home(store)
-    await looks.look()
+    await looks.run_once()
     asked.meanwhile = lambda: None
     assert recorded(store).state is InstanceState.REGISTERED
-    await looks.look()
+    await looks.run_once()
     assert recorded(store).state is InstanceState.GONE
 
 

@@ -70,5 +70,5 @@ async def test_a_server_that_loses_the_lease_while_it_looks_does_nothing(store: 
         nonlocal holds
         holds = False
 
-    await monitor(store, simulated, lambda: holds, lose).look()
+    await monitor(store, simulated, lambda: holds, lose).run_once()
     assert simulated.left

@@ -63,7 +63,7 @@ async def test_an_instance_of_a_provider_that_is_not_configured_is_told_of_once_
         async with again.running():
             await running_cluster(again, "other")
             for _ in range(3):
-                await again.monitor.look()
+                await again.monitor.run_once()
             found, left = await again.look("kept")
             assert found is not None and found.up
             assert [row.state for row in left] == [row.state for row in rows]
@@ -77,7 +77,7 @@ async def test_one_that_is_listed_is_not_ended_as_an_orphan(store: Store) -> Non
         rows = await running_cluster(world, "c")
         await give_to(store, rows, "slurm")
         for _ in range(3):
-            await world.monitor.look()
+            await world.monitor.run_once()
         assert set(simulated.observe()) == {row.instance_id for row in rows}
 
 
@@ -93,7 +93,7 @@ async def test_one_that_nobody_can_end_is_gone_when_its_agent_must_have_ended_it
         async with asyncio.timeout(PATIENCE_S):
             while {row.state for row in (await world.look("c"))[1]} != {InstanceState.TERMINATING}:
                 await asyncio.sleep(0.05)
-        await world.monitor.look()
+        await world.monitor.run_once()
         assert {row.state for row in (await world.look("c"))[1]} == {InstanceState.TERMINATING}
     async with World(store, simulated, grace_s=0).running() as later:
         await later.wait("c", State.TERMINATED)

@@ -15,6 +15,7 @@ from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import RETENTION_MS, Cluster, Target
 from brickyard.domain.errors import ApiError, InvalidParameterValue, InvalidState
 from brickyard.domain.events import ClusterEvent, EventType
+from brickyard.domain.periodic import LEASE_S
 from brickyard.domain.queries import EventFilter
 from brickyard.domain.requests import ClusterId, CreateCluster, EditCluster, GetEvents, ResizeCluster, StartCluster
 from brickyard.domain.spend import Charge
@@ -22,8 +23,9 @@ from brickyard.machine.pressure import DBFS_FULL
 from brickyard.nodes.loads import Loads
 from brickyard.plan.policy import Policy
 from brickyard.reconcile.clusters import pass_over_cluster
-from brickyard.reconcile.retention import CLUSTERS_S, EVENTS_KEPT_MS, LEASE_LOOK_S, Retention
+from brickyard.reconcile.retention import CLUSTERS_S, EVENTS_KEPT_MS, Retention
 from brickyard.reconcile.room import DiskRoom
+from brickyard.server.supervisor import Supervisor
 from brickyard.storage.directory import Storage
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -257,18 +259,26 @@ def test_what_a_cluster_of_before_has_left_is_known_by_its_charges(store: Store,
     assert asyncio.run(Retention(store=store, clock=ManualClock(), storage=Storage(tmp_path)).sweep_clusters()) == 1
 
 
+async def swept(retention: Retention) -> Supervisor:
+    """Its sweeps, as a server runs them, with short pauses after errors."""
+    supervisor, loops = Supervisor(), retention.loops
+    for loop in loops.values():
+        loop.again_s = (0.01, 0.01)
+    await supervisor.start(loops)
+    return supervisor
+
+
 async def test_the_directory_of_a_removed_cluster_is_not_kept_for_an_hour(store: Store, tmp_path: Path) -> None:
     clusters = tmp_path / "clusters"
     gone(store, "gone")
     retention = Retention(store=store, clock=ManualClock(), storage=Storage(tmp_path))
-    running = asyncio.create_task(retention.run())
+    running = await swept(retention)
     (clusters / "gone").mkdir(parents=True)
     async with asyncio.timeout(PATIENCE_S):
         while (clusters / "gone").exists():
             retention.cluster_gone()
             await asyncio.sleep(0.01)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    await running.stop()
 
 
 async def test_only_the_server_whose_turn_it_is_sweeps_and_each_removes_what_it_ended(store: Store, tmp_path: Path) -> None:
@@ -279,19 +289,18 @@ async def test_only_the_server_whose_turn_it_is_sweeps_and_each_removes_what_it_
     (storage.logs.of("gone") / "i-1-1").mkdir(parents=True)
     os.utime(storage.logs.of("gone") / "i-1-1", (0, 0))
     other = Retention(store=store, clock=clock, storage=storage, held=lambda: False)
-    running = asyncio.create_task(other.run())
+    running = await swept(other)
     async with asyncio.timeout(PATIENCE_S):
         while storage.cluster_directories():
             other.cluster_gone()
             await asyncio.sleep(0.01)
     assert storage.logs.clusters() == ["gone"]
-    held = asyncio.create_task(Retention(store=store, clock=clock, storage=storage, held=lambda: True).run())
+    held = await swept(Retention(store=store, clock=clock, storage=storage, held=lambda: True))
     async with asyncio.timeout(PATIENCE_S):
         while storage.logs.clusters():
             await asyncio.sleep(0.01)
-    for task in (running, held):
-        task.cancel()
-    await asyncio.gather(running, held, return_exceptions=True)
+    for each in (running, held):
+        await each.stop()
 
 
 async def test_the_directory_of_a_cluster_whose_server_was_killed_is_found_within_a_minute(store: Store, tmp_path: Path) -> None:
@@ -302,16 +311,15 @@ async def test_the_directory_of_a_cluster_whose_server_was_killed_is_found_withi
     gone(store, "gone", "gone later")
     storage.clusters.mkdir()
     retention = Retention(store=store, clock=ManualClock(), storage=storage, clusters_s=0.05)
-    running = asyncio.create_task(retention.run())
+    running = await swept(retention)
     for name in ("gone", "here", "gone later"):
         (storage.clusters / name).mkdir()
         async with asyncio.timeout(PATIENCE_S):
             while (storage.clusters / name).exists() and name != "here":
                 await asyncio.sleep(0.01)
     assert storage.cluster_directories() == ["here"]
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-    assert CLUSTERS_S + LEASE_LOOK_S < 70, "docs/replicas.md says so"
+    await running.stop()
+    assert CLUSTERS_S + LEASE_S < 70, "docs/replicas.md says so"
 
 
 async def test_a_sweep_that_fails_keeps_no_other_from_its_work_and_is_tried_again_soon(
@@ -331,13 +339,12 @@ async def test_a_sweep_that_fails_keeps_no_other_from_its_work_and_is_tried_agai
 
     monkeypatch.setattr(Retention, "trim_events", fails)
     monkeypatch.setattr(Retention, "sweep_logs", works)
-    retention = Retention(store=store, clock=ManualClock(), storage=Storage(tmp_path), again_s=0.01)
-    running = asyncio.create_task(retention.run())
+    retention = Retention(store=store, clock=ManualClock(), storage=Storage(tmp_path))
+    running = await swept(retention)
     async with asyncio.timeout(PATIENCE_S):
         while done.count("events") < 3:
             await asyncio.sleep(0.01)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    await running.stop()
     assert done.count("logs") == 1
 
 
@@ -347,7 +354,7 @@ def test_the_last_bytes_are_for_administrators(store: Store, tmp_path: Path) -> 
     for tree in storage.trees:
         tree.mkdir()
     (storage.dbfs / "f").write_bytes(bytes(1000 << 10))
-    asyncio.run(room.look())
+    asyncio.run(room.run_once())
     assert "dbfs_gb" in room.refusal(USER) and room.refusal(ADMIN) == ""
     assert (tmp_path / DBFS_FULL).exists(), "nobody knows whose a node's files are"
 
@@ -362,16 +369,16 @@ async def test_one_server_counts_the_workspaces_files_for_all(store: Store, tmp_
     for tree in storage.trees:  # none of them exceeds the limit by itself
         tree.mkdir()
         (tree / "f").write_bytes(bytes(36_000))
-    await two.look()
+    await two.run_once()
     assert two.refusal(USER) == "" and not (tmp_path / DBFS_FULL).exists()
-    await one.look()
-    await two.look()
+    await one.run_once()
+    await two.run_once()
     assert one.dbfs_used == two.dbfs_used
     assert one.dbfs_used.size >= 108_000 and one.dbfs_used.inodes == 3
     assert "dbfs_gb" in two.refusal(USER) and "dbfs_gb" in two.refusal(ADMIN) and (tmp_path / DBFS_FULL).exists()
     (storage.volumes / "f").unlink()
     turns.update(one=False, two=True)  # the first server has been killed
-    await two.look()
-    await one.look()
+    await two.run_once()
+    await one.run_once()
     assert one.refusal(USER) == two.refusal(USER) == "" and not (tmp_path / DBFS_FULL).exists()
     assert room("one").dbfs_used == two.dbfs_used  # one that starts knows it at once

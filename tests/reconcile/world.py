@@ -86,7 +86,7 @@ class World:
     async def running(self) -> AsyncIterator[World]:
         for each in self._attached:
             each.attach(self.agents)
-        await self.monitor.look()
+        await self.monitor.run_once()
         await self.loop.first_pass()
         works = (self.loop.run(), self.monitor.run(), self.agents.run())
         tasks = [asyncio.create_task(work) for work in works]

@@ -53,7 +53,7 @@ def test_what_is_due_and_has_not_come_counts_already() -> None:
 
 async def test_a_loop_that_is_held_up_is_seen() -> None:
     lag = LoopLag()
-    watching = asyncio.create_task(lag.watch())
+    watching = asyncio.create_task(lag.run())
     await asyncio.sleep(0)
     time.sleep(looplag.EVERY_S + 0.3)
     assert lag.lag_s > 0.2

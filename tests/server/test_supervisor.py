@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 import pytest
 
+from brickyard.domain.periodic import Loop, Task
 from brickyard.server import supervisor as module
 from brickyard.server.supervisor import TOLERATED, Supervisor
 
-QUICK = (0.001, 0.002)
+
+class Quick(Task):
+    again_s = (0.001, 0.002)
 
 
 async def begun(condition: Callable[[], bool]) -> None:
@@ -21,8 +25,8 @@ async def begun(condition: Callable[[], bool]) -> None:
 
 def supervised(run: Callable[[], Awaitable[None]], scenario: Callable[[Supervisor], Awaitable[None]]) -> None:
     async def main() -> None:
-        supervisor = Supervisor(pause_s=QUICK)
-        supervisor.start({"instances": run})
+        supervisor = Supervisor()
+        await supervisor.start({"instances": Quick(run)})
         try:
             await scenario(supervisor)
         finally:
@@ -74,3 +78,47 @@ def test_readiness_hears_of_what_keeps_failing_until_it_works(monkeypatch: pytes
         await begun(lambda: supervisor.trouble(["instances"]) == "")
 
     supervised(run, scenario)
+
+
+def test_the_first_passes_are_over_before_any_loop_runs() -> None:
+    steps: list[str] = []
+
+    class Steps(Loop):
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        async def first_pass(self) -> None:
+            steps.append(f"first {self._name}")
+
+        async def run(self) -> None:
+            steps.append(self._name)
+            await asyncio.Event().wait()
+
+    async def main() -> None:
+        supervisor = Supervisor()
+        await supervisor.start({"a": Steps("a"), "b": Steps("b")})
+        await begun(lambda: len(steps) == 4)
+        await supervisor.stop()
+
+    asyncio.run(main())
+    assert steps == ["first a", "first b", "a", "b"]
+
+
+def test_a_loop_that_does_not_end_holds_up_a_stop_only_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STOP_S", 0.02)
+    ended = asyncio.Event()
+
+    async def stubborn() -> None:
+        while not ended.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await ended.wait()
+
+    async def main() -> None:
+        supervisor = Supervisor()
+        await supervisor.start({"stubborn": Task(stubborn)})
+        await asyncio.sleep(0)
+        async with asyncio.timeout(30):
+            await supervisor.stop()
+        ended.set()
+
+    asyncio.run(main())

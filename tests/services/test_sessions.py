@@ -53,7 +53,7 @@ class Desk:
     async def lasts(self, cookie: str) -> bool:
         """Whether the session goes on. Asking uses it."""
         found = await self.sessions.find(cookie)
-        await self.tokens.use.write()
+        await self.tokens.use.run_once()
         return found is not None
 
     async def code(self) -> str:

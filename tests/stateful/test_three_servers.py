@@ -234,7 +234,7 @@ class Play:
 
     async def _look(self) -> None:
         with contextlib.suppress(DatabaseTrouble):
-            await self.world.servers[0].monitor.look()
+            await self.world.servers[0].monitor.run_once()
 
     async def _kill(self) -> None:
         self.world.faults.disarm()
@@ -271,7 +271,7 @@ class Play:
                 await server.make_a_call()
         for _ in range(2):
             await world.report(sorted(world.machines.exists))
-        await world.servers[0].monitor.look()
+        await world.servers[0].monitor.run_once()
         world.clock.advance(seconds=5)
 
     def _unsettled(self) -> list[str]:

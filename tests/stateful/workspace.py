@@ -170,7 +170,7 @@ class Workspace:
     async def pass_time(self, ms: int) -> None:
         """Let what is due be done, and the machines do something."""
         self.clock.advance(ms=ms)
-        await self.app.parts.loops.monitor.look()
+        await self.app.parts.loops.monitor.run_once()
         await self.app.parts.loops.owners.first_pass()
         await asyncio.sleep(0.002)
 

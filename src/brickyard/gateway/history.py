@@ -22,6 +22,7 @@ import structlog
 
 from brickyard.config.settings import Settings
 from brickyard.domain.errors import ResourceDoesNotExist, TemporarilyUnavailable
+from brickyard.domain.periodic import Periodic
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.gateway.jws import signed_token
 from brickyard.gateway.sparkui import Upstream
@@ -68,7 +69,7 @@ class HistoryServer(Protocol):
         """Ends it with all its child processes, and removes its files."""
 
 
-class HistoryServers:
+class HistoryServers(Periodic):
     """One per server, for one event loop."""
 
     def __init__(
@@ -81,6 +82,7 @@ class HistoryServers:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """`make` gets a directory and event logs, and returns a server that is not started yet; for any thread."""
+        super().__init__(every_s=idle_s / 20)
         self._settings = settings
         self._storage = storage
         self._make = make or self._on_newest_runtime
@@ -88,7 +90,6 @@ class HistoryServers:
         self._monotonic = monotonic
         self._servers: dict[str, HistoryServer] = {}
         self._turns: dict[str, asyncio.Lock] = {}
-        self._sweeper: asyncio.Task[None] | None = None
 
     async def find(self, cluster_id: str, running: str) -> Upstream:
         """A history server for the cluster's event logs; `running` is its driver's instance, "" if none runs.
@@ -113,8 +114,6 @@ class HistoryServers:
 
     async def close(self) -> None:
         """Ends all history servers."""
-        if self._sweeper is not None:
-            self._sweeper.cancel()
         for cluster_id in list(self._servers):
             await self._end(cluster_id)
 
@@ -141,8 +140,6 @@ class HistoryServers:
         except BaseException:
             await self._end(cluster_id)
             raise
-        if self._sweeper is None or self._sweeper.done():
-            self._sweeper = asyncio.create_task(self._sweep())
         return server
 
     def _on_newest_runtime(self, place: Path, logs: tuple[Path, ...]) -> HistoryServer:
@@ -182,12 +179,11 @@ class HistoryServers:
         if server is not None:
             await server.stop()
 
-    async def _sweep(self) -> None:
-        while self._servers:
-            await asyncio.sleep(self._idle_s / 20)
-            for cluster_id, server in list(self._servers.items()):
-                if self._monotonic() - server.used > self._idle_s:
-                    await self._end(cluster_id)
+    async def run_once(self) -> None:
+        """End the history servers that nobody has asked for in a while."""
+        for cluster_id, server in list(self._servers.items()):
+            if self._monotonic() - server.used > self._idle_s:
+                await self._end(cluster_id)
 
 
 class SparkHistoryServer:

@@ -6,7 +6,6 @@ server that monitors instances uses what all of them have written.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 
@@ -43,6 +42,7 @@ class Hearing:
         self._shared = False
         self._verdict: frozenset[str] = frozenset()
         self._judged = float("-inf")
+        self._pruned = monotonic()
 
     def hear(self, instance_id: str) -> None:
         """Records that the instance's agent has just called."""
@@ -109,19 +109,13 @@ class Hearing:
         finally:
             self._writing_since = None
 
-    async def run(self, forget: Callable[[str], None]) -> None:
-        """Writes once a second until cancelled. Calls `forget` from time to time for removed instances, in case another server
-        handled their end."""
-        pruned = self._monotonic()
-        while True:
-            await asyncio.sleep(WRITE_S)
-            try:
-                await self.write()
-                if self._monotonic() - pruned > PRUNE_S:
-                    pruned = self._monotonic()
-                    await self._prune(forget)
-            except DatabaseTrouble:
-                await self._store.usable()
+    async def tell_others(self, forget: Callable[[str], None]) -> None:
+        """Write as `write` does, and from time to time call `forget` for removed instances, in case another server handled their
+        end."""
+        await self.write()
+        if self._monotonic() - self._pruned > PRUNE_S:
+            self._pruned = self._monotonic()
+            await self._prune(forget)
 
     async def _prune(self, forget: Callable[[str], None]) -> None:
         if self._store.alone:

@@ -23,6 +23,7 @@ from brickyard.domain.clock import Clock
 from brickyard.domain.errors import DatabaseTrouble, RequestLimitExceeded
 from brickyard.domain.node import REPORT_S
 from brickyard.domain.packedsamples import PackedSamples, last_of, points_of, samples_of, sound, stored
+from brickyard.domain.periodic import Periodic
 from brickyard.domain.samples import SAMPLE_S, Columns, NodeAbout, PackedColumns, Sample, columns, pack
 from brickyard.nodes.attention import Attention
 from brickyard.store.samples import SampleRow
@@ -52,10 +53,11 @@ class _Waiting(NamedTuple):
     given: PackedSamples
 
 
-class Samples:
-    """One per server; used on the event loop."""
+class Samples(Periodic):
+    """One per server; used on the event loop. Its loop writes what agents have sent."""
 
     def __init__(self, *, store: Store, clock: Clock, attention: Attention | None = None) -> None:
+        super().__init__(every_s=WRITE_S, database=store)
         self._store = store
         self._clock = clock
         self._attention = attention or Attention()
@@ -118,8 +120,9 @@ class Samples:
         """Between two writes."""
         return WRITE_S if self._store.alone else SHARED_WRITE_S
 
-    async def write_due(self) -> None:
-        """Writes what should not wait any longer. Raises as `write` does."""
+    async def run_once(self) -> None:
+        """Write what should not wait any longer. Raises as `write` does."""
+        self.every_s = self.pause_s
         now = self._clock.now_ms()
         if not self._store.alone or now - self._written_ms >= HELD_S * 1000 or self._held > MOST_HELD:
             self._written_ms = now
@@ -142,18 +145,9 @@ class Samples:
             self._wait(*batch, *arrived)
             raise
 
-    async def run(self) -> None:
-        """Writes every few seconds until cancelled, and then once more."""
-        try:
-            while True:
-                await asyncio.sleep(self.pause_s)
-                try:
-                    await self.write_due()
-                except (DatabaseTrouble, RequestLimitExceeded):
-                    await self._store.usable()
-        finally:
-            with contextlib.suppress(DatabaseTrouble, RequestLimitExceeded):
-                await self.write()
+    async def end(self) -> None:
+        with contextlib.suppress(DatabaseTrouble, RequestLimitExceeded):
+            await self.write()
 
 
 @lru_cache(maxsize=1024)

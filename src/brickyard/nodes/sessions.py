@@ -15,10 +15,11 @@ from brickyard.domain.clock import Clock
 from brickyard.domain.errors import DatabaseAway
 from brickyard.domain.node import REPORT_S, Assignment, AssignmentReply, Poll, ServerAddress, StatusReply, StatusReport
 from brickyard.domain.packedsamples import PackedSamples, packed
+from brickyard.domain.periodic import Periodic
 from brickyard.nodes.attention import Attention
 from brickyard.nodes.balance import Balance
 from brickyard.nodes.clocks import NodeClocks, moved, moved_samples
-from brickyard.nodes.hearing import Hearing
+from brickyard.nodes.hearing import WRITE_S, Hearing
 from brickyard.nodes.loads import Loads
 from brickyard.nodes.polls import Bell, Found, Held, Polls
 from brickyard.nodes.reports import Recorded, bounded, complete, record_report, with_scripts
@@ -33,7 +34,7 @@ EARLY = 0.2  # of its time, by which a poll may be answered too early
 TOLD_S = 1.0  # for so long, whoever looks at a cluster waits for reports that were asked for
 
 
-class AgentService:
+class AgentService(Periodic):
     """One per server. Calls `wake` for each cluster and pool whose instances have changed. `servers`: all of the workspace.
     `deliver` completes an assignment with what no row holds."""
 
@@ -54,6 +55,7 @@ class AgentService:
         on_forget: Callable[[str], None] = lambda _: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(every_s=WRITE_S, database=store)
         self.on_users: Callable[[], None] = lambda: None  # called when a driver has reported other users
         self._store = store
         self._clock = clock
@@ -339,9 +341,9 @@ class AgentService:
         """The result of the last `judge`, if that was recent."""
         return self._hearing.silent()
 
-    async def run(self) -> None:
-        """Writes down for the other servers which agents were heard from, until cancelled."""
-        await self._hearing.run(self.forget)
+    async def run_once(self) -> None:
+        """Write down for the other servers which agents were heard from."""
+        await self._hearing.tell_others(self.forget)
 
     def forget(self, instance_id: str) -> None:
         """Drops everything about the instance, which is gone."""

@@ -22,8 +22,8 @@ import msgspec
 import structlog
 
 from brickyard.domain.cluster import Instance
-from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.instances import InstanceState
+from brickyard.domain.periodic import Lease, Periodic, always
 from brickyard.plan.providermessages import Messages, brief
 from brickyard.providers.base import Observed, Provider, ProviderError
 from brickyard.providers.fleet import Providers
@@ -65,9 +65,10 @@ class _Quiet(NamedTuple):
     listings: Mapping[str, Mapping[str, Observed]]
 
 
-class InstanceMonitor:
-    """`run` until cancelled. `judge` returns which registered instances have been silent for too long. With several servers, only
-    the one for which `held` is true checks. `grace_s`: after this time without a server, an agent ends itself."""
+class InstanceMonitor(Periodic):
+    """Compares what the providers list with what is on record; with several servers, on the one for which `held` is true. `judge`
+    returns which registered instances have been silent for too long. `grace_s`: after this time without a server, an agent ends
+    itself."""
 
     def __init__(
         self,
@@ -77,11 +78,11 @@ class InstanceMonitor:
         judge: Callable[[Iterable[str]], Awaitable[frozenset[str]]],
         wake: Callable[[str], None],
         on_gone: Callable[[str], None],
-        held: Callable[[], bool] = lambda: True,
+        held: Lease = always,
         grace_s: float = 600.0,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._held = held
+        super().__init__(every_s=POLL_S, database=store, held=held)
         self._store = store
         self._providers = providers
         self._told: set[str] = set()  # instances already logged as having an unconfigured provider
@@ -100,22 +101,11 @@ class InstanceMonitor:
         self._monotonic = monotonic
         self._calls, self._asks = self._threads()
 
-    async def run(self) -> None:
-        """Checks every half second until cancelled; with thousands of instances less often, to take little time."""
-        try:
-            while True:
-                await self._store.usable()
-                started = time.monotonic()
-                try:
-                    if self._held():
-                        await self.look()
-                    else:
-                        self._messages.forget()
-                except DatabaseTrouble:
-                    continue
-                await asyncio.sleep(min(max(POLL_S, (time.monotonic() - started) / SHARE), MAX_POLL_S))
-        finally:
-            self._start_over()
+    async def first_pass(self) -> None:
+        await self.run_once()
+
+    async def skip(self) -> None:
+        self._messages.forget()
 
     def _threads(self) -> tuple[ThreadPoolExecutor, ThreadPoolExecutor]:
         """Those that end instances, and those that ask providers: one that does not answer keeps no instance from being ended.
@@ -123,8 +113,8 @@ class InstanceMonitor:
         ending, asking = ThreadPoolExecutor(4, "monitor"), ThreadPoolExecutor(len(self._providers), "observe")
         return ending, asking
 
-    def _start_over(self) -> None:
-        """Drops what is under way, for another run."""
+    async def end(self) -> None:
+        """Drop what is under way, for another run."""
         for threads in (self._calls, self._asks):
             threads.shutdown(wait=False, cancel_futures=True)
         self._calls, self._asks = self._threads()
@@ -132,14 +122,16 @@ class InstanceMonitor:
         self._messages.forget()
         self._quiet = None
 
-    async def look(self) -> None:
+    async def run_once(self) -> None:
         """One comparison. A server that loses the lease meanwhile (it was stopped, say) does nothing: its data may be old. A
         provider that cannot answer keeps only its own instances from being compared."""
         async with self._turn:
+            began = time.monotonic()
             await self._look()
+            self.every_s = min(max(POLL_S, (time.monotonic() - began) / SHARE), MAX_POLL_S)
 
     async def _look(self) -> None:
-        held = self._held()
+        held = self._lease()
         # Records are read before and after a provider is asked. One that it lists and that is not on record afterwards is an
         # orphan. One that it does not list is missing only if it was launched before: an instance can be launched, and its agent
         # can call home, while the provider is being asked. (Records, not times: servers' clocks differ.)
@@ -168,7 +160,7 @@ class InstanceMonitor:
                 listed |= {key: Observed(instance_id=key, alive=True) for key in lost}
         for answer in answers.values():
             ending += self._unwanted(answer, records.get(answer.provider.name, {}), left)
-        if held and not self._held():
+        if held and not self._lease():
             return
         telling = _telling(records, listed, suspects, has_said=self._messages.has_said)
         said = self._messages.look(telling, now_s=self._monotonic())

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import structlog
 
 from brickyard.domain.node import LogDestination
+from brickyard.domain.periodic import Lease, Periodic, always
 from brickyard.domain.places import Kind
 from brickyard.logs.delivery import Delivery, Passes
 from brickyard.logs.objectdelivery import ObjectDelivery, uploader
@@ -56,8 +57,8 @@ class _Store(NamedTuple):
         return cls(destination.kind, destination.endpoint or destination.region, destination.bucket)
 
 
-class LogDelivery:
-    """`run` until cancelled. With several servers, the one for which `held` is true works. Logs that cannot be delivered are
+class LogDelivery(Periodic):
+    """With several servers, the one for which `held` is true works. Logs that cannot be delivered are
     tried again, more and more rarely, as long as they are kept."""
 
     def __init__(
@@ -66,31 +67,23 @@ class LogDelivery:
         storage: Storage,
         lend: Lend = lambda: None,
         opened: Callable[[str], Mapping[str, str]] = lambda _: {},
-        held: Callable[[], bool] = lambda: True,
+        held: Lease = always,
         rules: MachineCredentials = NO_LIST,
-        every_s: float = EVERY_S,
         limit_s: float = LIMIT_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`lend`: `Provider.lend_network`. `opened` opens sealed credentials."""
+        super().__init__(every_s=EVERY_S, held=held)
         self._storage = storage
         self._lend = lend
         self._opened = opened
-        self._held = held
         self._rules = rules
-        self._every_s = every_s
         self._limit_s = limit_s
         self._clock = clock
         self._passes: dict[_Store, Passes] = {}
         self._trouble: dict[str, _Trouble] = {}  # by node
 
-    async def run(self) -> None:
-        while True:
-            if self._held():
-                await self.deliver()
-            await asyncio.sleep(self._every_s)
-
-    async def deliver(self) -> int:
+    async def run_once(self) -> int:
         """Delivers what is left; returns of how many nodes."""
         records = await asyncio.to_thread(self._storage.logs.undelivered)
         nodes = {record.parent.name for record in records}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection
 from typing import Generic, Protocol, TypeVar
 
@@ -18,6 +18,7 @@ import structlog
 
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import DatabaseTrouble
+from brickyard.domain.periodic import Database, Loop, Periodic
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -30,7 +31,6 @@ CLAIM_MS = 3_000
 BATCH = 256  # keys per poll
 _MANY = 4 * BATCH  # woken rows per look
 _ALL = 1_000_000
-TOLERATED = 2  # polls in a row that may fail before the server is not ready
 _PAUSE_S = (1.0, 60.0)  # first and longest pause before the poll retries a key whose pass failed
 
 
@@ -50,8 +50,8 @@ class DueRows(Protocol[K]):
         ...
 
 
-class KeyedLoop(ABC, Generic[K]):
-    """`wake` from anywhere on the event loop; `run` until cancelled."""
+class KeyedLoop(Loop, Generic[K]):
+    """`wake` from anywhere on the event loop."""
 
     def __init__(self, *, name: str, store: Store, clock: Clock, at_once: int) -> None:
         self._name = name
@@ -65,8 +65,6 @@ class KeyedLoop(ABC, Generic[K]):
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._timed: set[K] = set()  # only a timer asked for the next pass of these
         self._seen: set[K] = set()  # rows that the last look found woken, if there are other servers
-        self._polls_failed = 0  # in a row
-        self._poll_error = ""
         self._failed: dict[K, tuple[float, float]] = {}  # the last pause, and when it ends (time.monotonic())
 
     @abstractmethod
@@ -91,17 +89,11 @@ class KeyedLoop(ABC, Generic[K]):
         """How long the longest-waiting key has waited for its pass."""
         return time.monotonic() - next(iter(self._waiting.values())) if self._waiting else 0.0
 
-    @property
-    def trouble(self) -> str:
-        """Why due rows are not found, if that keeps failing; "" if they are."""
-        failing = self._polls_failed > TOLERATED
-        return f"{self._name} that are due cannot be looked up: {self._poll_error}" if failing else ""
-
     async def run(self) -> None:
         """Polls for due keys and works on them until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._poll())
+                group.create_task(_Polls(self, self._store).run())
                 for _ in range(self._at_once):
                     group.create_task(self._serve())
         finally:
@@ -142,27 +134,14 @@ class KeyedLoop(ABC, Generic[K]):
         keys, self._seen = await self._store.write(look, background=True)
         return keys
 
-    async def _poll(self) -> None:
-        while True:
-            await self._store.usable()
-            try:
-                # What already waits here is enough for now: the rest is left to servers with less to do.
-                limit = BATCH if self._store.alone else max(0, BATCH - len(self._waiting))
-                for key in await self._due(limit, patient=True) if limit else ():
-                    # What is under way was woken in memory as well, if anything has changed since it began.
-                    if key not in self._running and self._failed.get(key, (0.0, 0.0))[1] <= time.monotonic():
-                        self.wake(key)
-                self._polls_failed = 0
-            except DatabaseTrouble:
-                continue
-            except Exception as error:
-                if not self._polls_failed:
-                    log.exception("poll_failed", loop=self._name)
-                self._polls_failed, self._poll_error = (
-                    self._polls_failed + 1,
-                    f"{type(error).__name__}: {error}".partition("\n")[0],
-                )
-            await asyncio.sleep(POLL_S)
+    async def poll(self) -> None:
+        """Wake what is due."""
+        # What already waits here is enough for now: the rest is left to servers with less to do.
+        limit = BATCH if self._store.alone else max(0, BATCH - len(self._waiting))
+        for key in await self._due(limit, patient=True) if limit else ():
+            # What is under way was woken in memory as well, if anything has changed since it began.
+            if key not in self._running and self._failed.get(key, (0.0, 0.0))[1] <= time.monotonic():
+                self.wake(key)
 
     async def _serve(self) -> None:
         while True:
@@ -219,3 +198,14 @@ class KeyedLoop(ABC, Generic[K]):
         if key not in self._waiting and key not in self._running:
             self._timed.add(key)
         self._put(key)
+
+
+class _Polls(Periodic, Generic[K]):
+    """Asks the database what is due."""
+
+    def __init__(self, loop: KeyedLoop[K], database: Database) -> None:
+        super().__init__(every_s=POLL_S, database=database)
+        self._loop: KeyedLoop[K] = loop
+
+    async def run_once(self) -> None:
+        await self._loop.poll()

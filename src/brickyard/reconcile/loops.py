@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 
 from prometheus_client import CollectorRegistry
 
 from brickyard.domain.clock import Clock, Ids
-from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.node import ServerAddress
 from brickyard.domain.nodetypes import Catalogue, NodeType
+from brickyard.domain.periodic import Loop, Periodic
 from brickyard.domain.pools import is_pool_id
 from brickyard.nodes.loads import Loads
 from brickyard.nodes.tokens import InstanceTokens
@@ -28,8 +27,8 @@ LOOK_S = 0.5  # between two checks of which servers are alive
 LATE_S = 30.0  # after a server has gone, a commit that it had sent may still take effect
 
 
-class OwnerLoops:
-    """`wake` from anywhere on the event loop, with the id of a cluster or pool; `run` until cancelled. `number` returns this
+class OwnerLoops(Loop):
+    """`wake` from anywhere on the event loop, with the id of a cluster or pool. `number` returns this
     server's number, `living` the numbers of all living servers, `node_types` the types on offer at the workspace's prices."""
 
     def __init__(
@@ -99,37 +98,18 @@ class OwnerLoops:
         """How long the longest-waiting cluster or pool has waited for its pass."""
         return max(self._clusters.lag_s, self._pools.lag_s)
 
-    @property
-    def trouble(self) -> str:
-        """Why due clusters or pools are not found; "" if they are."""
-        return self._clusters.trouble or self._pools.trouble
-
     async def run(self) -> None:
         """Polls for due clusters and pools and works on them until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._clusters.run())
                 group.create_task(self._pools.run())
-                group.create_task(self._follow_servers())
+                group.create_task(_GoneServers(self, self._store, self._living).run())
         finally:
             self._launches.close()
 
-    async def _follow_servers(self) -> None:
-        """Repeats the launches of servers that have gone, also those that the database records only after that."""
-        known, gone, late_until = self._living(), frozenset[int](), 0.0
-        while True:
-            await asyncio.sleep(LOOK_S)
-            await self._store.usable()
-            with contextlib.suppress(DatabaseTrouble):
-                living = self._living()
-                if known - living:
-                    late_until = time.monotonic() + LATE_S
-                gone = (gone | known) - living if time.monotonic() < late_until else frozenset()
-                known = living
-                if gone:
-                    await self._take_over(gone.__contains__)
-
-    async def _take_over(self, gone: Callable[[int], bool]) -> None:
+    async def take_over(self, gone: Callable[[int], bool]) -> None:
+        """Repeats the launches of these servers."""
         for owner_id in await take_over_launches(self._store, gone):
             self.wake(owner_id)
 
@@ -139,8 +119,27 @@ class OwnerLoops:
         Launches that no other living server has leased are repeated at once instead of when their lease ends.
         """
         others = self._living() - {self._number()}
-        await self._take_over(lambda number: number not in others)
+        await self.take_over(lambda number: number not in others)
         await self._clusters.first_pass()
         for cluster_id in await self._store.read(lambda tx: tx.charges.open_clusters(), background=True):
             self._clusters.wake(cluster_id)  # its nodes may cost something else since this start
         await self._pools.first_pass()
+
+
+class _GoneServers(Periodic):
+    """Repeats the launches of servers that have gone, also those that the database records only after that."""
+
+    def __init__(self, owners: OwnerLoops, store: Store, living: Callable[[], frozenset[int]]) -> None:
+        super().__init__(every_s=LOOK_S, database=store)
+        self._owners = owners
+        self._living = living
+        self._known, self._gone, self._late_until = living(), frozenset[int](), 0.0
+
+    async def run_once(self) -> None:
+        living = self._living()
+        if self._known - living:
+            self._late_until = time.monotonic() + LATE_S
+        self._gone = (self._gone | self._known) - living if time.monotonic() < self._late_until else frozenset()
+        self._known = living
+        if self._gone:
+            await self._owners.take_over(self._gone.__contains__)

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Set
-
-import structlog
+from collections.abc import Callable, Coroutine, Set
 
 from brickyard.domain.clock import Clock
-from brickyard.domain.errors import DatabaseTrouble
+from brickyard.domain.periodic import Database, Lease, Loop, Periodic, always
 from brickyard.storage.directory import Storage
 from brickyard.storage.logs import KeptLogs
 from brickyard.store.store import Store
-
-log = structlog.get_logger(__name__)
 
 DAY_MS = 24 * 3600 * 1000
 EVENTS_KEPT_MS = 60 * DAY_MS
@@ -25,14 +21,12 @@ RUNS_KEPT_MS = 60 * DAY_MS  # after their end
 CHARGES_KEPT_MS = 400 * DAY_MS
 EVERY_S = 3600.0
 CLUSTERS_S = 60.0  # a listing and one query; the server that ends a cluster may be killed before it removes the directory
-AGAIN_S = 60.0  # until what has failed is tried again; twice as long after each further failure
-LEASE_LOOK_S = 5.0  # how often a server without the lease checks whether it has it
 _BATCH = 1_000  # rows per transaction, so that other writers do not wait long
 
 
 class Retention:
-    """`run` until cancelled. With several servers, the one for which `held` is true works every hour, and looks every minute for
-    directories of removed clusters. The server that removes a cluster removes its directory at once."""
+    """With several servers, the one for which `held` is true works every hour, and looks every minute for directories of removed
+    clusters. The server that removes a cluster removes its directory at once."""
 
     def __init__(
         self,
@@ -42,9 +36,8 @@ class Retention:
         storage: Storage,
         audit_kept_ms: int = 365 * DAY_MS,
         logs_kept_ms: int = 30 * DAY_MS,
-        held: Callable[[], bool] = lambda: True,
+        held: Lease = always,
         clusters_s: float = CLUSTERS_S,
-        again_s: float = AGAIN_S,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -52,48 +45,17 @@ class Retention:
         self._held = held
         self._audit_kept_ms = audit_kept_ms
         self._logs_kept_ms = logs_kept_ms
-        self._clusters_s = clusters_s
-        self._again_s = again_s
-        self._gone = asyncio.Event()
+        self._clusters = _ClusterSweep(self, held, every_s=clusters_s, database=store)
 
     def cluster_gone(self) -> None:
         """Sweeps at once, since a removed cluster may have held much data."""
-        self._gone.set()
+        self._clusters.wake()
 
-    async def run(self) -> None:
-        """Works at once and then every hour; sweeps cluster directories every minute, and when a cluster has gone. Each sweep is
-        on its own, whatever becomes of the others."""
-        async with asyncio.TaskGroup() as group:
-            for sweep in (
-                self.trim_events,
-                self.trim_runs,
-                self.trim_charges,
-                self.trim_tokens,
-                self.trim_audit,
-                self.sweep_logs,
-            ):
-                group.create_task(self._repeat(sweep, every_s=EVERY_S))
-            group.create_task(self._repeat(self.sweep_clusters, every_s=self._clusters_s, early=self._gone))
-
-    async def _repeat(self, sweep: Callable[[], Awaitable[int]], *, every_s: float, early: asyncio.Event | None = None) -> None:
-        early, failed = early or asyncio.Event(), 0
-        while True:
-            await self._store.usable()
-            held, pause_s = self._held(), every_s
-            if held or early.is_set():
-                early.clear()
-                try:
-                    await sweep()
-                    failed = 0
-                except DatabaseTrouble:
-                    continue
-                except Exception:
-                    log.exception("retention_failed", sweep=sweep.__name__)
-                    pause_s = min(every_s, self._again_s * 2 ** min(failed, 10))
-                    failed += 1
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause_s if held else min(pause_s, LEASE_LOOK_S)):
-                    await early.wait()
+    @property
+    def loops(self) -> dict[str, Loop]:
+        """Each sweep is on its own, whatever becomes of the others."""
+        hourly = (self.trim_events, self.trim_runs, self.trim_charges, self.trim_tokens, self.trim_audit, self.sweep_logs)
+        return {each.__name__: _Sweep(each, self._store, self._held) for each in hourly} | {"sweep_clusters": self._clusters}
 
     async def sweep_clusters(self) -> int:
         """Removes the directories of clusters that no longer exist; returns how many. A cluster's row is removed after its last
@@ -156,3 +118,33 @@ class Retention:
             for cluster in sorted(clusters):
                 removed += logs.trim(cluster, before_s=(now_ms - kept_ms) / 1000)
         return removed
+
+
+class _Sweep(Periodic):
+    """Calls a sweep at once and then every hour."""
+
+    again_s = (60.0, EVERY_S)
+
+    def __init__(self, sweep: Callable[[], Coroutine[None, None, int]], database: Database, held: Lease) -> None:
+        super().__init__(every_s=EVERY_S, database=database, held=held)
+        self._sweep = sweep
+
+    async def run_once(self) -> int:
+        return await self._sweep()
+
+
+class _ClusterSweep(Periodic):
+    """Sweeps cluster directories while this server has the lease, and when it has removed a cluster."""
+
+    again_s = (60.0, EVERY_S)
+
+    def __init__(self, retention: Retention, held: Lease, *, every_s: float, database: Database) -> None:
+        super().__init__(every_s=every_s, database=database, held=held)
+        self._retention = retention
+
+    async def skip(self) -> None:
+        if self.woken:
+            await self.run_once()
+
+    async def run_once(self) -> int:
+        return await self._retention.sweep_clusters()

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import structlog
 
 from brickyard.domain.access import Principal
+from brickyard.domain.periodic import Lease, Periodic, always
 from brickyard.domain.quotas import ByteQuota
 from brickyard.machine import measure
 from brickyard.machine.disk import FULL, Amount, Disk, Lack, text
@@ -29,8 +29,8 @@ SCAN_SHARE = 0.05  # share of the time that may go into counting
 RESERVE_S = 30.0  # between two checks of the reserve
 
 
-class DiskRoom:
-    """`run` until cancelled. Sizes are bytes. `refusal` may be called from any thread.
+class DiskRoom(Periodic):
+    """Sizes are bytes. `refusal` may be called from any thread.
 
     Only the server for which `held` is true counts the workspace's files; all servers use its result.
     """
@@ -43,9 +43,10 @@ class DiskRoom:
         data_dir: Path,
         min_free: int,
         dbfs_limit: int,
-        held: Callable[[], bool] = lambda: True,
+        held: Lease = always,
     ) -> None:
         """`data_dir` contains the database if that is SQLite."""
+        super().__init__(every_s=LOOK_S)
         self._store = store
         self._storage = storage
         self._data_dir = data_dir
@@ -97,21 +98,7 @@ class DiskRoom:
         too_many = self.dbfs_used.inodes > most_inodes(disk.total.inodes, MAX_ENTRIES)
         return self.dbfs_used.size > self._quota.limit(is_admin=False) or too_many
 
-    async def run(self) -> None:
-        """Checks once a second until cancelled. Logs a repeated error only once."""
-        said = ""
-        while True:
-            try:
-                await self.look()
-                said = ""
-            except Exception as error:
-                if str(error) != said:
-                    log.warning("disk_look_failed", error=str(error))
-                said = str(error)
-            await asyncio.sleep(LOOK_S)
-
-    async def look(self) -> None:
-        """One check."""
+    async def run_once(self) -> None:
         disk = self.disk()
         lack = disk.lack(disk.floor(self._min_free))
         if (lack is not None) != self._short:

@@ -66,7 +66,7 @@ class TaskNodes(Protocol):
 
 
 class RunLoop(KeyedLoop[int]):
-    """`wake` from anywhere on the event loop; `run` until cancelled.
+    """The loop over runs.
 
     The server that made the last pass over a run follows it: it sets a timer for the next pass and hears of changes to the run's
     clusters. An active run is due every few seconds, so if that server is gone, another server's poll finds the run; a server

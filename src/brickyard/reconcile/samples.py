@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import structlog
 
 from brickyard.domain.clock import Clock
-from brickyard.domain.errors import DatabaseTrouble, RequestLimitExceeded
+from brickyard.domain.periodic import Lease, Periodic, always
 from brickyard.domain.samples import pack, unpack
 from brickyard.plan.samples import LAST, TIERS, together, windows
 from brickyard.store.samples import SampleRow
@@ -27,28 +26,21 @@ TOGETHER = 10  # clusters in one transaction: a commit costs as much as the work
 TRIM_EVERY = 60  # rounds between two removals
 
 
-class SamplePacking:
-    """`run` until cancelled. With several servers, the one for which `held` is true works. A cluster's rows of a tier move in one
+class SamplePacking(Periodic):
+    """With several servers, the one for which `held` is true works. A cluster's rows of a tier move in one
     transaction: a server that is killed leaves every sample where it was."""
 
-    def __init__(self, *, store: Store, clock: Clock, held: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, *, store: Store, clock: Clock, held: Lease = always) -> None:
+        super().__init__(every_s=EVERY_S, database=store, held=held)
         self._store = store
         self._clock = clock
-        self._held = held
+        self._rounds = 0
 
-    async def run(self) -> None:
-        rounds = 0
-        while True:
-            await self._store.usable()
-            try:
-                if self._held():
-                    await self.pack(share=rounds % SHARES)
-                    if rounds % TRIM_EVERY == 0:
-                        await self.trim()
-                    rounds += 1
-            except (DatabaseTrouble, RequestLimitExceeded):
-                continue
-            await asyncio.sleep(EVERY_S)
+    async def run_once(self) -> None:
+        await self.pack(share=self._rounds % SHARES)
+        if self._rounds % TRIM_EVERY == 0:
+            await self.trim()
+        self._rounds += 1
 
     async def pack(self, *, share: int | None = None) -> int:
         """Moves the rows that are due to the next tier, of all clusters or of a share of them; returns how many."""

@@ -21,6 +21,7 @@ from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.gpusnapshots import SnapshotRow, SnapshotStatus, cluster_of
 from brickyard.domain.identity import ADMINS_ID
+from brickyard.domain.periodic import Lease, Periodic, always
 from brickyard.domain.quotas import ByteQuota
 from brickyard.machine.disk import text
 from brickyard.plan.gpu.snapshots import done, latest
@@ -53,8 +54,8 @@ class SnapshotLimits(msgspec.Struct, frozen=True, kw_only=True):
     kept_ms: int = 0
 
 
-class SnapshotWork:
-    """`run` until cancelled. With several servers, the one for which `held` is true works. `wake_cluster` asks for a pass over a
+class SnapshotWork(Periodic):
+    """With several servers, the one for which `held` is true works. `wake_cluster` asks for a pass over a
     cluster."""
 
     def __init__(
@@ -65,55 +66,37 @@ class SnapshotWork:
         storage: Storage,
         limits: SnapshotLimits,
         wake_cluster: Callable[[str], None],
-        held: Callable[[], bool] = lambda: True,
+        held: Lease = always,
     ) -> None:
+        super().__init__(every_s=POLL_S, database=store, held=held)
         self._store = store
         self._clock = clock
         self._storage = storage
         self.limits = limits
         self._wake_cluster = wake_cluster
-        self._held = held
         self._bells = cluster_bells(store)
-        self._woken = asyncio.Event()
         self._running: dict[str, asyncio.Task[None]] = {}  # by cluster: one thing at a time
         self._not_before: dict[str, float] = {}
         self._collect_at = time.monotonic()
         store.on_commit(lambda changes: self.wake() if changes.snapshots else None)
         store.on_gap(self.wake)
 
-    def wake(self) -> None:
-        """Something new is to be done."""
-        self._woken.set()
-
     def collect_soon(self) -> None:
         """Snapshots were deleted: their room is to be given back."""
         self._collect_at = time.monotonic()
         self.wake()
 
-    async def run(self) -> None:
-        """Looks for work, and ends it when another server has taken over."""
-        try:
-            while True:
-                await self._store.usable()
-                if not self._held():
-                    await self._cancel()
-                else:
-                    with contextlib.suppress(DatabaseTrouble):
-                        await self._look()
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(POLL_S):  # `wait_for` of Python 3.11 can lose a cancellation
-                        await self._woken.wait()
-                self._woken.clear()
-        finally:
-            await self._cancel()
+    async def skip(self) -> None:
+        """End the work: another server has taken over."""
+        await self.end()
 
-    async def _cancel(self) -> None:
+    async def end(self) -> None:
         running = list(self._running.values())
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    async def _look(self) -> None:
+    async def run_once(self) -> None:
         clusters, snapshots = await self._store.read(
             lambda tx: (tx.clusters.with_tasks(SEEN), tx.snapshots.creating(SEEN)), background=True
         )

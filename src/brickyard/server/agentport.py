@@ -18,6 +18,7 @@ from brickyard.api.agents import protocol
 from brickyard.api.edge.bounded import BoundedHttp
 from brickyard.api.edge.serving import DRAIN_S, serving
 from brickyard.config.settings import Settings
+from brickyard.domain.periodic import Periodic
 from brickyard.machine.addresses import is_own
 from brickyard.machine.listening import CannotListen, bound, bound_everywhere
 from brickyard.machine.tls import Peer, TlsListener
@@ -59,10 +60,11 @@ def trusted(settings: Settings, authority: Authority | None) -> str:
     return text
 
 
-class AgentPort:
-    """An open port. Raises SetupError."""
+class AgentPort(Periodic):
+    """An open port, whose certificate is renewed in time. Raises SetupError."""
 
     def __init__(self, where: Listening, authority: Authority, application: ASGIApp) -> None:
+        super().__init__(every_s=RENEW_S, later=True)
         self._where, self._authority = where, authority
         self._context = authority.context(where.host)
         self._config = serving(_only_agents(application))
@@ -95,11 +97,9 @@ class AgentPort:
         for connection in list(self._state.connections):
             connection.transport.abort()
 
-    async def renew(self) -> None:
-        """Renews the certificate in time, until cancelled."""
-        while True:
-            await asyncio.sleep(RENEW_S)
-            self._authority.renew(self._context, self._where.host)
+    async def run_once(self) -> None:
+        """Renew the certificate."""
+        self._authority.renew(self._context, self._where.host)
 
     def _protocol(self, peer: Peer) -> asyncio.Protocol:
         return _AgentHttp(peer, config=self._config, server_state=self._state, app_state={})

@@ -75,11 +75,6 @@ class Loops:
     snapshots: SnapshotWork
     samples: SamplePacking
 
-    @property
-    def trouble(self) -> str:
-        """Why clusters, pools or runs are not looked for now; "" if they are."""
-        return self.owners.trouble or self.runs.trouble
-
 
 def build_nodes(given: Resources, *, wake: Callable[[str], None], values: SecretValues) -> Nodes:
     http, pinned, tokens = HttpAgentClient(), HttpAgentClient(pinned=True), InstanceTokens(key=given.workspace_key)

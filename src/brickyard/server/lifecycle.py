@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import importlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
 
 import structlog
@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from brickyard.config.settings import Settings
 from brickyard.domain.clock import Clock, Ids, SystemClock, WallClock
+from brickyard.domain.periodic import Loop, Task
 from brickyard.gateway.errors import GatewayError
 from brickyard.providers import registry
 from brickyard.providers.base import Provider, Setup
@@ -79,8 +80,7 @@ class Application:
             return self._not_ready
         if (trouble := await self.store.check()) is not None:
             return trouble.message
-        loops = self._supervisor.trouble(ESSENTIAL) or self.parts.loops.trouble
-        return self._member.trouble or loops or await self._storage_trouble()
+        return self._member.trouble or self._supervisor.trouble(ESSENTIAL) or await self._storage_trouble()
 
     async def _storage_trouble(self) -> str:
         """What is wrong with the storage. One that does not answer keeps one thread, and is no reason: most calls do without."""
@@ -157,15 +157,12 @@ class Application:
                 await server.stop()
 
     async def start(self) -> None:
-        """Runs the first passes before the API serves, then starts the loops in the background."""
-        loops = self.parts.loops
+        """Opens the ports and runs the first passes before the API serves, then starts the loops in the background."""
         self._open_agent_port()
         await self.parts.services.tokens.key_digests()
         await self.parts.services.tokens.ensure_admin(*self._admin)
         self._given.providers.attach(self.parts.nodes.agents)
-        await loops.monitor.look()
-        await loops.owners.first_pass()
-        self._supervisor.start(self._background())
+        await self._supervisor.start(self._loops())
         if self._given.providers.compute:  # not loaded before, so that the server starts sooner (nodes/client.py)
             self._loading = asyncio.create_task(_load("aiohttp"))
         await self._open_connect()
@@ -175,35 +172,35 @@ class Application:
             log.error("secrets_unreadable", why=why)
         self._not_ready = ""
 
-    def _background(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """The loops that run as long as the server does, by their name in the log."""
-        loops = self.parts.loops
+    def _loops(self) -> dict[str, Loop]:
+        """The loops that run as long as the server does, by their names in the log."""
+        loops, parts = self.parts.loops, self.parts
+        trains = self.runs_nodes_here and self._given.settings.background_training  # else no node uses this machine's runtimes
         return {
-            "clusters and pools": loops.owners.run,
-            "instances": loops.monitor.run,
-            "agents": self.parts.nodes.agents.run,
-            "samples": self.parts.nodes.samples.run,
-            "packing of samples": loops.samples.run,
-            "retention": loops.retention.run,
-            "snapshots": loops.snapshots.run,
-            "log_delivery": loops.log_delivery.run,
-            "runs": loops.runs.run,
-            "room": loops.room.run,
-            "tcp ports": self.parts.gateway.tcp_ports.run,
-            "withdrawal": self.parts.withdrawal.run,
-            "schedules": self.parts.schedules.run,
-            "last use of tokens": self.parts.services.tokens.use.run,
-            "event loop": self._loop_lag.watch,
-            **({"certificate for agents": self._agent_port.renew} if self._agent_port is not None else {}),
-            **self._training(),
-            **self._given.providers.background(),
+            "instances": loops.monitor,
+            "clusters and pools": loops.owners,
+            "agents": parts.nodes.agents,
+            "samples": parts.nodes.samples,
+            "packing of samples": loops.samples,
+            **loops.retention.loops,
+            "snapshots": loops.snapshots,
+            "log_delivery": loops.log_delivery,
+            "runs": loops.runs,
+            "room": loops.room,
+            "tcp ports": parts.gateway.tcp_ports,
+            "history servers": parts.gateway.history,
+            "withdrawal": parts.withdrawal,
+            "schedules": parts.schedules,
+            "last use of tokens": parts.services.tokens.use,
+            "event loop": self._loop_lag,
+            **({"certificate for agents": self._agent_port} if self._agent_port is not None else {}),
+            **({"training": parts.trainings} if trains else {}),
+            **{name: Task(run) for name, run in self._given.providers.background().items()},
         }
 
-    def _training(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """Background training, where nodes use the runtimes of this machine."""
-        if not (self.runs_nodes_here and self._given.settings.background_training):
-            return {}
-        return {"training": self.parts.trainings.run}
+    async def keep(self, loops: Mapping[str, Loop]) -> None:
+        """Run these loops, too, for as long as the server runs."""
+        await self._supervisor.start(loops)
 
     def _open_agent_port(self) -> None:
         """Binds the port for agents on other machines, if this server has one. Raises SetupError."""
@@ -243,7 +240,6 @@ class Application:
         if self._loading is not None:
             self._loading.cancel()
             await asyncio.gather(self._loading, return_exceptions=True)
-        await self.parts.services.tokens.use.close()
         self.parts.services.changes.close()
         self.parts.services.log_followers.close()
         if self._agent_port is not None:

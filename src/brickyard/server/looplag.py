@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+
+from brickyard.domain.periodic import Periodic
 
 EVERY_S = 0.2
 KEPT = 5  # measurements that count: those of one second
 AS_OF_S = 0.05  # the largest lag is at most so old: every call asks for it
 
 
-class LoopLag:
+class LoopLag(Periodic):
     """For one event loop."""
 
     def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(every_s=EVERY_S)
         self._monotonic = monotonic
         self._due: float | None = None
         self._late: deque[float] = deque(maxlen=KEPT)
 
-    async def watch(self) -> None:
-        """Measures until cancelled."""
-        while True:
-            self.expect(EVERY_S)
-            await asyncio.sleep(EVERY_S)
-            self.came()
+    async def run_once(self) -> None:
+        self.came()
+        self.expect(EVERY_S)
 
     def expect(self, seconds: float) -> None:
         """Something is due in this many seconds."""

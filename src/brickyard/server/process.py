@@ -22,6 +22,7 @@ from brickyard.api.edge.serving import serving
 from brickyard.config.load import load
 from brickyard.config.settings import ConfigError, Settings
 from brickyard.domain.errors import DatabaseTrouble
+from brickyard.domain.periodic import Periodic
 from brickyard.gateway.errors import GatewayError
 from brickyard.logs import serverlog
 from brickyard.machine import owner
@@ -76,6 +77,17 @@ def _ask_to_be_spared() -> None:
         Path("/proc/self/oom_score_adj").write_text("-500")
 
 
+class _LogRotation(Periodic):
+    """Keeps server.log, which a detached server writes to, within its limit."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(every_s=ROTATE_S)
+        self._file = file
+
+    async def run_once(self) -> None:
+        await asyncio.to_thread(serverlog.rotate, self._file, limit=serverlog.LOG_LIMIT)
+
+
 class _Server:
     def __init__(self, chosen: Settings, workspace: Workspace, listening: socket.socket, *, detached: bool) -> None:
         self._settings = chosen
@@ -105,7 +117,9 @@ class _Server:
             server = uvicorn.Server(serving(application.asgi, trusted_proxies=self._settings.trusted_proxies))
             served = asyncio.create_task(server._serve(sockets=[self._listening]))  # `serve` without its signal handlers
             stopping = asyncio.create_task(self._stop.wait())
-            beside = [asyncio.create_task(self._rotate_log()), asyncio.create_task(self._end_with_owner())]
+            owner_ends = asyncio.create_task(self._end_with_owner())
+            if self._detached:
+                await application.keep({"server log": _LogRotation(self._workspace.log_file)})
             await self._greet(application, time.monotonic() - started)
             if application.runs_nodes_here and self._settings.isolation != "off":
                 await self._look_at_isolation()
@@ -123,7 +137,7 @@ class _Server:
             application.parts.nodes.agents.release()
             server.should_exit = True
             await served
-            for task in (stopping, *beside):
+            for task in (stopping, owner_ends):
                 task.cancel()
         log.info("stopped")
         if left:
@@ -135,12 +149,6 @@ class _Server:
             f"Waiting up to {seconds:.0f} s for the database at {address}: {reason} ...",
             "waits_for_database", address=address, reason=reason, seconds=seconds,
         )  # fmt: skip
-
-    async def _rotate_log(self) -> None:
-        """Keeps server.log, which a detached server writes to, within its limit."""
-        while self._detached:
-            await asyncio.to_thread(serverlog.rotate, self._workspace.log_file, limit=serverlog.LOG_LIMIT)
-            await asyncio.sleep(ROTATE_S)
 
     async def _end_with_owner(self) -> None:
         """Stops when the process of the setting `ends_with` ends."""

@@ -1,68 +1,71 @@
-"""Keeps a server's loops running: restarts one that has ended, and tells readiness if clusters would not be looked after."""
+"""Runs a server's loops: each again after an error, and tells readiness if clusters would not be looked after."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import structlog
 
+from brickyard.domain.periodic import Loop
+
 log = structlog.get_logger(__name__)
 
-PAUSE_S = (1.0, 5.0)  # shortest and longest pause before a restart
 STEADY_S = 10.0  # a loop that has run for so long works
 TOLERATED = 2  # failures in a row: a moment's trouble must not take the server out of a load balancer
+STOP_S = 30.0  # for all loops to end
 
 
 class Supervisor:
     """For one event loop. Every loop runs until `stop`: its work must not end while the server serves."""
 
-    def __init__(self, *, monotonic: Callable[[], float] = time.monotonic, pause_s: tuple[float, float] = PAUSE_S) -> None:
-        self._monotonic = monotonic
-        self._pause_s = pause_s
-        self._tasks: list[asyncio.Task[None]] = []
+    def __init__(self) -> None:
+        self._tasks: dict[asyncio.Task[None], str] = {}
         self._failures: dict[str, tuple[int, str]] = {}  # in a row, and the last one, of loops that do not run steadily
 
-    def start(self, loops: Mapping[str, Callable[[], Awaitable[None]]]) -> None:
-        """Starts loops, by their names for the log. Each must be able to run again after it has failed, as if it never had."""
-        self._tasks += [asyncio.create_task(self._keep(name, run)) for name, run in loops.items()]
+    async def start(self, loops: Mapping[str, Loop]) -> None:
+        """Do the first pass of each loop, in this order, and then run them all. Their names are for the log."""
+        for loop in loops.values():
+            await loop.first_pass()
+        self._tasks |= {asyncio.create_task(self._keep(name, loop)): name for name, loop in loops.items()}
 
     async def stop(self) -> None:
-        """Ends the loops."""
-        tasks, self._tasks = self._tasks, []
+        """End the loops."""
+        tasks, self._tasks = self._tasks, {}
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            _, left = await asyncio.wait(tasks, timeout=STOP_S)
+            for task in left:
+                log.error("loop_does_not_end", loop=tasks[task])
 
     def trouble(self, names: Iterable[str]) -> str:
         """Which of these loops keep failing, and why; "" if none does."""
         known = [(name, *self._failures.get(name, (0, ""))) for name in names]
         return "; ".join(f"the work on {name} keeps failing: {why}" for name, times, why in known if times > TOLERATED)
 
-    async def _keep(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
-        shortest_s, pause_s = self._pause_s[0], self._pause_s[0]
+    async def _keep(self, name: str, loop: Loop) -> None:
+        first_s, longest_s = loop.again_s
         while True:
             steady = asyncio.get_running_loop().call_later(STEADY_S, self._works, name)
             try:
-                await run()
-                why = "it has ended"
-                log.error("loop_failed", loop=name, why=why)
-            except asyncio.CancelledError:
+                await loop.run()
+                error: BaseException = RuntimeError("it has ended")
+            except asyncio.CancelledError as cancelled:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
                     raise
-                why = "something that it waited for was cancelled"  # and not this task
-                log.exception("loop_failed", loop=name)
-            except Exception as error:
-                why = f"{type(error).__name__}: {error}".partition("\n")[0]
-                log.exception("loop_failed", loop=name)
+                error = cancelled  # something that it waited for was cancelled, and not this task
+            except Exception as failure:
+                error = failure
             finally:
                 steady.cancel()
-            times = self._failures.get(name, (0, ""))[0] + 1
-            self._failures[name] = (times, why)
-            pause_s = shortest_s if times == 1 else min(2 * pause_s, self._pause_s[1])
-            await asyncio.sleep(pause_s)
+            times, before = self._failures.get(name, (0, ""))
+            why = f"{type(error).__name__}: {error}".partition("\n")[0]
+            self._failures[name] = (times + 1, why)
+            if why != before:
+                log.error("loop_failed", loop=name, exc_info=error)
+            await asyncio.sleep(min(first_s * 2 ** min(times, 10), longest_s))
 
     def _works(self, name: str) -> None:
         """The loop has run for a while without an error."""

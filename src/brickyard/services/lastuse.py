@@ -8,6 +8,7 @@ import contextlib
 from typing import NamedTuple
 
 from brickyard.domain.errors import DatabaseTrouble
+from brickyard.domain.periodic import Periodic
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -22,10 +23,11 @@ class SessionLimits(NamedTuple):
     lifetime_ms: int = 7 * 86_400_000
 
 
-class LastUse:
+class LastUse(Periodic):
     """For one event loop."""
 
     def __init__(self, *, store: Store, sessions: SessionLimits) -> None:
+        super().__init__(every_s=EVERY_S)
         self._store = store
         self.sessions = sessions
         self._last: dict[str, int] = {}  # token id -> epoch ms, since the last write
@@ -34,13 +36,7 @@ class LastUse:
         """A credential was used."""
         self._last[token_id] = now_ms
 
-    async def run(self) -> None:
-        """Writes for as long as the server runs."""
-        while True:
-            await asyncio.sleep(EVERY_S)
-            await self.write()
-
-    async def write(self) -> None:
+    async def run_once(self) -> None:
         """Writes what has been used since the last time. While the database is away it is kept for later."""
         last, self._last = self._last, {}
         if last:
@@ -51,11 +47,11 @@ class LastUse:
                 if not isinstance(error, DatabaseTrouble):
                     raise
 
-    async def close(self) -> None:
-        """Writes the rest, because the server stops. A database that hangs does not delay that."""
+    async def end(self) -> None:
+        """Write the rest. A database that hangs does not delay the server's stop."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_S):
-                await self.write()
+                await self.run_once()
 
     def _record(self, tx: Tx, last: dict[str, int]) -> None:
         tx.tokens.used(last)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import structlog
 
+from brickyard.domain.periodic import Periodic
 from brickyard.runtime import catalogue
 from brickyard.runtime.installed import installed
 from brickyard.runtime.lock import being_trained
@@ -29,31 +30,29 @@ LOOK_S = 10.0
 AGAIN_MS = 3_600_000  # after a training that failed
 
 
-class Trainings:
+class Trainings(Periodic):
     """One per server whose nodes run on its own machine."""
 
     def __init__(self, *, cache_dir: Path, command: Sequence[str] = COMMAND, look_s: float = LOOK_S) -> None:
+        super().__init__(every_s=look_s, later=True)
         self._cache_dir = cache_dir
         self._command = command
-        self._look_s = look_s
         self._process: subprocess.Popen[bytes] | None = None
 
-    async def run(self) -> None:
-        """Looks from time to time for a runtime to train, forever. Ends the trainer when it is cancelled."""
-        try:
-            while True:
-                await asyncio.sleep(self._look_s)
-                if self._process is not None and self._process.poll() is not None:
-                    log.info("training_ended", code=self._process.returncode)
-                    self._process = None
-                if self._process is None and (key := await asyncio.to_thread(self.next)):
-                    log.info("training_waits", runtime=key)
-                    self._process = self._start(key)
-        finally:
-            if self._process is not None:
-                self._process.terminate()
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._process.wait(5)  # it passes the signal on to all that it has started
+    async def run_once(self) -> None:
+        """Look for a runtime to train."""
+        if self._process is not None and self._process.poll() is not None:
+            log.info("training_ended", code=self._process.returncode)
+            self._process = None
+        if self._process is None and (key := await asyncio.to_thread(self.next)):
+            log.info("training_waits", runtime=key)
+            self._process = self._start(key)
+
+    async def end(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(5)  # it passes the signal on to all that it has started
 
     def next(self) -> str:
         """Returns the key of a runtime that is to be trained, or "". Reads files."""

@@ -8,7 +8,6 @@ undone, the next one does when the agent reports there.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -17,9 +16,10 @@ import structlog
 from brickyard.domain import nodeops
 from brickyard.domain.access import ObjectKind, Permission, Principal
 from brickyard.domain.cluster import Cluster, Instance
-from brickyard.domain.errors import DatabaseTrouble, PermissionDenied, RequestLimitExceeded
+from brickyard.domain.errors import PermissionDenied
 from brickyard.domain.node import Phase
 from brickyard.domain.nodeops import AgentRefused, AgentUnreachable, WithdrawContexts
+from brickyard.domain.periodic import Periodic
 from brickyard.nodes.calls import NodeCalls
 from brickyard.plan.attach import driver_instance, finishing_driver
 from brickyard.services.access import Acl, Authorizer
@@ -30,7 +30,7 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 PACE_S = 0.25  # between two looks, while changes come
-RETRY_S = 2.0  # after a driver or the database did not answer
+RETRY_S = 2.0  # after something was withdrawn, or a driver did not answer
 LOOK_S = 60.0  # without a change
 
 log = structlog.get_logger(__name__)
@@ -60,53 +60,33 @@ def _refusal(user_name: str, principal: Principal | None, acl: Acl) -> str:
     return ""
 
 
-class Withdrawal:
+class Withdrawal(Periodic):
     """One per server. `users`: who has contexts or sessions, by instance, as the agents of this server report."""
 
     def __init__(
         self, *, store: Store, authorizer: Authorizer, nodes: NodeCalls, users: Callable[[], Mapping[str, tuple[str, ...]]]
     ) -> None:
+        super().__init__(every_s=LOOK_S, pace_s=PACE_S, database=store)
         self._store = store
         self._authorizer = authorizer
         self._nodes = nodes
         self._users = users
-        self._wake = asyncio.Event()
         store.on_commit(self._committed)
         store.on_gap(self.wake)
-
-    def wake(self) -> None:
-        """Looks again soon."""
-        self._wake.set()
 
     def _committed(self, changes: Changes) -> None:
         if changes.takes_from(ObjectKind.CLUSTER):
             self.wake()
 
-    async def run(self) -> None:
-        """Looks now, and after every change, until cancelled."""
-        self.wake()  # what was to be withdrawn when an error ended the last run
-        pause_s = LOOK_S
-        while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause_s):
-                    await self._wake.wait()
-            self._wake.clear()
-            pause_s = LOOK_S if await self._done() else RETRY_S
-            await asyncio.sleep(PACE_S)
-
-    async def _done(self) -> bool:
-        """Withdraws what there is to withdraw; returns whether all of it is done.
+    async def run_once(self) -> None:
+        """Withdraw what there is to withdraw.
 
         Race: a call that was allowed a moment ago may begin a session while the others of its user are ended. Then the driver
         reports nothing new, so whoever lost something is looked at once more."""
-        if not (users := self._users()):
-            return True
-        try:
-            lost = await self._store.read(lambda tx: self._lost(tx, users), background=True)
-        except (DatabaseTrouble, RequestLimitExceeded):
-            return False
+        users = self._users()
+        lost = await self._store.read(lambda tx: self._lost(tx, users), background=True) if users else ()
         await asyncio.gather(*(self._withdraw(each) for each in lost))
-        return not lost
+        self.every_s = RETRY_S if lost else LOOK_S
 
     def _lost(self, tx: Tx, users: Mapping[str, tuple[str, ...]]) -> list[Lost]:
         known: dict[str, Principal | None] = {}

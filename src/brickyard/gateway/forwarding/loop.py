@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -18,6 +18,7 @@ import structlog
 from brickyard.domain.cluster import Cluster, Instance
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.nodeops import PORT_OPEN, AgentRefused, AgentUnreachable, OpenPort, OpenPortOf
+from brickyard.domain.periodic import Lease, Periodic, always
 from brickyard.domain.ports import PortRow
 from brickyard.gateway.forwarding.process import Door, Forwarding, ForwardingFailed
 from brickyard.nodes.calls import NodeCalls
@@ -71,45 +72,32 @@ class _Answer(NamedTuple):
     until: float
 
 
-class TcpPorts:
-    """One per server. `run` until cancelled; the one for which `held` is true listens."""
+class TcpPorts(Periodic):
+    """One per server; the one that has the lease listens. While the database is away, everything stays as it is."""
 
-    def __init__(self, *, store: Store, nodes: NodeCalls, held: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, *, store: Store, nodes: NodeCalls, held: Lease = always) -> None:
+        super().__init__(every_s=POLL_S, pace_s=REST_S, held=held)
         self._store = store
         self._nodes = nodes
-        self._held = held
         self._forwarding = Forwarding()
-        self._woken = asyncio.Event()
         self._wanted: Sequence[_Wanted] = ()
         self._answers: dict[_Target, _Answer] = {}
         self._asking: dict[_Target, asyncio.Task[None]] = {}
         self._usable: asyncio.Task[None] | None = None
-        store.on_commit(lambda changes: self._woken.set() if changes.clusters else None)
+        store.on_commit(lambda changes: self.wake() if changes.clusters else None)
 
     @property
     def ports(self) -> Collection[int]:
         """External ports on which this server listens."""
         return self._forwarding.ports
 
-    async def run(self) -> None:
-        """Listens, while it is this server's turn. While the database is away, everything stays as it is."""
-        try:
-            while True:
-                self._woken.clear()
-                await self._turn()
-                await asyncio.sleep(REST_S)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(POLL_S):  # `wait_for` of Python 3.11 can lose a cancellation
-                        await self._woken.wait()
-        finally:
-            await self._stop()
+    async def skip(self) -> None:
+        await self.end()
 
-    async def _turn(self) -> None:
-        if not self._held():
-            await self._stop()
-            return
+    async def run_once(self) -> None:
+        """Have open what should be."""
         with contextlib.suppress(DatabaseTrouble):
-            if await self._database():
+            if await self._reads():
                 self._wanted = await self._store.read(_wanted, background=True)
         self._ask()
         known = [(each, found.opened) for each in self._wanted if (found := self._answers.get(each.target)) and found.opened]
@@ -121,7 +109,7 @@ class TcpPorts:
         with contextlib.suppress(DatabaseTrouble):
             await self._tell([(each, fault) for (each, _), fault in zip(known, faults, strict=True)])
 
-    async def _database(self) -> bool:
+    async def _reads(self) -> bool:
         """Whether the database can be used. Does not wait until it can: the process is to hear of us."""
         self._usable = self._usable or asyncio.create_task(self._store.usable())
         if not (await asyncio.wait({self._usable}, timeout=POLL_S))[0]:
@@ -129,7 +117,7 @@ class TcpPorts:
         self._usable = None
         return True
 
-    async def _stop(self) -> None:
+    async def end(self) -> None:
         asking = [*self._asking.values(), *([self._usable] if self._usable is not None else [])]
         self._usable = None
         for task in asking:
@@ -161,7 +149,7 @@ class TcpPorts:
             self._answers[target] = _Answer(None, fault, time.monotonic() + AGAIN_S)
         else:
             self._answers[target] = _Answer(opened, "", float("inf"))
-            self._woken.set()
+            self.wake()
 
     async def _tell(self, found: Sequence[tuple[_Wanted, str]]) -> None:
         """Writes down what has become of the mappings, where that is news. `found`: of those whose driver has answered."""
