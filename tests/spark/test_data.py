@@ -645,6 +645,24 @@ def test_workers_may_come_and_go_while_rows_are_written(live: Live, several: str
     assert json.loads(live.run(several, SUMMED + "print(json.dumps(summed('resized')))")) == whole(range(2000))
 
 
+# A task of a job that is over, where nobody ends it in an orderly way: its executor is killed, or its writer never came to be.
+LATE = """
+import os, uuid
+def late(place):
+    path = spark._jvm.org.apache.hadoop.fs.Path(f"{place}/_temporary-{uuid.uuid4()}/attempt_0/k=1/part-0")
+    try:
+        path.getFileSystem(spark._jsc.hadoopConfiguration()).create(path).close()
+        return "written"
+    except Exception as error:
+        return error.java_exception.getClass().getSimpleName()
+print(late("dbfs:/late"), late("file:/dbfs/late"), os.listdir("/dbfs/late"))
+"""
+
+
+def test_a_task_that_outlives_its_job_leaves_nothing(live: Live, several: str) -> None:
+    assert live.run(several, LATE) == "IOException IOException []"
+
+
 PREPARED = """
 spark.range(100).write.parquet("dbfs:/user/churn")
 rows = spark.range(0, 1000, 1, 6).selectExpr("id", "id % 4 as k")

@@ -74,6 +74,10 @@ final class CarefulFiles extends RawLocalFileSystem implements AtomicFiles {
         return true;
     }
 
+    public boolean makeStage(Path stage) throws IOException {
+        return mkdirs(stage);
+    }
+
     public boolean rename(Path from, Path to) throws IOException {
         move(from, to, true);
         return true;

@@ -44,6 +44,7 @@ public final class CommitRecords {
     private static final String SUFFIX = ".json";
     private static final String DRAFT = ".draft";
     private static final long PATIENCE_NS = 30000000000L;
+    private static final int REMOVALS = 10; // of a stage to which tasks still add
 
     private static final Logger LOG = LoggerFactory.getLogger(CommitRecords.class);
     private static final Map LATE = new LinkedHashMap(); // file -> record of this driver that is committed and could not be finished
@@ -367,8 +368,11 @@ public final class CommitRecords {
     static void removeStages(Configuration conf, CarefulFiles careful, java.util.Collection stages) throws IOException {
         for (java.util.Iterator each = stages.iterator(); each.hasNext();) {
             Path stage = new Path((String) each.next());
-            if (stage.getName().startsWith(STAGE)) {
-                fs(conf, careful, stage).delete(stage, true);
+            if (!stage.getName().startsWith(STAGE)) {
+                continue;
+            }
+            FileSystem fs = fs(conf, careful, stage);
+            for (int tried = 0; tried < REMOVALS && !fs.delete(stage, true) && fs.exists(stage); tried++) {
             }
         }
     }

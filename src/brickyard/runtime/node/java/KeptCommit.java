@@ -91,9 +91,7 @@ public final class KeptCommit extends SQLHadoopMapReduceCommitProtocol {
         try {
             CommitRecords.write(this.records, this.job, false, begun());
             Path stage = new Path(stage(this.path));
-            if (!stage.getFileSystem(conf).mkdirs(stage)) {
-                throw new IOException("The directory " + stage + " cannot be made.");
-            }
+            makeStage(conf, stage);
         } catch (Throwable error) {
             record().delete();
             raise(error);
@@ -250,6 +248,16 @@ public final class KeptCommit extends SQLHadoopMapReduceCommitProtocol {
                 "The partition in " + directory + " cannot be written in one job with those in " + this.path
                 + ": insert into it alone.");
         }
+        try {
+            Path stage = new Path(stage(directory));
+            makeStage(context.getConfiguration(), stage);
+            if (!record().exists()) { // the job is over, and may not know of this stage
+                stage.getFileSystem(context.getConfiguration()).delete(stage, true);
+                throw new IOException("The job is over for which this task would write to " + directory);
+            }
+        } catch (IOException error) {
+            raise(error);
+        }
         return stagedIn(directory, getFilename(context, spec));
     }
 
@@ -301,6 +309,12 @@ public final class KeptCommit extends SQLHadoopMapReduceCommitProtocol {
 
     private String stage(String top) {
         return new Path(top, STAGE + this.job).toString();
+    }
+
+    private static void makeStage(Configuration conf, Path stage) throws IOException {
+        if (!((AtomicFiles) stage.getFileSystem(conf)).makeStage(stage)) {
+            throw new IOException("The directory " + stage + " cannot be made.");
+        }
     }
 
     /** Where the file at `index` of a task's pairs is staged: below the place that is written to, or below a partition elsewhere. */

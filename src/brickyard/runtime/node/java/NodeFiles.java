@@ -10,6 +10,7 @@ import java.nio.file.Files;
 import java.nio.file.attribute.PosixFileAttributes;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.EnumSet;
+import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.CreateFlag;
 import org.apache.hadoop.fs.DelegateToFileSystem;
@@ -190,6 +191,8 @@ final class QuotaStream extends FilterOutputStream implements Syncable, StreamCa
 
 /** A local file system whose renames and creations are one step (AtomicMoves), where Hadoop's look first and act then. */
 abstract class SteadyFiles extends RawLocalFileSystem implements AtomicFiles {
+    private static final Pattern STAGE = Pattern.compile("_temporary-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}");
+
     /** Throws if nothing may be written there. */
     abstract void check(Path f) throws IOException;
 
@@ -217,6 +220,17 @@ abstract class SteadyFiles extends RawLocalFileSystem implements AtomicFiles {
         check(to);
         this.quota.checkMove(pathToFile(from), pathToFile(to));
         AtomicMoves.move(pathToFile(from), pathToFile(to), replace);
+    }
+
+    public boolean makeStage(Path stage) throws IOException {
+        check(stage);
+        File directory = pathToFile(stage);
+        return mkdirs(stage.getParent()) && (directory.mkdir() || directory.isDirectory());
+    }
+
+    /** A task whose job is over must not make the job's stage again, above what it writes: nobody would remove it. */
+    protected boolean mkOneDirWithMode(Path p, File directory, FsPermission permission) throws IOException {
+        return !STAGE.matcher(directory.getName()).matches() && super.mkOneDirWithMode(p, directory, permission);
     }
 
     public FSDataOutputStream create(
@@ -451,6 +465,10 @@ final class NodeFiles extends LocalFileSystem implements AtomicFiles {
 
     public void move(Path from, Path to, boolean replace) throws IOException {
         ((AtomicFiles) getRawFileSystem()).move(from, to, replace);
+    }
+
+    public boolean makeStage(Path stage) throws IOException {
+        return ((AtomicFiles) getRawFileSystem()).makeStage(stage);
     }
 
     /** Unwrapped: Hadoop's wrapper makes the Parquet of Spark 3.4 believe that the stream can fill Java's byte buffers. */
