@@ -7,6 +7,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -225,14 +226,16 @@ class DriverRole(Role):
             self._run(lambda: self._watch_start(driver, master))
         if self._warm:  # it has loaded all that this takes, so neither the first answer nor the first kernel waits for the other
             self._run(lambda: self._open_spark(driver))
-        if wary:
-            driver.first_job()
-        else:
-            driver.first_answer()
-        if asks_session and not self._try_session(driver):
-            return
+        with ThreadPoolExecutor(1) as questions:
+            ports = questions.submit(driver.ports)  # while Spark works: RUNNING waits for both
+            if wary:
+                driver.first_job()
+            else:
+                driver.first_answer()
+            if asks_session and not self._try_session(driver):
+                return
         self._meter.touch(now_ms())
-        self._report.tell(phase="ready", message="", spark_ports=driver.ports(), last_activity_ms=now_ms(), busy=False)
+        self._report.tell(phase="ready", message="", spark_ports=ports.result(), last_activity_ms=now_ms(), busy=False)
         self._report.log("Spark has answered")
         if self.isolates_users:
             self._on_ready()  # only now: a kernel gets its session from the driver, which gives none before it is ready
