@@ -38,8 +38,7 @@ from brickyard.api.databricks import (
 from brickyard.api.databricks.policies import CancelPendingEnforcement
 from brickyard.api.edge.registry import EVERY, Answer, Auth, Empty, Need, Operation
 from brickyard.api.edge.streaming import Stream
-from brickyard.domain import gpuclusters as gpu
-from brickyard.domain import gpuschedules, gpusnapshots, policies, pools, ports, scripts
+from brickyard.domain import policies, pools, ports, schedules, scripts, snapshots
 from brickyard.domain import requests as ask
 from brickyard.domain import runviews as view
 from brickyard.domain.access import PERMISSIONS, Grant, ObjectKind, Permission, Place, Principal, SecurableObject, Visible
@@ -47,13 +46,14 @@ from brickyard.domain.audit import ListAuditLogs
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Target
 from brickyard.domain.errors import PermissionDenied
-from brickyard.domain.gpumetrics import GetGpuMetrics
 from brickyard.domain.identity import USERS_ID, IdentityKind, UserRow
 from brickyard.domain.libraries import InstallLibraries, Library, PythonPyPiLibrary, UninstallLibraries
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.secrets import SecretName
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask
+from brickyard.domain.v1 import clusters as v1
+from brickyard.domain.v1.details import GetV1Metrics
 from brickyard.domain.validation import TryPolicy
 from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.tokens import InstanceTokens
@@ -72,8 +72,6 @@ from brickyard.services.files import DbfsService, FileTree, Uploads, VolumeServi
 from brickyard.services.files.homes import FormerHomes
 from brickyard.services.files.workspace import Format
 from brickyard.services.globalscripts import GlobalScriptService
-from brickyard.services.gpu import GpuClusterService, GpuDetails, PortPlanner, PortService
-from brickyard.services.gpu.schedules import ScheduleService
 from brickyard.services.identity import IdentityServices
 from brickyard.services.identity.namedgroups import Member
 from brickyard.services.libraries import LibraryService
@@ -94,6 +92,8 @@ from brickyard.services.taskfiles import TaskFiles
 from brickyard.services.tokenmanagement import TokenManagement
 from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import UiLinks
+from brickyard.services.v1 import PortPlanner, PortService, V1ClusterService, V1Details
+from brickyard.services.v1.schedules import ScheduleService
 from brickyard.storage.logs import KeptLogs
 from brickyard.storage.vault import Vault
 from brickyard.store.store import Store
@@ -190,7 +190,7 @@ class World:
         common: dict[str, Any] = {"store": store, "clock": clock, "ids": ids, "authorizer": recorder}
         clusters = cluster_service(**common)
         planner = PortPlanner(ids=ids, server_url=lambda: "http://127.0.0.1:8080")
-        gpu_clusters = GpuClusterService(
+        v1_clusters = V1ClusterService(
             store=store,
             clock=clock,
             authorizer=recorder,
@@ -211,11 +211,11 @@ class World:
         workspace_files = WorkspaceService(files=files[2], store=store, authorizer=recorder)
         services = Services(
             clusters=clusters,
-            gpu_clusters=gpu_clusters,
-            gpu_details=GpuDetails(
-                store=store, clock=clock, authorizer=recorder, reads=gpu_clusters.reads, metrics=measured, logs=logged
+            v1_clusters=v1_clusters,
+            v1_details=V1Details(
+                store=store, clock=clock, authorizer=recorder, reads=v1_clusters.reads, metrics=measured, logs=logged
             ),
-            gpu_schedules=ScheduleService(**common, clusters=gpu_clusters),
+            v1_schedules=ScheduleService(**common, clusters=v1_clusters),
             ports=PortService(store=store, authorizer=recorder, planner=planner),
             changes=Changes(**common),
             tokens=tokens_of_users,
@@ -475,7 +475,7 @@ async def update_cluster(world: World) -> msgspec.Struct:
 
 async def last_operation(world: World) -> msgspec.Struct:
     cluster_id = await world.cluster(stopped=True)
-    return gpu.GetOperation(cluster_id=cluster_id, operation_id=f"stop-{cluster_id}-1")
+    return v1.GetOperation(cluster_id=cluster_id, operation_id=f"stop-{cluster_id}-1")
 
 
 def by_port(kind: type[msgspec.Struct], **fields: Any) -> Example:
@@ -491,8 +491,8 @@ def by_port(kind: type[msgspec.Struct], **fields: Any) -> Example:
 def scheduled(kind: type[msgspec.Struct], **fields: Any) -> Example:
     async def example(world: World) -> msgspec.Struct:
         cluster_id = await world.cluster(stopped=True)
-        asked = gpuschedules.CreateSchedule(cluster_id=cluster_id, action=gpuschedules.Action.STOP, cron="0 8 * * *")
-        made = await world.context.services.gpu_schedules.create(ADMIN, asked)
+        asked = schedules.CreateSchedule(cluster_id=cluster_id, action=schedules.Action.STOP, cron="0 8 * * *")
+        made = await world.context.services.v1_schedules.create(ADMIN, asked)
         return kind(cluster_id=cluster_id, schedule_id=made.id, **fields)
 
     return example
@@ -500,15 +500,15 @@ def scheduled(kind: type[msgspec.Struct], **fields: Any) -> Example:
 
 async def its_snapshot(world: World) -> msgspec.Struct:
     cluster_id = await world.cluster()
-    asked = gpusnapshots.CreateSnapshot(cluster_id=cluster_id)
-    made = await world.context.services.gpu_clusters.snapshots.create(ADMIN, asked)
+    asked = snapshots.CreateSnapshot(cluster_id=cluster_id)
+    made = await world.context.services.v1_clusters.snapshots.create(ADMIN, asked)
 
     def finish(tx: Tx) -> None:
         if (row := tx.snapshots.get(made.id)) is not None:
-            tx.snapshots.finish(msgspec.structs.replace(row, status=gpusnapshots.SnapshotStatus.AVAILABLE))
+            tx.snapshots.finish(msgspec.structs.replace(row, status=snapshots.SnapshotStatus.AVAILABLE))
 
     await world.store.write(finish)
-    return gpusnapshots.SnapshotId(snapshot_id=made.id)
+    return snapshots.SnapshotId(snapshot_id=made.id)
 
 
 async def edit_pool(world: World) -> msgspec.Struct:
@@ -735,28 +735,28 @@ EXAMPLES: dict[str, Example] = {
     "clusters.list_node_types": plain(Empty()),
     "clusters.list_zones": plain(Empty()),
     "clusters.spark_versions": plain(Empty()),
-    "gpu_clusters.create": plain(gpu.CreateGpuCluster(name="a-cluster")),
-    "gpu_clusters.list": plain(gpu.ListGpuClusters()),
-    "gpu_clusters.get": by_cluster(gpu.GetGpuCluster, include_logs=True),
-    "gpu_clusters.metrics": by_cluster(GetGpuMetrics),
-    "gpu_clusters.start": by_cluster(gpu.StartGpuCluster, stopped=True, environment_updates={"A": "1"}),
-    "gpu_clusters.restart": by_cluster(gpu.RestartGpuCluster, environment_updates={"A": "1"}),
-    "gpu_clusters.stop": by_cluster(gpu.StopGpuCluster, preserve_data=False),
-    "gpu_clusters.delete": by_cluster(gpu.DeleteGpuCluster, stopped=True, confirm_deletion="DELETE"),
+    "gpu_clusters.create": plain(v1.CreateV1Cluster(name="a-cluster")),
+    "gpu_clusters.list": plain(v1.ListV1Clusters()),
+    "gpu_clusters.get": by_cluster(v1.GetV1Cluster, include_logs=True),
+    "gpu_clusters.metrics": by_cluster(GetV1Metrics),
+    "gpu_clusters.start": by_cluster(v1.StartV1Cluster, stopped=True, environment_updates={"A": "1"}),
+    "gpu_clusters.restart": by_cluster(v1.RestartV1Cluster, environment_updates={"A": "1"}),
+    "gpu_clusters.stop": by_cluster(v1.StopV1Cluster, preserve_data=False),
+    "gpu_clusters.delete": by_cluster(v1.DeleteV1Cluster, stopped=True, confirm_deletion="DELETE"),
     "gpu_clusters.operation": last_operation,
-    "gpu_clusters.progress": by_cluster(gpu.GpuClusterId),
+    "gpu_clusters.progress": by_cluster(v1.V1ClusterId),
     "gpu_ports.get": by_cluster(ports.GetProxy),
     "gpu_ports.set": by_cluster(ports.SetProxy, port_mappings=[ports.PortUpdate(internal_port=8888)]),
     "gpu_ports.add": by_cluster(ports.AddPort, internal_port=8888),
     "gpu_ports.change": by_port(ports.ChangePort, description="other"),
     "gpu_ports.remove": by_port(ports.RemovePort),
-    "gpu_schedules.create": by_cluster(gpuschedules.CreateSchedule, action=gpuschedules.Action.STOP, cron="0 8 * * *"),
-    "gpu_schedules.list": by_cluster(gpu.GpuClusterId),
-    "gpu_schedules.get": scheduled(gpuschedules.NamedSchedule),
-    "gpu_schedules.update": scheduled(gpuschedules.UpdateSchedule, paused=True),
-    "gpu_schedules.delete": scheduled(gpuschedules.NamedSchedule),
-    "gpu_snapshots.create": by_cluster(gpusnapshots.CreateSnapshot),
-    "gpu_snapshots.list": by_cluster(gpusnapshots.ListSnapshots),
+    "gpu_schedules.create": by_cluster(schedules.CreateSchedule, action=schedules.Action.STOP, cron="0 8 * * *"),
+    "gpu_schedules.list": by_cluster(v1.V1ClusterId),
+    "gpu_schedules.get": scheduled(schedules.NamedSchedule),
+    "gpu_schedules.update": scheduled(schedules.UpdateSchedule, paused=True),
+    "gpu_schedules.delete": scheduled(schedules.NamedSchedule),
+    "gpu_snapshots.create": by_cluster(snapshots.CreateSnapshot),
+    "gpu_snapshots.list": by_cluster(snapshots.ListSnapshots),
     "gpu_snapshots.get": its_snapshot,
     "gpu_snapshots.delete": its_snapshot,
     "workspace.changes": plain(changes.WatchChanges()),

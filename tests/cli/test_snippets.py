@@ -47,7 +47,7 @@ NOT_RUN = {
     ("logs.md", "from databricks.sdk import WorkspaceClient"):
         "simulated nodes write no logs here; tests/contract/test_logs.py makes the calls",
     ("secrets.md", "databricks secrets create-scope warehouse"): "needs the CLI; tests/contract/test_secrets_sdk.py calls these",
-    ("gpu-clusters.md", "import signal"): "runs on a cluster; tests/spark/test_graceful.py does the same there",
+    ("v1.md", "import signal"): "runs on a cluster; tests/spark/test_graceful.py does the same there",
     ("files.md", "import sys"): "runs on a cluster; tests/spark/test_data.py does the same there",
     ("data.md", 'spark.range(100).selectExpr("id", "id % 3 AS k").write.saveAsTable("numbers")'):
         "runs on a cluster; tests/spark/test_data.py does the same there",

@@ -14,9 +14,9 @@ from brickyard.gateway.websockets import WEBSOCKETS
 from brickyard.services.changes import WATCHERS
 from brickyard.services.contextshares import CONTEXTS
 from brickyard.services.files.uploads import HANDLES
-from brickyard.services.gpu.following import STREAMS
 from brickyard.services.logfollowing import FOLLOWERS
 from brickyard.services.secrets import SCOPES
+from brickyard.services.v1.following import STREAMS
 
 
 def user(name: str, *, admin: bool = False) -> Principal:

@@ -9,7 +9,7 @@ import pytest
 from brickyard.gateway.forwarding.__main__ import Forwarder
 from brickyard.gateway.forwarding.process import Door
 from brickyard.machine.listening import CannotListen, bound, bound_alone
-from brickyard.services.gpu.ports import held
+from brickyard.services.v1.ports import held
 
 LOOPBACKS = ("127.0.0.1", "::1")
 

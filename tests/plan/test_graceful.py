@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from brickyard.domain.cluster import Cluster, Instance, Target, public_state
 from brickyard.domain.errors import InvalidState
-from brickyard.domain.gpuclusters import OperationKind, PhaseStatus, RestartGpuCluster, StopGpuCluster
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Failure, Phase, Role
 from brickyard.domain.states import State
+from brickyard.domain.v1.clusters import OperationKind, PhaseStatus, RestartV1Cluster, StopV1Cluster
 from brickyard.plan import graceful
 from brickyard.plan.changes import Asked, Secrets, permanently_delete, restart, terminate
 from brickyard.plan.cluster import Plan, plan
-from brickyard.plan.gpu.progress import operation_of
-from brickyard.plan.graceful import DEFAULT_MINUTES, MOST_MINUTES, minutes_of, problems_of_grace
 from brickyard.plan.policy import Policy
 from brickyard.plan.starts import begun_ms
+from brickyard.plan.v1.graceful import DEFAULT_MINUTES, MOST_MINUTES, minutes_of, problems_of_grace
+from brickyard.plan.v1.progress import operation_of
 from brickyard.testing.builders import NOW, SIZES, cluster, instance, nodes, up
 
 MINUTE = 60_000
@@ -184,8 +184,8 @@ def test_a_stop_takes_over_the_wait_of_a_restart() -> None:
 
 def test_a_limit_that_is_reached_ends_a_restart_at_once() -> None:
     of, its = restarting()
-    limits = msgspec.structs.replace(of.workbench.limits, at_ms=LATER + 1, by="ann@example.com")
-    of = msgspec.structs.replace(of, workbench=msgspec.structs.replace(of.workbench, limits=limits))
+    limits = msgspec.structs.replace(of.workbench.auto_terminate, at_ms=LATER + 1, by="ann@example.com")
+    of = msgspec.structs.replace(of, workbench=msgspec.structs.replace(of.workbench, auto_terminate=limits))
     done = passes(of, its, LATER + 2)
     assert {each.state for each in done.instances.values()} == {InstanceState.TERMINATING}
     assert "auto_terminate.at" in done.cluster.state_message
@@ -233,7 +233,7 @@ def test_a_wait_only_gets_shorter_and_nothing_ends_before_it(
 
 @given(st.booleans() | st.none(), st.integers(-100, 100) | st.none())
 def test_what_a_request_asks_for(force: bool | None, minutes: int | None) -> None:
-    for kind in (StopGpuCluster, RestartGpuCluster):
+    for kind in (StopV1Cluster, RestartV1Cluster):
         request = kind(cluster_id="x", force=force, grace_period_minutes=minutes)
         if not problems_of_grace(request):
             assert 0 <= minutes_of(request) <= MOST_MINUTES
@@ -241,4 +241,4 @@ def test_what_a_request_asks_for(force: bool | None, minutes: int | None) -> Non
         else:
             assert minutes is not None
             assert not 0 <= minutes <= MOST_MINUTES or force
-    assert minutes_of(StopGpuCluster(cluster_id="x")) == DEFAULT_MINUTES
+    assert minutes_of(StopV1Cluster(cluster_id="x")) == DEFAULT_MINUTES

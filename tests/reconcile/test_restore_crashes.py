@@ -12,10 +12,10 @@ import pytest
 
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster, Target
-from brickyard.domain.gpusnapshots import SnapshotRow, SnapshotStatus
+from brickyard.domain.snapshots import SnapshotRow, SnapshotStatus
 from brickyard.nodes.loads import Loads
-from brickyard.plan.gpu.snapshots import restoring
 from brickyard.plan.policy import Policy
+from brickyard.plan.snapshots import restoring
 from brickyard.reconcile.clusters import pass_over_cluster
 from brickyard.reconcile.snapshots import SnapshotLimits, SnapshotWork
 from brickyard.storage.directory import Storage

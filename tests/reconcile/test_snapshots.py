@@ -11,11 +11,10 @@ from pathlib import Path
 import msgspec
 
 from brickyard.domain.cluster import Cluster, Target
-from brickyard.domain.gpuclusters import GpuConfiguration
-from brickyard.domain.gpusnapshots import SnapshotRow, SnapshotStatus, snapshot_id
+from brickyard.domain.snapshots import ClusterConfiguration, SnapshotRow, SnapshotStatus, snapshot_id
 from brickyard.plan.cluster import plan
-from brickyard.plan.gpu.snapshots import ending, restoring
 from brickyard.plan.policy import Policy
+from brickyard.plan.snapshots import ending, restoring
 from brickyard.reconcile.snapshots import SnapshotLimits, SnapshotWork
 from brickyard.storage.directory import Storage
 from brickyard.store.store import Store
@@ -26,7 +25,7 @@ from tests.support.databases import empty_sqlite
 from tests.support.patience import PATIENCE_S
 
 ID = "0101-000000-abcdefgh"
-CONFIGURATION = GpuConfiguration(
+CONFIGURATION = ClusterConfiguration(
     gpu_type="", gpu_count=0, cpu_cores=1, memory_gb=1, node_type_id="small", num_workers=0, runtime=""
 )
 

@@ -26,9 +26,9 @@ from brickyard.domain.errors import (
     PermissionDenied,
     RequestLimitExceeded,
 )
-from brickyard.domain.gpuclusters import CreateGpuCluster, RestartGpuCluster, StartGpuCluster, StopGpuCluster
 from brickyard.domain.requests import ClusterId, CreateCluster
 from brickyard.domain.spec import ClusterSpec
+from brickyard.domain.v1.clusters import CreateV1Cluster, RestartV1Cluster, StartV1Cluster, StopV1Cluster
 from brickyard.plan.audit import fields, names
 from brickyard.reconcile.retention import Retention
 from brickyard.services.access import Authorizer
@@ -37,11 +37,11 @@ from brickyard.services.caller import Caller
 from brickyard.store.store import Store, beside
 from brickyard.store.tx import Tx
 from brickyard.testing.clock import ManualClock
-from tests.gpu.room import Room
 from tests.services.desk import ADMIN, ASK, USER, Desk
 from tests.support.databases import both_databases
 from tests.support.patience import PATIENCE_S, until
 from tests.support.server import Server
+from tests.v1.room import Room
 
 EVERYTHING = AuditFilter()
 
@@ -101,10 +101,10 @@ def test_an_entry_that_names_what_was_made_is_written_once(world: World, monkeyp
 
     async def work() -> None:
         room = Room(world.store)
-        ask = CreateGpuCluster(name="abc")
+        ask = CreateV1Cluster(name="abc")
         audited = world.begin("gpu_clusters.create", ADMIN, ask)
         with beside(audited):
-            made = await room.gpu.create(ADMIN, ask)
+            made = await room.v1.create(ADMIN, ask)
         audited.succeeded(made)
         assert world.entries()[0].objects == {"id": made.id, "name": "abc"}
 
@@ -119,11 +119,11 @@ def test_an_entry_about_a_cluster_that_the_answer_shows_is_written_once(world: W
 
     async def work() -> None:
         room = Room(world.store)
-        made = await room.gpu.create(ADMIN, CreateGpuCluster(name="abc", auto_start=False))
+        made = await room.v1.create(ADMIN, CreateV1Cluster(name="abc", auto_start=False))
         steps: tuple[tuple[str, Any, Callable[[Any, Any], Awaitable[Any]]], ...] = (
-            ("start", StartGpuCluster(cluster_id=made.id), room.gpu.start),
-            ("restart", RestartGpuCluster(cluster_id=made.id), room.gpu.restart),
-            ("stop", StopGpuCluster(cluster_id=made.id), room.gpu.stop),
+            ("start", StartV1Cluster(cluster_id=made.id), room.v1.start),
+            ("restart", RestartV1Cluster(cluster_id=made.id), room.v1.restart),
+            ("stop", StopV1Cluster(cluster_id=made.id), room.v1.stop),
         )
         for verb, ask, call in steps:
             if verb == "restart":

@@ -11,12 +11,11 @@ import pytest
 
 from brickyard.domain.access import Grant, ObjectKind, Permission, Place
 from brickyard.domain.cluster import Instance, Workbench, WorkspaceTask
-from brickyard.domain.gpuclusters import GpuConfiguration
-from brickyard.domain.gpusnapshots import SnapshotRow
 from brickyard.domain.identity import ADMINS_ID, NEVER, GroupRow, TokenRow, UserRow
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Phase
 from brickyard.domain.policies import PolicyRow
+from brickyard.domain.snapshots import ClusterConfiguration, SnapshotRow
 from brickyard.store.changeset import Changes, Lost
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -69,7 +68,7 @@ SNAPSHOT = SnapshotRow(
     user_name="u",
     name="n",
     created_ms=1,
-    configuration=GpuConfiguration(
+    configuration=ClusterConfiguration(
         gpu_type="", gpu_count=0, cpu_cores=1, memory_gb=1, node_type_id="small", num_workers=0, runtime=""
     ),
 )

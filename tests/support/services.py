@@ -11,7 +11,7 @@ from brickyard.services.access import Authorizer
 from brickyard.services.clusters import ClusterService
 from brickyard.services.files.homes import FormerHomes
 from brickyard.services.files.safetree import SafeTree
-from brickyard.services.gpu import SnapshotService
+from brickyard.services.v1 import SnapshotService
 from brickyard.store.store import Store
 from brickyard.testing.builders import SMALL, SPARK_4
 from brickyard.testing.clock import ManualClock

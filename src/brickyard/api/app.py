@@ -42,10 +42,10 @@ from brickyard.api.edge.authentication import Authenticator
 from brickyard.api.edge.http import Edge
 from brickyard.api.edge.openapi import openapi_operation
 from brickyard.api.edge.registry import Operation
-from brickyard.api.gpu import clusters as gpu_clusters
-from brickyard.api.gpu import ports as gpu_ports
-from brickyard.api.gpu import schedules as gpu_schedules
-from brickyard.api.gpu import snapshots as gpu_snapshots
+from brickyard.api.v1 import clusters as v1_clusters
+from brickyard.api.v1 import ports as v1_ports
+from brickyard.api.v1 import schedules as v1_schedules
+from brickyard.api.v1 import snapshots as v1_snapshots
 
 
 def all_operations() -> tuple[Operation, ...]:
@@ -53,10 +53,10 @@ def all_operations() -> tuple[Operation, ...]:
     groups = (
         clusters,
         items,
-        gpu_clusters,
-        gpu_ports,
-        gpu_schedules,
-        gpu_snapshots,
+        v1_clusters,
+        v1_ports,
+        v1_schedules,
+        v1_snapshots,
         libraries,
         changes,
         logs,

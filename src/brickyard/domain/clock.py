@@ -10,6 +10,7 @@ import string
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Protocol
 
 SLEW = 10  # a clock that is to catch up is faster or slower by one part in so many
@@ -153,3 +154,9 @@ class Ids:
             number, place = divmod(number, len(self._letters))
             letters.append(self._letters[place])
         return "".join(letters)
+
+
+@functools.lru_cache(256)  # an answer shows the same times several times
+def rfc3339(ms: int) -> str:
+    """The time with milliseconds, in UTC."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -31,8 +31,8 @@ class Target(StrEnum):
     TERMINATED = "TERMINATED"
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """When the cluster stops by itself, besides its idle time (`plan/gpu/limits.py`). 0: no such limit."""
+class AutoTerminateLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """When the cluster stops by itself, besides its idle time (`plan/autoterminate.py`). 0: no such limit."""
 
     max_runtime_minutes: int = 0
     at_ms: int = 0
@@ -98,7 +98,7 @@ class Workbench(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     description: str = ""
     start_key: str = ""
     start_incarnation: int = 0
-    limits: Limits = Limits()
+    auto_terminate: AutoTerminateLimits = msgspec.field(name="limits", default=AutoTerminateLimits())  # as older rows have it
     schedules: int = 0  # how many it has
     storage_gb: int = 0  # GiB that its workspace directory may take; 0: no limit of its own
     task: WorkspaceTask = WorkspaceTask()

@@ -9,10 +9,10 @@ from brickyard.domain.errors import InvalidState, ResourceDoesNotExist
 from brickyard.domain.nodeops import PORT_OPEN, OpenPort, OpenPortOf
 from brickyard.domain.ports import PortMapping
 from brickyard.gateway.portproxy import PortTarget
-from brickyard.plan.gpu.ports import spark_ports
+from brickyard.plan.ports import spark_ports
 from brickyard.services.attach import AttachService, RunningCluster
 from brickyard.services.caller import Caller
-from brickyard.services.gpu import PortService
+from brickyard.services.v1 import PortService
 
 MAX_KNOWN = 10_000
 

@@ -12,31 +12,8 @@ import math
 import msgspec
 
 from brickyard.domain.cluster import Cluster, GracefulStop
-from brickyard.domain.gpuclusters import Problem, RestartGpuCluster, StopGpuCluster
 
-DEFAULT_MINUTES, MOST_MINUTES = 5, 30
 _MINUTE_MS = 60_000
-
-
-def problems_of_grace(request: StopGpuCluster | RestartGpuCluster) -> list[Problem]:
-    """What is wrong with the wait that a stop or restart asks for."""
-    minutes = request.grace_period_minutes
-    if minutes is None:
-        return []
-    if not 0 <= minutes <= MOST_MINUTES:
-        reason = f"it must be between 0 and {MOST_MINUTES}"
-    elif request.force and minutes:
-        reason = "it has no effect with force; leave one of them out"
-    else:
-        return []
-    return [Problem(field="grace_period_minutes", reason=reason, requested=minutes)]
-
-
-def minutes_of(request: StopGpuCluster | RestartGpuCluster) -> int:
-    """How long the request lets finish what runs."""
-    if request.force:
-        return 0
-    return DEFAULT_MINUTES if request.grace_period_minutes is None else request.grace_period_minutes
 
 
 def begun(cluster: Cluster, *, generation: int, now: int, grace_ms: int) -> Cluster:

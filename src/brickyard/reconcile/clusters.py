@@ -15,8 +15,8 @@ from brickyard.domain.pools import Standing
 from brickyard.domain.samples import unpack
 from brickyard.nodes.loads import Loads
 from brickyard.plan.assignments import assignment_for
+from brickyard.plan.autoterminate import USE_METRICS, Spent, asks_for_use, last_use, spent_of
 from brickyard.plan.cluster import NewNode, Plan, load_matters, plan
-from brickyard.plan.gpu.limits import USE_METRICS, Spent, asks_for_use, last_use, spent_of
 from brickyard.plan.policy import Policy
 from brickyard.plan.poolroom import PoolStock, pools_needed
 from brickyard.plan.samples import TIERS
@@ -185,7 +185,7 @@ def pass_over_cluster(
             ),
         ),
         follows_load=follows_load,
-        needs_reports=follows_load or (decided.cluster.up and decided.cluster.workbench.limits.counts_use),
+        needs_reports=follows_load or (decided.cluster.up and decided.cluster.workbench.auto_terminate.counts_use),
         pools=pools,
         came=came(cluster, decided.cluster, after),
         ended=ended(cluster, decided.cluster),
@@ -213,7 +213,7 @@ def _spent(
     tx: Tx, cluster: Cluster, nodes: Sequence[Instance], *, now: int, sizes: Mapping[str, NodeType], policy: Policy
 ) -> Spent | None:
     """What the cluster has cost since its start, if it has a limit of that, with nodes that were launched since the last pass."""
-    if not cluster.workbench.limits.max_cost:
+    if not cluster.workbench.auto_terminate.max_cost:
         return None
     known = tx.charges.between(cluster.start_ms, now + 1, cluster_id=cluster.cluster_id)
     settled = settle(

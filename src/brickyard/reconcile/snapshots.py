@@ -19,12 +19,12 @@ import structlog
 from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.errors import DatabaseTrouble
-from brickyard.domain.gpusnapshots import SnapshotRow, SnapshotStatus, cluster_of
 from brickyard.domain.identity import ADMINS_ID
 from brickyard.domain.periodic import Lease, Periodic, always
 from brickyard.domain.quotas import ByteQuota
+from brickyard.domain.snapshots import SnapshotRow, SnapshotStatus, cluster_of
 from brickyard.machine.disk import text
-from brickyard.plan.gpu.snapshots import done, latest
+from brickyard.plan.snapshots import done, latest
 from brickyard.storage.directory import Storage, holds_anything
 from brickyard.storage.snapshots import job as jobs
 from brickyard.storage.snapshots.job import Job, JobFailed, JobKind, Named, manifests

@@ -39,9 +39,6 @@ from brickyard.services.digests import Digests
 from brickyard.services.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
 from brickyard.services.files.homes import FormerHomes
 from brickyard.services.globalscripts import GlobalScriptService
-from brickyard.services.gpu import GpuClusterService, GpuDetails, PortPlanner, PortService, SnapshotService
-from brickyard.services.gpu.schedules import ScheduleService
-from brickyard.services.gpu.scheduling import ScheduleLoop
 from brickyard.services.identity import IdentityServices
 from brickyard.services.lastuse import SessionLimits
 from brickyard.services.libraries import LibraryService
@@ -63,6 +60,9 @@ from brickyard.services.tokenmanagement import TokenManagement
 from brickyard.services.tokens import TokenService
 from brickyard.services.trainings import Trainings
 from brickyard.services.uilinks import UiLinks
+from brickyard.services.v1 import PortPlanner, PortService, SnapshotService, V1ClusterService, V1Details
+from brickyard.services.v1.schedules import ScheduleService
+from brickyard.services.v1.scheduling import ScheduleLoop
 from brickyard.services.withdrawal import Withdrawal
 from brickyard.storage.sealer import Sealer
 from brickyard.storage.vault import Vault
@@ -144,7 +144,7 @@ def assemble(given: Resources, *, loop_lag_s: Callable[[], float]) -> Parts:
             store=given.store,
             clock=given.wall,
             clusters=services.clusters,
-            gpu=services.gpu_clusters,
+            v1=services.v1_clusters,
             note=services.audit.note,
         ),
         measures=measures,
@@ -190,7 +190,7 @@ def _services(
     sessions = SessionService(store=store, clock=wall, ids=ids, tokens=tokens, key=given.workspace_key)
     heard, look = nodes.samples.fresh, nodes.agents.look
     cluster_metrics = ClusterMetrics(store=store, clock=clock, authorizer=authorizer, heard=heard, look=look)
-    gpu_clusters = GpuClusterService(
+    v1_clusters = V1ClusterService(
         store=store,
         clock=clock,
         wall=wall,
@@ -220,11 +220,11 @@ def _services(
         client_secrets=ClientSecrets(store=store, clock=wall, ids=ids, authorizer=authorizer, digests=tokens.digests),
         identity=IdentityServices.build(store=store, clock=clock, ids=ids, authorizer=authorizer, homes=homes),
         clusters=clusters,
-        gpu_clusters=gpu_clusters,
-        gpu_details=GpuDetails(
-            store=store, clock=clock, authorizer=authorizer, reads=gpu_clusters.reads, metrics=cluster_metrics, logs=logs
+        v1_clusters=v1_clusters,
+        v1_details=V1Details(
+            store=store, clock=clock, authorizer=authorizer, reads=v1_clusters.reads, metrics=cluster_metrics, logs=logs
         ),
-        gpu_schedules=ScheduleService(store=store, clock=wall, ids=ids, authorizer=authorizer, clusters=gpu_clusters),
+        v1_schedules=ScheduleService(store=store, clock=wall, ids=ids, authorizer=authorizer, clusters=v1_clusters),
         ports=PortService(store=store, authorizer=authorizer, planner=planner),
         changes=Changes(store=store, clock=wall, ids=ids, authorizer=authorizer),
         policies=PolicyService(

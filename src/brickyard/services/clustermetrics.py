@@ -11,12 +11,12 @@ from brickyard.domain.access import Permission
 from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.errors import InvalidParameterValue
-from brickyard.domain.gpumetrics import GpuClusterMetrics, MetricsWindow
 from brickyard.domain.samples import METRICS, Columns, NodeAbout, unpack
+from brickyard.domain.usage import ClusterUsage, MetricsWindow
 from brickyard.nodes.samples import FRESH_MS, Fresh
-from brickyard.plan.gpu.metrics import STEPS, USED, NodePast, used
-from brickyard.plan.gpu.metrics import NodeNow as Newest
 from brickyard.plan.samples import HOUR, KEPT_MS, MIN_STEP_MS, MINUTE, resample, step_for
+from brickyard.plan.usage import STEPS, USED, NodePast, used
+from brickyard.plan.usage import NodeNow as Newest
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller
@@ -136,14 +136,14 @@ class ClusterMetrics:
                 newest[name] = Newest(fresh.about, fresh.sample.at_ms, fresh.sample.values)
         return newest
 
-    async def used(self, cluster_id: str, window: MetricsWindow) -> GpuClusterMetrics:
+    async def used(self, cluster_id: str, window: MetricsWindow) -> ClusterUsage:
         """What the nodes use now, and over a window of time. Whoever calls this has checked the permission."""
         await self._look(cluster_id)
         now = self._clock.now_ms()
         start, oldest = now - window.ms, now - FRESH_MS
         rows = await self._store.read(lambda tx: tx.samples.between(cluster_id, start, now + HOUR))
 
-        def work() -> GpuClusterMetrics:
+        def work() -> ClusterUsage:
             newest = self._newest(cluster_id, [row for row in rows if row.end_ms >= oldest])
             found = [(row.tier, unpack(row.packed, metrics=USED)) for row in rows]
             past = resample(found, start_ms=start, end_ms=now, step_ms=window.ms // STEPS)

@@ -15,8 +15,6 @@ from brickyard.services.commands import CommandService
 from brickyard.services.contextsecrets import ContextSecrets
 from brickyard.services.files import DbfsService, VolumeService, WorkspaceService
 from brickyard.services.globalscripts import GlobalScriptService
-from brickyard.services.gpu import GpuClusterService, GpuDetails, PortService
-from brickyard.services.gpu.schedules import ScheduleService
 from brickyard.services.identity import IdentityServices
 from brickyard.services.libraries import LibraryService
 from brickyard.services.logfollowing import LogFollowers
@@ -34,6 +32,8 @@ from brickyard.services.spend import SpendService
 from brickyard.services.tokenmanagement import TokenManagement
 from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import UiLinks
+from brickyard.services.v1 import PortService, V1ClusterService, V1Details
+from brickyard.services.v1.schedules import ScheduleService
 
 if TYPE_CHECKING:
     from brickyard.services.signin import SignInService  # cryptography and HTTP, only where they are used
@@ -56,9 +56,9 @@ class Services:
     cluster_metrics: ClusterMetrics
     ui_links: UiLinks
     changes: Changes
-    gpu_clusters: GpuClusterService
-    gpu_details: GpuDetails
-    gpu_schedules: ScheduleService
+    v1_clusters: V1ClusterService
+    v1_details: V1Details
+    v1_schedules: ScheduleService
     ports: PortService
     dbfs: DbfsService
     volumes: VolumeService

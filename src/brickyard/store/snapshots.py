@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from brickyard.domain.gpusnapshots import SnapshotRow, SnapshotStatus
+from brickyard.domain.snapshots import SnapshotRow, SnapshotStatus
 from brickyard.store.changeset import Changes
 from brickyard.store.tables import snapshots as t
 

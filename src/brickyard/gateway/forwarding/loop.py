@@ -23,7 +23,7 @@ from brickyard.domain.ports import PortRow
 from brickyard.gateway.forwarding.process import Door, Forwarding, ForwardingFailed
 from brickyard.nodes.calls import NodeCalls
 from brickyard.plan.attach import driver_instance
-from brickyard.plan.gpu.ports import spark_ports
+from brickyard.plan.ports import spark_ports
 from brickyard.services.attach import RunningCluster
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx

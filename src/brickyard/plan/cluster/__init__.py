@@ -16,6 +16,7 @@ from types import MappingProxyType
 from brickyard.domain.cluster import Cluster, Instance, Target
 from brickyard.domain.node import Load, Role
 from brickyard.domain.nodetypes import NodeType
+from brickyard.plan.autoterminate import Spent
 from brickyard.plan.cluster.ending import drain, end_at_limit, end_idle, let_finish, restore
 from brickyard.plan.cluster.nodes import (
     check_heartbeat,
@@ -31,7 +32,6 @@ from brickyard.plan.cluster.passstate import NewNode, Pass, Plan
 from brickyard.plan.cluster.scripts import report_scripts
 from brickyard.plan.cluster.serve import announce_libraries, announce_master, describe, serve
 from brickyard.plan.cluster.size import end_oversized, follow_load, resize
-from brickyard.plan.gpu.limits import Spent
 from brickyard.plan.policy import Policy
 from brickyard.plan.poolroom import PoolStock
 

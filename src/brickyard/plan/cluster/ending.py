@@ -9,10 +9,9 @@ from brickyard.domain.cluster import Instance
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import NodeStatus, Phase, Role
 from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
-from brickyard.plan import graceful
+from brickyard.plan import autoterminate, graceful
 from brickyard.plan.cluster.passstate import Pass
 from brickyard.plan.enforcement import applied
-from brickyard.plan.gpu import limits
 from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS
 
 LOOK_MS = 60_000  # how often a time that a person has named is compared with the clock on the wall, which may be set
@@ -20,15 +19,15 @@ LOOK_MS = 60_000  # how often a time that a person has named is compared with th
 
 def end_at_limit(p: Pass) -> None:
     """Ends the cluster at the first limit of `auto_terminate` that is reached."""
-    found = limits.moments(p.cluster, now=p.now, spent=p.spent, ahead_ms=p.ahead_ms)
+    found = autoterminate.moments(p.cluster, now=p.now, spent=p.spent, ahead_ms=p.ahead_ms)
     if not found:
         return
     name = min(found, key=found.__getitem__)
     if p.now < found[name]:
-        again = found[name] if limits.AT not in found else min(found[name], p.now + LOOK_MS)
+        again = found[name] if autoterminate.AT not in found else min(found[name], p.now + LOOK_MS)
         p.deadlines.append(again)
     else:
-        p.end(*limits.reason_of(p.cluster, name))
+        p.end(*autoterminate.reason_of(p.cluster, name))
 
 
 def let_finish(p: Pass) -> None:
@@ -117,7 +116,7 @@ def end_idle(p: Pass) -> None:
         return
     if p.used_ms > p.cluster.used_ms:
         p.change(used_ms=p.used_ms)
-    deadline = max(limits.idle_since(p.cluster, driver) + minutes * 60_000, p.idle_from_ms)
+    deadline = max(autoterminate.idle_since(p.cluster, driver) + minutes * 60_000, p.idle_from_ms)
     if p.now < deadline:
         p.deadlines.append(deadline)
     elif p.unheard(driver):

@@ -18,8 +18,8 @@ from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.terminations import TerminationReason
 from brickyard.plan import graceful
 from brickyard.plan.assignments import assignment_for
+from brickyard.plan.autoterminate import Spent
 from brickyard.plan.cluster.nodeset import NodeSet
-from brickyard.plan.gpu.limits import Spent
 from brickyard.plan.launching import is_spot, next_attempt, provider_of, stays, types_of, unsupported
 from brickyard.plan.policy import Policy
 from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, PoolStock, can_release, joined, pool_not_found, pool_of, releasing

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import msgspec
 
 from brickyard.domain.access import Permission
+from brickyard.domain.clock import rfc3339
 from brickyard.domain.cluster import Cluster, public_state
 from brickyard.domain.errors import InvalidParameterValue
-from brickyard.domain.gpuclusters import rfc3339
 from brickyard.domain.policies import (
     ClusterCompliance,
     Compliance,

@@ -1,0 +1,123 @@
+"""What a call costs in the /v1/clusters dialect, beside the same call in the Databricks one: the server's processor time, as the
+median of alternating rounds. Alone: `./dev python -m bench._v1_calls`."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from bench._common import cpu_s, load, table
+from bench._servers import SILENT, TOKEN, Served, brickyard
+from bench.api import call
+
+LIMIT = 1.2  # of the other dialect's time
+ROUNDS = 5
+CLUSTERS = 20  # of a page
+WIDTH = 16  # requests at a time
+REST_S, REST_CPU_S = 1.0, 0.1
+NUMBERS = itertools.count(1)
+SIZE = {"spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge", "is_single_node": True, "kind": "CLASSIC_PREVIEW"}
+
+
+class Row(NamedTuple):
+    """Microseconds of a request; `holds`: the limit is kept."""
+
+    what: str
+    databricks_us: str
+    v1_us: str
+    ratio: str
+    holds: bool
+
+
+class _Call(NamedTuple):
+    """`body` is made from a number. `works`: the server goes on with what it has begun once it has answered."""
+
+    method: str
+    path: str
+    body: Callable[[int], str] = lambda _: ""
+    requests: int = 2000
+    works: bool = False
+
+
+def measure() -> list[Row]:
+    """One server with simulated nodes, which say nothing meanwhile."""
+    with brickyard(SILENT) as served:
+        ids = [call(served, "/v1/clusters", _named(number))["data"]["id"] for number in range(CLUSTERS)]
+        stopped = call(served, "/v1/clusters", json.dumps({"name": "stopped", "auto_start": False}))["data"]["id"]
+        pairs = {
+            "get of a stopped cluster": (_get(stopped), _get_v1(stopped)),
+            "get of a cluster that starts": (_get(ids[0]), _get_v1(ids[0])),
+            "a page of 20 clusters": (
+                _Call("GET", "/api/2.1/clusters/list?page_size=20", requests=300),
+                _Call("GET", "/v1/clusters?limit=20", requests=300),
+            ),
+            "create": (
+                _Call("POST", "/api/2.1/clusters/create", _named_there, requests=100, works=True),
+                _Call("POST", "/v1/clusters", _named, requests=100, works=True),
+            ),
+        }
+        return [_compared(served, what, *pair) for what, pair in pairs.items()]
+
+
+def _get(cluster_id: str) -> _Call:
+    return _Call("GET", f"/api/2.1/clusters/get?cluster_id={cluster_id}")
+
+
+def _get_v1(cluster_id: str) -> _Call:
+    return _Call("GET", f"/v1/clusters/{cluster_id}")
+
+
+def _named(number: int) -> str:
+    return json.dumps({"name": f"c-{number}", "cpu_cores": 4})
+
+
+def _named_there(number: int) -> str:
+    return json.dumps({"cluster_name": f"c-{number}", **SIZE})
+
+
+def _compared(served: Served, what: str, there: _Call, here: _Call) -> Row:
+    found = [(_cpu_us(served, there), _cpu_us(served, here)) for _ in range(ROUNDS)]
+    other, ours = (statistics.median(each[side] for each in found) for side in (0, 1))
+    return Row(what, f"{other:.0f}", f"{ours:.0f}", f"{ours / other:.2f}", ours <= LIMIT * other)
+
+
+def _cpu_us(served: Served, asked: _Call) -> float:
+    """What a request costs, and what the server does because of it: the same in both dialects, but not at the same time as the
+    next round."""
+    url, body = f"{served.url}{asked.path}", asked.body(next(NUMBERS))
+    statuses = (200, 201)
+    began = _at_rest(served) if asked.works else 0.0
+    loading = load(
+        served.pid, asked.method, url, token=TOKEN, body=body, requests=asked.requests, width=WIDTH, rounds=1, statuses=statuses
+    )
+    answering = asyncio.run(loading).cpu_us
+    if not asked.works:
+        return answering
+    warming_up = max(WIDTH, asked.requests // 5)
+    return (_at_rest(served) - began) * 1e6 / (asked.requests + warming_up)
+
+
+def _at_rest(served: Served) -> float:
+    """Its CPU seconds, once it does next to nothing."""
+    before, now = -1.0, cpu_s(served.pid)
+    while now - before > REST_CPU_S:
+        time.sleep(REST_S)
+        before, now = now, cpu_s(served.pid)
+    return now
+
+
+def main() -> int:
+    """Prints the table. Returns 1 if the limit is missed."""
+    rows = measure()
+    table("the dialect of /v1/clusters", ("call", "Databricks, us", "/v1, us", "ratio", "kept"), rows)
+    return int(not all(each.holds for each in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

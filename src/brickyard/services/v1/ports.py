@@ -1,0 +1,230 @@
+"""Ports of a cluster's driver that are reachable from outside: the calls of the /v1/clusters dialect.
+
+A mapping is the cluster's, whether it runs or not. `gateway/` serves those of running clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from urllib.parse import urlsplit
+
+import msgspec
+
+from brickyard.domain.access import Permission
+from brickyard.domain.clock import Ids
+from brickyard.domain.cluster import Cluster
+from brickyard.domain.errors import ResourceNotFound
+from brickyard.domain.ports import (
+    AddPort,
+    ChangePort,
+    GetProxy,
+    PortMapping,
+    PortRow,
+    PortUpdate,
+    PortView,
+    Proxy,
+    RemovePort,
+    SetProxy,
+)
+from brickyard.domain.strict import Problem
+from brickyard.machine.listening import CannotListen, bound_alone
+from brickyard.plan import ports as plan
+from brickyard.plan.ports import Planned, Rules
+from brickyard.services.access import Authorizer
+from brickyard.services.caller import Caller
+from brickyard.services.v1.problems import permitted, refuse
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+Held = Callable[[str, int], str]  # why nothing can listen at an address and port, or ""
+
+
+def held(address: str, port: int) -> str:
+    """Why nothing can listen there now, found by trying; or ""."""
+    try:
+        bound_alone(address, port).close()
+    except CannotListen as error:
+        return str(error)
+    return ""
+
+
+class PortPlanner:
+    """Plans and writes mappings within transactions. `server_url`: this server's. `own_ports`: those that the workspace's servers
+    use themselves; `addresses`: where listeners may be besides loopback; `open_here`: ports on which this server listens for
+    mappings now."""
+
+    def __init__(
+        self,
+        *,
+        ids: Ids,
+        server_url: Callable[[], str],
+        own_ports: Collection[int] = (),
+        addresses: Collection[str] = (),
+        open_here: Callable[[], Collection[int]] = tuple,
+        held: Held = held,
+    ) -> None:
+        self._ids = ids
+        self._server_url = server_url
+        self._own_ports = own_ports
+        self._addresses = addresses
+        self._open_here = open_here
+        self._held = held
+
+    def planned(
+        self,
+        tx: Tx,
+        cluster_id: str,
+        updates: Sequence[PortUpdate],
+        *,
+        field: str,
+        whole: bool = False,
+        add_only: bool = False,
+    ) -> Planned:
+        """What updates would make of a cluster's mappings; with `whole` they are all that it is to have. The cluster need not
+        exist yet."""
+        current = [row.mapping for row in tx.ports.of_cluster(cluster_id)]
+        rules = Rules(
+            http_port=self._http_port,
+            own_ports={self._http_port, *self._own_ports},
+            taken=tx.ports.external(but=cluster_id),
+            spark_ports=plan.spark_ports(tx.instances.of_cluster(cluster_id)),
+            addresses=self._addresses,
+        )
+        if whole:
+            planned = plan.replaced(cluster_id, current, updates, field=field, rules=rules, new_id=self._new_id)
+        else:
+            planned = plan.merged(cluster_id, current, updates, field=field, rules=rules, new_id=self._new_id, add_only=add_only)
+        if planned.problems:
+            return planned
+        return Planned(planned.mappings, self._taken(current, planned.mappings, updates, field))
+
+    def write(self, tx: Tx, cluster_id: str, mappings: Sequence[PortMapping]) -> None:
+        """Writes a cluster's mappings. They may have been planned before it had an id."""
+        tx.ports.replace(cluster_id, [msgspec.structs.replace(each, cluster_id=cluster_id) for each in mappings])
+
+    def views(self, cluster: Cluster, rows: Sequence[PortRow]) -> list[PortView]:
+        """Mappings as they are shown."""
+        base = self._server_url().rstrip("/")
+        return [plan.view(row, cluster, base_url=base, http_port=self._http_port) for row in rows]
+
+    def proxy_url(self, cluster_id: str) -> str:
+        """Below it are the paths of the cluster's http mappings."""
+        return f"{self._server_url().rstrip('/')}/ports/{cluster_id}/"
+
+    @property
+    def _http_port(self) -> int:
+        url = urlsplit(self._server_url())
+        return url.port or (443 if url.scheme == "https" else 80)
+
+    def _new_id(self) -> str:
+        return f"port_{self._ids.hex(16)}"
+
+    def _taken(
+        self, current: Sequence[PortMapping], mappings: Sequence[PortMapping], updates: Sequence[PortUpdate], field: str
+    ) -> list[Problem]:
+        """New listeners where something else listens. Those of mappings that are just being removed will have gone."""
+        open_already = {*(each.external_port for each in current), *self._open_here()}
+        found = []
+        for each in mappings:
+            if not each.external_port or each.external_port in open_already:
+                continue
+            if why := self._held(each.bind_address, each.external_port):
+                name = f"{_place(field, updates, each)}external_port"
+                found.append(Problem(field=name, reason=why, requested=each.external_port))
+        return found
+
+
+def _place(field: str, updates: Sequence[PortUpdate], mapping: PortMapping) -> str:
+    """Where a request has this mapping: such as `port_mappings[2].`; "" where it is the whole request."""
+    if not field:
+        return ""
+    same = (
+        number
+        for number, each in enumerate(updates)
+        if each.id == mapping.port_id or (each.internal_port == mapping.internal_port and each.protocol is mapping.protocol)
+    )
+    return f"{field}[{next(same, 0)}]."
+
+
+class PortService:
+    """One per server. Methods raise ApiError."""
+
+    def __init__(self, *, store: Store, authorizer: Authorizer, planner: PortPlanner) -> None:
+        self._store = store
+        self._authorizer = authorizer
+        self._planner = planner
+
+    async def get(self, caller: Caller, request: GetProxy) -> Proxy:
+        """All mappings of a cluster."""
+
+        def work(tx: Tx) -> Proxy:
+            return self._proxy(
+                tx, permitted(tx, self._authorizer, caller, request.cluster_id, Permission.CAN_ATTACH_TO, to="see")
+            )
+
+        return await self._store.read(work)
+
+    async def set(self, caller: Caller, request: SetProxy) -> Proxy:
+        """Replaces all mappings of a cluster."""
+        return await self._change(caller, request.cluster_id, request.port_mappings, field="port_mappings", whole=True)
+
+    async def add(self, caller: Caller, request: AddPort) -> PortView:
+        """One more mapping."""
+        proxy = await self._change(caller, request.cluster_id, [_update(request)], field="", add_only=True)
+        return proxy.port_mappings[-1]
+
+    async def change(self, caller: Caller, request: ChangePort) -> PortView:
+        """Changes a mapping."""
+        update = _update(request, id=request.port_id)
+        proxy = await self._change(caller, request.cluster_id, [update], field="", of=request.port_id)
+        return next(each for each in proxy.port_mappings if each.id == request.port_id)
+
+    async def remove(self, caller: Caller, request: RemovePort) -> None:
+        """Removes a mapping."""
+        update = PortUpdate(id=request.port_id, remove=True)
+        await self._change(caller, request.cluster_id, [update], field="", of=request.port_id)
+
+    async def http(self, cluster_id: str, internal_port: int) -> PortMapping | None:
+        """The http mapping of a port, for those who may see the cluster."""
+        return await self._store.read(lambda tx: tx.ports.http(cluster_id, internal_port))
+
+    async def _change(
+        self,
+        caller: Caller,
+        cluster_id: str,
+        updates: Sequence[PortUpdate],
+        *,
+        field: str,
+        of: str = "",
+        whole: bool = False,
+        add_only: bool = False,
+    ) -> Proxy:
+        """`of`: the mapping that must exist."""
+
+        def work(tx: Tx) -> Proxy:
+            cluster = permitted(tx, self._authorizer, caller, cluster_id, Permission.CAN_MANAGE, to="change the ports of")
+            tx.lock(tx.ports.PORTS)
+            if of and not any(row.mapping.port_id == of for row in tx.ports.of_cluster(cluster_id)):
+                raise ResourceNotFound(f"Cluster {cluster_id} has no port mapping {of[:140]}.", resource="port", id=of[:140])
+            planned = self._planner.planned(tx, cluster_id, updates, field=field, whole=whole, add_only=add_only)
+            refuse(planned.problems)
+            self._planner.write(tx, cluster_id, planned.mappings)
+            return self._proxy(tx, cluster)
+
+        return await self._store.write(work)
+
+    def _proxy(self, tx: Tx, cluster: Cluster) -> Proxy:
+        rows = tx.ports.of_cluster(cluster.cluster_id)
+        return Proxy(proxy_url=self._planner.proxy_url(cluster.cluster_id), port_mappings=self._planner.views(cluster, rows))
+
+
+def _update(request: AddPort | ChangePort, *, id: str | None = None) -> PortUpdate:
+    return PortUpdate(
+        id=id,
+        internal_port=request.internal_port,
+        external_port=request.external_port,
+        protocol=request.protocol,
+        description=request.description,
+        bind_address=request.bind_address,
+        strip_prefix=request.strip_prefix,
+    )
