@@ -16,14 +16,17 @@ from sqlalchemy import Engine, event
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Target
 from brickyard.domain.instances import InstanceState
+from brickyard.domain.policies import PolicyRow
 from brickyard.domain.queries import EventFilter
+from brickyard.domain.requests import CloneCluster, EditCluster
 from brickyard.nodes.loads import Loads
 from brickyard.plan.policy import Policy
+from brickyard.plan.specifying import plain_spec
 from brickyard.reconcile.clusters import pass_over_cluster
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import SIZES
-from tests.services.desk import Desk
+from tests.services.desk import ADMIN, ASK, Desk
 from tests.support.databases import empty_sqlite
 
 
@@ -78,6 +81,25 @@ async def test_a_create_only_inserts(traced: Traced) -> None:
     traced.since()
     await desk.create()
     assert traced.since() == [("INSERT", "clusters"), ("INSERT", "events")]
+
+
+async def test_a_create_and_an_edit_read_everything_before_they_write(traced: Traced) -> None:
+    """The decision is one: nothing is looked up after it."""
+    desk = Desk(traced.store)
+    clone = CloneCluster(source_cluster_id=await desk.create())
+    await traced.store.write(
+        lambda tx: tx.policies.put(PolicyRow(policy_id="p", name="p", definition="{}", max_clusters_per_user=9))
+    )
+    traced.since()
+    name = await desk.create(policy_id="p", idempotency_token="t", clone_from=clone)
+    created = [verb for verb, _ in traced.since()]
+    await desk.bring_up(name)
+    traced.since()
+    await desk.service.edit(ADMIN, EditCluster(**msgspec.structs.asdict(plain_spec(ASK)), cluster_id=name))
+    edited = [verb for verb, _ in traced.since()]
+    for verbs in (created, edited):
+        assert verbs == sorted(verbs, key=lambda verb: verb != "SELECT")
+        assert {"SELECT", "INSERT"} <= set(verbs)
 
 
 async def test_creates_that_wait_together_insert_together(traced: Traced) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from brickyard.domain.access import (
     EVERYTHING,
     PERMISSIONS,
@@ -19,6 +21,7 @@ from brickyard.domain.access import (
     SecurableObject,
     Visible,
 )
+from brickyard.domain.errors import PermissionDenied
 from brickyard.domain.identity import USERS_ID
 
 # The permission that everybody has on every object of the kind. DBFS is open to all users, as in Databricks. So are volumes,
@@ -92,6 +95,20 @@ def _who_can(on: SecurableObject) -> str:
     top = next(each for each in reversed(PERMISSIONS[on.kind]) if each is not Permission.ADMIN)
     owner = f"{on.owner}, " if on.owner else ""
     return f"{owner}somebody with {top.value} permission or an administrator"
+
+
+class Acl(msgspec.Struct, frozen=True):
+    """Everything that decides about access to one object, as read in a transaction. It may be cached together with what was read
+    of the object, and for as long: a change of grants is a change of the object."""
+
+    on: SecurableObject
+    grants: tuple[Grant, ...] = ()
+
+    def require(self, principal: Principal, permission: Permission, *, to: str) -> None:
+        """Raises PermissionDenied unless the principal has the permission. `to` completes "may not ... cluster X"."""
+        if why := access_refusal(principal, permission, self.on, to=to, grants=self.grants):
+            held = PERMISSIONS[self.on.kind][: level(principal, self.on, self.grants)]
+            raise PermissionDenied(why, required=permission.value, held=[each.value for each in held])
 
 
 def visible(principal: Principal) -> Visible:

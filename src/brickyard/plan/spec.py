@@ -104,11 +104,11 @@ def _check_policy_defaults(spec: ClusterSpec) -> None:
 
 
 def _check_logs(spec: ClusterSpec) -> None:
-    log_destination(spec.cluster_log_conf)
+    if spec.cluster_log_conf is not None:
+        log_destination(spec.cluster_log_conf)
 
 
-def _check_conf(spec: ClusterSpec) -> None:
-    conf = spec.spark_conf or {}
+def _check_conf(spec: ClusterSpec, conf: Mapping[str, str]) -> None:
     check_conf(conf, single=is_single_node(spec))
     check_protections(conf, isolates=spec.data_security_mode in ISOLATING_MODES)
 
@@ -221,7 +221,8 @@ def _check_runtime(spec: ClusterSpec, runtimes: Mapping[str, Runtime]) -> None:
 def _size(spec: ClusterSpec, max_nodes: int) -> ClusterSpec:
     """Sets either the number of workers or the range."""
     single = is_single_node(spec)
-    check_window(spec.spark_conf or {})
+    if spec.spark_conf:
+        check_window(spec.spark_conf)
     if spec.autoscale is not None and spec.autoscale != AutoScale():
         check_range(spec.autoscale, single=single, max_nodes=max_nodes)
         if spec.num_workers:  # some clients send a zero for an absent value
@@ -347,10 +348,10 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("node_type_id", lambda spec, offered, _user: _node_types(spec, offered.node_types)),
     ("custom_tags", lambda spec, _offered, _user: _check_name_and_tags(spec)),
     ("aws_attributes", lambda spec, _offered, _user: _check_clouds(spec)),
-    ("init_scripts", lambda spec, _offered, _user: check_init_scripts(spec.init_scripts or [])),
+    ("init_scripts", lambda spec, _offered, _user: check_init_scripts(spec.init_scripts) if spec.init_scripts else None),
     ("cluster_log_conf", lambda spec, _offered, _user: _check_logs(spec)),
-    ("spark_env_vars", lambda spec, _offered, _user: check_variables(spec.spark_env_vars or {})),
-    ("spark_conf", lambda spec, _offered, _user: _check_conf(spec)),
+    ("spark_env_vars", lambda spec, _offered, _user: check_variables(spec.spark_env_vars) if spec.spark_env_vars else None),
+    ("spark_conf", lambda spec, _offered, _user: _check_conf(spec, spec.spark_conf) if spec.spark_conf else None),
     ("autotermination_minutes", lambda spec, _offered, _user: _check_autotermination(spec)),
     ("single_user_name", _single_user),
     ("", lambda spec, _offered, _user: _defaults(spec)),

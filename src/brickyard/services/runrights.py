@@ -8,10 +8,12 @@ from brickyard.domain.errors import PermissionDenied
 from brickyard.domain.run import Run, Task
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import State
+from brickyard.plan.admit import check_creator, check_uses
 from brickyard.plan.attach import Client, attach_refusal
+from brickyard.plan.spec import named_pools
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
-from brickyard.services.clusters.creation import may_create, may_use, usable_pools
+from brickyard.services.clusters.facts import ingredients
 from brickyard.services.policies import find_policy, no_room
 from brickyard.services.principals import active_principal
 from brickyard.services.withdrawal import code_refusal
@@ -47,8 +49,7 @@ class RunRights:
         return no_room(tx, find_policy(tx, policy_id), run.creator_user_name, more=more, ending=ending)
 
     def _may_make(self, tx: Tx, owner: Principal, spec: ClusterSpec) -> None:
-        policy = find_policy(tx, spec.policy_id)
-        may_create(tx, self._authorizer, owner, policy)
-        if policy is not None:
-            may_use(tx, self._authorizer, owner, policy)
-        usable_pools(tx, self._authorizer, owner, spec)
+        pools = tx.pools.many(named_pools(spec))
+        found = ingredients(tx, self._authorizer, owner, find_policy(tx, spec.policy_id), pools)
+        check_creator(owner, found)
+        check_uses(owner, found)

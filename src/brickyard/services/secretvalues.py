@@ -6,16 +6,15 @@ name of the cluster's owner each time a node asks for its assignment, and are no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
-from brickyard.domain.access import Permission, Principal
-from brickyard.domain.errors import PermissionDenied, ResourceDoesNotExist
+from brickyard.domain.access import Permission
+from brickyard.domain.errors import PermissionDenied
 from brickyard.domain.node import Assignment, Failure
 from brickyard.domain.places import Kind
 from brickyard.domain.secrets import SecretName, all_references, filled, references
-from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.terminations import TerminationReasonCode
 from brickyard.logs.transfers import own_credentials
 from brickyard.services.access import Authorizer
@@ -96,30 +95,6 @@ class SecretValues:
         if "\0" in value:
             raise _resolution(f"secret {name} has a NUL character, so no setting or variable can hold it.")
         return value
-
-
-class SecretUse:
-    """Checks who may write references into a specification."""
-
-    def __init__(self, authorizer: Authorizer) -> None:
-        self._authorizer = authorizer
-
-    def check(self, tx: Tx, who: Iterable[Principal], spec: ClusterSpec, *, before: ClusterSpec | None = None) -> None:
-        """Raises unless all of them may read the secrets to which the specification newly refers. (Whoever changes somebody
-        else's cluster could otherwise read the owner's secrets there.) A scope must exist, since nobody has permissions on one
-        that does not; a secret need not, yet."""
-        new = _used(spec) - (_used(before) if before is not None else set())
-        for scope in sorted({name.scope for name in new}):
-            if tx.secrets.scope(scope) is None:
-                raise ResourceDoesNotExist(
-                    f"Scope {scope} does not exist! The specification refers to a secret in it. Create it first."
-                )
-            for principal in who:
-                self._authorizer.require(tx, principal, Permission.READ, of_scope(scope), to="refer to secrets of")
-
-
-def _used(spec: ClusterSpec) -> set[SecretName]:
-    return {name.folded for name in all_references(spec.spark_conf, spec.spark_env_vars)}
 
 
 def _filled(values: Mapping[str, str], secrets: Mapping[SecretName, str]) -> dict[str, str]:

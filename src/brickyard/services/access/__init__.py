@@ -1,5 +1,6 @@
 """Who may do what: every call checks here, in the same transaction as its work."""
 
-from brickyard.services.access.authorizer import Acl, Authorizer
+from brickyard.plan.access import Acl
+from brickyard.services.access.authorizer import Authorizer
 
 __all__ = ["Acl", "Authorizer"]

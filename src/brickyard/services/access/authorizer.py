@@ -10,31 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-import msgspec
-
-from brickyard.domain.access import PERMISSIONS, Grant, ObjectKind, Permission, Principal, SecurableObject, Visible
-from brickyard.domain.errors import PermissionDenied
-from brickyard.plan.access import access_refusal, level, visible
+from brickyard.domain.access import ObjectKind, Permission, Principal, SecurableObject, Visible
+from brickyard.plan.access import Acl, level, visible
 from brickyard.store.tx import Tx
 
 T = TypeVar("T")
 _ONCE = frozenset({ObjectKind.WORKSPACE, ObjectKind.DBFS_PATH, ObjectKind.VOLUME_PATH, ObjectKind.SCHEMA})  # never granted
 
 _WITHIN = {ObjectKind.RUN: (ObjectKind.JOB,)}  # kinds of containers, besides the object's own
-
-
-class Acl(msgspec.Struct, frozen=True):
-    """Everything that decides about access to one object, as read in a transaction. It may be cached together with what was read
-    of the object, and for as long: a change of grants is a change of the object."""
-
-    on: SecurableObject
-    grants: tuple[Grant, ...] = ()
-
-    def require(self, principal: Principal, permission: Permission, *, to: str) -> None:
-        """Raises PermissionDenied unless the principal has the permission. `to` completes "may not ... cluster X"."""
-        if why := access_refusal(principal, permission, self.on, to=to, grants=self.grants):
-            held = PERMISSIONS[self.on.kind][: level(principal, self.on, self.grants)]
-            raise PermissionDenied(why, required=permission.value, held=[each.value for each in held])
 
 
 class Authorizer:

@@ -1,4 +1,4 @@
-"""Commands for clusters: look up, authorise, decide (`plan.changes`), write. Each runs in a given transaction.
+"""Commands for clusters: read the facts, decide (`plan.admit`, `plan.changes`), write. Each runs in a given transaction.
 
 Commands compose: several of them in one transaction, on several clusters or repeatedly on one, take effect together or not at
 all. Every check uses locked rows: two requests about one cluster take turns, and the second sees the effect of the first.
@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from brickyard.domain.access import Permission, Principal
+from brickyard.domain.access import Permission
 from brickyard.domain.clock import Clock, Ids
-from brickyard.domain.cluster import Cluster, Workbench, public_state
+from brickyard.domain.cluster import Cluster, Workbench
 from brickyard.domain.errors import ResourceDoesNotExist
 from brickyard.domain.policies import PolicyRow
 from brickyard.domain.requests import (
@@ -26,24 +26,19 @@ from brickyard.domain.requests import (
     UpdateCluster,
 )
 from brickyard.domain.spec import ClusterSpec
-from brickyard.domain.states import State
-from brickyard.plan import changes, enforcement
+from brickyard.plan import admit, changes, enforcement
 from brickyard.plan.changes import Asked, Changed, Secrets
-from brickyard.plan.libraries import copied as copied_libraries
-from brickyard.plan.libraries import governed
 from brickyard.plan.mask import apply_mask
-from brickyard.plan.policies.governing import ALL_PURPOSE, JOB, govern
+from brickyard.plan.policies.governing import ALL_PURPOSE, JOB
 from brickyard.plan.spec import Offered
-from brickyard.plan.specifying import Specified, plain_spec, specify
+from brickyard.plan.specifying import Specified, plain_spec
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.catalogue import Offers
-from brickyard.services.clusters.creation import may_create, may_use, usable_pools
-from brickyard.services.missing import existing_cluster, missing_cluster
+from brickyard.services.clusters.facts import FactReader, ingredients
+from brickyard.services.missing import existing_cluster
 from brickyard.services.policies import check_room, find_policy
-from brickyard.services.principals import active_principal
-from brickyard.services.secretvalues import SecretUse
 from brickyard.store.tx import Tx
 
 ENDED_TOGETHER = 100  # clusters that one transaction ends: each is a few statements, and a commit may not take long
@@ -62,41 +57,20 @@ class ClusterCommands:
         self._ids = ids
         self._offers = offers
         self._authorizer = authorizer
-        self._photon = photon
-        self._secret_use = SecretUse(authorizer)
+        self._facts = FactReader(offers=offers, authorizer=authorizer, photon=photon)
 
     def create(
         self, tx: Tx, caller: Caller, request: CreateCluster, *, stopped: bool = False, workbench: Workbench | None = None
     ) -> Cluster:
         """Creates a cluster, which starts unless `stopped`, and returns it. If an active cluster has the idempotency token,
         returns that one."""
-        self.may_create(tx, caller, request.policy_id)
-        token = request.idempotency_token or ""
-        changes.check_idempotency_token(token)
-        copied = request.clone_from.source_cluster_id if request.clone_from else None
-        source = tx.clusters.get(copied) if copied is not None else None  # locked before any pool, as everywhere
-        offered = self.offered(tx, caller, request)
-        specified = specify(plain_spec(request), offered, user=caller.user_name)
-        if token:
-            # Two creates with one token: the second writer finds the row of the first. On PostgreSQL, where writers run
-            # concurrently, the lock makes them take turns.
-            tx.lock(f"idempotency/{caller.user_name}/{token}")
-            if (same := tx.clusters.by_idempotency_token(token, caller.user_name)) is not None:
-                return same
-        if copied is not None:
-            if source is None or source.deleted_ms:
-                raise missing_cluster(tx, copied)
-            self._authorizer.require(tx, caller, Permission.CAN_ATTACH_TO, of_cluster(source), to="clone")
-        check_room(tx, offered.policy, caller.user_name)
-        self._secret_use.check(tx, [caller], specified.spec)
-        asked = self._asked(caller)
+        facts, asked = self._facts.of_create(tx, caller, request), self._asked(caller)
         cluster_id, secrets = self._ids.cluster_id(asked.now), self._secrets()
-        created = changes.create(cluster_id, request, asked, specified=specified, secrets=secrets, stopped=stopped)
-        if source is not None:
-            created = created._replace(cluster=msgspec.structs.replace(created.cluster, libraries=copied_libraries(source)))
-        if workbench is not None:
-            created = created._replace(cluster=msgspec.structs.replace(created.cluster, workbench=workbench))
-        created = created._replace(cluster=governed(created.cluster, offered.policy))
+        created = admit.create(
+            facts, request, asked, cluster_id=cluster_id, secrets=secrets, stopped=stopped, workbench=workbench
+        )
+        if created.cluster is facts.same:
+            return facts.same
         tx.clusters.insert(created.cluster)
         tx.events.begin(created.cluster.cluster_id)
         _tell(tx, created)
@@ -112,8 +86,9 @@ class ClusterCommands:
         """Starts a terminated cluster at its last size."""
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
-            check_room(tx, find_policy(tx, cluster.spec.policy_id), cluster.creator_user_name)
-            return changes.start(cluster, asked, secrets=self._secrets())
+            policy = find_policy(tx, cluster.spec.policy_id)
+            check_room(tx, policy, cluster.creator_user_name)
+            return admit.with_libraries(cluster, changes.start(cluster, asked, secrets=self._secrets()), policy)
 
         return self._change(tx, caller, Permission.CAN_RESTART, request.cluster_id, change, to="start")
 
@@ -122,7 +97,9 @@ class ClusterCommands:
         user = (request.restart_user if caller.is_admin else "") or caller.user_name
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
-            return changes.restart(cluster, asked._replace(user=user), secrets=self._secrets())
+            policy = find_policy(tx, enforcement.target(cluster).policy_id)
+            restarted = changes.restart(cluster, asked._replace(user=user), secrets=self._secrets())
+            return admit.with_libraries(cluster, restarted, policy)
 
         return self._change(tx, caller, Permission.CAN_RESTART, request.cluster_id, change, to="restart")
 
@@ -147,7 +124,9 @@ class ClusterCommands:
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
             changes.check_expected(cluster, request.expected_spec)
-            return self._edited(tx, caller, cluster, plain_spec(request), asked)
+            requested = plain_spec(request)
+            facts = self._facts.of_edit(tx, caller, requested, cluster)
+            return admit.edit(facts, cluster, requested, asked, secrets=self._secrets())
 
         return self._change(tx, caller, Permission.CAN_MANAGE, request.cluster_id, change, to="edit")
 
@@ -156,7 +135,8 @@ class ClusterCommands:
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
             requested = apply_mask(cluster.request, request.cluster or ClusterSpec(), request.update_mask)
-            return self._edited(tx, caller, cluster, requested, asked, unless_same=True)
+            facts = self._facts.of_edit(tx, caller, requested, cluster)
+            return admit.edit(facts, cluster, requested, asked, secrets=self._secrets(), unless_same=True)
 
         return self._change(tx, caller, Permission.CAN_MANAGE, request.cluster_id, change, to="update")
 
@@ -164,10 +144,11 @@ class ClusterCommands:
         """Replaces the specification by one that complies with the cluster's policy: at once, or when the cluster ends."""
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
-            offered = self.offered(tx, caller, wanted, for_compliance=True)
+            offered = admit.usable(self._facts.of_spec(tx, caller, wanted), for_compliance=True)
             if deferred:
                 return changes.defer(cluster, wanted, offered, asked)
-            return changes.edit(cluster, wanted, offered, asked, secrets=self._secrets())
+            edited = changes.edit(cluster, wanted, offered, asked, secrets=self._secrets())
+            return admit.with_libraries(cluster, edited, offered.policy)
 
         return self._change(tx, caller, Permission.CAN_MANAGE, cluster_id, change, to="enforce compliance of")
 
@@ -225,20 +206,19 @@ class ClusterCommands:
 
         return self._change(tx, caller, Permission.CAN_MANAGE, cluster_id, changed, to=to)
 
-    def may_create(self, tx: Tx, caller: Caller, policy_id: str | None) -> None:
-        """Raises PermissionDenied. Users of a policy may create clusters under it (`offered` checks that); without one, creating
-        requires the entitlement."""
-        may_create(tx, self._authorizer, caller, find_policy(tx, policy_id))
+    def may_create(self, tx: Tx, caller: Caller) -> None:
+        """Raises PermissionDenied unless the caller may create clusters without a policy."""
+        admit.check_creator(caller, ingredients(tx, self._authorizer, caller, None, {}))
 
     def specify(self, tx: Tx, caller: Caller, requested: ClusterSpec) -> Specified:
         """The specification that a new job cluster of the caller would get: it ends with its run, if not told to end before.
         Limits of its policy are not checked."""
         requested = msgspec.structs.replace(requested, autotermination_minutes=requested.autotermination_minutes or 0)
-        self.may_create(tx, caller, requested.policy_id)
-        offered = self.offered(tx, caller, requested, cluster_type=JOB)
-        specified = specify(requested, offered, user=caller.user_name)
-        self._secret_use.check(tx, [caller], specified.spec)
-        return specified
+        return admit.job_cluster(self._facts.of_spec(tx, caller, requested, cluster_type=JOB, secrets=True), requested)
+
+    def offered(self, tx: Tx, caller: Caller, requested: ClusterSpec, *, cluster_type: str = ALL_PURPOSE) -> Offered:
+        """The offers that a specification is checked against. The pools that it names stay locked until the commit."""
+        return admit.usable(self._facts.of_spec(tx, caller, requested, cluster_type=cluster_type))
 
     def end_some(self, tx: Tx, why: str, *, after: str, staying: frozenset[str] = frozenset()) -> str:
         """Terminates running clusters, at most ENDED_TOGETHER and in the order of their ids: the server is about to stop and end
@@ -258,55 +238,7 @@ class ClusterCommands:
         """Finds the cluster, authorises the caller and applies the change. If the cluster stays the same, writes nothing."""
         cluster = existing_cluster(tx, cluster_id)
         self._authorizer.require(tx, caller, permission, of_cluster(cluster), to=to)
-        changed = change(cluster, self._asked(caller))
-        if changed.cluster.incarnation != cluster.incarnation:  # it starts (again)
-            policy = find_policy(tx, changed.cluster.spec.policy_id)
-            changed = changed._replace(cluster=governed(changed.cluster, policy))
-        return _write(tx, cluster, changed)
-
-    def _edited(
-        self, tx: Tx, caller: Caller, cluster: Cluster, requested: ClusterSpec, asked: Asked, *, unless_same: bool = False
-    ) -> Changed:
-        offered = self.offered(tx, caller, requested)
-        if cluster.spec.policy_id != requested.policy_id:
-            if cluster.spec.policy_id:
-                self.may_create(tx, caller, requested.policy_id)  # else a policy could be shaken off after the creation
-            if public_state(cluster) is not State.TERMINATED:
-                check_room(tx, offered.policy, cluster.creator_user_name)  # else its limit could be, too
-        self._check_references(tx, caller, cluster, requested)
-        return changes.edit(cluster, requested, offered, asked, secrets=self._secrets(), unless_same=unless_same)
-
-    def _check_references(self, tx: Tx, caller: Caller, cluster: Cluster, requested: ClusterSpec) -> None:
-        """Raises unless both who edits the cluster and its owner may read the secrets that it newly refers to."""
-        owner = active_principal(tx, cluster.creator_user_name)
-        principals: list[Principal] = [caller] if owner is None else [caller, owner]
-        self._secret_use.check(tx, principals, requested, before=cluster.spec)
-
-    def offered(
-        self, tx: Tx, caller: Caller, requested: ClusterSpec, *, cluster_type: str = ALL_PURPOSE, for_compliance: bool = False
-    ) -> Offered:
-        """The offers that a specification is checked against. The pools that it names stay locked until the commit.
-
-        `for_compliance`: who enforces the policy of a cluster needs no permission on the policy.
-        """
-        policy = find_policy(tx, requested.policy_id)
-        if policy is not None and not for_compliance:
-            may_use(tx, self._authorizer, caller, policy)
-        choice = self._offers.choice()
-        governed = govern(requested, policy, choice, cluster_type=cluster_type) if policy is not None else None
-        given = governed.given if governed is not None else requested
-        pools = usable_pools(tx, self._authorizer, caller, given)
-        name = given.single_user_name or ""
-        single_user = tx.users.get(name) if name else None
-        return Offered(
-            node_types=choice.node_types,
-            runtimes=self._offers.runtimes,
-            photon=self._photon,
-            max_nodes=self._offers.max_nodes,
-            pools=pools,
-            users=frozenset({single_user.user_name}) if single_user is not None else frozenset(),
-            governed=governed,
-        )
+        return _write(tx, cluster, change(cluster, self._asked(caller)))
 
     def _asked(self, caller: Caller) -> Asked:
         return Asked(caller.user_name, self._clock.now_ms())

@@ -155,11 +155,11 @@ class V1ClusterService:
         def work(tx: Tx) -> V1Cluster:
             ports = PlannedPorts((), [])
             if request.port_mappings:
-                self._commands.may_create(tx, caller, None)  # before anybody is told of others' ports
+                self._commands.may_create(tx, caller)  # before anybody is told of others' ports
                 tx.lock(tx.ports.PORTS)
                 ports = self._ports.planned(tx, "", request.port_mappings, field="port_mappings")
             if wrong := [*problems, *ports.problems]:
-                self._commands.may_create(tx, caller, None)
+                self._commands.may_create(tx, caller)
                 refuse([*wrong, *self._mistakes(tx, caller, spec, problems, creating=True)])
             try:
                 cluster = self._commands.create(tx, caller, asked, stopped=stopped, workbench=workbench)
