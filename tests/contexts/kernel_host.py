@@ -80,22 +80,31 @@ def main() -> None:
         scala.Scala(spark.sparkContext._gateway), spark.sparkContext._jsc.sc(), token="the-token", places=""
     )
 
-    def cancel_group(group: str) -> None:
-        spark.sparkContext.cancelJobGroup(group)
-        connect.interrupt(group)
+    class DriverNode:
+        """As the node host offers itself to contexts."""
+
+        def cancel_group(self, group: str) -> None:
+            spark.sparkContext.cancelJobGroup(group)
+            connect.interrupt(group)
+
+        def spark_open(self, patience_s: float) -> bool:
+            return True
+
+        def ask(self, context_id: str, scope: str, key: str) -> dict[str, Any]:
+            return answer_as_agent(context_id, scope, key)
+
+        def why_killed(self, began_s: float) -> str:
+            return ""
+
+        def log(self, line: str) -> None:
+            """Nobody reads it."""
 
     if isolate:
         access = node("contexts.sessions").Sessions(Server(connect))
     else:
         access = node("contexts.gateways").Gateways(port=gateway.port, secret=gateway.auth_token)
     contexts = contexts_module.Contexts(
-        python=sys.executable,
-        node_dir=node_dir,
-        access=access,
-        env=dict(os.environ),
-        cancel_group=cancel_group,
-        limit=4,
-        ask=answer_as_agent,
+        python=sys.executable, node_dir=node_dir, access=access, env=dict(os.environ), node=DriverNode(), limit=4
     )
 
     def active_jobs() -> list[int]:

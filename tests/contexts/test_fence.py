@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from hypothesis import given
@@ -76,11 +76,8 @@ def node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[contexts.C
     monkeypatch.setattr(context, "KEEP_COMMANDS", 1)
     Kernel.ran.clear()
     access: Any = None  # nothing is opened
-    opened = threading.Event()
-    opened.set()
     made = contexts.Contexts(
-        python="python", node_dir=str(tmp_path), access=access, env={}, cancel_group=lambda _: None, spark_open=opened.wait,
-        limit=LIMIT,
+        python="python", node_dir=str(tmp_path), access=access, env={}, node=MagicMock(), limit=LIMIT,
     )  # fmt: skip
     yield made
     made.close()

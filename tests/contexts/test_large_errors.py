@@ -6,6 +6,7 @@ import atexit
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -113,8 +114,7 @@ class LargeAnswer:
 
 def test_a_command_whose_answer_is_too_large_has_failed() -> None:
     kernel: Any = LargeAnswer()
-    fields: dict[str, Any] = {"context_id": "c", "language": "python", "user": "", "kernel": kernel, "start_kernel": None}
-    context = Context(**fields, cancel_jobs=lambda _: None, touch=lambda: None, ask=lambda *_: {})
+    context = Context(context_id="c", language="python", user="", kernel=kernel, owner=MagicMock())
     try:
         context.submit(Command(command_id="k", language="python", code="1"))
         until(lambda: context.command_status("k")["status"] == "Finished")

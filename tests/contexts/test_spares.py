@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -70,9 +71,8 @@ def node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     opened = threading.Event()
     opened.set()
     access: Any = None  # nothing is opened
-    made: Any = contexts.Contexts(
-        python="python", node_dir=str(tmp_path), access=access, env={}, cancel_group=lambda _: None, spark_open=opened.wait
-    )
+    driver = MagicMock(spark_open=opened.wait)
+    made: Any = contexts.Contexts(python="python", node_dir=str(tmp_path), access=access, env={}, node=driver)
     made.opened = opened
     yield made
     made.close()

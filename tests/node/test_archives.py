@@ -11,7 +11,7 @@ from brickyard.runtime.node.jvm import archives, launch
 from brickyard.runtime.node.jvm.launch import JvmOptions
 from brickyard.runtime.node.training.recording import recording_of
 
-MANIFEST = {"java_home": "/j", "java_version": "25.0.2", "node_archive": "/node.aot", "worker_archive": "/worker.aot"}
+MANIFEST: Any = {"java_home": "/j", "java_version": "25.0.2", "node_archive": "/node.aot", "worker_archive": "/worker.aot"}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_each_jvm_gets_what_suits_it(options: dict[str, Any], archive: str) -> N
 
 
 def test_a_worker_of_java_17_shares_the_archive_of_drivers() -> None:
-    manifest = {"node_archive": "/node.jsa", "worker_archive": ""}
+    manifest: Any = {"node_archive": "/node.jsa", "worker_archive": ""}
     assert launch.archive_of(manifest, JvmOptions(heap_mb=512, worker=True)) == "/node.jsa"
 
 
@@ -64,12 +64,14 @@ def test_a_cache_is_made_with_the_options_of_the_jvm_that_recorded(tmp_path: Pat
 
 def test_executors_do_not_overwrite_one_anothers_records(tmp_path: Path) -> None:
     for version in ("17.0.1", "25.0.2"):
-        flags = recording_of({**MANIFEST, "java_version": version}, tmp_path).flags("executor", "{{EXECUTOR_ID}}")
+        manifest: Any = {**MANIFEST, "java_version": version}
+        flags = recording_of(manifest, tmp_path).flags("executor", "{{EXECUTOR_ID}}")
         assert flags[-1].endswith("executor{{EXECUTOR_ID}}.record"), "Spark puts the executor's number there"
 
 
 def test_an_archive_of_java_17_is_made_from_a_list(tmp_path: Path) -> None:
-    recording = recording_of({**MANIFEST, "java_version": "17.0.1"}, tmp_path)
+    manifest: Any = {**MANIFEST, "java_version": "17.0.1"}
+    recording = recording_of(manifest, tmp_path)
     assert recording.jvms == ("node",)
     assert recording.flags("node") == [f"-XX:DumpLoadedClassList={tmp_path}/node.record"]
     made = recording.command("node", ["/real/java", "-Xmx1g", "-cp", "/jars/*", "Main"], tmp_path / "n.jsa")

@@ -26,7 +26,7 @@ def _popen(argv: list[str], **options: Any) -> subprocess.Popen[bytes]:
 
 
 def _run(node_dir: Path, content: bytes = b"", **more: Any) -> dict[str, Any]:
-    message = {
+    message: Any = {
         "number": 0, "name": "a.sh", "node_dir": str(node_dir), "logs": "init_scripts/c_1", "stamp": "20261122_120000",
         "limit_s": 20.0, "max_bytes": 1_000_000, "content": base64.b64encode(content).decode(), **more,
     }  # fmt: skip
@@ -103,7 +103,7 @@ def test_its_time_is_limited(node_dir: Path) -> None:
 def test_names_and_variables(tmp_path: Path) -> None:
     assert safe_name("../a b/ü.sh") == "_a_b__.sh"
     assert safe_name("..") == "script"
-    manifest = {"spark_home": "/spark", "java_home": "/java"}
+    manifest: Any = {"spark_home": "/spark", "java_home": "/java"}
     expected = {"A": "1", "B": "2", "SPARK_HOME": "/spark", "JAVA_HOME": "/java"}
     assert environment({"A": "1", "B": "1"}, [("B", "2")], manifest, venv=tmp_path) == expected
     (tmp_path / "bin").mkdir()
@@ -113,7 +113,7 @@ def test_names_and_variables(tmp_path: Path) -> None:
 
 
 def test_what_a_jvm_has_read(node_dir: Path, tmp_path: Path) -> None:
-    manifest = {"spark_home": str(tmp_path / "spark")}
+    manifest: Any = {"spark_home": str(tmp_path / "spark")}
     (node_dir / "conf").mkdir()
     before = files_read(node_dir, manifest)
     _run(node_dir, b"echo elsewhere >$NODE/work/file")

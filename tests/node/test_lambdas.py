@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from brickyard.runtime.node.jvm import launch
 from brickyard.runtime.node.jvm.archives import listed
 from brickyard.runtime.node.jvm.launch import JvmOptions
@@ -21,7 +23,8 @@ def test_a_list_of_java_names_classes_among_other_things() -> None:
 
 
 def test_rewritten_classes_come_first_unless_the_user_has_jars_of_his_own() -> None:
-    manifest = {"spark_home": "/s", "rewritten": "/r/rewritten.jar"}
+    manifest: Any = {"spark_home": "/s", "rewritten": "/r/rewritten.jar"}
     assert launch.class_path(manifest, JvmOptions(heap_mb=1)) == "/r/rewritten.jar:/s/jars/*"
     assert launch.class_path(manifest, JvmOptions(heap_mb=1, class_path=("/mine.jar",))) == "/mine.jar:/s/jars/*"
-    assert launch.class_path({"spark_home": "/s"}, JvmOptions(heap_mb=1)) == "/s/jars/*"
+    without: Any = {"spark_home": "/s"}
+    assert launch.class_path(without, JvmOptions(heap_mb=1)) == "/s/jars/*"

@@ -9,10 +9,16 @@ import pytest
 
 from brickyard.runtime.node.jvm import launch
 
-MANIFEST = {"java_home": "/j", "spark_home": "/s", "python": "/p/bin/python", "java_version": "17.0.1", "scala_version": "2.13"}
+MANIFEST: Any = {
+    "java_home": "/j",
+    "spark_home": "/s",
+    "python": "/p/bin/python",
+    "java_version": "17.0.1",
+    "scala_version": "2.13",
+}
 
 
-def assignment(**fields: Any) -> dict[str, Any]:
+def assignment(**fields: Any) -> Any:
     return {"role": "driver", "cores": 2, "memory_mb": 4096, **fields}
 
 

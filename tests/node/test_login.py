@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,12 +12,12 @@ from brickyard.runtime.node.jvm.launch import JvmOptions
 from brickyard.runtime.node.spark import conf as sparkconf
 from brickyard.runtime.node.waiting import command
 
-MANIFEST = {
+MANIFEST: Any = {
     "java_home": "/java", "java_version": "17.0.1", "spark_home": "/spark", "spark_version": "4.0.1", "scala_version": "2.13",
     "node_archive": "", "python": "/python", "has_connect": False, "connect_missing": "", "classes": "/ours.jar",
 }  # fmt: skip
 PLACE = sparkconf.Place(host="10.0.0.1", node_dir="/node", ui_key="")
-ASSIGNMENT = {
+ASSIGNMENT: Any = {
     "cluster_id": "c", "role": "driver", "cores": 2, "memory_mb": 4096, "secret": "s",
     "spark_conf": {"spark.executor.extraJavaOptions": "-Dmine=1"},
 }  # fmt: skip
@@ -47,11 +48,12 @@ def test_its_executors_do_so_too_and_the_users_options_stay(nameless: bool) -> N
 
 
 def test_a_training_has_our_classes_only_for_such_a_user(nameless: bool) -> None:
-    training = {**MANIFEST, "classes": "", "login_classes": "/ours.jar"}
+    training: Any = {**MANIFEST, "classes": "", "login_classes": "/ours.jar"}
     made = sparkconf.driver_conf(ASSIGNMENT, training, PLACE, master_url="spark://x", executor_archive="").values
     assert (made.get(sparkconf.EXECUTOR_LAST_JARS) == "/ours.jar") is nameless
     assert launch.class_path(training, JvmOptions(heap_mb=512)) == "/spark/jars/*" + (":/ours.jar" if nameless else "")
-    assert login.words({**MANIFEST, "classes": ""}) == [], "while our classes are still being compiled, nothing needs a name"
+    bare: Any = {**MANIFEST, "classes": ""}
+    assert login.words(bare) == [], "while our classes are still being compiled, nothing needs a name"
 
 
 def test_a_waiting_executor_takes_such_a_command() -> None:

@@ -75,9 +75,12 @@ class Made:
         self.said: list[str] = []
         conf = {"spark.authenticate": "true", "spark.a": "b"}
         self.practice = Short(
-            MagicMock(), conf, manifest={}, node_dir=node_dir, connects=False, log=self.said.append,
+            MagicMock(), conf, manifest={}, node_dir=node_dir, connects=False, log=self,
             pauses=pauses.Pauses(self.look),
         )  # fmt: skip
+
+    def log(self, line: str) -> None:
+        self.said.append(line)
 
     def look(self) -> list[int]:
         """Ticks of a machine that computes for others all the time, or half of it."""

@@ -53,8 +53,8 @@ class FakeDriver:
 
 
 def readiness_of(driver: Any, *, unused: Callable[[], bool] = lambda: True, cut: threading.Event | None = None) -> Readiness:
-    pauses = Pauses(read=list)
-    return Readiness(driver, unused=unused, cancel=driver.cancel_group, cut=cut or threading.Event(), pauses=pauses)
+    driver.unused = unused
+    return Readiness(driver, driver, cut=cut or threading.Event(), pauses=Pauses(read=list))
 
 
 @pytest.fixture(autouse=True)

@@ -232,7 +232,7 @@ def starting(
         "place": place(roles)._replace(metastore=True),
         "report": Report(channel),
     }
-    role = Starting(on_ready=kernels, commands=lambda: (False, 0), **common)
+    role = Starting(commands=SimpleNamespace(warm=kernels, activity=lambda: (False, 0)), **common)
     role.start()
     return role, channel
 
@@ -351,8 +351,7 @@ class FakeMaster:
 def test_a_load_is_asked_for_when_it_matters(roles: ModuleType, tmp_path: Path) -> None:
     channel, now = Channel(), 1000.0
     role = roles.DriverRole(
-        on_ready=lambda: None,
-        commands=lambda: (False, 0),
+        commands=None,  # nobody has any
         monotonic=lambda: now,
         jvm=Jvm(tmp_path, ""),
         assignment={"role": "driver"},
@@ -394,11 +393,15 @@ def test_the_pulse_counts_how_long_nothing_is_answered(roles: ModuleType, monkey
     monkeypatch.setattr(pulse, "TICK_S", 0.01)
     answers, stop = threading.Event(), threading.Event()
 
-    def question() -> None:
-        answers.wait(PATIENCE_S)
-        raise Py4JJavaError("what Java raises is an answer, too")
+    class Heart:
+        def beat(self) -> None:
+            answers.wait(PATIENCE_S)
+            raise Py4JJavaError("what Java raises is an answer, too")
 
-    felt = pulse.Pulse(question, stop=stop)
+        def measure(self) -> None:
+            """It has no numbers."""
+
+    felt = pulse.Pulse(Heart(), stop=stop)
     felt.start()
     until(lambda: felt.silent_s > 0.2)
     answers.set()
@@ -412,10 +415,11 @@ def test_a_broken_connection_is_no_answer(roles: ModuleType, monkeypatch: pytest
     monkeypatch.setattr(pulse, "TICK_S", 0.01)
     stop = threading.Event()
 
-    def question() -> None:
-        raise Py4JNetworkError("connection refused")
+    class Heart:
+        def beat(self) -> None:
+            raise Py4JNetworkError("connection refused")
 
-    felt = pulse.Pulse(question, stop=stop)
+    felt = pulse.Pulse(Heart(), stop=stop)
     felt.start()
     until(lambda: felt.silent_s > 0.5)
     stop.set()

@@ -16,18 +16,18 @@ from brickyard.runtime.node.spark import resources, sizes
 from brickyard.sandbox import view
 
 PLACE = sparkconf.Place(host="127.0.0.1", node_dir="/n", ui_key="key")
-SPARK_4 = {"spark_version": "4.0.5", "has_connect": True, "python": "/p"}
-SPARK_3 = {"spark_version": "3.5.9", "has_connect": False, "connect_missing": "", "python": "/p"}
+SPARK_4: Any = {"spark_version": "4.0.5", "has_connect": True, "python": "/p"}
+SPARK_3: Any = {"spark_version": "3.5.9", "has_connect": False, "connect_missing": "", "python": "/p"}
 
 
-def assignment(conf: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
+def assignment(conf: dict[str, str] | None = None, **fields: Any) -> Any:
     base = {"cluster_id": "c-1", "cluster_name": "name", "role": "driver", "cores": 4, "memory_mb": 8192, "secret": "s3cret"}
     return {**base, "connect_token": "token", "spark_conf": conf or {}, **fields}
 
 
 def conf_of(
-    assigned: dict[str, Any],
-    manifest: dict[str, Any] = SPARK_4,
+    assigned: Any,
+    manifest: Any = SPARK_4,
     master: str = "spark://127.0.0.1:1",
     archive: str = "",
     **place: str,
@@ -97,7 +97,7 @@ def test_connect_is_served_with_its_token_or_not_at_all() -> None:
     assert with_token["spark.connect.grpc.binding.address"] == "127.0.0.1"
     for without in (conf_of(assignment(connect_token="")), conf_of(assignment(), SPARK_3)):
         assert not [key for key in without.values if key.startswith("spark.connect")]
-    missing = {**SPARK_3, "connect_missing": "the network is down"}
+    missing: Any = {**SPARK_3, "connect_missing": "the network is down"}
     assert "Maven artifact, which could not be had" in sparkconf.without_connect(assignment(), missing)
     assert "(the network is down)" in sparkconf.without_connect(assignment(), missing)
 
@@ -224,7 +224,7 @@ def test_what_submit_resolved_is_not_given_again() -> None:
 
 
 SHARED = PLACE._replace(cluster_dir="/cluster", metastore=True)
-WITH_CLASSES = {**SPARK_4, "classes": "/r/classes/1.jar"}
+WITH_CLASSES: Any = {**SPARK_4, "classes": "/r/classes/1.jar"}
 
 
 def files_of(conf: dict[str, str] | None = None, master: str = "spark://127.0.0.1:1", place: Any = SHARED) -> dict[str, str]:
@@ -276,8 +276,9 @@ def test_tables_are_in_the_metastore_unless_hive_has_them_or_there_is_none() -> 
 
 def test_the_class_path_that_archives_were_made_with_comes_first() -> None:
     options = launch.JvmOptions(heap_mb=512)
-    without = launch.class_path({"spark_home": "/s"}, options)
-    assert launch.class_path({"spark_home": "/s", "classes": "/r/1.jar"}, options) == f"{without}:/r/1.jar"
+    bare: Any = {"spark_home": "/s"}
+    without = launch.class_path(bare, options)
+    assert launch.class_path({**bare, "classes": "/r/1.jar"}, options) == f"{without}:/r/1.jar"
 
 
 def test_spark_hides_the_values_of_secrets_by_value() -> None:
@@ -312,7 +313,7 @@ def test_iceberg_is_in_front_of_the_workspaces_tables_where_the_runtime_has_it()
     key = "spark.sql.catalog.spark_catalog"
     has = {**SPARK_3, "classes": "/r/classes/1.jar", "has_iceberg": True}
 
-    def settings(manifest: dict[str, Any], place: Any = SHARED, conf: dict[str, str] | None = None) -> dict[str, str]:
+    def settings(manifest: Any, place: Any = SHARED, conf: dict[str, str] | None = None) -> dict[str, str]:
         made = sparkconf.driver_conf(assignment(conf), manifest, place, master_url="local[1]", executor_archive="")
         return {name: value for name, value in made.values.items() if name.startswith(key) or "missing" in name}
 
@@ -338,7 +339,7 @@ def test_iceberg_is_in_front_of_the_workspaces_tables_where_the_runtime_has_it()
         ({"gpus": 0, "init_scripts": []}, False),
     ],
 )
-def test_what_can_keep_executors_from_starting_is_tried_before_the_cluster_runs(fields: dict[str, Any], differ: bool) -> None:
+def test_what_can_keep_executors_from_starting_is_tried_before_the_cluster_runs(fields: Any, differ: bool) -> None:
     assert sizes.executors_differ(fields) is differ
 
 
@@ -359,4 +360,4 @@ def test_a_service_that_no_node_has_is_set_aside_with_a_note(value: str, used: b
     ],
 )
 def test_what_can_keep_a_session_from_being_made_is_tried_before_the_cluster_runs(conf: dict[str, str], differs: bool) -> None:
-    assert sizes.session_differs({"spark_conf": conf}) is differs
+    assert sizes.session_differs(assignment(conf)) is differs

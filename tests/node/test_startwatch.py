@@ -23,7 +23,18 @@ def test_executors_that_end_one_after_the_other_end_the_start(ended: int, worker
 
 def test_without_a_worker_a_start_waits_and_with_one_an_executor_has_to_come() -> None:
     now, workers, registered = 0.0, 0, 0
-    watch = StartWatch(workers=lambda: workers, registered=lambda: registered, ended=lambda: 0, monotonic=lambda: now)
+
+    class Cluster:
+        def alive_workers(self) -> int:
+            return workers
+
+        def registered_executors(self) -> int:
+            return registered
+
+        def ended_executors(self) -> int:
+            return 0
+
+    watch = StartWatch(Cluster(), monotonic=lambda: now)
     assert not watch.look()
     now = 10 * startwatch.SILENT_S
     assert not watch.look(), "the provider may need long for a worker"

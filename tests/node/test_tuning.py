@@ -18,7 +18,7 @@ FILES = "spark.shuffle.sort.bypassMergeThreshold"
 HASHED = "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold"
 
 
-def workers(conf: dict[str, str] | None = None, *, cores: int = 1, memory_mb: int = 2_048) -> dict[str, Any]:
+def workers(conf: dict[str, str] | None = None, *, cores: int = 1, memory_mb: int = 2_048) -> Any:
     return assignment(conf, worker_cores=cores, worker_memory_mb=memory_mb)
 
 
@@ -44,7 +44,7 @@ def test_more_memory_keeps_more_compiled_stages(memory_mb: int, stages: int) -> 
         (assignment({"spark.driver.memory": "1g"}, role="single", cores=2, memory_mb=4_096), None),
     ],
 )
-def test_joins_are_hashed_where_a_task_has_the_memory(assigned: dict[str, Any], hashed: str | None) -> None:
+def test_joins_are_hashed_where_a_task_has_the_memory(assigned: Any, hashed: str | None) -> None:
     found = tuning.defaults(assigned)
     assert (found.get(PARTITION), found.get(HASHED)) == (hashed, hashed)
 
@@ -59,7 +59,7 @@ def test_joins_are_hashed_where_a_task_has_the_memory(assigned: dict[str, Any], 
         (workers({"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "64g"}), None),
     ],
 )
-def test_a_short_task_takes_no_large_pages(assigned: dict[str, Any], page: str | None) -> None:
+def test_a_short_task_takes_no_large_pages(assigned: Any, page: str | None) -> None:
     assert tuning.defaults(assigned).get(PAGE) == page
 
 

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -34,6 +34,7 @@ from brickyard.machine import cgroups, files, linux
 from brickyard.machine.disk import FULL, Amount, Disk
 from brickyard.machine.processes import sweep
 from brickyard.runtime.inuse import RuntimeUse
+from brickyard.runtime.node.documents import ManifestDocument
 from brickyard.runtime.starting import Starting
 from brickyard.sandbox import launcher
 
@@ -101,6 +102,13 @@ class NodeState:
         """The assignment of the running step. A step runs only while there is one."""
         assert self.wanted is not None  # noqa: S101 - `Node.want` cancels steps before they could see None
         return self.wanted
+
+    @property
+    def manifest_document(self) -> ManifestDocument:
+        """The manifest for the node host. Raises HostGone without a runtime."""
+        if self.manifest is None:
+            raise HostGone
+        return cast(ManifestDocument, msgspec.to_builtins(self.manifest))  # tests/node/test_documents.py compares them
 
     @property
     def is_driver(self) -> bool:

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 from brickyard.agent.host import HostGone
 from brickyard.agent.state import NodeState
 from brickyard.machine import files
+from brickyard.runtime.node.documents import ProgramRun
 
 GRACE_S = 30.0  # beyond the limit, to answer
 
@@ -32,19 +33,19 @@ class Ended(NamedTuple):
 async def run(node: NodeState, kind: str, text: Callable[[Path], str], *, limit_s: float) -> AsyncIterator[tuple[Ended, Path]]:
     """Runs a shell script to its end. `text` makes it for the path of its output, a directory that it makes; this belongs to the
     sandbox, and is removed afterwards. What it prints goes to the node's logs, below libraries/. Raises HostError."""
-    if node.host is None or node.manifest is None:
+    if node.host is None:
         raise HostGone
     name = f"{kind}-{secrets.token_hex(4)}"
     scripts = node.config.node_dir / "scripts"
     await asyncio.to_thread(scripts.mkdir, mode=0o700, exist_ok=True)
     out = scripts / f"{name}.out"
+    asked: ProgramRun = {
+        "number": 0, "name": f"{name}.sh", "content": base64.b64encode(text(out).encode()).decode(),
+        "env": node.assignment.spark_env_vars, "node_dir": str(node.config.node_dir), "manifest": node.manifest_document,
+        "logs": "libraries", "stamp": time.strftime("%Y%m%d_%H%M%S"), "limit_s": limit_s, "max_bytes": 0,
+    }  # fmt: skip
     try:
-        answer = await node.host.call(
-            "program_run", timeout_s=limit_s + GRACE_S, number=0, name=f"{name}.sh",
-            content=base64.b64encode(text(out).encode()).decode(), env=node.assignment.spark_env_vars,
-            node_dir=str(node.config.node_dir), manifest=node.manifest, logs="libraries", stamp=time.strftime("%Y%m%d_%H%M%S"),
-            limit_s=limit_s, max_bytes=0,
-        )  # fmt: skip
+        answer = await node.host.call("program_run", timeout_s=limit_s + GRACE_S, **asked)
         well = answer.get("status") == "SUCCEEDED"
         yield Ended(well, str(answer.get("message", "")), str(answer.get("tail", ""))), out
     finally:

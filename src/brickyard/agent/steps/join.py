@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import msgspec
 
@@ -14,6 +15,7 @@ from brickyard.agent.state import NodeState
 from brickyard.agent.steps import libraries, start
 from brickyard.agent.steps.work import Work
 from brickyard.domain.node import Phase
+from brickyard.runtime.node.documents import AssignmentDocument, Become
 from brickyard.sandbox.view import CLUSTER, WORKSPACE
 
 _NEEDS = "It takes Linux 5.14 or newer; or choose SINGLE_USER or NONE."
@@ -32,11 +34,15 @@ async def _join(node: NodeState) -> None:
     node.update(phase=Phase.STARTING)
     await node.networks.join(wanted)
     found = jars.installed(libraries.target_of(node)) if node.is_driver else ()
-    await node.call(
-        "become", assignment=wanted, cluster_dir=_seen(node, node.config.cluster_dir(node.cluster_id), CLUSTER),
-        cluster_workspace=_seen(node, node.config.workspace_of(node.cluster_id), WORKSPACE), jars=found,
-        metastore=node.config.has_metastore, **start.settings(node, wanted.role),
-    )  # fmt: skip
+    asked: Become = {
+        **start.settings(node, wanted.role),
+        "assignment": cast(AssignmentDocument, msgspec.to_builtins(wanted)),  # tests/node/test_documents.py compares them
+        "cluster_dir": _seen(node, node.config.cluster_dir(node.cluster_id), CLUSTER),
+        "cluster_workspace": _seen(node, node.config.workspace_of(node.cluster_id), WORKSPACE),
+        "jars": found,
+        "metastore": node.config.has_metastore,
+    }
+    await node.call("become", **asked)
     node.current = msgspec.structs.replace(node.current, stage=Stage.JOINED, master_url=wanted.master_url)
 
 

@@ -29,6 +29,7 @@ from brickyard.domain.places import Place
 from brickyard.domain.scripts import MAX_SCRIPT, InitScript, ScriptResult, ScriptsReport, ScriptStatus
 from brickyard.logs.transfers import Job, TransferFailed, credentials, run_patiently
 from brickyard.machine import files
+from brickyard.runtime.node.documents import ProgramRun
 
 FETCHES_AT_ONCE = 3
 GRACE_S = 30.0  # beyond a script's limit, to read it and to answer
@@ -146,13 +147,13 @@ async def _run(node: NodeState, number: int, script: InitScript, fetched: str, s
     if node.host is None:
         raise HostGone
     limit_s, address = node.config.init_script_timeout_s, node.config.node_host.replace(".", "_").replace(":", "_")
+    asked: ProgramRun = {
+        "number": number, "name": script.name, "content": script.content, "path": fetched or _seen_path(node, script.place),
+        "env": _environment(node), "node_dir": str(node.config.node_dir), "manifest": node.manifest_document,
+        "logs": f"init_scripts/{node.cluster_id}_{address}", "stamp": stamp, "limit_s": limit_s, "max_bytes": MAX_SCRIPT,
+    }  # fmt: skip
     try:
-        answer = await node.host.call(
-            "script_run", timeout_s=limit_s + GRACE_S, number=number, name=script.name, content=script.content,
-            path=fetched or _seen_path(node, script.place), env=_environment(node), node_dir=str(node.config.node_dir),
-            manifest=node.manifest, logs=f"init_scripts/{node.cluster_id}_{address}", stamp=stamp, limit_s=limit_s,
-            max_bytes=MAX_SCRIPT,
-        )  # fmt: skip
+        answer = await node.host.call("script_run", timeout_s=limit_s + GRACE_S, **asked)
     except HostError as error:
         if error.code != "TIMEOUT":
             raise

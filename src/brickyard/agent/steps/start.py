@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -22,6 +21,7 @@ from brickyard.domain.node import Assignment
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.machine import cgroups, cranrepo, files, measure
 from brickyard.machine.pressure import node_memory_limit
+from brickyard.runtime.node.documents import Prepare, Settings
 from brickyard.sandbox import launcher
 from brickyard.sandbox.view import WORKSPACE, View, write_etc, write_unreadable, write_worker_python
 
@@ -41,12 +41,11 @@ async def prepare(node: NodeState) -> None:
     """Starts the JVM, unless only the node host can when the node takes its role."""
     wanted = node.assignment
     if (options := java_options(wanted)) is not None:
-        prepared = settings(node, wanted.role) | {
-            "heap_mb": heap_mb(wanted),
-            "java_options": options,
-            "env": wanted.spark_env_vars,
-        }
-        await node.call("prepare", **prepared)
+        asked: Prepare = {
+            **settings(node, wanted.role), "heap_mb": heap_mb(wanted), "java_options": options, "env": wanted.spark_env_vars,
+            "warm": False, "cores": wanted.cores, "memory_mb": wanted.memory_mb,
+        }  # fmt: skip
+        await node.call("prepare", **asked)
 
 
 async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManifest) -> NodeHost:
@@ -90,10 +89,10 @@ async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManif
     return host
 
 
-def settings(node: NodeState, role: str) -> dict[str, Any]:
-    """Returns the settings for both `prepare` and `become`."""
+def settings(node: NodeState, role: str) -> Settings:
+    """Returns the settings for both `prepare` and `become`. Raises HostGone."""
     return {
-        "manifest": node.manifest,
+        "manifest": node.manifest_document,
         "node_dir": str(node.config.node_dir),
         "role": role,
         "host": node.config.node_host,

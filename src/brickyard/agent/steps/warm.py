@@ -9,6 +9,7 @@ from brickyard.agent.state import NodeState
 from brickyard.agent.steps import begin, install, start
 from brickyard.agent.steps.work import Work
 from brickyard.agent.watching.memory import driver_heap_mb
+from brickyard.runtime.node.documents import Prepare
 
 
 async def _warm(node: NodeState) -> None:
@@ -19,8 +20,10 @@ async def _warm(node: NodeState) -> None:
         node.manifest = await install.runtime(node, wanted.runtime)
         node.progress(start.PROGRESS)
         host = await start.start_host(node, wanted, node.manifest)
-        size = {"heap_mb": driver_heap_mb(wanted.memory_mb), "cores": wanted.cores, "memory_mb": wanted.memory_mb}
-        asked = start.settings(node, "") | size | {"warm": True}
+        asked: Prepare = {
+            **start.settings(node, ""), "heap_mb": driver_heap_mb(wanted.memory_mb), "java_options": (), "env": {},
+            "warm": True, "cores": wanted.cores, "memory_mb": wanted.memory_mb,
+        }  # fmt: skip
         await host.call("prepare", timeout_s=start.LIMIT_S, **asked)
     except BaseException:
         node.current = Current(prepared=size_of(wanted))  # whatever exists of it has to be ended

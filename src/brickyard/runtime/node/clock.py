@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import os
 import time
+from typing import Protocol
 
 VARIABLE = "BRICKYARD_BOOTED_NS"  # when the machine was started, in epoch ns, as the node's agent has it
+
+
+class Clock(Protocol):
+    """Seconds since any moment, which never go back: `time.monotonic`, or what a test says."""
+
+    def __call__(self) -> float: ...
 
 
 def _elapsed_ns() -> int:

@@ -7,7 +7,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 MAX_LINE = 16 << 20
 
@@ -18,6 +18,12 @@ class OpError(Exception):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+class Log(Protocol):
+    """Takes lines for the node's log: the agent's channel, or a role's report."""
+
+    def log(self, line: str) -> None: ...
 
 
 class Channel:

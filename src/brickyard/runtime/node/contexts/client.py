@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from ..trees import OVER_QUOTA, over_quota
 from ..wire import GROUP_KEY
 from .asking import Ask, serve
 from .process import KernelDirectories, Process, Starter
-from .sparkaccess import SparkAccessProvider
+from .sparkaccess import SparkAccess, SparkAccessProvider
 
 START = Path(__file__).resolve().parents[1] / "start.py"
 MAX_MESSAGE = 64 * 1024 * 1024  # bytes; larger messages are dropped unread
@@ -60,7 +60,7 @@ def not_started(how: str, log: str) -> str:
 
 
 class KernelFactory:
-    """What all kernels of a node share. Call `start` on a thread that lives as long as the kernels: the system kills them when
+    """What all kernels of a node share. Call `start` on `thread`, which lives as long as the kernels: the system kills them when
     the thread that started them ends."""
 
     def __init__(
@@ -70,7 +70,7 @@ class KernelFactory:
         node_dir: Path,
         env: dict[str, str],
         access: SparkAccessProvider,
-        later: Callable[[Callable[[], None]], None],
+        thread: Executor,
         starter: Starter,
     ) -> None:
         self._starter = starter
@@ -78,7 +78,7 @@ class KernelFactory:
         self._node_dir = node_dir
         self._env = env
         self._access = access
-        self._later = later
+        self._thread = thread
         self._zmq = zmq.Context()
 
     def start(self, *, hold: bool = False, after: KernelDirectories | None = None) -> Kernel:
@@ -108,8 +108,15 @@ class KernelFactory:
         finally:
             if theirs is not None:
                 theirs.close()
-        on_end = partial(self._later, opened.close)
-        return Kernel(process=process, directories=directories, line=ours, key=key.encode(), context=self._zmq, on_end=on_end)
+        return Kernel(process=process, directories=directories, line=ours, key=key.encode(), factory=self, access=opened)
+
+    def socket(self, kind: int) -> zmq.Socket[bytes]:
+        return self._zmq.socket(kind)
+
+    def disconnect(self, access: SparkAccess) -> None:
+        """Closes a kernel's access to Spark on the thread that starts kernels, or never if that is about to end with the JVM."""
+        with contextlib.suppress(RuntimeError):
+            self._thread.submit(access.close)
 
     def close(self) -> None:
         """Frees what kernels share. All kernels must have been ended."""
@@ -135,16 +142,15 @@ class Kernel:
         directories: KernelDirectories,
         line: socket.socket | None,  # on which a kernel waits for its driver, and then asks questions; None: it does neither
         key: bytes,
-        context: zmq.Context[Any],
-        on_end: Callable[[], None],
+        factory: KernelFactory,
+        access: SparkAccess,
     ) -> None:
         self._process = process
         self._directories = directories
         self._directory = directories.directory
         self._line = line
         self._waits = line is not None
-        self._context = context
-        self._on_end = on_end
+        self._factory, self._access = factory, access
         self._session = Session(key=key, username="brickyard")
         self._sockets: dict[str, Any] = {}
         self._poller = zmq.Poller()
@@ -173,7 +179,7 @@ class Kernel:
             self._check_start(deadline, timeout_s, wanted)
             time.sleep(0.02)
         for channel, kind, number in (("shell", zmq.DEALER, 1), ("iopub", zmq.SUB, 2)):
-            socket = self._context.socket(kind)
+            socket = self._factory.socket(kind)
             socket.linger = 0
             socket.rcvhwm = 0  # the kernel limits what it sends; dropping a message here could lose the last one
             if kind == zmq.SUB:
@@ -282,5 +288,5 @@ class Kernel:
             self._fd = -1
         if not keep:
             shutil.rmtree(str(self._directories.root), ignore_errors=True)
-        self._on_end()
+        self._factory.disconnect(self._access)
         return self._directories

@@ -7,16 +7,18 @@ import shutil
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ..clock import now_ms
 from . import results
-from .asking import Ask
 from .client import AccessLost, Event, Kernel, KernelDied
 from .command import Command, kernel_code
 from .fence import Fence
 from .process import KernelDirectories
+
+if TYPE_CHECKING:
+    from .drivernode import ContextOwner
 
 KEEP_COMMANDS = 100  # finished commands whose results can still be read
 KEEP_BYTES = 48 * 1024 * 1024  # bytes of their results, as JSON; the newest result is always kept
@@ -49,28 +51,12 @@ class _Stubborn(Exception):
 class Context:
     """One context. Methods may be called from any thread and return immediately, except `join`."""
 
-    def __init__(
-        self,
-        *,
-        context_id: str,
-        language: str,
-        user: str,
-        kernel: Kernel | None,
-        start_kernel: Callable[[Callable[[], bool], KernelDirectories | None], Kernel | None],
-        cancel_jobs: Callable[[str], None],
-        touch: Callable[[], None],
-        ask: Ask,
-        why_killed: Callable[[float], str] = lambda _: "",
-    ) -> None:
+    def __init__(self, *, context_id: str, language: str, user: str, kernel: Kernel | None, owner: ContextOwner) -> None:
         self.language = language
         self.user = user
         self._created_ms = self._used_ms = now_ms()
         self._id = context_id
-        self._start_kernel = start_kernel
-        self._cancel_jobs = cancel_jobs
-        self._touch = touch
-        self._ask = ask
-        self._why_killed = why_killed
+        self._owner = owner
         self._kernel = kernel
         self._kept: KernelDirectories | None = None  # of the process that the next one replaces
         self._state = "Pending" if kernel is None else "Running"
@@ -220,7 +206,7 @@ class Context:
         try:
             while True:
                 kernel = self._kernel or self._obtain()
-                kernel.answer(self._ask)
+                kernel.answer(partial(self._owner.node.ask, self._id))
                 self._run(kernel, self._next(kernel))
         except _Destroyed:
             pass
@@ -241,11 +227,11 @@ class Context:
         with self._wake:
             started = [each.command_id for each in self._commands.values() if each.status != "Queued"]
         for command_id in started:
-            self._cancel_jobs(command_id)
+            self._owner.cancel_jobs(command_id)
 
     def _obtain(self) -> Kernel:
         try:
-            kernel = self._start_kernel(lambda: self._wanted, self._kept)
+            kernel = self._owner.start_kernel(self._id, lambda: self._wanted, self._kept)
         except KernelDied:
             self._check_wanted()
             raise
@@ -288,7 +274,7 @@ class Context:
             self._conclude(command, "Cancelled", _cancelled(note, collector.printed()))
             return
         if collector.names_a_kill:
-            collector.explain(self._why_killed(began_s))
+            collector.explain(self._owner.node.why_killed(began_s))
         if collector.restarts:
             self._replace(kernel)
         self._conclude(command, "Finished", collector.results(), collector.printed())
@@ -298,7 +284,7 @@ class Context:
         request = kernel.execute(kernel_code(command), command.command_id)
         answered = False
         heard = time.monotonic()
-        cancel = _Cancel(kernel=kernel, jobs=lambda: self._cancel_jobs(command.command_id))
+        cancel = _Cancel(kernel, self._owner, command.command_id)
         while True:
             event = kernel.receive(POLL_S)
             now = time.monotonic()
@@ -347,7 +333,7 @@ class Context:
         command.ended_s = time.monotonic()
         command.size = len(json.dumps(outcome))
         command.code = ""
-        self._touch()
+        self._owner.touch()
         self._commands.move_to_end(command.command_id)
         over = [each for each in self._commands.values() if each.over]
         size = sum(each.size for each in over)
@@ -377,9 +363,8 @@ class Context:
 class _Cancel:
     """Interrupts a running command repeatedly. Raises _Stubborn if that does not help."""
 
-    def __init__(self, *, kernel: Kernel, jobs: Callable[[], None]) -> None:
-        self._kernel = kernel
-        self._jobs = jobs
+    def __init__(self, kernel: Kernel, owner: ContextOwner, command_id: str) -> None:
+        self._kernel, self._owner, self._command_id = kernel, owner, command_id
         self._since = 0.0
         self._last = 0.0
 
@@ -389,7 +374,7 @@ class _Cancel:
             raise _Stubborn
         if now - self._last >= SIGNAL_EVERY_S:
             self._last = now
-            self._jobs()
+            self._owner.cancel_jobs(self._command_id)
             self._kernel.interrupt()
 
 

@@ -14,9 +14,8 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..clock import now_ms
 from .client import Kernel, KernelDied, KernelFactory
@@ -25,6 +24,9 @@ from .context import Context, ContextError
 from .fence import Fence
 from .process import Beside, KernelDirectories, Starter
 from .sparkaccess import SparkAccessError, SparkAccessProvider
+
+if TYPE_CHECKING:
+    from .drivernode import DriverNode
 
 __all__ = ["ContextError", "Contexts"]
 
@@ -38,18 +40,11 @@ OPEN_LOOK_S = 0.1  # how often to check whether a kernel is still wanted while S
 LANGUAGES = ("python", "sql")
 
 
-def _nobody(context_id: str, scope: str, key: str) -> dict[str, Any]:
-    return {"error_code": "BAD_REQUEST", "message": "There is no workspace here that has secrets."}
-
-
 class Contexts:
     """All contexts of a node. Every method may be called from any thread and returns immediately.
 
-    `access` gives kernels access to the driver's JVM; `env` is the complete environment for user code; `cancel_group` cancels
-    the Spark jobs of a job group (a command's id) and may block; `spark_open` waits at most the given seconds until the driver
-    accepts sessions and returns whether it does; `starter` starts the processes; `ask` has the server answer a context's question
-    (`host/questions.py`); `why_killed` returns why a process of the cluster was killed since a time ("": unknown) and may block
-    for seconds; `log` takes lines for the node's log.
+    `access` gives kernels access to the driver's JVM; `env` is the complete environment for user code; `starter` starts the
+    processes.
     """
 
     def __init__(
@@ -59,12 +54,8 @@ class Contexts:
         node_dir: str,
         access: SparkAccessProvider,
         env: dict[str, str],
-        cancel_group: Callable[[str], None],
-        spark_open: Callable[[float], bool] = lambda _: True,
+        node: DriverNode,
         starter: Starter | None = None,
-        ask: Callable[[str, str, str], dict[str, Any]] = _nobody,
-        why_killed: Callable[[float], str] = lambda _: "",
-        log: Callable[[str], None] = lambda _: None,
         limit: int = 145,
     ) -> None:
         own = {
@@ -83,15 +74,11 @@ class Contexts:
             node_dir=Path(node_dir),
             env={**forks, **env, **own},
             access=access,
-            later=self._later,
+            thread=self._starter,
             starter=starter or Beside(),
         )
         self._cancellers = ThreadPoolExecutor(4, thread_name_prefix="kernel-cancel")
-        self._cancel_group = cancel_group
-        self._spark_open = spark_open
-        self._ask = ask
-        self._why_killed = why_killed
-        self._log = log
+        self.node = node
         self._limit = limit
         self._lock = threading.Lock()
         self._starting = threading.BoundedSemaphore(STARTS_AT_ONCE)
@@ -127,23 +114,11 @@ class Contexts:
             if kernel is not None and kernel.poll() is not None:
                 self._starter.submit(kernel.end)
                 kernel = None
-            start = self._start_kernel
             if spare is not None and not spare.done():
                 self._claimed[context_id] = spare
-                start = partial(self._await_spare, context_id, spare)
-            self._contexts[context_id] = Context(
-                context_id=context_id,
-                language=language,
-                user=user,
-                kernel=kernel,
-                start_kernel=start,
-                cancel_jobs=self._cancel_jobs,
-                touch=self._touch,
-                ask=partial(self._ask, context_id),
-                why_killed=self._why_killed,
-            )
+            self._contexts[context_id] = Context(context_id=context_id, language=language, user=user, kernel=kernel, owner=self)
             taken = spare is not None
-        self._touch()
+        self.touch()
         if taken:
             threading.Thread(target=self._warm_later, name="kernel-spare-later", daemon=True).start()
 
@@ -183,7 +158,7 @@ class Contexts:
         if context is None:
             raise _no_context(context_id)
         context.destroy()
-        self._touch()
+        self.touch()
 
     def withdraw(self, user: str, reason: str) -> list[str]:
         """Ends what runs in the user's contexts, with the reason. They stay, so that their results tell it. Returns their ids."""
@@ -207,7 +182,7 @@ class Contexts:
                 f"This is a {context.language} context; it cannot run {language}. Create one of language {language}.",
             )
         context.submit(Command(command_id=command_id, language=language, code=command))
-        self._touch()
+        self.touch()
 
     def command_status(self, context_id: str, command_id: str) -> dict[str, Any]:
         """Returns `{"id", "status", "results"}`; results are None until the command is over. Raises ContextError NOT_FOUND."""
@@ -228,7 +203,7 @@ class Contexts:
     def last_activity_ms(self) -> int:
         """Returns the epoch millisecond of the last command or change of contexts; 0 if there was none."""
         if self.busy():
-            self._touch()
+            self.touch()
         return self._activity_ms
 
     def take_no_more(self) -> None:
@@ -251,7 +226,7 @@ class Contexts:
         try:
             kernel: Kernel = self._starter.submit(self._factory.start, hold=True).result()
         except (OSError, RuntimeError, SparkAccessError) as error:
-            self._log(f"no Python process could be made ready: {error}")
+            self.node.log(f"no Python process could be made ready: {error}")
             return
         with self._lock:
             if self._closed:
@@ -314,18 +289,12 @@ class Contexts:
                 self._over.close(context_id)
                 self._contexts.pop(context_id).destroy()
 
-    def _touch(self) -> None:
+    def touch(self) -> None:
         self._activity_ms = now_ms()
 
-    def _cancel_jobs(self, group: str) -> None:
-        """Cancels a job group without waiting for it."""
+    def cancel_jobs(self, group: str) -> None:
         if not self._closed:
-            self._cancellers.submit(self._cancel_group, group)
-
-    def _later(self, work: Callable[[], None]) -> None:
-        """Runs `work` on the thread that starts kernels, or never if that thread is about to end with the JVM."""
-        with contextlib.suppress(RuntimeError):
-            self._starter.submit(work)
+            self._cancellers.submit(self.node.cancel_group, group)
 
     def _start_kernel(self, wanted: Callable[[], bool], after: KernelDirectories | None = None) -> Kernel | None:
         """Returns a connected kernel, or None if it is no longer `wanted`. `after`: the directories of the process that it
@@ -341,7 +310,7 @@ class Contexts:
                 kernel: Kernel = held or self._starter.submit(self._factory.start, hold=True, after=after).result()
             except (OSError, RuntimeError, SparkAccessError) as error:
                 raise KernelDied(f"The Python process could not start: {error}") from error
-            while not self._spark_open(OPEN_LOOK_S) and wanted() and not self._closed:
+            while not self.node.spark_open(OPEN_LOOK_S) and wanted() and not self._closed:
                 pass
             kernel.proceed()
             try:
@@ -362,17 +331,18 @@ class Contexts:
     def _make_spare(self, spare: Future[Kernel | None]) -> None:
         try:
             kernel = self._start_kernel(lambda: not self._closed)
-            self._log("a Python process is ready for the next context")
+            self.node.log("a Python process is ready for the next context")
         except Exception as error:  # after any error: a waiting context starts its own kernel and reports what is wrong then
-            self._log(f"no Python process is ready for the next context: {error}")
+            self.node.log(f"no Python process is ready for the next context: {error}")
             kernel = None
         spare.set_result(kernel)
 
-    def _await_spare(
-        self, context_id: str, spare: Future[Kernel | None], wanted: Callable[[], bool], after: KernelDirectories | None = None
-    ) -> Kernel | None:
-        """Returns the spare kernel that is being started, or another one if that failed. Otherwise as `_start_kernel`."""
-        if after is not None:
+    def start_kernel(self, context_id: str, wanted: Callable[[], bool], after: KernelDirectories | None = None) -> Kernel | None:
+        """Returns the spare kernel that the context waits for, or another one if that failed or there is none. Otherwise as
+        `_start_kernel`."""
+        with self._lock:
+            spare = self._claimed.get(context_id)
+        if spare is None or after is not None:
             return self._start_kernel(wanted, after)
         while wanted() and not spare.done():
             with contextlib.suppress(NotYet):

@@ -6,18 +6,18 @@ import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from ..clock import now_ms
+from ..clock import Clock, now_ms
 from ..connect.apart import ApartConnectServer
 from ..connect.server import session_url
 from ..jvm.errors import error_text
-from ..jvm.process import usable
+from ..jvm.process import Jvm, usable
 from ..jvm.scala import Scala
 from ..protocol import OpError
 from ..spark import conf as sparkconf
@@ -31,7 +31,11 @@ from ..spark.metastore import MetastoreWay
 from ..spark.readiness import Readiness
 from ..spark.standalone import Master
 from . import failures, startwatch
+from .report import Report
 from .role import Role
+
+if TYPE_CHECKING:
+    from ..documents import AssignmentDocument
 
 FASTEST_S, FAST_S, SLOW_S = 0.05, 0.3, 1.0
 LOAD_S = 0.5  # between two samples of the cluster's load
@@ -51,6 +55,34 @@ _STOPPED = (
 )
 
 
+class Commands(Protocol):
+    """The commands of this node's contexts, as the driver sees them."""
+
+    def warm(self) -> None:
+        """Kernels may start: the first one waits until sessions may be made."""
+        ...
+
+    def activity(self) -> tuple[bool, int]:
+        """Returns whether one runs now, and the time of the last activity (epoch ms; 0: there was none)."""
+        ...
+
+
+class _StartingCluster:
+    """The cluster for its `StartWatch`."""
+
+    def __init__(self, report: Report, driver: Driver, master: Master) -> None:
+        self._report, self._driver, self._master = report, driver, master
+
+    def alive_workers(self) -> int:
+        return len(self._report.told("alive_workers") or ())
+
+    def registered_executors(self) -> int:
+        return self._driver.registered()
+
+    def ended_executors(self) -> int:
+        return self._master.ended_executors()
+
+
 class DriverRole(Role):
     """Master and driver in one JVM, or a driver with local threads. READY once Spark has answered a job.
 
@@ -61,20 +93,20 @@ class DriverRole(Role):
     def __init__(
         self,
         *,
-        on_ready: Callable[[], None],
-        commands: Callable[[], tuple[bool, int]],
+        jvm: Jvm,
+        assignment: AssignmentDocument,
+        place: sparkconf.Place,
+        report: Report,
+        commands: Commands,
         jars: Sequence[str] = (),
-        monotonic: Callable[[], float] = time.monotonic,
-        **common: Any,
+        monotonic: Clock = time.monotonic,
     ) -> None:
-        """`on_ready` is called once, when kernels may start, which then wait until sessions may be made; `commands` -> (one runs
-        now, epoch ms of the last activity); `jars`: paths of the cluster's jars."""
-        super().__init__(**common)
+        """`jars`: paths of the cluster's jars."""
+        super().__init__(jvm=jvm, assignment=assignment, place=place, report=report)
         self._monotonic = monotonic
         self._jars = list(jars)
         self._jars_lock = threading.Lock()
         self._attached: AttachedJars | None = None
-        self._on_ready = on_ready
         self._commands = commands
         self._driver: Driver | None = None
         self._meter = ActivityMeter()
@@ -238,12 +270,12 @@ class DriverRole(Role):
         self._report.tell(phase="ready", message="", spark_ports=ports.result(), last_activity_ms=now_ms(), busy=False)
         self._report.log("Spark has answered")
         if self.isolates_users:
-            self._on_ready()  # only now: a kernel gets its session from the driver, which gives none before it is ready
+            self._commands.warm()  # only now: a kernel gets its session from the driver, which gives none before it is ready
         if not self._warm and not asks_session:
             self._open_spark(driver)
         self._proven = wary
         self._run(self._watch_activity)
-        self._feel_pulse(lambda: self._ask(driver), lambda: self.numbers.update(driver.jvm_numbers()))
+        self._feel_pulse()
         if self._master is not None:
             self._run(self._watch_leaving)
         if not self._opened():
@@ -258,9 +290,11 @@ class DriverRole(Role):
         else:
             self._get_ready(driver)
 
-    def _ask(self, driver: Driver) -> None:
-        """The question of the pulse. At times it takes what a new context takes: a thread of the JVM, and a connection to it.
-        Once that fails, nothing else counts as an answer until it succeeds. Raises OSError, Py4JError."""
+    def beat(self) -> None:
+        """At times it takes what a new context takes: a thread of the JVM, and a connection to it. Once that fails, nothing else
+        counts as an answer until it succeeds."""
+        driver = self._driver
+        assert driver is not None  # noqa: S101 - `_take` has set it before the pulse is felt
         driver.pulse()
         self._asked += 1
         if self._asked >= KNOCK_EVERY:
@@ -270,6 +304,10 @@ class DriverRole(Role):
                 raise OSError("the JVM can make no thread") from error
             self._jvm.knock()
             self._asked = 0
+
+    def measure(self) -> None:
+        if self._driver is not None:
+            self.numbers.update(self._driver.jvm_numbers())
 
     def _try_session(self, driver: Driver) -> bool:
         """Makes the first session before the start counts as done, because the user's settings may keep it from being made.
@@ -284,11 +322,7 @@ class DriverRole(Role):
 
     def _watch_start(self, driver: Driver, master: Master) -> None:
         """Ends a start whose executors end one after the other, or never come: Spark would try for ever."""
-        watch = startwatch.StartWatch(
-            workers=lambda: len(self._report.told("alive_workers") or ()),
-            registered=driver.registered,
-            ended=master.ended_executors,
-        )
+        watch = startwatch.StartWatch(_StartingCluster(self._report, driver, master))
         while not self._proven and not self._stopping.wait(WATCH_S) and self._jvm.alive:
             why = self._sample(watch.look, "")
             if why and not self._proven:
@@ -306,7 +340,7 @@ class DriverRole(Role):
 
     def _get_ready(self, driver: Driver) -> None:
         """Has Spark do what first commands do, until somebody comes."""
-        readiness = Readiness(driver, unused=self._unused, cancel=self.cancel_group, cut=self._stopping)
+        readiness = Readiness(driver, self, cut=self._stopping)
         self._gets_ready = True
         try:
             done = readiness.run()
@@ -319,14 +353,14 @@ class DriverRole(Role):
         finally:
             self._gets_ready = False
 
-    def _unused(self) -> bool:
+    def unused(self) -> bool:
         """Whether nobody has asked for anything since the start."""
-        return self._commands()[1] == 0 and self._connect_opened == 0
+        return self._commands.activity()[1] == 0 and self._connect_opened == 0
 
     def _open_spark(self, driver: Driver) -> None:
         """Has a kernel get ready, and makes the first session, for which it waits."""
         if not self.isolates_users:
-            self._on_ready()
+            self._commands.warm()
         self._keep_catalog(driver)
 
     def _opened(self) -> bool:
@@ -355,7 +389,11 @@ class DriverRole(Role):
     def _start_driver(self, master_url: str) -> Driver:
         manifest = self._jvm.manifest
         conf = sparkconf.driver_conf(
-            self._assignment, manifest, self._place, master_url=master_url, executor_archive=usable(manifest["executor_archive"])
+            self._assignment,
+            manifest,
+            self._place,
+            master_url=master_url,
+            executor_archive=usable(manifest.get("executor_archive", "")),
         )
         resources.write(self._assignment, self._place.node_dir, resources.DRIVER)
         for note in conf.notes:
@@ -364,7 +402,7 @@ class DriverRole(Role):
         assert self._scala is not None  # noqa: S101 - `_start_master` has set it
         self._keeps_writes = sparkconf.keeps_writes(manifest, self._place)
         self._keeps_catalog = sparkconf.keeps_catalog(manifest, self._place, conf.values)
-        token = self._assignment["connect_token"] if sparkconf.has_connect(self._assignment, manifest) else ""
+        token = self._assignment.get("connect_token", "") if sparkconf.has_connect(self._assignment, manifest) else ""
         attached = AttachedJars(self._scala)
         attached.add(self._jars)  # before Spark starts: its conf may name their classes
         driver = Driver(
@@ -381,14 +419,14 @@ class DriverRole(Role):
         after READY: it would take two seconds of CPU time from the starting executor, and it is done by the time the first kernel
         has started."""
         if self._place.metastore and self._keeps_writes:
-            self._metastore = MetastoreWay(driver.scala.jvm, send=self._report.ask_metastore)
+            self._metastore = MetastoreWay(driver.scala.jvm, self._report)
             self._run(self._serve_metastore)
         way = self._metastore
         if self._keeps_writes:
             for note in driver.finish_writes(way and way.channel, self._place.older_writes_dir):
                 self._report.log(f"A write that was cut off cannot be finished or undone: {note}")
         if self._keeps_catalog and way is not None:
-            older, cluster_id = self._place.older_catalog_dir, str(self._assignment["cluster_id"])
+            older, cluster_id = self._place.older_catalog_dir, self._assignment["cluster_id"]
             for note in driver.share_catalog(way.channel, older, cluster_id, apart=self.isolates_users):
                 self._report.log(f"A table of this cluster cannot be moved to the workspace's metastore: {note}")
         self._open.set()
@@ -421,7 +459,7 @@ class DriverRole(Role):
         while not self._stopping.wait(LOAD_S) and self._jvm.alive:
             gets_ready = self._gets_ready  # it may be over when Spark has answered
             activity = self._sample(driver.activity, None)
-            nobodys = gets_ready and self._unused()
+            nobodys = gets_ready and self.unused()
             if activity is not None and nobodys:
                 self._meter.overlook(activity)
                 activity = activity._replace(busy=False)
@@ -443,14 +481,14 @@ class DriverRole(Role):
             if activity is None:
                 continue
             used = (*activity.connect, self._connect_opened)
-            told = self._meter.sample(activity._replace(connect=used), self._commands(), now_ms())
+            told = self._meter.sample(activity._replace(connect=used), self._commands.activity(), now_ms())
             if told is not None:
                 self._report.tell(**told)
 
     def _watch_leaving(self) -> None:
         driver = self._driver
         assert driver is not None  # noqa: S101 - `_take` has set it before starting this
-        leavers = Leavers(driver, self._report.log)
+        leavers = Leavers(driver, self._report)
         while not self._stopping.wait(SLOW_S) and self._jvm.alive:
             try:
                 self._sample(leavers.look, None)

@@ -6,7 +6,10 @@ import re
 import signal
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..documents import FailureDocument
 
 TAIL_LINES = 30
 TAIL_BYTES = 64 << 10
@@ -74,7 +77,7 @@ def plain_message(error_text: str) -> str:
     return first[0] if first else "no reason was given"
 
 
-def jvm_death(code: int, log: str, *, role: str, ready: bool) -> dict[str, Any]:
+def jvm_death(code: int, log: str, *, role: str, ready: bool) -> FailureDocument:
     """Returns the failure of a node whose JVM ended unexpectedly. `log`: its last lines."""
     driver = role != "worker"
     memory = _OUT_OF_MEMORY.search(log)
@@ -94,7 +97,7 @@ def jvm_death(code: int, log: str, *, role: str, ready: bool) -> dict[str, Any]:
     return failure("INSTANCE_UNREACHABLE" if ready else "WORKER_SETUP_FAILURE", message, log)
 
 
-def failure(code: str, message: str, log_tail: str = "") -> dict[str, Any]:
+def failure(code: str, message: str, log_tail: str = "") -> FailureDocument:
     """Returns a `Failure` in the agent's format."""
     return {"code": code, "message": message, "log_tail": log_tail}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from typing import Protocol
 
 from py4j.protocol import Py4JError, Py4JNetworkError
 
@@ -13,17 +13,26 @@ TICK_S = 1.0
 MEASURE_EVERY = 2  # answers; samples are taken every 5 s
 
 
+class Heart(Protocol):
+    """Spark on this node, as the pulse feels it."""
+
+    def beat(self) -> object:
+        """Asks Spark a small question. May never return. Raises Py4JError, OSError."""
+        ...
+
+    def measure(self) -> None:
+        """Takes the numbers that Spark gives of itself, for charts."""
+        ...
+
+
 class Pulse:
-    """Asks `question` on its own thread, because it may never return. Any answer counts, even a Java exception: it shows that
+    """Asks on its own thread, because it may never return. Any answer counts, even a Java exception: it shows that
     the JVM is alive. Silence is counted in our own ticks, so time during which the machine slept or the whole node was frozen
     does not count."""
 
-    def __init__(
-        self, question: Callable[[], object], *, stop: threading.Event, measure: Callable[[], None] = lambda: None
-    ) -> None:
-        """`measure` is called after the first answer and every second one, on the same thread."""
-        self._question = question
-        self._measure = measure
+    def __init__(self, heart: Heart, *, stop: threading.Event) -> None:
+        """It is measured after the first answer and every second one, on the same thread."""
+        self._heart = heart
         self._stop = stop
         self._ticks = 0
 
@@ -40,7 +49,7 @@ class Pulse:
         answers = 0
         while not self._stop.wait(ASK_S):
             try:
-                self._question()
+                self._heart.beat()
             except (Py4JNetworkError, OSError):
                 continue
             except Py4JError:
@@ -48,7 +57,7 @@ class Pulse:
             self._ticks = 0
             if answers % MEASURE_EVERY == 0:
                 with contextlib.suppress(Exception):  # it is for charts only, so its failure must not look like silence
-                    self._measure()
+                    self._heart.measure()
             answers += 1
 
     def _count(self) -> None:

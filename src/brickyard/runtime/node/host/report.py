@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..protocol import Channel
+
+if TYPE_CHECKING:
+    from ..documents import FailureDocument
 
 
 class Report:
@@ -25,7 +28,7 @@ class Report:
                 self._told.update(changed)
                 self._channel.status(**changed)
 
-    def fail(self, failure: Mapping[str, Any]) -> None:
+    def fail(self, failure: FailureDocument) -> None:
         with self._lock:
             if not self.failed:
                 self.failed = True

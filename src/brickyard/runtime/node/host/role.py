@@ -8,9 +8,9 @@ from __future__ import annotations
 import base64
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
@@ -24,6 +24,9 @@ from .killed import KilledProcesses
 from .pulse import Pulse
 from .report import Report
 
+if TYPE_CHECKING:
+    from ..documents import AssignmentDocument, FailureDocument
+
 T = TypeVar("T")
 
 DYING_S = 5.0  # a dying JVM closes its connections before it is gone; it takes at most this long
@@ -32,7 +35,7 @@ DYING_S = 5.0  # a dying JVM closes its connections before it is gone; it takes 
 class Role:
     """A JVM, an assignment, and threads whose errors end in a status."""
 
-    def __init__(self, *, jvm: Jvm, assignment: Mapping[str, Any], place: Place, report: Report) -> None:
+    def __init__(self, *, jvm: Jvm, assignment: AssignmentDocument, place: Place, report: Report) -> None:
         self._jvm = jvm
         self._assignment = assignment
         self._report = report
@@ -83,9 +86,15 @@ class Role:
     def _take(self) -> None:
         raise NotImplementedError
 
-    def _feel_pulse(self, question: Callable[[], object], measure: Callable[[], None] = lambda: None) -> None:
-        """Begins to check whether Spark answers; `silent_s` gives the result. `measure` is called while it does."""
-        self._pulse = Pulse(question, stop=self._stopping, measure=measure)
+    def beat(self) -> object:
+        raise NotImplementedError
+
+    def measure(self) -> None:
+        """A worker has no numbers."""
+
+    def _feel_pulse(self) -> None:
+        """Begins to check whether Spark answers; `silent_s` gives the result."""
+        self._pulse = Pulse(self, stop=self._stopping)
         self._pulse.start()
 
     def _run(self, work: Callable[[], None]) -> None:
@@ -116,7 +125,7 @@ class Role:
                 self._report.log(f"Spark did not answer: {error_text(error).splitlines()[0]}")
             return otherwise
 
-    def _failure(self, error: Exception) -> dict[str, Any]:
+    def _failure(self, error: Exception) -> FailureDocument:
         log = failures.tail([self._jvm.log_file, self._jvm.stderr_file])
         worker = self._assignment["role"] == "worker"
         if self._started:

@@ -21,7 +21,8 @@ NAME = 100  # characters of a script's name in the names of its logs
 _TEXT_BUSY_S = 20.0  # a child that was forked may wait that long for a processor on a machine that is overloaded
 
 if TYPE_CHECKING:  # Python 3.8 cannot evaluate these
-    Message = Mapping[str, Any]
+    from ..documents import ManifestDocument, ProgramRun
+
     Popen = Callable[..., "subprocess.Popen[bytes]"]
 
 
@@ -33,14 +34,14 @@ class Refused(Exception):
         self.status = status
 
 
-def run_script(message: Message, *, popen: Popen, environ: Mapping[str, str]) -> dict[str, Any]:
+def run_script(message: ProgramRun, *, popen: Popen, environ: Mapping[str, str]) -> dict[str, Any]:
     """Runs the script to its end, or until its time is over. Returns status, seconds, message and the last lines that it printed.
 
     `popen` starts a process in a session of its own that ends with us. What a script has left running goes on if it succeeded;
     otherwise the agent ends the whole node, and with it everything that a script has started, however detached.
     """
-    node_dir, number = Path(message["node_dir"]), int(message["number"])
-    name = safe_name(str(message["name"]))
+    node_dir, number = Path(message["node_dir"]), message["number"]
+    name = safe_name(message["name"])
     began = time.monotonic()
     try:
         script = node_dir / "scripts" / f"{number:02}_{name}"
@@ -51,13 +52,13 @@ def run_script(message: Message, *, popen: Popen, environ: Mapping[str, str]) ->
         return {"status": error.status, "seconds": time.monotonic() - began, "message": str(error)}
     with out, err:
         options = {"env": dict(environ), "stdin": subprocess.DEVNULL, "stdout": out, "stderr": err, "cwd": node_dir / "work"}
-        status, text = _run(popen, argv, options, float(message["limit_s"]))
+        status, text = _run(popen, argv, options, message["limit_s"])
         tail = "" if status == "SUCCEEDED" else _tail(err) or _tail(out)
     return {"status": status, "seconds": time.monotonic() - began, "message": text, "tail": tail}
 
 
 def environment(
-    base: Mapping[str, str], own: Iterable[tuple[str, str]], manifest: Mapping[str, Any], *, venv: Path
+    base: Mapping[str, str], own: Iterable[tuple[str, str]], manifest: ManifestDocument, *, venv: Path
 ) -> dict[str, str]:
     """Returns a script's whole environment: the node's, with the cluster's and the documented variables. `venv`: the node's
     Python environment, which is first on the PATH, so that `pip install` installs for notebooks and Spark."""
@@ -120,15 +121,15 @@ def _ended(process: subprocess.Popen[bytes], limit_s: float) -> bool:
 # ── the script ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _place_script(target: Path, message: Message) -> None:
+def _place_script(target: Path, message: ProgramRun) -> None:
     """Puts the script where it is run from: what runs cannot change any more while it is read."""
-    source = str(message.get("path") or "")
+    source, content = message.get("path") or "", message.get("content")
     try:
         with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o700), "wb") as file:  # noqa: PTH123
-            if message.get("content"):
-                file.write(base64.b64decode(message["content"]))
+            if content:
+                file.write(base64.b64decode(content))
             else:
-                _copy(source, file, int(message["max_bytes"]))
+                _copy(source, file, message["max_bytes"])
     except OSError as error:
         if error.filename == source:
             why = "it does not exist" if isinstance(error, FileNotFoundError) else f"it cannot be read: {error.strerror}"

@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
+from ..clock import Clock
 from . import failures
+
+if TYPE_CHECKING:
+    from ..documents import FailureDocument
 
 ROUNDS, FEWEST = 2, 4  # executors that ended: so many for each worker, and at least so many in all
 SILENT_S = 300.0  # without an executor that has registered, although there is a worker
@@ -28,31 +32,42 @@ def reason(*, ended: int, workers: int, registered: int, worker_s: float) -> str
     return ""
 
 
+class StartingCluster(Protocol):
+    """A cluster whose driver starts. Every method raises Py4JError, OSError."""
+
+    def alive_workers(self) -> int: ...
+
+    def registered_executors(self) -> int:
+        """Returns how many the driver knows now."""
+        ...
+
+    def ended_executors(self) -> int:
+        """Returns how many have ended by themselves."""
+        ...
+
+
 class StartWatch:
     """Looks at the executors of a start, again and again."""
 
-    def __init__(
-        self,
-        *,
-        workers: Callable[[], int],
-        registered: Callable[[], int],
-        ended: Callable[[], int],
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._workers, self._registered, self._ended = workers, registered, ended
-        self._monotonic = monotonic
+    def __init__(self, cluster: StartingCluster, *, monotonic: Clock = time.monotonic) -> None:
+        self._cluster, self._monotonic = cluster, monotonic
         self._since: float | None = None  # the first worker is there
 
     def look(self) -> str:
         """Returns why the start makes no progress, or "" while it may. Raises what its questions raise."""
-        workers, now = self._workers(), self._monotonic()
+        workers, now = self._cluster.alive_workers(), self._monotonic()
         if self._since is None and not workers:
             return ""
         self._since = self._since if self._since is not None else now
-        return reason(ended=self._ended(), workers=workers, registered=self._registered(), worker_s=now - self._since)
+        return reason(
+            ended=self._cluster.ended_executors(),
+            workers=workers,
+            registered=self._cluster.registered_executors(),
+            worker_s=now - self._since,
+        )
 
 
-def failure(why: str, lines: str, driver_log: Path) -> dict[str, Any]:
+def failure(why: str, lines: str, driver_log: Path) -> FailureDocument:
     """Returns the failure of such a start. `lines`: the last ones of an executor, "" if there are none."""
     said = failures.plain_message(lines) if lines else failures.lost_executor(failures.read_end(driver_log))
     text = f"{why}: {said}" if said else f"{why}."

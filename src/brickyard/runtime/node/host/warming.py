@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..jvm.launch import WORKER
 from ..jvm.process import Jvm
@@ -14,24 +13,28 @@ from ..protocol import Channel, OpError
 from ..spark.warm import rounds
 from ..waiting.executor import WaitingExecutor
 
+if TYPE_CHECKING:
+    from ..contexts.contexts import Contexts
+    from ..documents import AssignmentDocument, Prepare
+
 
 class Warming:
     """Runs Spark once, and prepares a kernel that waits for a driver. Then goes on: an executor's JVM comes to wait for a worker,
     and first commands are practised."""
 
-    def __init__(self, message: Mapping[str, Any], jvm: Jvm, contexts: Any, *, spawner: Spawner, channel: Channel) -> None:
+    def __init__(self, message: Prepare, jvm: Jvm, contexts: Contexts, *, spawner: Spawner, channel: Channel) -> None:
         """`message` is that of `prepare`. Raises OpError."""
         channel.status(message="running Spark once")
         preload = threading.Thread(target=contexts.preload, daemon=True)
         preload.start()
-        cores, memory_mb, manifest = int(message.get("cores") or 1), int(message.get("memory_mb") or 0), jvm.manifest
+        cores, memory_mb, manifest = message.get("cores") or 1, message.get("memory_mb") or 0, jvm.manifest
         self._executor = None
-        if memory_mb and manifest["classes"]:
+        if memory_mb and manifest.get("classes"):
             self._executor = WaitingExecutor(
-                Scala(jvm.gateway), spawner=spawner, manifest=manifest, node_dir=jvm.node_dir, log=channel.log
+                Scala(jvm.gateway), spawner=spawner, manifest=manifest, node_dir=jvm.node_dir, log=channel
             )
         try:
-            self._practice = rounds(jvm, manifest, cores=cores, memory_mb=memory_mb, log=channel.log, executors=self._executor)
+            self._practice = rounds(jvm, manifest, cores=cores, memory_mb=memory_mb, log=channel, executors=self._executor)
         except Exception as error:
             raise OpError("SPARK_STARTUP_FAILURE", f"Spark did not run in the warm JVM: {error}") from error
         preload.join()
@@ -40,7 +43,7 @@ class Warming:
         """Does the rest beside everything else."""
         threading.Thread(target=self._practice.run, name="practice", daemon=True).start()
 
-    def cut(self, assignment: Mapping[str, Any]) -> None:
+    def cut(self, assignment: AssignmentDocument) -> None:
         """A cluster has come. Returns when nothing but what it can use is left."""
         self._practice.cut()
         # What Spark's worker hands to the waiting JVM has the cluster's secret: users who are kept apart might look.

@@ -7,16 +7,21 @@ import os
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..jvm.launch import LaunchError
+from ..jvm.process import Jvm
 from ..jvm.scala import Scala
 from ..spark import conf as sparkconf
 from ..spark import resources
 from ..spark.leaving import nudge_executors
 from ..spark.standalone import Executor, Worker
+from .report import Report
 from .role import Role
 from .startwatch import EndedExecutors
+
+if TYPE_CHECKING:
+    from ..documents import AssignmentDocument
 
 REGISTER_TIMEOUT_S = 120.0
 FAST_S, SLOW_S = 0.3, 1.0
@@ -26,10 +31,10 @@ NUDGE_S = 4.0  # between reminders to executors that are still on a retiring wor
 class WorkerRole(Role):
     """A worker: its JVM is up and warm before its master is known; READY once the master has accepted it."""
 
-    def __init__(self, **common: Any) -> None:
-        super().__init__(**common)
+    def __init__(self, *, jvm: Jvm, assignment: AssignmentDocument, place: sparkconf.Place, report: Report) -> None:
+        super().__init__(jvm=jvm, assignment=assignment, place=place, report=report)
         self._worker: Worker | None = None
-        self._master_url = str(self._assignment.get("master_url") or "")
+        self._master_url = self._assignment.get("master_url") or ""
         self._master_known = threading.Event()
         self._retiring = threading.Event()
         if self._master_url:
@@ -52,13 +57,16 @@ class WorkerRole(Role):
         if self._worker is not None and self._worker.joined:
             self._worker.fail_executors(why)
 
+    def beat(self) -> object:
+        return self._worker is not None and self._worker.registered()
+
     def _take(self) -> None:
         self._report.tell(phase="starting", message="waiting for the driver's master")
         self._scala = scala = Scala(self._jvm.gateway)
         assignment = self._assignment
         self._worker = worker = Worker(
-            scala, conf=sparkconf.worker_conf(assignment, self._place), host=self._place.host, cores=int(assignment["cores"]),
-            memory_mb=int(assignment["memory_mb"]), work_dir=self._place.node_dir + "/work/executors",
+            scala, conf=sparkconf.worker_conf(assignment, self._place), host=self._place.host, cores=assignment["cores"],
+            memory_mb=assignment["memory_mb"], work_dir=self._place.node_dir + "/work/executors",
             resources_file=resources.write(assignment, self._place.node_dir, resources.WORKER),
         )  # fmt: skip
         self._master_known.wait()
@@ -70,7 +78,7 @@ class WorkerRole(Role):
         self._await_registration(worker)
         if not self._retiring.is_set():
             self._report.tell(phase="ready", message="")
-        self._feel_pulse(worker.registered)
+        self._feel_pulse()
         self._watch(worker)
 
     def _await_registration(self, worker: Worker) -> None:

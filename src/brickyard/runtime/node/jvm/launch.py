@@ -11,10 +11,13 @@ import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import login
 from .archives import archive_flags, major
+
+if TYPE_CHECKING:
+    from ..documents import AssignmentDocument, ManifestDocument
 
 WORKER = "worker"
 WORKER_HEAP_MB = 512  # a worker hands out work; its executors have their own JVMs
@@ -103,7 +106,7 @@ def prepared_options(
     return JvmOptions(heap_mb=heap_mb, worker=worker, java_options=tuple(java_options), env=user_env(env), frugal=frugal)
 
 
-def wanted_options(assignment: Mapping[str, Any], prepared: JvmOptions | None) -> JvmOptions:
+def wanted_options(assignment: AssignmentDocument, prepared: JvmOptions | None) -> JvmOptions:
     """Returns the options that an assignment needs. Options that it leaves open stay as prepared. Raises LaunchError."""
     conf: Mapping[str, str] = assignment.get("spark_conf") or {}
     env = user_env(assignment.get("spark_env_vars") or {})
@@ -138,14 +141,14 @@ def difference(prepared: JvmOptions, wanted: JvmOptions) -> str:
     return "" if prepared == wanted else "the warm JVM was started for another role"
 
 
-def _driver_heap(conf: Mapping[str, str], assignment: Mapping[str, Any], prepared: JvmOptions | None) -> int:
+def _driver_heap(conf: Mapping[str, str], assignment: AssignmentDocument, prepared: JvmOptions | None) -> int:
     asked = conf.get("spark.driver.memory", "")
     if asked:
         size = size_mb(asked)
         if size is None:
             raise LaunchError(f'spark.driver.memory is "{asked}", which is not a size. Write it like 4g or 512m.')
         return size
-    return prepared.heap_mb if prepared else max(MINIMUM_HEAP_MB, int(int(assignment["memory_mb"]) * DRIVER_SHARE))
+    return prepared.heap_mb if prepared else max(MINIMUM_HEAP_MB, int(assignment["memory_mb"] * DRIVER_SHARE))
 
 
 def _driver_java_options(conf: Mapping[str, str]) -> tuple[str, ...]:
@@ -172,15 +175,15 @@ def user_env(env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(kept.items()))
 
 
-def python(manifest: Mapping[str, Any], node_dir: Path) -> str:
+def python(manifest: ManifestDocument, node_dir: Path) -> str:
     """Returns the interpreter for users' code: that of the node's Python environment, or the runtime's where there is none, as
     while a runtime is installed."""
     own = node_dir / ENVIRONMENT / "bin" / "python"
-    return str(own) if own.exists() else str(manifest["python"])
+    return str(own) if own.exists() else manifest["python"]
 
 
 def environment(
-    manifest: Mapping[str, Any], options: JvmOptions, base: Mapping[str, str], *, host: str, node_dir: Path
+    manifest: ManifestDocument, options: JvmOptions, base: Mapping[str, str], *, host: str, node_dir: Path
 ) -> dict[str, str]:
     """Returns the JVM's whole environment; executors and Python workers inherit it."""
     env = {key: value for key, value in base.items() if key not in ("PYTHONPATH", "PYTHONHOME", "SPARK_CONF_DIR", "CLASSPATH")}
@@ -206,7 +209,7 @@ def environment(
     return env
 
 
-def command(manifest: Mapping[str, Any], options: JvmOptions, *, node_dir: Path, archive: str, properties: str = "") -> list[str]:
+def command(manifest: ManifestDocument, options: JvmOptions, *, node_dir: Path, archive: str, properties: str = "") -> list[str]:
     """Returns the JVM's command line. `archive`: archive or cache to use ("": none); `properties`: the file with SparkSubmit's
     settings, if the JVM starts through SparkSubmit."""
     return [
@@ -226,15 +229,15 @@ def command(manifest: Mapping[str, Any], options: JvmOptions, *, node_dir: Path,
     ]
 
 
-def archive_of(manifest: Mapping[str, Any], options: JvmOptions) -> str:
+def archive_of(manifest: ManifestDocument, options: JvmOptions) -> str:
     """Returns the archive or cache for such a JVM, or "" if none can suit: the user names his own, or jars before Spark's."""
     own = any(re.search("SharedArchiveFile|ArchiveClassesAtExit|-XX:AOT", option) for option in options.java_options)
     if own or options.class_path:
         return ""
-    return str((options.worker and manifest.get("worker_archive")) or manifest["node_archive"])
+    return (options.worker and manifest.get("worker_archive")) or manifest.get("node_archive", "")
 
 
-def class_path(manifest: Mapping[str, Any], options: JvmOptions) -> str:
+def class_path(manifest: ManifestDocument, options: JvmOptions) -> str:
     """Returns the class path: always the same string for the same runtime, and without directories, because archives depend on
     both. The user's JARs come first, and then nothing of Spark's is rewritten. Archives are made without our own classes, which
     come last: additions after an archive's class path do not affect it."""

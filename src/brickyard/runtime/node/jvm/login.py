@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..documents import ManifestDocument
 
 MAIN = "brickyard.LoginUser"
 NAME = "-Duser.name=spark"  # Java's own would be a question mark
@@ -24,12 +26,12 @@ def is_nameless() -> bool:
     return False
 
 
-def classes(manifest: Mapping[str, Any]) -> str:
+def classes(manifest: ManifestDocument) -> str:
     """Returns the JAR that such a user's JVMs need on their class path, or "". A training runs without our classes, except for
     such a user: `login_classes`."""
-    return str(manifest.get("classes") or manifest.get("login_classes") or "") if is_nameless() else ""
+    return (manifest.get("classes") or manifest.get("login_classes") or "") if is_nameless() else ""
 
 
-def words(manifest: Mapping[str, Any]) -> list[str]:
+def words(manifest: ManifestDocument) -> list[str]:
     """Returns what stands before the main class in a JVM's command line."""
     return [NAME, MAIN] if classes(manifest) else []

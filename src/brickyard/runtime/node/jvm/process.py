@@ -11,12 +11,15 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from ..processes import Spawner
 from . import launch
 from .archives import refusal
 from .launch import JvmOptions
+
+if TYPE_CHECKING:
+    from ..documents import ManifestDocument
 
 START_TIMEOUT_S = 240.0
 POLL_S = 0.01
@@ -33,7 +36,7 @@ class JvmError(Exception):
 class Jvm:
     """One JVM process. `gateway` is thread-safe: every thread gets its own connection."""
 
-    def __init__(self, *, spawner: Spawner, manifest: Mapping[str, Any], options: JvmOptions, node_dir: Path, host: str) -> None:
+    def __init__(self, *, spawner: Spawner, manifest: ManifestDocument, options: JvmOptions, node_dir: Path, host: str) -> None:
         self.options = options
         self.manifest = manifest
         self.node_dir = node_dir
@@ -179,7 +182,7 @@ class Jvm:
         return self.node_dir / "conf" / _PASSED_ON[0]
 
 
-def files_read(node_dir: Path, manifest: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+def files_read(node_dir: Path, manifest: ManifestDocument) -> dict[str, tuple[int, int]]:
     """Returns size and time of every file that a JVM reads once, at its start: its configuration and Spark's jars."""
     found: dict[str, tuple[int, int]] = {}
     for directory in (node_dir / "conf", Path(manifest["spark_home"], "jars"), Path(manifest["spark_home"], "conf")):

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 from ..trees import PREFIXES, local_path, roots
 from ..wire import EXIT_MIME, RESTART_MIME
 from .dbsecrets import Line, Secrets
 from .widgets import Widgets
+
+
+class Publish(Protocol):
+    """Shows something as output of the running command."""
+
+    def __call__(self, bundle: dict[str, Any], /) -> None:
+        """`bundle`: MIME type -> content."""
+        ...
 
 
 class NotebookExit(BaseException):
@@ -28,7 +35,7 @@ class FileInfo(NamedTuple):
 
 
 class Notebook:
-    def __init__(self, *, publish: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, *, publish: Publish) -> None:
         self._publish = publish
 
     def exit(self, value: Any = "") -> NoReturn:
@@ -42,7 +49,7 @@ class Notebook:
 
 
 class Library:
-    def __init__(self, *, publish: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, *, publish: Publish) -> None:
         self._publish = publish
 
     def restartPython(self) -> NoReturn:
@@ -140,7 +147,7 @@ class Files:
 class DBUtils:
     """The object that users know as `dbutils`."""
 
-    def __init__(self, *, publish: Callable[[dict[str, Any]], None], files: Files, line: Line) -> None:
+    def __init__(self, *, publish: Publish, files: Files, line: Line) -> None:
         self.notebook = Notebook(publish=publish)
         self.library = Library(publish=publish)
         self.fs = files
@@ -158,7 +165,7 @@ def _not_offered(what: str) -> AttributeError:
     )
 
 
-def make_dbutils(publish: Callable[[dict[str, Any]], None], line: Line) -> DBUtils:
+def make_dbutils(publish: Publish, line: Line) -> DBUtils:
     """Makes `dbutils` over the workspace's files where the node shows them. `line` leads to the node host."""
     files = Files(**{name: Path(root) for name, root in roots(os.environ).items()})
     return DBUtils(publish=publish, files=files, line=line)

@@ -12,11 +12,12 @@ import os
 import shutil
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..contexts.process import MAX_REQUEST, Cells, KernelDirectories, Process
+from ..protocol import Log
 from .front import SOCKET
 
 START = Path(__file__).parent.parent / "start.py"
@@ -25,7 +26,7 @@ START = Path(__file__).parent.parent / "start.py"
 class Door:
     """Listens until the node host ends."""
 
-    def __init__(self, cells: Cells, *, python: str, node_dir: Path, log: Callable[[str], None]) -> None:
+    def __init__(self, cells: Cells, *, python: str, node_dir: Path, log: Log) -> None:
         """`python`: the interpreter for users' code."""
         self._cells = cells
         self._python = python
@@ -71,7 +72,7 @@ class Door:
             process.kill()
             process.wait()
         except (OSError, ValueError, LookupError) as error:
-            self._log(f"a Python worker got no cell: {error}")
+            self._log.log(f"a Python worker got no cell: {error}")
         finally:
             for fd in fds:
                 os.close(fd)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..jvm import login
 from ..jvm.archives import archive_flags
@@ -18,6 +18,9 @@ from ..jvm.launch import NO_ENTITIES, PATIENT_COMPILER, ROOM_FOR_CLASSES, SUBMIT
 from ..trees import FULL, roots
 from . import resources, tuning
 from .sizes import check_size, executor_memory_mb, worker_size
+
+if TYPE_CHECKING:
+    from ..documents import AssignmentDocument, ManifestDocument
 
 JWS_FILTER = "org.apache.spark.ui.JWSFilter"
 INTERCEPTORS = "spark.connect.grpc.interceptor.classes"
@@ -134,18 +137,18 @@ def tree_dirs(env: Mapping[str, str]) -> dict[str, Any]:
     return {"dbfs_full": env.get(FULL, ""), **{f"{name.lower()}_dir": root for name, root in roots(env).items()}}
 
 
-def authentication(assignment: Mapping[str, Any]) -> dict[str, str]:
+def authentication(assignment: AssignmentDocument) -> dict[str, str]:
     """Returns the settings shared by every RPC endpoint of a cluster. For a SparkConf only, never for a command line."""
     values = {"spark.authenticate": "true", SECRET: assignment["secret"]}
     return {**values, **ENCRYPTION} if assignment.get("encrypted") else values
 
 
-def is_own(key: str, assignment: Mapping[str, Any]) -> bool:
+def is_own(key: str, assignment: AssignmentDocument) -> bool:
     """Whether the cluster decides that setting, and not its user."""
     return key in OWN or (bool(assignment.get("encrypted")) and key.startswith(ENCRYPTION_OWN))
 
 
-def master_conf(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
+def master_conf(assignment: AssignmentDocument, place: Place) -> dict[str, str]:
     return {
         **authentication(assignment),
         "spark.master.rest.enabled": "false",
@@ -155,7 +158,7 @@ def master_conf(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
     }
 
 
-def worker_conf(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
+def worker_conf(assignment: AssignmentDocument, place: Place) -> dict[str, str]:
     """Returns a worker's settings: only the user's `spark.worker.*` settings apply to it."""
     asked = assignment.get("spark_conf") or {}
     theirs = {key: value for key, value in asked.items() if key.startswith("spark.worker.") and key not in resources.OWN}
@@ -170,7 +173,7 @@ def worker_conf(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
 
 
 def driver_conf(
-    assignment: Mapping[str, Any], manifest: Mapping[str, Any], place: Place, *, master_url: str, executor_archive: str
+    assignment: AssignmentDocument, manifest: ManifestDocument, place: Place, *, master_url: str, executor_archive: str
 ) -> NodeConf:
     """Returns all settings for the driver's SparkContext. Raises LaunchError if the workers can never satisfy it."""
     asked: Mapping[str, str] = assignment.get("spark_conf") or {}
@@ -212,35 +215,36 @@ def without_submitted(values: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in values.items() if key not in SUBMIT_CONF}
 
 
-def has_connect(assignment: Mapping[str, Any], manifest: Mapping[str, Any]) -> bool:
+def has_connect(assignment: AssignmentDocument, manifest: ManifestDocument) -> bool:
     """Whether the driver can serve Spark Connect."""
     return not without_connect(assignment, manifest)
 
 
-def without_connect(assignment: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
+def without_connect(assignment: AssignmentDocument, manifest: ManifestDocument) -> str:
     """Returns why the driver cannot serve Spark Connect, or "" if it can. Every user of the machine can reach its port, so it
     is never served without a token."""
-    if not manifest["has_connect"]:
+    if not manifest.get("has_connect"):
+        why = manifest.get("connect_missing") or "it was not looked for"
         return (
             f"this cluster's Spark {manifest['spark_version']} has no Spark Connect server: for Spark 3 it is a separate Maven "
             "artifact, which could not be had when the runtime was installed "
-            f"({manifest['connect_missing'] or 'it was not looked for'}). Choose a spark_version on Spark 4 (17.3.x-scala2.13 or "
+            f"({why}). Choose a spark_version on Spark 4 (17.3.x-scala2.13 or "
             "newer), or have the runtime removed and installed again where the artifact can be had."
         )
     return "" if assignment.get("connect_token") else "this cluster was started without a token for Spark Connect. Restart it."
 
 
-def has_own_guard(manifest: Mapping[str, Any]) -> bool:
+def has_own_guard(manifest: ManifestDocument) -> bool:
     """Whether Spark's Connect server checks tokens itself."""
     return spark_line(manifest) >= (4, 0)
 
 
-def spark_line(manifest: Mapping[str, Any]) -> tuple[int, int]:
-    major, minor = str(manifest["spark_version"]).split(".")[:2]
+def spark_line(manifest: ManifestDocument) -> tuple[int, int]:
+    major, minor = manifest["spark_version"].split(".")[:2]
     return int(major), int(minor)
 
 
-def _defaults(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
+def _defaults(assignment: AssignmentDocument, place: Place) -> dict[str, str]:
     cores, memory_mb = worker_size(assignment)
     values = {
         "spark.app.name": assignment.get("cluster_name") or assignment["cluster_id"],
@@ -284,13 +288,13 @@ def _defaults(assignment: Mapping[str, Any], place: Place) -> dict[str, str]:
     return values
 
 
-def _tags_text(assignment: Mapping[str, Any]) -> str:
+def _tags_text(assignment: AssignmentDocument) -> str:
     """Returns the cluster's tags in the format that programs expect: [{"key": ..., "value": ...}, ...]."""
     tags = {**(assignment.get("custom_tags") or {}), **(assignment.get("default_tags") or {})}
     return json.dumps([{"key": key, "value": value} for key, value in tags.items()])
 
 
-def _own(assignment: Mapping[str, Any], manifest: Mapping[str, Any], place: Place, master_url: str) -> dict[str, str]:
+def _own(assignment: AssignmentDocument, manifest: ManifestDocument, place: Place, master_url: str) -> dict[str, str]:
     host = place.ports_host if master_url.startswith("local[") else place.host  # nobody else calls a cluster of one node
     values = {
         **authentication(assignment),
@@ -312,7 +316,7 @@ def _own(assignment: Mapping[str, Any], manifest: Mapping[str, Any], place: Plac
 
 
 def _files(
-    assignment: Mapping[str, Any], manifest: Mapping[str, Any], place: Place, values: Mapping[str, str], *, single: bool
+    assignment: AssignmentDocument, manifest: ManifestDocument, place: Place, values: Mapping[str, str], *, single: bool
 ) -> dict[str, str]:
     """Returns settings for our file systems (java/NodeFiles.java): dbfs:/ everywhere, file:/ only where every node sees the
     files."""
@@ -349,22 +353,22 @@ def _files(
     }
 
 
-def _writes_dir(assignment: Mapping[str, Any], place: Place) -> str:
+def _writes_dir(assignment: AssignmentDocument, place: Place) -> str:
     """Returns where the driver keeps records of unfinished writes: where others find them, if they can write to its tables."""
     return f"{place.dbfs_dir}{WRITES}/{assignment['cluster_id']}" if place.metastore else place.older_writes_dir
 
 
-def keeps_writes(manifest: Mapping[str, Any], place: Place) -> bool:
+def keeps_writes(manifest: ManifestDocument, place: Place) -> bool:
     """Whether there may be records of writes that a driver has not finished."""
     return bool(manifest.get("classes") and place.cluster_dir)
 
 
-def keeps_catalog(manifest: Mapping[str, Any], place: Place, conf: Mapping[str, str]) -> bool:
+def keeps_catalog(manifest: ManifestDocument, place: Place, conf: Mapping[str, str]) -> bool:
     """Whether tables are in the workspace's metastore, rather than in one of Hive's."""
     return keeps_writes(manifest, place) and place.metastore and conf["spark.sql.catalogImplementation"] == "in-memory"
 
 
-def has_iceberg(manifest: Mapping[str, Any], place: Place, conf: Mapping[str, str]) -> bool:
+def has_iceberg(manifest: ManifestDocument, place: Place, conf: Mapping[str, str]) -> bool:
     """Whether Iceberg tables can be in the workspace's metastore."""
     return bool(manifest.get("has_iceberg")) and keeps_catalog(manifest, place, conf)
 
@@ -429,7 +433,7 @@ def _executor_java_options(asked: Mapping[str, str], archive: str, last: Sequenc
     return " ".join([*ours, *([theirs] if theirs else []), *last])
 
 
-def _guard_ui(values: dict[str, str], asked: Mapping[str, str], manifest: Mapping[str, Any], place: Place) -> list[str]:
+def _guard_ui(values: dict[str, str], asked: Mapping[str, str], manifest: ManifestDocument, place: Place) -> list[str]:
     """Turns the driver's UI off unless the user asks for it. Everybody on the machine can reach it, so it is served only to
     holders of a token, or not at all where Spark has no such guard."""
     if asked.get("spark.ui.enabled", "").lower() != "true":

@@ -12,11 +12,13 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from ..clock import Clock
 from ..processes import children
+from ..protocol import Log
 
 EXECUTOR_CLASS = b"CoarseGrainedExecutorBackend"
 STILL_S = 15.0
@@ -73,7 +75,7 @@ class Leavable(Protocol):
 class Leavers:
     """Looks after the leaving executors."""
 
-    def __init__(self, driver: Leavable, log: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, driver: Leavable, log: Log, clock: Clock = time.monotonic) -> None:
         self._driver = driver
         self._log = log
         self._clock = clock
@@ -87,7 +89,7 @@ class Leavers:
                 self._meter.moved(name, self._clock())
                 continue
             held = leaving[name]
-            self._log(
+            self._log.log(
                 f"executor {name} leaves with {held.cached} cached blocks and {held.outputs} shuffle outputs that no other "
                 "executor would take; what is needed of them is computed again"
             )

@@ -8,20 +8,28 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from py4j.protocol import Py4JError
 
 TAKE_MS = 10_000  # for as long the JVM lets one call wait for a question
 
 
-class MetastoreWay:
-    """Passes questions and answers on. `send` takes a question's number and the question."""
+class Agent(Protocol):
+    """The node's agent, as its metastore's callers see it."""
 
-    def __init__(self, jvm: Any, *, send: Callable[[int, Mapping[str, Any]], None]) -> None:
+    def ask_metastore(self, number: int, request: Mapping[str, Any]) -> None:
+        """Sends a question. Its answer comes back with the number."""
+        ...
+
+
+class MetastoreWay:
+    """Passes questions and answers on."""
+
+    def __init__(self, jvm: Any, agent: Agent) -> None:
         """Raises Py4JError."""
         self.channel = jvm.brickyard.CatalogChannel()
-        self._send = send
+        self._agent = agent
 
     def run(self, stopped: Callable[[], bool]) -> None:
         """Passes questions on until the JVM has ended."""
@@ -29,7 +37,7 @@ class MetastoreWay:
             while not stopped():
                 if (asked := self.channel.take(TAKE_MS)) is not None:
                     number, _, question = str(asked).partition(" ")
-                    self._send(int(number), json.loads(question))
+                    self._agent.ask_metastore(int(number), json.loads(question))
 
     def answer(self, number: int, answer: Mapping[str, Any]) -> None:
         """Raises Py4JError."""

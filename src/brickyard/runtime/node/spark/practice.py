@@ -15,16 +15,20 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from py4j.protocol import Py4JError
 
 from ..jvm.errors import error_text
 from ..jvm.management import trim_native_heap
 from ..jvm.scala import Scala
+from ..protocol import Log
 from . import usual
 from .driver import Driver
 from .pauses import Pauses
+
+if TYPE_CHECKING:
+    from ..documents import ManifestDocument
 
 CANCEL_S = 0.05  # between two attempts: a statement that is still planned has no job yet, and begins one later
 FETCH_S = 10.0  # for rows that come back, of which there are few
@@ -58,15 +62,15 @@ class Practice:
         scala: Scala,
         conf: Mapping[str, str],
         *,
-        manifest: Mapping[str, Any],
+        manifest: ManifestDocument,
         node_dir: Path,
         connects: bool,
-        log: Callable[[str], None],
+        log: Log,
         pauses: Pauses,
         before: Work | None = None,
     ) -> None:
-        """`conf`: of a driver with local threads. `connects`: whether it has Spark Connect. `log` takes lines for people.
-        `before`: work to do first."""
+        """`conf`: of a driver with local threads. `connects`: whether it has Spark Connect. `before`:
+        work to do first."""
         # With local[...], Spark makes its own secret, keeps it for as long as the JVM lives, and prefers it to any secret in a
         # conf: workers would be rejected.
         self._conf = {**conf, "spark.authenticate": "false"}
@@ -89,7 +93,7 @@ class Practice:
                 self._try(self._practise)
             self._try(self._forget)
         finally:
-            self._log("first commands were practised" + (", until a cluster came" if self._cut.is_set() else ""))
+            self._log.log("first commands were practised" + (", until a cluster came" if self._cut.is_set() else ""))
             self._over.set()
 
     def _try(self, work: Callable[[], Any]) -> None:
@@ -98,7 +102,7 @@ class Practice:
             work()
         except (Py4JError, OSError) as error:
             if not self._cut.is_set():
-                self._log(f"what was to be practised failed: {error_text(error).splitlines()[0]}")
+                self._log.log(f"what was to be practised failed: {error_text(error).splitlines()[0]}")
 
     def cut(self) -> None:
         """Ends it. Returns when nothing of it is left."""
@@ -195,7 +199,7 @@ class Practice:
             try:
                 trim_native_heap(self._scala)
             except Py4JError as error:
-                self._log(f"Java keeps memory that it does not use: {error_text(error).splitlines()[0]}")
+                self._log.log(f"Java keeps memory that it does not use: {error_text(error).splitlines()[0]}")
 
 
 def forget_events(node_dir: Path) -> None:

@@ -35,27 +35,37 @@ class Driver(Protocol):
     def queries(self, partitions: int) -> Callable[[str], int]: ...
 
 
+class Users(Protocol):
+    """Who uses the driver."""
+
+    def unused(self) -> bool:
+        """Whether nobody has asked the driver for anything."""
+        ...
+
+    def cancel_group(self, group: str) -> None:
+        """Ends a group's jobs. Raises nothing."""
+        ...
+
+
 class Readiness:
     """One driver's. `run` is for one thread."""
 
     def __init__(
         self,
         driver: Driver,
+        users: Users,
         *,
-        unused: Callable[[], bool],
-        cancel: Callable[[str], None],
         cut: threading.Event,
         pauses: Pauses | None = None,
     ) -> None:
-        """`unused`: whether nobody has asked the driver for anything; `cancel`: ends a group's jobs, and raises nothing; `cut`:
-        set when the driver ends."""
-        self._driver, self._unused, self._cancel, self._cut = driver, unused, cancel, cut
+        """`cut`: set when the driver ends."""
+        self._driver, self._users, self._cut = driver, users, cut
         self._late = threading.Event()
         self._pauses = pauses or Pauses()
 
     def run(self) -> int:
         """Runs the queries, and returns how many it has run. Raises what they raise."""
-        if self._driver.setting(DYNAMIC) == "true" or self._cut.wait(PAUSE_S) or not self._unused():
+        if self._driver.setting(DYNAMIC) == "true" or self._cut.wait(PAUSE_S) or not self._users.unused():
             return 0
         done = 0
         patience = threading.Timer(PATIENCE_S, self._give_up)
@@ -67,7 +77,7 @@ class Readiness:
                 query = self._driver.queries(tasks)
                 statements = (usual.aggregation(7, tasks), usual.join(5, tasks), usual.aggregation(8, tasks))
                 for statement in self._pauses.between(statements, self._cut):
-                    if self._late.is_set() or not self._unused():
+                    if self._late.is_set() or not self._users.unused():
                         break
                     query(statement)
                     done += 1
@@ -77,4 +87,4 @@ class Readiness:
 
     def _give_up(self) -> None:
         self._late.set()
-        self._cancel(GROUP)
+        self._users.cancel_group(GROUP)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..jvm.process import usable
 from ..jvm.scala import Scala
@@ -16,6 +16,9 @@ from .driver import Driver
 from .pauses import Pauses
 from .practice import forget_events
 from .standalone import Master, Worker
+
+if TYPE_CHECKING:
+    from ..documents import AssignmentDocument, ManifestDocument
 
 PATIENCE_S = 120.0
 
@@ -38,8 +41,8 @@ class Rehearsal:
     def __init__(
         self,
         scala: Scala,
-        assignment: Mapping[str, Any],
-        manifest: Mapping[str, Any],
+        assignment: AssignmentDocument,
+        manifest: ManifestDocument,
         place: sparkconf.Place,
         *,
         executors: Executors,
@@ -58,8 +61,8 @@ class Rehearsal:
         master = Master(self._scala, conf=sparkconf.master_conf(assignment, place), host=place.host)
         try:
             worker = Worker(
-                self._scala, conf=sparkconf.worker_conf(assignment, place), host=place.host, cores=int(assignment["cores"]),
-                memory_mb=int(assignment["memory_mb"]), work_dir=str(self._work_dir),
+                self._scala, conf=sparkconf.worker_conf(assignment, place), host=place.host, cores=assignment["cores"],
+                memory_mb=assignment["memory_mb"], work_dir=str(self._work_dir),
             )  # fmt: skip
             try:
                 worker.join(master.url)
@@ -83,7 +86,7 @@ class Rehearsal:
             driver.cancel_all()
 
     def _drive(self, master_url: str) -> None:
-        archive = usable(self._manifest["executor_archive"])
+        archive = usable(self._manifest.get("executor_archive", ""))
         conf = sparkconf.driver_conf(
             self._assignment, self._manifest, self._place, master_url=master_url, executor_archive=archive
         ).values

@@ -9,9 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..jvm.launch import LaunchError
+
+if TYPE_CHECKING:
+    from ..documents import AssignmentDocument
 
 WORKER, DRIVER = "spark.worker", "spark.driver"
 _NAMES = ("resource.gpu.amount", "resource.gpu.discoveryScript", "resourcesFile")
@@ -19,9 +22,9 @@ OWN = tuple(f"{part}.{name}" for part in (WORKER, DRIVER) for name in _NAMES)
 _EXECUTOR, _TASK = "spark.executor.resource.gpu.amount", "spark.task.resource.gpu.amount"
 
 
-def write(assignment: Mapping[str, Any], node_dir: str, part: str) -> str:
+def write(assignment: AssignmentDocument, node_dir: str, part: str) -> str:
     """Writes which GPUs this node has, in Spark's format, and returns the file; "" without GPUs. Raises OSError."""
-    gpus = int(assignment.get("gpus") or 0)
+    gpus = assignment.get("gpus") or 0
     if not gpus:
         return ""
     addresses = [str(number) for number in range(gpus)]
@@ -31,15 +34,15 @@ def write(assignment: Mapping[str, Any], node_dir: str, part: str) -> str:
     return str(file)
 
 
-def of_worker(assignment: Mapping[str, Any]) -> dict[str, str]:
+def of_worker(assignment: AssignmentDocument) -> dict[str, str]:
     """Returns a worker's settings."""
-    gpus = int(assignment.get("gpus") or 0)
+    gpus = assignment.get("gpus") or 0
     return {f"{WORKER}.resource.gpu.amount": str(gpus)} if gpus else {}
 
 
-def of_driver(assignment: Mapping[str, Any], values: Mapping[str, str], node_dir: str, *, single: bool) -> dict[str, str]:
+def of_driver(assignment: AssignmentDocument, values: Mapping[str, str], node_dir: str, *, single: bool) -> dict[str, str]:
     """Returns a driver's settings, given all its other ones. Raises LaunchError if no task could ever run."""
-    own, each_worker = int(assignment.get("gpus") or 0), int(assignment.get("worker_gpus") or 0)
+    own, each_worker = assignment.get("gpus") or 0, assignment.get("worker_gpus") or 0
     found = {f"{DRIVER}.resource.gpu.amount": str(own), f"{DRIVER}.resourcesFile": _file(node_dir, DRIVER)} if own else {}
     if each_worker and not single:
         found |= {_EXECUTOR: values.get(_EXECUTOR, str(each_worker)), _TASK: values.get(_TASK, "1")}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..jvm.launch import LaunchError, size_mb
+
+if TYPE_CHECKING:
+    from ..documents import AssignmentDocument
 
 EXECUTOR_SHARE = 0.75  # of a worker's memory; the rest is for Python workers and the JVM's memory outside the heap
 MINIMUM_EXECUTOR_MB = 384
@@ -16,28 +19,28 @@ def executor_memory_mb(worker_memory_mb: int) -> int:
     return max(MINIMUM_EXECUTOR_MB, int(worker_memory_mb * EXECUTOR_SHARE))
 
 
-def worker_size(assignment: Mapping[str, Any]) -> tuple[int, int]:
+def worker_size(assignment: AssignmentDocument) -> tuple[int, int]:
     """Returns cores and MiB of the cluster's workers: as the assignment says, otherwise as this node has."""
-    cores = int(assignment.get("worker_cores") or assignment["cores"])
-    return cores, int(assignment.get("worker_memory_mb") or assignment["memory_mb"])
+    cores = assignment.get("worker_cores") or assignment["cores"]
+    return cores, assignment.get("worker_memory_mb") or assignment["memory_mb"]
 
 
 _REACH_EXECUTORS = ("spark.executor", "spark.plugins", "spark.jars", "spark.memory.", "spark.extraListeners", "spark.archives")
 
 
-def executors_differ(assignment: Mapping[str, Any]) -> bool:
+def executors_differ(assignment: AssignmentDocument) -> bool:
     """Whether something of the user's, or a GPU, reaches executors in ways that can keep them from starting."""
     conf = assignment.get("spark_conf") or {}
-    others = any(assignment.get(field) for field in ("spark_env_vars", "init_scripts", "gpus"))
+    others = bool(assignment.get("spark_env_vars") or assignment.get("init_scripts") or assignment.get("gpus"))
     return others or any(key.startswith(_REACH_EXECUTORS) for key in conf)
 
 
-def session_differs(assignment: Mapping[str, Any]) -> bool:
+def session_differs(assignment: AssignmentDocument) -> bool:
     """Whether the user has settings that Spark reads only when it makes a session."""
     return any(key.startswith(("spark.sql.", "spark.hadoop.")) for key in assignment.get("spark_conf") or {})
 
 
-def check_size(assignment: Mapping[str, Any], values: Mapping[str, str], master_url: str) -> None:
+def check_size(assignment: AssignmentDocument, values: Mapping[str, str], master_url: str) -> None:
     """Raises LaunchError if an executor is larger than its worker: it would never start, and every job would wait forever."""
     if master_url.startswith("local[") or not assignment.get("worker_memory_mb"):
         return

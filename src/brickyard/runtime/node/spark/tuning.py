@@ -6,10 +6,13 @@ They apply where the cluster's conf sets nothing. None takes the place of a sett
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..jvm.launch import DRIVER_SHARE, size_mb
 from .sizes import executor_memory_mb, worker_size
+
+if TYPE_CHECKING:
+    from ..documents import AssignmentDocument
 
 # A compiled stage takes about this much memory outside the heap, with what the JVM compiles of it.
 STAGE_KB = 64
@@ -31,7 +34,7 @@ _PAGE, _FILES, _OFF_HEAP = "spark.buffer.pageSize", "spark.shuffle.sort.bypassMe
 _PARTITION, _HASHED = "spark.sql.adaptive.advisoryPartitionSizeInBytes", "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold"
 
 
-def defaults(assignment: Mapping[str, Any]) -> dict[str, str]:
+def defaults(assignment: AssignmentDocument) -> dict[str, str]:
     """Returns settings for the cluster's driver, and with it for its executors."""
     asked: Mapping[str, str] = assignment.get("spark_conf") or {}
     _, memory_mb = worker_size(assignment)
@@ -68,7 +71,7 @@ def hashed_mb(heap_mb: int) -> int:
     return next((most for heap, most in HASHED_MB if heap_mb >= heap), 0)
 
 
-def heap_per_task_mb(assignment: Mapping[str, Any]) -> int:
+def heap_per_task_mb(assignment: AssignmentDocument) -> int:
     """Returns the share of one task in the heap of the JVM that runs it; 0 if the conf does not say."""
     asked: Mapping[str, str] = assignment.get("spark_conf") or {}
     cores, memory_mb = worker_size(assignment)

@@ -5,10 +5,10 @@ Every form takes a number. With another number Spark generates other code of it,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..documents import ManifestDocument
     from ..jvm.scala import Scala
 
 BATCHED = 100  # PySpark's number of the usual kind of Python function (PythonEvalType.SQL_BATCHED_UDF)
@@ -45,11 +45,11 @@ def frame(scala: Scala, session: Any, number: int) -> Any:
     return means.sort("k", none)
 
 
-def know_function(scala: Scala, session: Any, manifest: Mapping[str, Any]) -> None:
+def know_function(scala: Scala, session: Any, manifest: ManifestDocument) -> None:
     """Makes a Python function known to the session. Raises Py4JError."""
     jvm = scala.jvm
     python = jvm.java.lang.System.getenv("PYSPARK_PYTHON")  # as kernels name it
-    version = ".".join(str(manifest["python_version"]).split(".")[:2])
+    version = ".".join(manifest["python_version"].split(".")[:2])
     nothing, none = jvm.java.util.HashMap(), jvm.java.util.ArrayList()
     function = scala.java("org.apache.spark.api.python.SimplePythonFunction")(
         bytearray(PICKLED), nothing, none, python, version, none, None

@@ -8,12 +8,13 @@ practised after that (practice.py), until a cluster comes.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ..jvm.management import set_flag
 from ..jvm.process import Jvm
 from ..jvm.scala import Scala
+from ..protocol import Log
 from . import conf as sparkconf
 from .driver import Driver
 from .jars import AttachedJars
@@ -22,16 +23,19 @@ from .practice import Practice, forget_events
 from .rehearsal import Executors, Rehearsal
 from .standalone import Master, Worker
 
+if TYPE_CHECKING:
+    from ..documents import AssignmentDocument, ManifestDocument
+
 CORES = 2
 MEMORY_MB = 1024
 
 
 def rounds(
     jvm: Jvm,
-    manifest: Mapping[str, Any],
+    manifest: ManifestDocument,
     *,
     cores: int,
-    log: Callable[[str], None],
+    log: Log,
     memory_mb: int = 0,
     executors: Executors | None = None,
 ) -> Practice:
@@ -39,7 +43,7 @@ def rounds(
     needs the JVM; with `executors` an executor is part of that. Raises Py4JError if Spark does not work."""
     scala = Scala(jvm.gateway)
     AttachedJars(scala)  # its loader reaches every thread by many calls, and stays
-    assignment = {
+    assignment: AssignmentDocument = {
         "cluster_id": "none", "role": "driver", "cores": cores, "memory_mb": memory_mb or MEMORY_MB,
         "secret": os.urandom(16).hex(), "connect_token": os.urandom(16).hex(), "spark_conf": {}, "spark_env_vars": {},
     }  # fmt: skip
@@ -73,7 +77,7 @@ def _drive(scala: Scala, conf: Mapping[str, str]) -> None:
         driver.stop()
 
 
-def _work(scala: Scala, assignment: Mapping[str, Any], place: sparkconf.Place, master: Master) -> None:
+def _work(scala: Scala, assignment: AssignmentDocument, place: sparkconf.Place, master: Master) -> None:
     """Starts a worker, up to its registration."""
     worker = Worker(
         scala, conf=sparkconf.worker_conf(assignment, place), host=place.host, cores=CORES, memory_mb=MEMORY_MB,

@@ -11,7 +11,7 @@ import re
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 
@@ -20,6 +20,9 @@ from ..jvm.launch import JvmOptions
 from ..jvm.process import Jvm
 from ..processes import Spawner
 from .program import run_program
+
+if TYPE_CHECKING:
+    from ..documents import ManifestDocument
 
 HOST = "127.0.0.1"
 HEAP_MB = 256
@@ -56,9 +59,9 @@ def compile_all(jvm: Any, *, more: Iterable[str]) -> dict[str, bytes]:
     return found
 
 
-def suitable(manifest: Mapping[str, Any]) -> list[str]:
+def suitable(manifest: ManifestDocument) -> list[str]:
     """Returns the directories of sources that need more than every runtime has."""
-    newer = not str(manifest["spark_version"]).startswith("3.")
+    newer = not manifest["spark_version"].startswith("3.")
     return [*(["iceberg"] if manifest.get("has_iceberg") else []), *(["spark4"] if newer else [])]
 
 
@@ -116,7 +119,7 @@ def write_jar(classes: Mapping[str, bytes], out: Path) -> None:
     draft.replace(out)
 
 
-def run(manifest: Mapping[str, Any], out: Path, scratch: Path) -> None:
+def run(manifest: ManifestDocument, out: Path, scratch: Path) -> None:
     """Compiles in a separate JVM. Raises CompileError and JvmError."""
     jvm = Jvm(spawner=Spawner(), manifest=manifest, options=JvmOptions(heap_mb=HEAP_MB, worker=True), node_dir=scratch, host=HOST)
     jvm.spawn()

@@ -7,9 +7,9 @@ The JAR comes first on the class path of the JVMs that use the archives. Spark's
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
 
@@ -20,6 +20,9 @@ from ..jvm.process import Jvm
 from ..jvm.scala import Scala
 from ..processes import Spawner
 
+if TYPE_CHECKING:
+    from ..documents import ManifestDocument
+
 SOURCES = Path(__file__).resolve().parents[1] / "java" / "training"
 HOST = "127.0.0.1"
 HEAP_MB = 512
@@ -29,13 +32,13 @@ class RewriteError(Exception):
     """The JAR could not be written; the message says why."""
 
 
-def scala_jars(manifest: Mapping[str, Any]) -> list[Path]:
+def scala_jars(manifest: ManifestDocument) -> list[Path]:
     """Returns Scala's JARs, and those of programs in Scala, Spark's first of all. Others have no such lambdas."""
     jars = Path(manifest["spark_home"], "jars")
     return sorted({*jars.glob("scala-*.jar"), *jars.glob(f"*_{manifest['scala_version']}-*.jar")})
 
 
-def write_plain(manifest: Mapping[str, Any], records: Iterable[Path], out: Path, scratch: Path) -> int:
+def write_plain(manifest: ManifestDocument, records: Iterable[Path], out: Path, scratch: Path) -> int:
     """Writes the JAR `out`, which appears complete or not at all, and returns how many lambdas became classes. `records`: lists
     of loaded classes. Raises RewriteError and JvmError."""
     scratch.mkdir()

@@ -6,12 +6,14 @@ import argparse
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # Python 3.8 cannot evaluate these
-    Work = Callable[[Mapping[str, Any], Path, Path], None]
+    from ..documents import ManifestDocument
+
+    Work = Callable[[ManifestDocument, Path, Path], None]
 
 
 def say(message: str) -> None:
@@ -36,9 +38,8 @@ def run_program(work: Work, *, description: str, out: str, scratch_in_out: bool 
         options.out.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=".brickyard-", dir=options.out if scratch_in_out else None))
     try:
-        manifest = json.loads(options.manifest.read_bytes())
-        absent = dict.fromkeys(("node_archive", "worker_archive", "executor_archive", "rewritten"), "")
-        work({**absent, **manifest}, options.out, scratch)
+        manifest: ManifestDocument = json.loads(options.manifest.read_bytes())
+        work(manifest, options.out, scratch)
     except Exception as error:
         print(json.dumps({"error": first_line(error)}), flush=True)
         return 1

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..jvm import archives
 from ..jvm.launch import WORKER, module_flags
+
+if TYPE_CHECKING:
+    from ..documents import ManifestDocument
 
 
 class Recording:
@@ -17,7 +20,7 @@ class Recording:
     suffix = archives.ARCHIVE_SUFFIX
     jvms: tuple[str, ...] = ("node",)
 
-    def __init__(self, manifest: Mapping[str, Any], scratch: Path) -> None:
+    def __init__(self, manifest: ManifestDocument, scratch: Path) -> None:
         self._manifest = manifest
         self.scratch = scratch
 
@@ -49,5 +52,5 @@ class CacheRecording(Recording):
         return archives.cache_command(argv, str(self.path(name)), str(out))
 
 
-def recording_of(manifest: Mapping[str, Any], scratch: Path) -> Recording:
+def recording_of(manifest: ManifestDocument, scratch: Path) -> Recording:
     return (CacheRecording if archives.keeps_caches(manifest["java_version"]) else Recording)(manifest, scratch)

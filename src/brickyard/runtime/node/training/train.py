@@ -20,7 +20,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
 
@@ -38,6 +38,9 @@ from .lambdas import RewriteError, write_plain
 from .program import first_line, run_program, say
 from .recording import Recording, recording_of
 
+if TYPE_CHECKING:
+    from ..documents import AssignmentDocument, ManifestDocument
+
 START = Path(__file__).resolve().parents[1] / "start.py"
 HOST = "127.0.0.1"
 HEAP_MB = 1024
@@ -53,16 +56,16 @@ class TrainError(Exception):
     """No archive could be made; the message says why."""
 
 
-def assignment() -> dict[str, Any]:
+def assignment() -> AssignmentDocument:
     return {
         "cluster_id": "training", "cluster_name": "training", "role": "driver", "cores": 2, "memory_mb": 2048,
         "secret": os.urandom(16).hex(), "connect_token": os.urandom(16).hex(), "spark_conf": {}, "spark_env_vars": {},
     }  # fmt: skip
 
 
-def train(manifest: Mapping[str, Any], out: Path, scratch: Path) -> None:
+def train(manifest: ManifestDocument, out: Path, scratch: Path) -> None:
     """Runs the clusters, then makes the files. Raises TrainError and JvmError."""
-    bare = {**manifest, "node_archive": "", "worker_archive": "", "rewritten": ""}
+    bare: ManifestDocument = {**manifest, "node_archive": "", "worker_archive": "", "rewritten": ""}
     say("running Spark once to see which classes it needs")
     seen = Recording(bare, scratch / "seen")
     run_cluster(bare, seen)
@@ -75,7 +78,7 @@ def train(manifest: Mapping[str, Any], out: Path, scratch: Path) -> None:
             future.result()
 
 
-def rewrite(manifest: Mapping[str, Any], seen: Recording, scratch: Path) -> str:
+def rewrite(manifest: ManifestDocument, seen: Recording, scratch: Path) -> str:
     """Returns the path of the JAR without lambdas; "" if it cannot be written: starts take longer then."""
     jar = Path(manifest["home"], REWRITTEN)
     try:
@@ -88,7 +91,7 @@ def rewrite(manifest: Mapping[str, Any], seen: Recording, scratch: Path) -> str:
     return str(jar)
 
 
-def run_cluster(manifest: Mapping[str, Any], recording: Recording) -> dict[str, list[str]]:
+def run_cluster(manifest: ManifestDocument, recording: Recording) -> dict[str, list[str]]:
     """Runs one cluster, from start to end. Returns the command lines of the JVMs that have recorded, by their names. Raises
     TrainError and JvmError."""
     adopt_orphans()
@@ -117,7 +120,7 @@ def run_cluster(manifest: Mapping[str, Any], recording: Recording) -> dict[str, 
     return commands
 
 
-def live(jvm: Jvm, beside: Jvm, manifest: Mapping[str, Any], recording: Recording) -> list[str]:
+def live(jvm: Jvm, beside: Jvm, manifest: ManifestDocument, recording: Recording) -> list[str]:
     """Does all the work; the worker runs in the JVM `beside`. Returns the executor's command line."""
     wanted = assignment()
     scala, place = Scala(jvm.gateway), sparkconf.Place(host=HOST, node_dir=str(jvm.node_dir), ui_key="")
@@ -148,7 +151,7 @@ def live(jvm: Jvm, beside: Jvm, manifest: Mapping[str, Any], recording: Recordin
     gateway = {"PYSPARK_GATEWAY_PORT": str(jvm.port), "PYSPARK_GATEWAY_SECRET": jvm.secret, "PYSPARK_PYTHON": sys.executable}
     use("classic", f"{jvm.node_dir}/work", {**os.environ, **gateway})
     if sparkconf.has_connect(wanted, manifest):
-        train_connect(driver, wanted["connect_token"])
+        train_connect(driver, wanted.get("connect_token", ""))
     end_executors()
     driver.stop()
     return command

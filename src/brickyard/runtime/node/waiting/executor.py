@@ -7,14 +7,18 @@ import json
 import os
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 
 from ..jvm.scala import Scala
 from ..processes import Spawner
+from ..protocol import Log
+
+if TYPE_CHECKING:
+    from ..documents import ManifestDocument
 
 CODE = Path(__file__).resolve().parents[1]
 JAVA_HOME = "JAVA_HOME"
@@ -24,11 +28,9 @@ LONGEST = 120  # bytes: older kernels read no more than 127 of a first line
 class WaitingExecutor:
     """At most one executor's JVM, for the first command with which Spark's worker in this node's JVM starts one."""
 
-    def __init__(
-        self, scala: Scala, *, spawner: Spawner, manifest: Mapping[str, Any], node_dir: Path, log: Callable[[str], None]
-    ) -> None:
+    def __init__(self, scala: Scala, *, spawner: Spawner, manifest: ManifestDocument, node_dir: Path, log: Log) -> None:
         self._scala, self._spawner, self._log = scala, spawner, log
-        self._python, self._java_home = str(manifest["python"]), str(manifest["java_home"])
+        self._python, self._java_home = manifest["python"], manifest["java_home"]
         self._directory = node_dir / "waiting"
         self._process: subprocess.Popen[bytes] | None = None
         self._changed = threading.Condition()
@@ -37,7 +39,7 @@ class WaitingExecutor:
     def open(self) -> None:
         """Starts the holder; from now on Spark's worker starts our launcher in Java's place. Raises OSError."""
         if len(self._python) > LONGEST or " " in self._python:
-            self._log(f"no executor waits on this node: {self._python} cannot be the interpreter in a program's first line")
+            self._log.log(f"no executor waits on this node: {self._python} cannot be the interpreter in a program's first line")
             self._hear({"event": "ended"})
             return
         home = self._directory / "java"
@@ -77,11 +79,11 @@ class WaitingExecutor:
     def _hear(self, message: Mapping[str, Any]) -> None:
         event = str(message["event"])
         if event in ("cold", "failed"):
-            self._log(f"the executor starts a JVM of its own: {message['reason']}")
+            self._log.log(f"the executor starts a JVM of its own: {message['reason']}")
         elif event == "waits":
-            self._log(f"a JVM waits to be an executor: {message['pid']}")
+            self._log.log(f"a JVM waits to be an executor: {message['pid']}")
         elif event == "taken":
-            self._log(f"the waiting JVM {message['pid']} has become an executor")
+            self._log.log(f"the waiting JVM {message['pid']} has become an executor")
         if event not in ("open", "rehearses", "waits"):
             self._lead(self._java_home)
         with self._changed:
