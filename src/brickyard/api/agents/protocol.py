@@ -8,6 +8,7 @@ import msgspec
 
 from brickyard.api.context import ApiContext
 from brickyard.api.edge.dialects import PLAIN, Reply
+from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import Auth, Operation
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.node import AskSecrets, AssignmentReply, Poll, SecretsReply, StatusReply, StatusReport
@@ -61,56 +62,10 @@ def _not_now(ctx: ApiContext, instance_id: str, error: DatabaseTrouble) -> Reply
     return replace(reply, body=msgspec.json.encode(body))
 
 
+_AGENTS = Group("agents", lambda ctx: ctx, "/agent/v1", needs=(), auth=Auth.AGENT, documented=False)
 OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        name="agents.status",
-        method="POST",
-        paths=("/agent/v1/status",),
-        handler=_status,
-        request=StatusReport,
-        response=StatusReply,
-        summary="An agent reports what its node is",
-        needs=(),
-        auth=Auth.AGENT,
-        body_limit=REPORT_LIMIT,
-        documented=False,
-    ),
-    Operation(
-        name="agents.assignment",
-        method="GET",
-        paths=("/agent/v1/assignment",),
-        handler=_assignment,
-        request=AssignmentQuery,
-        response=AssignmentReply,
-        summary="An agent waits for what its node should be",
-        needs=(),
-        auth=Auth.AGENT,
-        documented=False,
-    ),
-    Operation(
-        name="agents.poll",
-        method="POST",
-        paths=("/agent/v1/poll",),
-        handler=_poll,
-        request=Poll,
-        response=AssignmentReply,
-        summary="An agent brings its samples, and waits for what its node should be",
-        needs=(),
-        auth=Auth.AGENT,
-        body_limit=REPORT_LIMIT,
-        documented=False,
-    ),
-    Operation(
-        name="agents.secrets",
-        method="POST",
-        paths=("/agent/v1/secrets",),
-        handler=_secrets,
-        request=AskSecrets,
-        response=SecretsReply,
-        summary="An agent asks for secrets in the name of a context's user",
-        needs=(),
-        auth=Auth.AGENT,
-        body_limit=REPORT_LIMIT,
-        documented=False,
-    ),
+    _AGENTS("POST /status", _status, "An agent reports what its node is", body_limit=REPORT_LIMIT),
+    _AGENTS("GET /assignment", _assignment, "An agent waits for what its node should be"),
+    _AGENTS("POST /poll", _poll, "An agent brings its samples, and waits for what its node should be", body_limit=REPORT_LIMIT),
+    _AGENTS("POST /secrets", _secrets, "An agent asks for secrets in the name of a context's user", body_limit=REPORT_LIMIT),
 )

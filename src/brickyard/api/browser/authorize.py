@@ -7,9 +7,10 @@ from html import escape
 from urllib.parse import urlencode
 
 from brickyard.api.browser.html import hidden, login_at, page, redirect
-from brickyard.api.browser.login import FromBrowser, browser_operation, check_csrf, session_of
+from brickyard.api.browser.login import PAGE_FACTS, FromBrowser, check_csrf, session_of
 from brickyard.api.context import ApiContext
 from brickyard.api.edge.dialects import Reply
+from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import Operation
 from brickyard.domain.errors import ApiError
 from brickyard.plan.browsers import loopback
@@ -107,7 +108,8 @@ def _back(request: Authorize, **answer: str) -> Reply:
     return redirect(f"{request.redirect_uri}?{urlencode(answer | state)}")
 
 
+_AUTHORIZE = Group("oauth", lambda ctx: ctx, PATH, **PAGE_FACTS)
 OPERATIONS: tuple[Operation, ...] = (
-    browser_operation("oauth.authorize", "GET", PATH, _ask, "Ask the user to let a program act for them", request=Authorize),
-    browser_operation("oauth.consent", "POST", PATH, _decide, "The user's decision", request=Consent),
+    _AUTHORIZE("GET", _ask, "Ask the user to let a program act for them", name="authorize"),
+    _AUTHORIZE("POST", _decide, "The user's decision", name="consent", urlencoded=True),
 )

@@ -5,17 +5,17 @@ from __future__ import annotations
 import msgspec
 
 from brickyard.api.browser.html import redirect
-from brickyard.api.browser.login import FromBrowser, browser_operation
-from brickyard.api.context import ApiContext
+from brickyard.api.browser.login import PAGE_FACTS, FromBrowser
 from brickyard.api.edge import cookies
 from brickyard.api.edge.dialects import Reply
+from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import Need, Operation
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.errors import Unauthenticated
 from brickyard.domain.spec import Wire
 from brickyard.plan.browsers import way_back
 from brickyard.services.caller import Caller
-from brickyard.services.loginlinks import PATH, link_path
+from brickyard.services.loginlinks import PATH, LoginLinks, link_path
 
 
 class AskLink(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,14 +34,14 @@ class FollowLink(FromBrowser, frozen=True, kw_only=True):
     next: str = ""
 
 
-async def _make(ctx: ApiContext, caller: Caller, request: AskLink) -> LoginLink:
-    code, expiry_ms = await ctx.services.login_links.make(caller)
+async def _make(links: LoginLinks, caller: Caller, request: AskLink) -> LoginLink:
+    code, expiry_ms = await links.make(caller)
     return LoginLink(url=request.base_url + link_path(code), expiry_time=expiry_ms)
 
 
-async def _follow(ctx: ApiContext, caller: Caller, request: FollowLink) -> Reply:
+async def _follow(links: LoginLinks, caller: Caller, request: FollowLink) -> Reply:
     request.check_origin()
-    cookie = await ctx.services.login_links.follow(request.code, instead_of=cookies.read(request.cookie, https=request.https))
+    cookie = await links.follow(request.code, instead_of=cookies.read(request.cookie, https=request.https))
     if cookie is None:
         raise Unauthenticated(
             "This link was used before, or has expired: it works once. `brickyard ui` opens a new one, or log in with a token."
@@ -49,19 +49,16 @@ async def _follow(ctx: ApiContext, caller: Caller, request: FollowLink) -> Reply
     return redirect(way_back(request.next), ("set-cookie", cookies.written(cookie, https=request.https)))
 
 
+_LINKS = Group("sessions", lambda ctx: ctx.services.login_links, "/api/2.1/login-links")
+_FOLLOWED = Group("sessions", lambda ctx: ctx.services.login_links, PATH, **PAGE_FACTS)
 OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        name="sessions.make_link",
-        method="POST",
-        paths=("/api/2.1/login-links",),
-        handler=_make,
-        request=AskLink,
-        response=LoginLink,
-        summary="Make a link that logs a browser in as the caller, once and soon",
-        needs=(Need(Permission.CAN_USE, ObjectKind.TOKENS),),
+    _LINKS(
+        "POST",
+        _make,
+        "Make a link that logs a browser in as the caller, once and soon",
+        name="make_link",
+        needs=Need(Permission.CAN_USE, ObjectKind.TOKENS),
         with_base_url=True,
     ),
-    browser_operation(
-        "sessions.follow_link", "GET", PATH, _follow, "Begin a browser session by a link", request=FollowLink, logs_in=True
-    ),
+    _FOLLOWED("GET", _follow, "Begin a browser session by a link", name="follow_link", logs_in=True),
 )

@@ -9,8 +9,9 @@ from brickyard.api.browser.html import PAGES, WrongForm, hidden, login_page, pag
 from brickyard.api.context import ApiContext
 from brickyard.api.edge import cookies
 from brickyard.api.edge.authentication import FOREIGN
-from brickyard.api.edge.dialects import Reply
-from brickyard.api.edge.registry import Auth, Handler, Operation
+from brickyard.api.edge.dialects import PLAIN, Reply
+from brickyard.api.edge.group import Facts, Group
+from brickyard.api.edge.registry import BODY_LIMIT, Auth, Operation
 from brickyard.domain.errors import PermissionDenied, Unauthenticated
 from brickyard.domain.spec import Wire
 from brickyard.plan.browsers import own_request, way_back
@@ -131,47 +132,28 @@ async def _session(ctx: ApiContext, caller: Caller, request: FromBrowser) -> Ses
     return SessionInfo(user_name=session.caller.user_name, csrf_token=session.csrf_token)
 
 
-def browser_operation(
-    name: str, method: str, path: str, handler: Handler, summary: str, *, request: type[FromBrowser], logs_in: bool = False
-) -> Operation:
-    """A page, or a form of one: browsers call it with their cookies, and see errors as pages."""
-    return Operation(
-        name=name,
-        method=method,
-        paths=(path,),
-        handler=handler,
-        request=request,
-        summary=summary,
-        needs=(),
-        auth=Auth.NONE,
-        dialect=PAGES,
-        documented=False,
-        urlencoded=method == "POST",
-        logs_in=logs_in,
-        body_limit=MAX_FORM,
-        with_base_url=True,
-        compares_base_url=True,
-        from_headers=HEADERS,
-    )
-
-
+# Browsers call pages, and their forms, with their cookies, and see errors as pages.
+PAGE_FACTS: Facts = {
+    "needs": (),
+    "auth": Auth.NONE,
+    "dialect": PAGES,
+    "documented": False,
+    "body_limit": MAX_FORM,
+    "with_base_url": True,
+    "compares_base_url": True,
+    "from_headers": HEADERS,
+}
+_SESSIONS = Group("sessions", lambda ctx: ctx, **PAGE_FACTS)
 OPERATIONS: tuple[Operation, ...] = (
-    browser_operation("sessions.page", "GET", "/login", _page, "The log-in page", request=LoginPage),
-    browser_operation("sessions.log_in", "POST", "/login", _log_in, "Begin a browser session", request=LogIn, logs_in=True),
-    browser_operation("sessions.log_out", "POST", "/logout", _log_out, "End a browser session", request=LogOut),
-    Operation(
-        name="sessions.get",
-        method="GET",
-        paths=("/login/session",),
-        handler=_session,
-        request=FromBrowser,
-        response=SessionInfo,
-        summary="The browser's session, and the token that its calls need",
-        needs=(),
-        auth=Auth.NONE,
-        documented=False,
-        with_base_url=True,
-        compares_base_url=True,
-        from_headers=HEADERS,
+    _SESSIONS("GET /login", _page, "The log-in page", name="page"),
+    _SESSIONS("POST /login", _log_in, "Begin a browser session", name="log_in", urlencoded=True, logs_in=True),
+    _SESSIONS("POST /logout", _log_out, "End a browser session", name="log_out", urlencoded=True),
+    _SESSIONS(
+        "GET /login/session",
+        _session,
+        "The browser's session, and the token that its calls need",
+        name="get",
+        dialect=PLAIN,
+        body_limit=BODY_LIMIT,
     ),
 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from brickyard.api.browser.html import redirect
-from brickyard.api.browser.login import MAX_FORM, FromBrowser, LoginPage, browser_operation
+from brickyard.api.browser.login import MAX_FORM, PAGE_FACTS, FromBrowser, LoginPage
 from brickyard.api.context import ApiContext
 from brickyard.api.edge import cookies
 from brickyard.api.edge.dialects import Reply
+from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import Auth, Operation
 from brickyard.domain.errors import EndpointNotFound, InvalidParameterValue
 from brickyard.domain.signin import ATTEMPT_MS, ProviderTrouble, SignInInvalid, cookie_key
@@ -76,29 +77,22 @@ def _name(key: str) -> str:
     return f"{cookies.SIGN_IN}-{key}"
 
 
+_PROVIDER = Group("sessions", lambda ctx: ctx, "/login", **PAGE_FACTS)
+_FROM_PROVIDER = Group("sessions", lambda ctx: ctx, "/login", needs=(), auth=Auth.NONE, documented=False)
 OPERATIONS: tuple[Operation, ...] = (
-    browser_operation(
-        "sessions.provider", "GET", "/login/provider", _go, "Go to the identity provider to log in", request=LoginPage
-    ),
-    browser_operation(
-        "sessions.log_in_with_provider",
-        "GET",
-        BACK,
+    _PROVIDER("GET /provider", _go, "Go to the identity provider to log in"),
+    _PROVIDER(
+        "GET /callback",
         _back,
         "Come back from the identity provider: begin a browser session",
-        request=FromProvider,
+        name="log_in_with_provider",
         logs_in=True,
     ),
-    Operation(
-        name="sessions.log_out_by_provider",
-        method="POST",
-        paths=("/login/backchannel-logout",),
-        handler=_logged_out_there,
-        request=LoggedOutThere,
-        summary="The identity provider says that somebody has logged out there",
-        needs=(),
-        auth=Auth.NONE,
-        documented=False,
+    _FROM_PROVIDER(
+        "POST /backchannel-logout",
+        _logged_out_there,
+        "The identity provider says that somebody has logged out there",
+        name="log_out_by_provider",
         urlencoded=True,
         body_limit=MAX_FORM,
     ),

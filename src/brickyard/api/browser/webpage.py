@@ -8,9 +8,9 @@ import secrets
 import msgspec
 
 from brickyard.api.browser.html import PAGES, page
-from brickyard.api.context import ApiContext
 from brickyard.api.edge.dialects import Reply
-from brickyard.api.edge.registry import Auth, Handler, Operation
+from brickyard.api.edge.group import Group
+from brickyard.api.edge.registry import Auth, Operation
 from brickyard.domain.errors import EndpointNotFound
 from brickyard.services.caller import Caller
 from brickyard.services.webpage import WebPage
@@ -44,12 +44,12 @@ class AskAsset(msgspec.Struct, frozen=True, kw_only=True):
     accept_encoding: str = ""
 
 
-async def _page(ctx: ApiContext, caller: Caller, request: AskPage) -> Reply:
-    return await document(ctx.web_page)
+async def _page(web_page: WebPage, caller: Caller, request: AskPage) -> Reply:
+    return await document(web_page)
 
 
-async def _asset(ctx: ApiContext, caller: Caller, request: AskAsset) -> Reply:
-    return await file(ctx.web_page, request.file, request.accept_encoding)
+async def _asset(web_page: WebPage, caller: Caller, request: AskAsset) -> Reply:
+    return await file(web_page, request.file, request.accept_encoding)
 
 
 async def document(web_page: WebPage) -> Reply:
@@ -101,23 +101,9 @@ def _policy(nonce: str) -> str:
     )
 
 
-def _file(name: str, paths: tuple[str, ...], handler: Handler, summary: str, request: type[msgspec.Struct]) -> Operation:
-    return Operation(
-        name=name,
-        method="GET",
-        paths=paths,
-        handler=handler,
-        request=request,
-        summary=summary,
-        needs=(),
-        auth=Auth.NONE,
-        dialect=PAGES,
-        documented=False,
-        from_headers={"accept-encoding": "accept_encoding"} if request is AskAsset else {},
-    )
-
-
+_PAGES = Group("ui", lambda ctx: ctx.web_page, *PATHS, needs=(), auth=Auth.NONE, dialect=PAGES, documented=False)
+_ASSETS = Group("ui", lambda ctx: ctx.web_page, "/assets", needs=(), auth=Auth.NONE, dialect=PAGES, documented=False)
 OPERATIONS: tuple[Operation, ...] = (
-    _file("ui.page", PATHS, _page, "The web page", AskPage),
-    _file(ASSET, ("/assets/{file}",), _asset, "A file of the web page", AskAsset),
+    _PAGES("GET", _page, "The web page", name="page"),
+    _ASSETS("GET /{file}", _asset, "A file of the web page", name="asset", from_headers={"accept-encoding": "accept_encoding"}),
 )

@@ -7,9 +7,10 @@ from urllib.parse import quote
 import msgspec
 
 from brickyard.api.context import ApiContext
-from brickyard.api.edge.registry import Need, Operation
-from brickyard.domain.access import ObjectKind, Permission
+from brickyard.api.edge.group import CAN_ATTACH, Group
+from brickyard.api.edge.registry import Operation
 from brickyard.domain.nodeops import AttachedTo
+from brickyard.services.attach import AttachService
 from brickyard.services.caller import Caller
 
 
@@ -29,8 +30,8 @@ class SparkUiLink(msgspec.Struct, frozen=True, kw_only=True):
     expiration_time: int
 
 
-async def _list(ctx: ApiContext, caller: Caller, request: Ref) -> AttachedTo:
-    found: AttachedTo = await ctx.services.attach.attached(caller, request.cluster_id)
+async def _list(attach: AttachService, caller: Caller, request: Ref) -> AttachedTo:
+    found: AttachedTo = await attach.attached(caller, request.cluster_id)
     return found
 
 
@@ -40,27 +41,21 @@ async def _link(ctx: ApiContext, caller: Caller, request: LinkRequest) -> SparkU
     return SparkUiLink(url=f"{request.base_url}/spark-ui/{quote(cluster.cluster_id)}/~{key}/", expiration_time=until_ms)
 
 
+_ATTACHED = Group("clusters", lambda ctx: ctx.services.attach, "/api/2.1/clusters", "/api/2.0/clusters")
+_LINKS = Group("clusters", lambda ctx: ctx, "/api/2.1/clusters", "/api/2.0/clusters")
 OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        name="clusters.list_attached",
-        method="GET",
-        paths=("/api/2.1/clusters/list-attached", "/api/2.0/clusters/list-attached"),
-        handler=_list,
-        request=Ref,
-        response=AttachedTo,
-        summary="The execution contexts and Spark Connect sessions of a cluster",
-        needs=(Need(Permission.CAN_ATTACH_TO, ObjectKind.CLUSTER, "cluster_id"),),
+    _ATTACHED(
+        "GET /list-attached",
+        _list,
+        "The execution contexts and Spark Connect sessions of a cluster",
+        needs=CAN_ATTACH,
         errors=(404, 503),
     ),
-    Operation(
-        name="clusters.spark_ui_link",
-        method="GET",
-        paths=("/api/2.1/clusters/spark-ui-link", "/api/2.0/clusters/spark-ui-link"),
-        handler=_link,
-        request=LinkRequest,
-        response=SparkUiLink,
-        summary="A link that opens a cluster's Spark UI in a browser",
-        needs=(Need(Permission.CAN_ATTACH_TO, ObjectKind.CLUSTER, "cluster_id"),),
+    _LINKS(
+        "GET /spark-ui-link",
+        _link,
+        "A link that opens a cluster's Spark UI in a browser",
+        needs=CAN_ATTACH,
         with_base_url=True,
         errors=(404,),
     ),

@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from brickyard.api.context import ApiContext
+from brickyard.api.edge.group import Group, on_cluster
 from brickyard.api.edge.registry import EVERY, Need, Operation
-from brickyard.api.edge.sse import CONTENT_TYPE, LAST_EVENT_ID, ServerEvent, event_stream
+from brickyard.api.edge.sse import CONTENT_TYPE, ServerEvent, event_stream
 from brickyard.api.edge.streaming import Stream
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.services.caller import Caller
-from brickyard.services.changes import WATCHED, Watcher
+from brickyard.services.changes import WATCHED, Changes, Watcher
 
 
 class WatchChanges(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,8 +30,8 @@ class ChangedObject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     deleted: bool = False  # no call finds it any more
 
 
-async def _watch(ctx: ApiContext, caller: Caller, request: WatchChanges) -> Stream:
-    watcher = await ctx.services.changes.watch(caller, kinds=_kinds(request.kinds), after=request.last_event_id)
+async def _watch(changes: Changes, caller: Caller, request: WatchChanges) -> Stream:
+    watcher = await changes.watch(caller, kinds=_kinds(request.kinds), after=request.last_event_id)
     return event_stream(_events(watcher), close=watcher.close)
 
 
@@ -57,22 +57,20 @@ async def _events(watcher: Watcher) -> AsyncIterator[ServerEvent | None]:
             yield ServerEvent(change.position, "changed", msgspec.json.encode({"objects": objects}).decode())
 
 
+_WORKSPACE = Group("workspace", lambda ctx: ctx.services.changes, "/api/2.1")
 OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        name="workspace.changes",
-        method="GET",
-        paths=("/api/2.1/changes",),
-        handler=_watch,
-        request=WatchChanges,
-        from_headers={LAST_EVENT_ID: "last_event_id"},
-        summary="Which clusters, policies, pools and runs change, as server-sent events, until the client closes the connection",
+    _WORKSPACE(
+        "GET /changes",
+        _watch,
+        "Which clusters, policies, pools and runs change, as server-sent events, until the client closes the connection",
         needs=(
-            Need(Permission.CAN_ATTACH_TO, ObjectKind.CLUSTER, EVERY),
+            on_cluster(Permission.CAN_ATTACH_TO, EVERY),
             Need(Permission.CAN_USE, ObjectKind.CLUSTER_POLICY, EVERY),
             Need(Permission.CAN_ATTACH_TO, ObjectKind.INSTANCE_POOL, EVERY),
             Need(Permission.CAN_VIEW, ObjectKind.RUN, EVERY),
         ),
         content_type=CONTENT_TYPE,
+        from_headers={"last-event-id": "last_event_id"},
         errors=(503,),
     ),
 )

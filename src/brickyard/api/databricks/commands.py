@@ -7,15 +7,13 @@ from typing import Any
 
 import msgspec
 
-from brickyard.api.context import ApiContext
 from brickyard.api.databricks.dialects import COMMANDS
-from brickyard.api.edge.registry import Handler, Need, Operation
-from brickyard.domain.access import ObjectKind, Permission
+from brickyard.api.edge.group import CAN_ATTACH, Facts, Group
+from brickyard.api.edge.registry import Operation
 from brickyard.domain.errors import CommandError
 from brickyard.domain.states import CommandStatus, ContextStatus, ResultType
 from brickyard.services.caller import Caller
-
-BODY_LIMIT = 10 * 1024 * 1024
+from brickyard.services.commands import CommandService
 
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -76,31 +74,31 @@ class CommandStatusResponse(_Wire, frozen=True, kw_only=True):
     results: Results | None = None
 
 
-async def _create(ctx: ApiContext, caller: Caller, request: CreateContext) -> Created:
-    return Created(id=await ctx.services.commands.create_context(caller, request.cluster_id, request.language))
+async def _create(commands: CommandService, caller: Caller, request: CreateContext) -> Created:
+    return Created(id=await commands.create_context(caller, request.cluster_id, request.language))
 
 
-async def _context_status(ctx: ApiContext, caller: Caller, request: ContextRef) -> bytes:
-    return msgspec.json.encode(await ctx.services.commands.context_status(caller, request.cluster_id, request.context_id))
+async def _context_status(commands: CommandService, caller: Caller, request: ContextRef) -> bytes:
+    return msgspec.json.encode(await commands.context_status(caller, request.cluster_id, request.context_id))
 
 
-async def _destroy(ctx: ApiContext, caller: Caller, request: ContextRef) -> Created:
-    await ctx.services.commands.destroy_context(caller, request.cluster_id, request.context_id)
+async def _destroy(commands: CommandService, caller: Caller, request: ContextRef) -> Created:
+    await commands.destroy_context(caller, request.cluster_id, request.context_id)
     return Created(id=request.context_id)
 
 
-async def _execute(ctx: ApiContext, caller: Caller, request: Command) -> Created:
+async def _execute(commands: CommandService, caller: Caller, request: Command) -> Created:
     command = (request.cluster_id, request.context_id, request.language, request.command)
-    return Created(id=await ctx.services.commands.execute(caller, *command))
+    return Created(id=await commands.execute(caller, *command))
 
 
-async def _command_status(ctx: ApiContext, caller: Caller, request: CommandRef) -> bytes:
+async def _command_status(commands: CommandService, caller: Caller, request: CommandRef) -> bytes:
     ref = (request.cluster_id, request.context_id, request.command_id)
-    return msgspec.json.encode(await ctx.services.commands.command_status(caller, *ref))
+    return msgspec.json.encode(await commands.command_status(caller, *ref))
 
 
-async def _cancel(ctx: ApiContext, caller: Caller, request: CommandRef) -> Created:
-    await ctx.services.commands.cancel(caller, request.cluster_id, request.context_id, request.command_id)
+async def _cancel(commands: CommandService, caller: Caller, request: CommandRef) -> Created:
+    await commands.cancel(caller, request.cluster_id, request.context_id, request.command_id)
     return Created(id=request.command_id)
 
 
@@ -112,71 +110,14 @@ def command_form(fields: Mapping[str, bytes]) -> dict[str, str]:
         raise CommandError("The form is not valid UTF-8. Encode the command as UTF-8.") from error
 
 
-def _operation(
-    name: str,
-    method: str,
-    path: str,
-    handler: Handler,
-    summary: str,
-    *,
-    request: type[msgspec.Struct],
-    response: type[msgspec.Struct],
-    **options: Any,
-) -> Operation:
-    return Operation(
-        name=name,
-        method=method,
-        paths=(f"/api/1.2/{path}",),
-        handler=handler,
-        request=request,
-        response=response,
-        summary=summary,
-        needs=(Need(Permission.CAN_ATTACH_TO, ObjectKind.CLUSTER, "cluster_id"),),
-        dialect=COMMANDS,
-        body_limit=BODY_LIMIT,
-        errors=(403, 404, 500),
-        **options,
-    )
-
-
+_FACTS: Facts = {"needs": CAN_ATTACH, "dialect": COMMANDS, "errors": (403, 404, 500)}
+_CONTEXTS = Group("contexts", lambda ctx: ctx.services.commands, "/api/1.2/contexts", **_FACTS)
+_COMMANDS = Group("commands", lambda ctx: ctx.services.commands, "/api/1.2/commands", **_FACTS)
 OPERATIONS: tuple[Operation, ...] = (
-    _operation(
-        "contexts.create",
-        "POST",
-        "contexts/create",
-        _create,
-        "Start an execution context",
-        request=CreateContext,
-        response=Created,
-    ),
-    _operation(
-        "contexts.status",
-        "GET",
-        "contexts/status",
-        _context_status,
-        "State of a context",
-        request=ContextRef,
-        response=ContextStatusResponse,
-    ),
-    _operation("contexts.destroy", "POST", "contexts/destroy", _destroy, "End a context", request=ContextRef, response=Created),
-    _operation(
-        "commands.execute",
-        "POST",
-        "commands/execute",
-        _execute,
-        "Run a command",
-        request=Command,
-        response=Created,
-        form=command_form,
-    ),
-    _operation(
-        "commands.status",
-        "GET",
-        "commands/status",
-        _command_status,
-        "State and results",
-        request=CommandRef,
-        response=CommandStatusResponse,
-    ),
-    _operation("commands.cancel", "POST", "commands/cancel", _cancel, "Cancel a command", request=CommandRef, response=Created),
+    _CONTEXTS("POST /create", _create, "Start an execution context"),
+    _CONTEXTS("GET /status", _context_status, "State of a context", response=ContextStatusResponse),
+    _CONTEXTS("POST /destroy", _destroy, "End a context"),
+    _COMMANDS("POST /execute", _execute, "Run a command", form=command_form),
+    _COMMANDS("GET /status", _command_status, "State and results", response=CommandStatusResponse),
+    _COMMANDS("POST /cancel", _cancel, "Cancel a command"),
 )

@@ -7,6 +7,7 @@ import uuid
 from brickyard.api.context import ApiContext
 from brickyard.api.databricks import wire
 from brickyard.api.databricks.oauth import ServerRequest, oidc_endpoint
+from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import Auth, Operation
 from brickyard.services.caller import Caller
 
@@ -25,17 +26,7 @@ def _account_id(workspace_id: str) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"brickyard {workspace_id}"))
 
 
+_DISCOVERY = Group("discovery", lambda ctx: ctx, "/.well-known/databricks-config", needs=(), auth=Auth.NONE)
 OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        name="discovery.get",
-        method="GET",
-        paths=("/.well-known/databricks-config",),
-        handler=_discovery,
-        request=ServerRequest,
-        response=wire.Discovery,
-        summary="Information about this host",
-        needs=(),
-        auth=Auth.NONE,
-        with_base_url=True,
-    ),
+    _DISCOVERY("GET", _discovery, "Information about this host", name="get", with_base_url=True),
 )

@@ -7,17 +7,14 @@ from typing import Annotated
 
 import msgspec
 
-from brickyard.api.context import ApiContext
-from brickyard.api.edge.registry import Need, Operation
-from brickyard.api.edge.sse import CONTENT_TYPE, LAST_EVENT_ID, ServerEvent, event_stream
+from brickyard.api.edge.group import CAN_MANAGE, Group
+from brickyard.api.edge.registry import Operation
+from brickyard.api.edge.sse import CONTENT_TYPE, ServerEvent, event_stream
 from brickyard.api.edge.streaming import Stream
-from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.nodeops import ReadLog
 from brickyard.services.caller import Caller
-from brickyard.services.clusterlogs import MAX_READ, ClusterLogList, LogText
-from brickyard.services.logfollowing import Follower
-
-_NEEDS = (Need(Permission.CAN_MANAGE, ObjectKind.CLUSTER, "cluster_id"),)
+from brickyard.services.clusterlogs import MAX_READ, ClusterLogList, ClusterLogs, LogText
+from brickyard.services.logfollowing import Follower, LogFollowers
 
 
 class ListLogs(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,20 +41,20 @@ class FollowClusterLog(msgspec.Struct, frozen=True, kw_only=True):
     position: str = ""
 
 
-async def _list(ctx: ApiContext, caller: Caller, request: ListLogs) -> ClusterLogList:
-    found: ClusterLogList = await ctx.services.logs.list(caller, request.cluster_id)
+async def _list(logs: ClusterLogs, caller: Caller, request: ListLogs) -> ClusterLogList:
+    found: ClusterLogList = await logs.list(caller, request.cluster_id)
     return found
 
 
-async def _read(ctx: ApiContext, caller: Caller, request: ReadClusterLog) -> LogText:
+async def _read(logs: ClusterLogs, caller: Caller, request: ReadClusterLog) -> LogText:
     asked = ReadLog(name="", offset=request.offset, position=request.position, limit=request.limit)
-    text: LogText = await ctx.services.logs.read(caller, request.cluster_id, request.file, asked)
+    text: LogText = await logs.read(caller, request.cluster_id, request.file, asked)
     return text
 
 
-async def _follow(ctx: ApiContext, caller: Caller, request: FollowClusterLog) -> Stream:
+async def _follow(log_followers: LogFollowers, caller: Caller, request: FollowClusterLog) -> Stream:
     asked = ReadLog(name="", offset=request.offset, position=request.position)
-    follower: Follower = await ctx.services.log_followers.follow(caller, request.cluster_id, request.file, asked)
+    follower: Follower = await log_followers.follow(caller, request.cluster_id, request.file, asked)
     return event_stream(_events(follower), close=follower.close)
 
 
@@ -73,39 +70,25 @@ async def _events(follower: Follower) -> AsyncIterator[ServerEvent | None]:
             yield ServerEvent(each.position, "end", "{}")
 
 
+_FOLLOW = Group("clusters", lambda ctx: ctx.services.log_followers, "/api/2.1/clusters/logs", "/api/2.0/clusters/logs")
+_LOGS = Group(
+    "clusters",
+    lambda ctx: ctx.services.logs,
+    "/api/2.1/clusters/logs",
+    "/api/2.0/clusters/logs",
+    needs=CAN_MANAGE,
+)
 OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        name="clusters.list_logs",
-        method="GET",
-        paths=("/api/2.1/clusters/logs/list", "/api/2.0/clusters/logs/list"),
-        handler=_list,
-        request=ListLogs,
-        response=ClusterLogList,
-        summary="The logs of a cluster's nodes, running and ended",
-        needs=_NEEDS,
-        errors=(404,),
-    ),
-    Operation(
-        name="clusters.read_log",
-        method="GET",
-        paths=("/api/2.1/clusters/logs/read", "/api/2.0/clusters/logs/read"),
-        handler=_read,
-        request=ReadClusterLog,
-        response=LogText,
-        summary="Part of a log",
-        needs=_NEEDS,
-        errors=(404, 503),
-    ),
-    Operation(
-        name="clusters.follow_log",
-        method="GET",
-        paths=("/api/2.1/clusters/logs/follow", "/api/2.0/clusters/logs/follow"),
-        handler=_follow,
-        request=FollowClusterLog,
-        from_headers={LAST_EVENT_ID: "position"},
-        summary="A log as it is written, as server-sent events, until its node has ended or the client closes the connection",
-        needs=_NEEDS,
+    _LOGS("GET /list", _list, "The logs of a cluster's nodes, running and ended", name="list_logs", errors=(404,)),
+    _LOGS("GET /read", _read, "Part of a log", name="read_log", errors=(404, 503)),
+    _FOLLOW(
+        "GET /follow",
+        _follow,
+        "A log as it is written, as server-sent events, until its node has ended or the client closes the connection",
+        name="follow_log",
+        needs=CAN_MANAGE,
         content_type=CONTENT_TYPE,
+        from_headers={"last-event-id": "position"},
         errors=(404, 503),
     ),
 )

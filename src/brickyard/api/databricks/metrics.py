@@ -4,50 +4,37 @@ from __future__ import annotations
 
 import msgspec
 
-from brickyard.api.context import ApiContext
-from brickyard.api.edge.registry import Need, Operation
-from brickyard.domain.access import ObjectKind, Permission
+from brickyard.api.edge.group import CAN_ATTACH, Group
+from brickyard.api.edge.registry import Operation
 from brickyard.services.caller import Caller
-from brickyard.services.clustermetrics import AskRange, MetricsRange, MetricsSnapshot
-
-_NEEDS = (Need(Permission.CAN_ATTACH_TO, ObjectKind.CLUSTER, "cluster_id"),)
+from brickyard.services.clustermetrics import ClusterMetrics, MetricsRange, MetricsSnapshot
 
 
 class AskSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     cluster_id: str = ""
 
 
-async def _snapshot(ctx: ApiContext, caller: Caller, request: AskSnapshot) -> MetricsSnapshot:
-    found: MetricsSnapshot = await ctx.services.cluster_metrics.snapshot(caller, request.cluster_id)
+async def _snapshot(cluster_metrics: ClusterMetrics, caller: Caller, request: AskSnapshot) -> MetricsSnapshot:
+    found: MetricsSnapshot = await cluster_metrics.snapshot(caller, request.cluster_id)
     return found
 
 
-async def _range(ctx: ApiContext, caller: Caller, request: AskRange) -> bytes:
-    found: bytes = await ctx.services.cluster_metrics.between(caller, request)
-    return found
-
-
+_SNAPSHOT = Group("clusters", lambda ctx: ctx.services.cluster_metrics, "/api/2.0/clusters", "/api/2.1/clusters")
+_METRICS = Group("clusters", lambda ctx: ctx.services.cluster_metrics, "/api/2.1/clusters", "/api/2.0/clusters")
 OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        name="clusters.metrics_snapshot",
-        method="GET",
-        paths=("/api/2.0/clusters/metrics-snapshot", "/api/2.1/clusters/metrics-snapshot"),
-        handler=_snapshot,
-        request=AskSnapshot,
-        response=MetricsSnapshot,
-        summary="What a cluster's nodes use now",
-        needs=_NEEDS,
+    _SNAPSHOT(
+        "GET /metrics-snapshot",
+        _snapshot,
+        "What a cluster's nodes use now",
+        needs=CAN_ATTACH,
         errors=(404,),
     ),
-    Operation(
-        name="clusters.metrics",
-        method="GET",
-        paths=("/api/2.1/clusters/metrics", "/api/2.0/clusters/metrics"),
-        handler=_range,
-        request=AskRange,
+    _METRICS(
+        "GET /metrics",
+        ClusterMetrics.between,
+        "What a cluster's nodes used over a range of time, up to 30 days ago",
+        needs=CAN_ATTACH,
         response=MetricsRange,
-        summary="What a cluster's nodes used over a range of time, up to 30 days ago",
-        needs=_NEEDS,
         errors=(404,),
     ),
 )

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
-from brickyard.api.context import ApiContext
-from brickyard.api.edge.registry import Empty, Handler, Need, Operation
-from brickyard.domain.access import ObjectKind, Permission
+from brickyard.api.edge.group import ADMIN, Group
+from brickyard.api.edge.registry import Empty, Operation
 from brickyard.domain.spec import Wire
 from brickyard.services.caller import Caller
-from brickyard.services.identity.namedgroups import Member
+from brickyard.services.identity.namedgroups import Member, NamedGroupService
 
 
 class GroupName(Wire, frozen=True, kw_only=True):
@@ -46,58 +43,44 @@ class GroupMembers(msgspec.Struct, frozen=True, kw_only=True):
     members: list[MemberName] = []
 
 
-async def _create(ctx: ApiContext, caller: Caller, request: GroupName) -> GroupName:
-    return GroupName(group_name=await ctx.services.identity.named_groups.create(caller, request.group_name))
+async def _create(named_groups: NamedGroupService, caller: Caller, request: GroupName) -> GroupName:
+    return GroupName(group_name=await named_groups.create(caller, request.group_name))
 
 
-async def _delete(ctx: ApiContext, caller: Caller, request: GroupName) -> None:
-    await ctx.services.identity.named_groups.delete(caller, request.group_name)
+async def _delete(named_groups: NamedGroupService, caller: Caller, request: GroupName) -> None:
+    await named_groups.delete(caller, request.group_name)
 
 
-async def _list(ctx: ApiContext, caller: Caller, request: Empty) -> GroupNames:
-    return GroupNames(group_names=await ctx.services.identity.named_groups.names(caller))
+async def _list(named_groups: NamedGroupService, caller: Caller, request: Empty) -> GroupNames:
+    return GroupNames(group_names=await named_groups.names(caller))
 
 
-async def _members(ctx: ApiContext, caller: Caller, request: GroupName) -> GroupMembers:
-    found = await ctx.services.identity.named_groups.members(caller, request.group_name)
+async def _members(named_groups: NamedGroupService, caller: Caller, request: GroupName) -> GroupMembers:
+    found = await named_groups.members(caller, request.group_name)
     return GroupMembers(
         members=[MemberName(user_name=each.user_name or None, group_name=each.group_name or None) for each in found]
     )
 
 
-async def _parents(ctx: ApiContext, caller: Caller, request: PrincipalName) -> GroupNames:
-    return GroupNames(group_names=await ctx.services.identity.named_groups.parents(caller, request.member))
+async def _parents(named_groups: NamedGroupService, caller: Caller, request: PrincipalName) -> GroupNames:
+    return GroupNames(group_names=await named_groups.parents(caller, request.member))
 
 
-async def _add(ctx: ApiContext, caller: Caller, request: Membership) -> None:
-    await ctx.services.identity.named_groups.add(caller, request.parent_name, request.member)
+async def _add(named_groups: NamedGroupService, caller: Caller, request: Membership) -> None:
+    await named_groups.add(caller, request.parent_name, request.member)
 
 
-async def _remove(ctx: ApiContext, caller: Caller, request: Membership) -> None:
-    await ctx.services.identity.named_groups.remove(caller, request.parent_name, request.member)
+async def _remove(named_groups: NamedGroupService, caller: Caller, request: Membership) -> None:
+    await named_groups.remove(caller, request.parent_name, request.member)
 
 
-def _operation(method: str, verb: str, handler: Handler, summary: str, **options: Any) -> Operation:
-    return Operation(
-        name=f"named_groups.{verb.replace('-', '_')}",
-        method=method,
-        paths=(f"/api/2.0/groups/{verb}",),
-        handler=handler,
-        summary=summary,
-        needs=(Need(Permission.ADMIN, ObjectKind.WORKSPACE),),
-        **options,
-    )
-
-
+_GROUPS = Group("named_groups", lambda ctx: ctx.services.identity.named_groups, "/api/2.0/groups", needs=ADMIN)
 OPERATIONS: tuple[Operation, ...] = (
-    _operation("POST", "create", _create, "Create a group by name", request=GroupName, response=GroupName),
-    _operation("POST", "delete", _delete, "Delete a group by name", request=GroupName, errors=(404,)),
-    _operation("GET", "list", _list, "The names of all groups", response=GroupNames),
-    _operation("GET", "list-members", _members, "The members of a group by name", request=GroupName, response=GroupMembers,
-               errors=(404,)),
-    _operation("GET", "list-parents", _parents, "The groups that a user or a group is in, by name", request=PrincipalName,
-               response=GroupNames, errors=(404,)),
-    _operation("POST", "add-member", _add, "Add a user or a group to a group by name", request=Membership, errors=(404,)),
-    _operation("POST", "remove-member", _remove, "Remove a user or a group from a group by name", request=Membership,
-               errors=(404,)),
-)  # fmt: skip
+    _GROUPS("POST /create", _create, "Create a group by name"),
+    _GROUPS("POST /delete", _delete, "Delete a group by name", errors=(404,)),
+    _GROUPS("GET /list", _list, "The names of all groups"),
+    _GROUPS("GET /list-members", _members, "The members of a group by name", errors=(404,)),
+    _GROUPS("GET /list-parents", _parents, "The groups that a user or a group is in, by name", errors=(404,)),
+    _GROUPS("POST /add-member", _add, "Add a user or a group to a group by name", errors=(404,)),
+    _GROUPS("POST /remove-member", _remove, "Remove a user or a group from a group by name", errors=(404,)),
+)

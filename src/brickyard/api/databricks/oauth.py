@@ -12,8 +12,9 @@ import msgspec
 
 from brickyard.api.context import ApiContext
 from brickyard.api.databricks.dialects import OAUTH
-from brickyard.api.databricks.tokens import ADMIN, check_scopes
+from brickyard.api.databricks.tokens import check_scopes
 from brickyard.api.edge.dialects import Reply
+from brickyard.api.edge.group import ADMIN, Group
 from brickyard.api.edge.registry import Auth, Operation
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.identity import TokenRow
@@ -23,8 +24,10 @@ from brickyard.services.oauth import (
     CLIENT_ID,
     SCOPES,
     SECRET_LIFETIME_S,
+    ClientSecrets,
     InvalidClient,
     InvalidOAuthRequest,
+    OAuthService,
     UnsupportedGrantType,
 )
 
@@ -126,22 +129,20 @@ async def _metadata(ctx: ApiContext, caller: Caller, request: ServerRequest) -> 
     )
 
 
-async def _token(ctx: ApiContext, caller: Caller, request: TokenRequest) -> Reply:
+async def _token(oauth: OAuthService, caller: Caller, request: TokenRequest) -> Reply:
     if request.assume_group or request.authorization_details:
         raise InvalidOAuthRequest("assume_group and authorization_details are not supported: a token has all its user's rights.")
     if request.grant_type not in GRANTS:
         raise UnsupportedGrantType(f"grant_type is {request.grant_type[:100]!r}; it must be one of {', '.join(GRANTS)}.")
     client_id, client_secret = _client(request)
     if request.grant_type == "client_credentials":
-        issued = await ctx.services.oauth.client_credentials(client_id, client_secret, request.scope)
+        issued = await oauth.client_credentials(client_id, client_secret, request.scope)
     elif client_id != CLIENT_ID or client_secret:
         raise InvalidClient(f"Only {CLIENT_ID}, which has no secret, may use {request.grant_type}.")
     elif request.grant_type == "authorization_code":
-        issued = await ctx.services.oauth.exchange(
-            request.code, redirect_uri=request.redirect_uri, verifier=request.code_verifier
-        )
+        issued = await oauth.exchange(request.code, redirect_uri=request.redirect_uri, verifier=request.code_verifier)
     else:
-        issued = await ctx.services.oauth.refresh(request.refresh_token)
+        issued = await oauth.refresh(request.refresh_token)
     tokens = IssuedTokens(
         access_token=issued.access_token,
         expires_in=issued.expires_in,
@@ -152,20 +153,20 @@ async def _token(ctx: ApiContext, caller: Caller, request: TokenRequest) -> Repl
     return Reply(body=msgspec.json.encode(tokens), headers=(("cache-control", "no-store"),))
 
 
-async def _create_secret(ctx: ApiContext, caller: Caller, request: CreateSecretRequest) -> CreatedSecret:
+async def _create_secret(secrets: ClientSecrets, caller: Caller, request: CreateSecretRequest) -> CreatedSecret:
     check_scopes(request.scopes)
     lifetime_s = SECRET_LIFETIME_S if request.lifetime is None else _seconds(request.lifetime)
-    secret, row = await ctx.services.client_secrets.create(caller, request.service_principal_id, lifetime_s=lifetime_s)
+    secret, row = await secrets.create(caller, request.service_principal_id, lifetime_s=lifetime_s)
     return CreatedSecret(**msgspec.structs.asdict(_secret_info(row)), secret=secret)
 
 
-async def _list_secrets(ctx: ApiContext, caller: Caller, request: SecretsOf) -> ListSecretsResponse:
-    rows = await ctx.services.client_secrets.list(caller, request.service_principal_id)
+async def _list_secrets(secrets: ClientSecrets, caller: Caller, request: SecretsOf) -> ListSecretsResponse:
+    rows = await secrets.list(caller, request.service_principal_id)
     return ListSecretsResponse(secrets=[_secret_info(row) for row in rows])
 
 
-async def _delete_secret(ctx: ApiContext, caller: Caller, request: SecretId) -> None:
-    await ctx.services.client_secrets.delete(caller, request.service_principal_id, request.secret_id)
+async def _delete_secret(secrets: ClientSecrets, caller: Caller, request: SecretId) -> None:
+    await secrets.delete(caller, request.service_principal_id, request.secret_id)
 
 
 def oidc_endpoint(base_url: str) -> str:
@@ -206,29 +207,23 @@ def _time(ms: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(ms / 1000))
 
 
+_METADATA = Group(
+    "oauth",
+    lambda ctx: ctx,
+    "/oidc/.well-known/oauth-authorization-server",
+    "/oidc/.well-known/openid-configuration",
+    needs=(),
+    auth=Auth.NONE,
+)
+_OAUTH = Group("oauth", lambda ctx: ctx.services.oauth, "/oidc/v1", needs=(), auth=Auth.NONE)
+_SECRETS = Group("service_principal_secrets", lambda ctx: ctx.services.client_secrets, SECRETS, needs=ADMIN, errors=(404,))
 OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        name="oauth.metadata",
-        method="GET",
-        paths=("/oidc/.well-known/oauth-authorization-server", "/oidc/.well-known/openid-configuration"),
-        handler=_metadata,
-        request=ServerRequest,
-        response=ServerMetadata,
-        summary="What OAuth clients need to know",
-        needs=(),
-        auth=Auth.NONE,
-        with_base_url=True,
-    ),
-    Operation(
-        name="oauth.token",
-        method="POST",
-        paths=("/oidc/v1/token",),
-        handler=_token,
-        request=TokenRequest,
+    _METADATA("GET", _metadata, "What OAuth clients need to know", name="metadata", with_base_url=True),
+    _OAUTH(
+        "POST /token",
+        _token,
+        "Exchange a client's credentials, a code or a refresh token for an access token",
         response=IssuedTokens,
-        summary="Exchange a client's credentials, a code or a refresh token for an access token",
-        needs=(),
-        auth=Auth.NONE,
         dialect=OAUTH,
         urlencoded=True,
         logs_in=True,
@@ -236,36 +231,12 @@ OPERATIONS: tuple[Operation, ...] = (
         from_headers={"authorization": "authorization"},
         errors=(401,),
     ),
-    Operation(
-        name="service_principal_secrets.create",
-        method="POST",
-        paths=(SECRETS,),
-        handler=_create_secret,
-        request=CreateSecretRequest,
-        response=CreatedSecret,
-        summary="Create a client secret of a service principal",
-        needs=ADMIN,
-        errors=(404,),
-    ),
-    Operation(
-        name="service_principal_secrets.list",
-        method="GET",
-        paths=(SECRETS,),
-        handler=_list_secrets,
-        request=SecretsOf,
-        response=ListSecretsResponse,
-        summary="A service principal's client secrets",
-        needs=ADMIN,
-        errors=(404,),
-    ),
-    Operation(
-        name="service_principal_secrets.delete",
-        method="DELETE",
-        paths=(SECRETS + "/{secret_id}",),
-        handler=_delete_secret,
-        request=SecretId,
-        summary="Delete a client secret, and revoke the access tokens that came from it",
-        needs=ADMIN,
-        errors=(404,),
+    _SECRETS("POST", _create_secret, "Create a client secret of a service principal", name="create"),
+    _SECRETS("GET", _list_secrets, "A service principal's client secrets", name="list"),
+    _SECRETS(
+        "DELETE /{secret_id}",
+        _delete_secret,
+        "Delete a client secret, and revoke the access tokens that came from it",
+        name="delete",
     ),
 )

@@ -2,88 +2,59 @@
 
 from __future__ import annotations
 
-from brickyard.api.context import ApiContext
-from brickyard.api.edge.registry import EVERY, Empty, Handler, Need, Operation
+from brickyard.api.edge.group import Group, on_cluster
+from brickyard.api.edge.registry import EVERY, Need, Operation
 from brickyard.domain import pools
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.services.caller import Caller
+from brickyard.services.pools import PoolService
 
 
-async def _create(ctx: ApiContext, caller: Caller, request: pools.CreateInstancePool) -> pools.CreateInstancePoolResponse:
-    return pools.CreateInstancePoolResponse(instance_pool_id=await ctx.services.pools.create(caller, request))
+async def _create(service: PoolService, caller: Caller, request: pools.CreateInstancePool) -> pools.CreateInstancePoolResponse:
+    return pools.CreateInstancePoolResponse(instance_pool_id=await service.create(caller, request))
 
 
-async def _edit(ctx: ApiContext, caller: Caller, request: pools.EditInstancePool) -> None:
-    await ctx.services.pools.edit(caller, request)
+def _pool(permission: Permission, of: str = "instance_pool_id") -> Need:
+    return Need(permission, ObjectKind.INSTANCE_POOL, of)
 
 
-async def _delete(ctx: ApiContext, caller: Caller, request: pools.InstancePoolId) -> None:
-    await ctx.services.pools.delete(caller, request)
-
-
-async def _get(ctx: ApiContext, caller: Caller, request: pools.InstancePoolId) -> pools.InstancePoolView:
-    return await ctx.services.pools.get(caller, request)
-
-
-async def _list(ctx: ApiContext, caller: Caller, request: Empty) -> pools.ListInstancePoolsResponse:
-    return await ctx.services.pools.list(caller)
-
-
-async def _details(ctx: ApiContext, caller: Caller, request: pools.ListPoolDetails) -> pools.ListPoolDetailsResponse:
-    return await ctx.services.pools.details(caller, request)
-
-
-def _pool(permission: Permission, of: str = "instance_pool_id") -> tuple[Need]:
-    return (Need(permission, ObjectKind.INSTANCE_POOL, of),)
-
-
-_NEEDS: dict[str, tuple[Need, ...]] = {
-    "create": (Need(Permission.ALLOW_INSTANCE_POOL_CREATE, ObjectKind.WORKSPACE),),
-    "edit": _pool(Permission.CAN_MANAGE),
-    "delete": _pool(Permission.CAN_MANAGE),
-    "get": _pool(Permission.CAN_ATTACH_TO),
-    "list": _pool(Permission.CAN_ATTACH_TO, EVERY),
-}
-
-
-def _operation(
-    verb: str, method: str, handler: Handler, summary: str, *, request: type = Empty, response: type | None = None
-) -> Operation:
-    return Operation(
-        name=f"instance_pools.{verb}",
-        method=method,
-        paths=(f"/api/2.0/instance-pools/{verb}",),
-        handler=handler,
-        request=request,
-        response=response,
-        summary=summary,
-        needs=_NEEDS[verb],
-        makes_work=verb in ("create", "edit"),
-        errors=() if verb in ("create", "list") else (404,),
-    )
-
-
+_DETAILS = Group("instance_pools", lambda ctx: ctx.services.pools, "/api/2.1/instance-pools")
+_POOLS = Group("instance_pools", lambda ctx: ctx.services.pools, "/api/2.0/instance-pools")
 OPERATIONS: tuple[Operation, ...] = (
-    _operation(
-        "create",
-        "POST",
+    _POOLS(
+        "POST /create",
         _create,
         "Create an instance pool; its idle instances are launched in the background",
-        request=pools.CreateInstancePool,
-        response=pools.CreateInstancePoolResponse,
+        needs=Need(Permission.ALLOW_INSTANCE_POOL_CREATE, ObjectKind.WORKSPACE),
+        makes_work=True,
     ),
-    _operation("edit", "POST", _edit, "Change an instance pool's name, size, idle time or tags", request=pools.EditInstancePool),
-    _operation("delete", "POST", _delete, "Delete an instance pool for good", request=pools.InstancePoolId),
-    _operation("get", "GET", _get, "One instance pool", request=pools.InstancePoolId, response=pools.InstancePoolView),
-    _operation("list", "GET", _list, "All instance pools", response=pools.ListInstancePoolsResponse),
-    Operation(
-        name="instance_pools.details",
-        method="GET",
-        paths=("/api/2.1/instance-pools/details",),
-        handler=_details,
-        request=pools.ListPoolDetails,
-        response=pools.ListPoolDetailsResponse,
-        summary="Who made the instance pools, and how many of their instances are warm; of one pool, each instance",
-        needs=(*_NEEDS["list"], Need(Permission.CAN_ATTACH_TO, ObjectKind.CLUSTER, EVERY)),
+    _POOLS(
+        "POST /edit",
+        PoolService.edit,
+        "Change an instance pool's name, size, idle time or tags",
+        needs=_pool(Permission.CAN_MANAGE),
+        makes_work=True,
+        errors=(404,),
+    ),
+    _POOLS(
+        "POST /delete",
+        PoolService.delete,
+        "Delete an instance pool for good",
+        needs=_pool(Permission.CAN_MANAGE),
+        errors=(404,),
+    ),
+    _POOLS(
+        "GET /get",
+        PoolService.get,
+        "One instance pool",
+        needs=_pool(Permission.CAN_ATTACH_TO),
+        errors=(404,),
+    ),
+    _POOLS("GET /list", PoolService.list, "All instance pools", needs=_pool(Permission.CAN_ATTACH_TO, EVERY)),
+    _DETAILS(
+        "GET /details",
+        PoolService.details,
+        "Who made the instance pools, and how many of their instances are warm; of one pool, each instance",
+        needs=(_pool(Permission.CAN_ATTACH_TO, EVERY), on_cluster(Permission.CAN_ATTACH_TO, EVERY)),
     ),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -11,16 +10,13 @@ import msgspec
 from brickyard.api.context import ApiContext
 from brickyard.api.databricks.dialects import SCIM
 from brickyard.api.edge.dialects import Reply
-from brickyard.api.edge.registry import Handler, Need, Operation
-from brickyard.domain.access import ObjectKind, Permission
+from brickyard.api.edge.group import ADMIN, IN_WORKSPACE, Group
+from brickyard.api.edge.registry import Operation
 from brickyard.domain.spec import Wire
 from brickyard.services.caller import Caller
-from brickyard.services.identity import PAGE, Asked, GroupService, IdentityService, Resource, Shown
+from brickyard.services.identity import PAGE, Asked, GroupService, IdentityService, MeService, Resource, Shown
 
 PREFIXES = ("/api/2.0/preview/scim/v2", "/api/2.0/scim/v2", "/api/2.0/account/scim/v2")
-_SEE = (Need(Permission.WORKSPACE_ACCESS, ObjectKind.WORKSPACE),)
-_CHANGE = (Need(Permission.ADMIN, ObjectKind.WORKSPACE),)
-_Service = Callable[[ApiContext], IdentityService | GroupService]
 
 
 class ScimGet(Wire, frozen=True, kw_only=True):
@@ -78,80 +74,69 @@ class ScimMade(Wire, frozen=True, kw_only=True):
     application_id: str = ""
 
 
-async def _me(ctx: ApiContext, caller: Caller, request: ScimGet) -> bytes:
-    return msgspec.json.encode(await ctx.services.identity.me.get(caller, request.shown))
+async def _me(me: MeService, caller: Caller, request: ScimGet) -> bytes:
+    return msgspec.json.encode(await me.get(caller, request.shown))
 
 
-def _operations(group: str, path: str, service: _Service, what: str) -> tuple[Operation, ...]:
-    async def create(ctx: ApiContext, caller: Caller, request: ScimWrite) -> Reply:
-        resource = await service(ctx).create(caller, request.resource)
+_Service = IdentityService | GroupService
+
+
+def _operations(group: str, path: str, service: Callable[[ApiContext], _Service], what: str) -> tuple[Operation, ...]:
+    async def create(service: _Service, caller: Caller, request: ScimWrite) -> Reply:
+        resource = await service.create(caller, request.resource)
         made = ScimMade(
             id=resource["id"],
             user_name=resource.get("userName", ""),
             application_id=resource.get("applicationId", ""),
             group_name=resource["displayName"] if group == "groups" else "",
         )
-        return dataclasses.replace(_answer(resource, status=201), made=made)
+        return _answer(resource, status=201, made=made)
 
-    async def get(ctx: ApiContext, caller: Caller, request: ScimGet) -> Reply:
-        return _answer(await service(ctx).get(caller, request.id, request.shown))
+    async def get(service: _Service, caller: Caller, request: ScimGet) -> Reply:
+        return _answer(await service.get(caller, request.id, request.shown))
 
-    async def list_(ctx: ApiContext, caller: Caller, request: ScimList) -> Reply:
-        return _answer(await service(ctx).search(caller, request.asked))
+    async def search(service: _Service, caller: Caller, request: ScimList) -> Reply:
+        return _answer(await service.search(caller, request.asked))
 
-    async def replace(ctx: ApiContext, caller: Caller, request: ScimWrite) -> Reply:
-        return _answer(await service(ctx).replace(caller, request.id, request.resource))
+    async def replace(service: _Service, caller: Caller, request: ScimWrite) -> Reply:
+        return _answer(await service.replace(caller, request.id, request.resource))
 
-    async def patch(ctx: ApiContext, caller: Caller, request: ScimWrite) -> Reply:
-        changed = await service(ctx).patch(caller, request.id, request.resource)
+    async def patch(service: _Service, caller: Caller, request: ScimWrite) -> Reply:
+        changed = await service.patch(caller, request.id, request.resource)
         return _answer(changed) if changed is not None else Reply(status=204, body=b"")
 
-    async def delete(ctx: ApiContext, caller: Caller, request: ScimId) -> Reply:
-        await service(ctx).delete(caller, request.id)
+    async def delete(service: _Service, caller: Caller, request: ScimId) -> Reply:
+        await service.delete(caller, request.id)
         return Reply(status=204, body=b"")
 
-    def operation(
-        verb: str, method: str, handler: Handler, request: type[msgspec.Struct], summary: str, *statuses: int, of: str = "/{id}"
-    ) -> Operation:
-        return Operation(
-            name=f"{group}.{verb}",
-            method=method,
-            paths=tuple(f"{prefix}/{path}{of}" for prefix in PREFIXES),
-            handler=handler,
-            request=request,
-            summary=summary,
-            needs=_SEE if method == "GET" else _CHANGE,
-            dialect=SCIM,
-            document="resource" if request is ScimWrite else "",
-            statuses=statuses,
-            errors=((404,) if of else ()) + ((409,) if method in ("POST", "PUT", "PATCH") else ()),
-        )
-
+    paths = (f"{prefix}/{path}" for prefix in PREFIXES)
+    scim = Group(group, service, *paths, needs=ADMIN, dialect=SCIM)
+    exists, conflicts = (404,), (404, 409)
     return (
-        operation("create", "POST", create, ScimWrite, f"Create a {what}", 201, of=""),
-        operation("list", "GET", list_, ScimList, f"Every {what} for which a filter holds, page by page", 200, of=""),
-        operation("get", "GET", get, ScimGet, f"One {what}", 200),
-        operation("update", "PUT", replace, ScimWrite, f"Replace a {what}", 200),
-        operation("patch", "PATCH", patch, ScimWrite, f"Change a {what}", 204 if group == "groups" else 200),
-        operation("delete", "DELETE", delete, ScimId, f"Delete a {what}", 204),
+        scim("POST", create, f"Create a {what}", name="create", document="resource", statuses=(201,), errors=(409,)),
+        scim("GET", search, f"Every {what} for which a filter holds, page by page", name="list", needs=IN_WORKSPACE),
+        scim("GET /{id}", get, f"One {what}", name="get", needs=IN_WORKSPACE, errors=exists),
+        scim("PUT /{id}", replace, f"Replace a {what}", name="update", document="resource", errors=conflicts),
+        scim(
+            "PATCH /{id}",
+            patch,
+            f"Change a {what}",
+            name="patch",
+            document="resource",
+            statuses=(204 if group == "groups" else 200,),
+            errors=conflicts,
+        ),
+        scim("DELETE /{id}", delete, f"Delete a {what}", name="delete", statuses=(204,), errors=exists),
     )
 
 
-def _answer(resource: Resource, *, status: int = 200) -> Reply:
-    return Reply(status=status, body=msgspec.json.encode(resource))
+def _answer(resource: Resource, *, status: int = 200, made: ScimMade | None = None) -> Reply:
+    return Reply(status=status, body=msgspec.json.encode(resource), made=made)
 
 
+_ME = Group("current_user", lambda ctx: ctx.services.identity.me, *PREFIXES, needs=IN_WORKSPACE, dialect=SCIM)
 OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        name="current_user.me",
-        method="GET",
-        paths=tuple(f"{prefix}/Me" for prefix in PREFIXES),
-        handler=_me,
-        request=ScimGet,
-        summary="The calling user",
-        needs=_SEE,
-        dialect=SCIM,
-    ),
+    _ME("GET /Me", _me, "The calling user", name="me"),
     *_operations("users", "Users", lambda ctx: ctx.services.identity.users, "user"),
     *_operations(
         "service_principals", "ServicePrincipals", lambda ctx: ctx.services.identity.service_principals, "service principal"

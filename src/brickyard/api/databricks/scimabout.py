@@ -10,6 +10,7 @@ from brickyard.api.context import ApiContext
 from brickyard.api.databricks.dialects import SCIM
 from brickyard.api.databricks.scim import PREFIXES
 from brickyard.api.edge.dialects import Reply
+from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import Auth, Operation
 from brickyard.domain.errors import ResourceDoesNotExist
 from brickyard.domain.spec import Wire
@@ -111,25 +112,19 @@ def _answer(body: dict[str, Any]) -> Reply:
     return Reply(body=msgspec.json.encode(body))
 
 
-OPERATIONS: tuple[Operation, ...] = tuple(
-    Operation(
-        name=name,
-        method="GET",
-        paths=tuple(f"{prefix}/{path}" for prefix in PREFIXES),
-        handler=handler,
-        request=OneOfServer if "{id}" in path else OfServer,
-        summary=summary,
-        needs=(),
-        auth=Auth.NONE,  # RFC 7644, 4: it tells nothing about the workspace
-        dialect=SCIM,
-        with_base_url=True,
-        errors=(404,) if "{id}" in path else (),
-    )
-    for name, path, handler, summary in (
-        ("scim.service_provider_config", "ServiceProviderConfig", _config, "What the SCIM interface can do"),
-        ("scim.resource_types", "ResourceTypes", _types, "The kinds of SCIM resources"),
-        ("scim.resource_type", "ResourceTypes/{id}", _type, "One kind of SCIM resources"),
-        ("scim.schemas", "Schemas", _schemas, "The attributes of all kinds of SCIM resources"),
-        ("scim.schema", "Schemas/{id}", _schema, "The attributes of one kind of SCIM resources"),
-    )
+_SCIM = Group(
+    "scim",
+    lambda ctx: ctx,
+    *PREFIXES,
+    needs=(),
+    auth=Auth.NONE,  # RFC 7644, 4: it tells nothing about the workspace
+    dialect=SCIM,
+    with_base_url=True,
+)
+OPERATIONS: tuple[Operation, ...] = (
+    _SCIM("GET /ServiceProviderConfig", _config, "What the SCIM interface can do", name="service_provider_config"),
+    _SCIM("GET /ResourceTypes", _types, "The kinds of SCIM resources", name="resource_types"),
+    _SCIM("GET /ResourceTypes/{id}", _type, "One kind of SCIM resources", name="resource_type", errors=(404,)),
+    _SCIM("GET /Schemas", _schemas, "The attributes of all kinds of SCIM resources", name="schemas"),
+    _SCIM("GET /Schemas/{id}", _schema, "The attributes of one kind of SCIM resources", name="schema", errors=(404,)),
 )

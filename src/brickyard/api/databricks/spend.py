@@ -2,58 +2,25 @@
 
 from __future__ import annotations
 
-from brickyard.api.context import ApiContext
-from brickyard.api.edge.registry import Empty, Need, Operation
-from brickyard.domain.access import ObjectKind, Permission
-from brickyard.services.caller import Caller
-from brickyard.services.spend import AskClusterSpend, AskSpend, PriceList, Spend
+from brickyard.api.edge.group import ADMIN, CAN_ATTACH, IN_WORKSPACE, Group
+from brickyard.api.edge.registry import Operation
+from brickyard.services.spend import SpendService
 
-
-async def _workspace(ctx: ApiContext, caller: Caller, request: AskSpend) -> Spend:
-    found: Spend = await ctx.services.spend.workspace(caller, request)
-    return found
-
-
-async def _cluster(ctx: ApiContext, caller: Caller, request: AskClusterSpend) -> Spend:
-    found: Spend = await ctx.services.spend.cluster(caller, request)
-    return found
-
-
-async def _prices(ctx: ApiContext, caller: Caller, request: Empty) -> PriceList:
-    found: PriceList = await ctx.services.spend.prices(caller)
-    return found
-
-
+_SPEND = Group("spend", lambda ctx: ctx.services.spend, "/api/2.1/spend")
 OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        name="spend.workspace",
-        method="GET",
-        paths=("/api/2.1/spend",),
-        handler=_workspace,
-        request=AskSpend,
-        response=Spend,
-        summary="What all clusters cost over a range of time, by cluster, creator, node type or tag",
-        needs=(Need(Permission.ADMIN, ObjectKind.WORKSPACE),),
+    _SPEND(
+        "GET",
+        SpendService.workspace,
+        "What all clusters cost over a range of time, by cluster, creator, node type or tag",
+        name="workspace",
+        needs=ADMIN,
     ),
-    Operation(
-        name="spend.cluster",
-        method="GET",
-        paths=("/api/2.1/spend/cluster",),
-        handler=_cluster,
-        request=AskClusterSpend,
-        response=Spend,
-        summary="What a cluster costs per hour now, and has cost over a range of time",
-        needs=(Need(Permission.CAN_ATTACH_TO, ObjectKind.CLUSTER, "cluster_id"),),
+    _SPEND(
+        "GET /cluster",
+        SpendService.cluster,
+        "What a cluster costs per hour now, and has cost over a range of time",
+        needs=CAN_ATTACH,
         errors=(404,),
     ),
-    Operation(
-        name="spend.prices",
-        method="GET",
-        paths=("/api/2.1/spend/prices",),
-        handler=_prices,
-        request=Empty,
-        response=PriceList,
-        summary="The prices of node types",
-        needs=(Need(Permission.WORKSPACE_ACCESS, ObjectKind.WORKSPACE),),
-    ),
+    _SPEND("GET /prices", SpendService.prices, "The prices of node types", needs=IN_WORKSPACE),
 )

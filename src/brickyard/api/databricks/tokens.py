@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from brickyard.api.context import ApiContext
+from brickyard.api.edge.group import ADMIN, Group
 from brickyard.api.edge.registry import Empty, Need, Operation
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.errors import InvalidParameterValue
@@ -10,10 +11,9 @@ from brickyard.domain.identity import TokenRow
 from brickyard.domain.spec import Wire
 from brickyard.services.caller import Caller
 from brickyard.services.tokenmanagement import ManagedToken
+from brickyard.services.tokens import TokenService
 
 DAY_MS = 86_400_000
-ADMIN = (Need(Permission.ADMIN, ObjectKind.WORKSPACE),)
-OWN = (Need(Permission.CAN_USE, ObjectKind.TOKENS),)
 
 
 class CreateTokenRequest(Wire, frozen=True, kw_only=True):
@@ -112,25 +112,23 @@ class TokenId(Wire, frozen=True, kw_only=True):
     token_id: str
 
 
-async def _create(ctx: ApiContext, caller: Caller, request: CreateTokenRequest) -> CreateTokenResponse:
+async def _create(tokens: TokenService, caller: Caller, request: CreateTokenRequest) -> CreateTokenResponse:
     check_scopes(request.scopes, autoscope=request.autoscope_enabled)
-    token, row = await ctx.services.tokens.create(
-        caller, comment=request.comment or "", lifetime_seconds=request.lifetime_seconds
-    )
+    token, row = await tokens.create(caller, comment=request.comment or "", lifetime_seconds=request.lifetime_seconds)
     return CreateTokenResponse(token_value=token, token_info=_public(row))
 
 
-async def _list(ctx: ApiContext, caller: Caller, request: Empty) -> ListPublicTokensResponse:
-    return ListPublicTokensResponse(token_infos=[_public(row) for row in await ctx.services.tokens.list(caller)])
+async def _list(tokens: TokenService, caller: Caller, request: Empty) -> ListPublicTokensResponse:
+    return ListPublicTokensResponse(token_infos=[_public(row) for row in await tokens.list(caller)])
 
 
-async def _delete(ctx: ApiContext, caller: Caller, request: RevokeTokenRequest) -> None:
-    await ctx.services.tokens.delete(caller, request.token_id)
+async def _delete(tokens: TokenService, caller: Caller, request: RevokeTokenRequest) -> None:
+    await tokens.delete(caller, request.token_id)
 
 
-async def _update(ctx: ApiContext, caller: Caller, request: UpdateTokenRequest) -> None:
+async def _update(tokens: TokenService, caller: Caller, request: UpdateTokenRequest) -> None:
     _check_mask(request.update_mask)
-    await ctx.services.tokens.update(caller, request.token_id, comment=request.token.comment)
+    await tokens.update(caller, request.token_id, comment=request.token.comment)
 
 
 async def _list_all(ctx: ApiContext, caller: Caller, request: ListTokensRequest) -> ListTokensResponse:
@@ -215,108 +213,32 @@ def _day(row: TokenRow) -> int | None:
     return row.last_used_ms // DAY_MS * DAY_MS or None
 
 
+_TOKENS = Group("tokens", lambda ctx: ctx.services.tokens, "/api/2.0/token", needs=Need(Permission.CAN_USE, ObjectKind.TOKENS))
+_FOR = Group("token_management", lambda ctx: ctx, "/api/2.1/token-management")
+_MANAGED = Group("token_management", lambda ctx: ctx, "/api/2.0/token-management", needs=ADMIN)
 OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        name="tokens.create",
-        method="POST",
-        paths=("/api/2.0/token/create",),
-        handler=_create,
-        request=CreateTokenRequest,
-        response=CreateTokenResponse,
-        summary="Create a personal access token",
-        needs=OWN,
-    ),
-    Operation(
-        name="tokens.list",
-        method="GET",
-        paths=("/api/2.0/token/list",),
-        handler=_list,
-        response=ListPublicTokensResponse,
-        summary="Your personal access tokens",
-        needs=OWN,
-    ),
-    Operation(
-        name="tokens.delete",
-        method="POST",
-        paths=("/api/2.0/token/delete",),
-        handler=_delete,
-        request=RevokeTokenRequest,
-        summary="Revoke a personal access token",
-        needs=OWN,
+    _TOKENS("POST /create", _create, "Create a personal access token"),
+    _TOKENS("GET /list", _list, "Your personal access tokens"),
+    _TOKENS("POST /delete", _delete, "Revoke a personal access token", errors=(404,)),
+    _TOKENS("PATCH /{token_id}", _update, "Change the comment of a personal access token", name="update", errors=(404,)),
+    _MANAGED(
+        "POST /on-behalf-of/tokens",
+        _create_on_behalf,
+        "Create a personal access token for a service principal",
+        name="create_on_behalf",
         errors=(404,),
     ),
-    Operation(
-        name="tokens.update",
-        method="PATCH",
-        paths=("/api/2.0/token/{token_id}",),
-        handler=_update,
-        request=UpdateTokenRequest,
-        summary="Change the comment of a personal access token",
-        needs=OWN,
+    _FOR(
+        "POST /tokens", _create_for, "Create a personal access token for somebody", name="create_for", needs=ADMIN, errors=(404,)
+    ),
+    _MANAGED("GET /tokens", _list_all, "Everybody's personal access tokens", name="list"),
+    _MANAGED("GET /tokens/{token_id}", _get_any, "One personal access token, whoever has it", name="get", errors=(404,)),
+    _MANAGED(
+        "PATCH /tokens/{token_id}",
+        _update_any,
+        "Change the comment of anybody's personal access token",
+        name="update",
         errors=(404,),
     ),
-    Operation(
-        name="token_management.create_on_behalf",
-        method="POST",
-        paths=("/api/2.0/token-management/on-behalf-of/tokens",),
-        handler=_create_on_behalf,
-        request=CreateOnBehalfRequest,
-        response=CreateOnBehalfResponse,
-        summary="Create a personal access token for a service principal",
-        needs=ADMIN,
-        errors=(404,),
-    ),
-    Operation(
-        name="token_management.create_for",
-        method="POST",
-        paths=("/api/2.1/token-management/tokens",),
-        handler=_create_for,
-        request=CreateForRequest,
-        response=CreateOnBehalfResponse,
-        summary="Create a personal access token for somebody",
-        needs=ADMIN,
-        errors=(404,),
-    ),
-    Operation(
-        name="token_management.list",
-        method="GET",
-        paths=("/api/2.0/token-management/tokens",),
-        handler=_list_all,
-        request=ListTokensRequest,
-        response=ListTokensResponse,
-        summary="Everybody's personal access tokens",
-        needs=ADMIN,
-    ),
-    Operation(
-        name="token_management.get",
-        method="GET",
-        paths=("/api/2.0/token-management/tokens/{token_id}",),
-        handler=_get_any,
-        request=TokenId,
-        response=TokenInfoResponse,
-        summary="One personal access token, whoever has it",
-        needs=ADMIN,
-        errors=(404,),
-    ),
-    Operation(
-        name="token_management.update",
-        method="PATCH",
-        paths=("/api/2.0/token-management/tokens/{token_id}",),
-        handler=_update_any,
-        request=UpdateTokenRequest,
-        response=TokenInfo,
-        summary="Change the comment of anybody's personal access token",
-        needs=ADMIN,
-        errors=(404,),
-    ),
-    Operation(
-        name="token_management.delete",
-        method="DELETE",
-        paths=("/api/2.0/token-management/tokens/{token_id}",),
-        handler=_delete_any,
-        request=TokenId,
-        summary="Revoke anybody's personal access token",
-        needs=ADMIN,
-        errors=(404,),
-    ),
+    _MANAGED("DELETE /tokens/{token_id}", _delete_any, "Revoke anybody's personal access token", name="delete", errors=(404,)),
 )

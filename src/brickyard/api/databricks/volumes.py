@@ -6,20 +6,19 @@ import base64
 import binascii
 import secrets
 from collections.abc import AsyncIterable
-from typing import Any
 
 import msgspec
 
-from brickyard.api.context import ApiContext
 from brickyard.api.databricks.filestreams import ANNOUNCED, HEADERS, NO_CONTENT, OCTETS, announces_content, download
 from brickyard.api.edge.dialects import Reply
-from brickyard.api.edge.registry import EVERY, Handler, Need, Operation
+from brickyard.api.edge.group import Group
+from brickyard.api.edge.registry import EVERY, Need, Operation
 from brickyard.api.edge.streaming import Stream
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.spec import Wire
 from brickyard.services.caller import Caller
-from brickyard.services.files.volumes import PAGE, Volume
+from brickyard.services.files.volumes import PAGE, Volume, VolumeService
 
 
 class FilePath(Wire, frozen=True, kw_only=True):
@@ -121,51 +120,53 @@ class ListVolumesResponse(msgspec.Struct, frozen=True, kw_only=True):
 # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _download(ctx: ApiContext, caller: Caller, request: DownloadFile) -> Stream:
-    file = await ctx.services.volumes.open(caller, request.file_path)
+async def _download(volumes: VolumeService, caller: Caller, request: DownloadFile) -> Stream:
+    file = await volumes.open(caller, request.file_path)
     return download(file, range=request.range, if_unmodified_since=request.if_unmodified_since, if_range=request.if_range)
 
 
-async def _upload(ctx: ApiContext, caller: Caller, request: UploadFile, body: AsyncIterable[bytes]) -> Reply:
+async def _upload(volumes: VolumeService, caller: Caller, request: UploadFile, body: AsyncIterable[bytes]) -> Reply:
     announced = announces_content(request.content_length, request.user_agent)
-    await ctx.services.volumes.upload(caller, request.file_path, body, overwrite=request.overwrite, announced=announced)
+    await volumes.upload(caller, request.file_path, body, overwrite=request.overwrite, announced=announced)
     return NO_CONTENT
 
 
-async def _initiate(ctx: ApiContext, caller: Caller, request: UploadAction, body: AsyncIterable[bytes]) -> InitiateUploadResponse:
+async def _initiate(
+    volumes: VolumeService, caller: Caller, request: UploadAction, body: AsyncIterable[bytes]
+) -> InitiateUploadResponse:
     """Clients ask for addresses of parts next, which do not exist here, and then send the file in one request. A refusal already
     here would fail the upload in versions of the SDK that do not take it for an answer."""
     if request.action != "initiate-upload":
         raise InvalidParameterValue(
             f"action is {request.action[:100]!r}; this server takes only initiate-upload, and files of any size in one PUT."
         )
-    await ctx.services.volumes.begin_upload(caller, request.file_path, overwrite=request.overwrite)
+    await volumes.begin_upload(caller, request.file_path, overwrite=request.overwrite)
     async for _ in body:
         pass
     return InitiateUploadResponse(multipart_upload=MultipartUpload(session_token=secrets.token_hex(16)))
 
 
-async def _delete(ctx: ApiContext, caller: Caller, request: FilePath) -> Reply:
-    await ctx.services.volumes.delete_file(caller, request.file_path)
+async def _delete(volumes: VolumeService, caller: Caller, request: FilePath) -> Reply:
+    await volumes.delete_file(caller, request.file_path)
     return NO_CONTENT
 
 
-async def _make_directory(ctx: ApiContext, caller: Caller, request: DirectoryPath, body: AsyncIterable[bytes]) -> Reply:
-    await ctx.services.volumes.make_directory(caller, request.directory_path)
+async def _make_directory(volumes: VolumeService, caller: Caller, request: DirectoryPath, body: AsyncIterable[bytes]) -> Reply:
+    await volumes.make_directory(caller, request.directory_path)
     async for _ in body:
         pass
     return NO_CONTENT
 
 
-async def _delete_directory(ctx: ApiContext, caller: Caller, request: DirectoryPath) -> Reply:
-    await ctx.services.volumes.delete_directory(caller, request.directory_path)
+async def _delete_directory(volumes: VolumeService, caller: Caller, request: DirectoryPath) -> Reply:
+    await volumes.delete_directory(caller, request.directory_path)
     return NO_CONTENT
 
 
-async def _list_directory(ctx: ApiContext, caller: Caller, request: ListDirectory) -> ListDirectoryResponse:
+async def _list_directory(volumes: VolumeService, caller: Caller, request: ListDirectory) -> ListDirectoryResponse:
     if request.page_size < 0:
         raise InvalidParameterValue(f"page_size is {request.page_size}; it must not be negative.")
-    entries, after = await ctx.services.volumes.list_directory(
+    entries, after = await volumes.list_directory(
         caller, request.directory_path, after=_after(request.page_token), limit=min(request.page_size or PAGE, PAGE)
     )
     contents = [
@@ -192,34 +193,34 @@ def _after(token: str) -> str:
 # ── volumes ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _create_volume(ctx: ApiContext, caller: Caller, request: CreateVolume) -> VolumeInfo:
+async def _create_volume(volumes: VolumeService, caller: Caller, request: CreateVolume) -> VolumeInfo:
     if request.volume_type != "MANAGED" or request.storage_location:
         raise InvalidParameterValue(
             "Only volumes with volume_type MANAGED and without storage_location can be made: their files are in the workspace's "
             "storage."
         )
     _refuse_notes(request.comment, None)
-    return _info(await ctx.services.volumes.create(caller, request.catalog_name, request.schema_name, request.name))
+    return _info(await volumes.create(caller, request.catalog_name, request.schema_name, request.name))
 
 
-async def _read_volume(ctx: ApiContext, caller: Caller, request: VolumeName) -> VolumeInfo:
-    return _info(await ctx.services.volumes.read(caller, request.name))
+async def _read_volume(volumes: VolumeService, caller: Caller, request: VolumeName) -> VolumeInfo:
+    return _info(await volumes.read(caller, request.name))
 
 
-async def _list_volumes(ctx: ApiContext, caller: Caller, request: ListVolumes) -> ListVolumesResponse:
-    found = await ctx.services.volumes.of_schema(caller, request.catalog_name, request.schema_name)
+async def _list_volumes(volumes: VolumeService, caller: Caller, request: ListVolumes) -> ListVolumesResponse:
+    found = await volumes.of_schema(caller, request.catalog_name, request.schema_name)
     return ListVolumesResponse(volumes=[_info(volume) for volume in found])
 
 
-async def _update_volume(ctx: ApiContext, caller: Caller, request: UpdateVolume) -> VolumeInfo:
+async def _update_volume(volumes: VolumeService, caller: Caller, request: UpdateVolume) -> VolumeInfo:
     _refuse_notes(request.comment, request.owner)
     if not request.new_name:
         raise InvalidParameterValue("Missing required field: new_name")
-    return _info(await ctx.services.volumes.rename(caller, request.name, request.new_name))
+    return _info(await volumes.rename(caller, request.name, request.new_name))
 
 
-async def _delete_volume(ctx: ApiContext, caller: Caller, request: VolumeName) -> None:
-    await ctx.services.volumes.delete(caller, request.name)
+async def _delete_volume(volumes: VolumeService, caller: Caller, request: VolumeName) -> None:
+    await volumes.delete(caller, request.name)
 
 
 def _refuse_notes(comment: str | None, owner: str | None) -> None:
@@ -242,70 +243,103 @@ def _info(volume: Volume) -> VolumeInfo:
     )
 
 
-_FILES, _DIRECTORIES, _VOLUMES = "/api/2.0/fs/files", "/api/2.0/fs/directories", "/api/2.1/unity-catalog/volumes"
-_BY_NAME = f"{_VOLUMES}/{{name}}"
+_READ, _WRITE = (Need(each, ObjectKind.VOLUME_PATH, "file_path") for each in (Permission.READ_VOLUME, Permission.WRITE_VOLUME))
+_SEE, _CHANGE = (
+    Need(each, ObjectKind.VOLUME_PATH, "directory_path") for each in (Permission.READ_VOLUME, Permission.WRITE_VOLUME)
+)
+_MANAGE = Need(Permission.MANAGE, ObjectKind.VOLUME, "name")
+_WRITE_ERRORS = (404, 409, 507)
 
-
-def _need(permission: Permission, of: str, kind: ObjectKind = ObjectKind.VOLUME_PATH) -> tuple[Need, ...]:
-    return (Need(permission, kind, of),)
-
-
-_READ, _WRITE = (_need(permission, "file_path") for permission in (Permission.READ_VOLUME, Permission.WRITE_VOLUME))
-_SEE, _CHANGE = (_need(permission, "directory_path") for permission in (Permission.READ_VOLUME, Permission.WRITE_VOLUME))
-_MANAGE = _need(Permission.MANAGE, "name", ObjectKind.VOLUME)
-
-
-def _operation(name: str, method: str, path: str, handler: Handler, summary: str, **options: Any) -> Operation:
-    errors = options.pop("errors", (404,))
-    return Operation(name=name, method=method, paths=(path,), handler=handler, summary=summary, errors=errors, **options)
-
-
-_FILE, _DIRECTORY = f"{_FILES}{{file_path:path}}", f"{_DIRECTORIES}{{directory_path:path}}"
-_WRITTEN = (404, 409, 507)
-
+_FILES = Group("files", lambda ctx: ctx.services.volumes, "/api/2.0/fs/files{file_path:path}", errors=(404,))
+_DIRECTORIES = Group("files", lambda ctx: ctx.services.volumes, "/api/2.0/fs/directories{directory_path:path}", errors=(404,))
+_VOLUMES = Group("volumes", lambda ctx: ctx.services.volumes, "/api/2.1/unity-catalog/volumes", errors=(404,))
 OPERATIONS: tuple[Operation, ...] = (
-    _operation(
-        "files.download", "GET", _FILE, _download, "Read a file",
-        request=DownloadFile, needs=_READ, content_type=OCTETS, from_headers=HEADERS, statuses=(200, 206), errors=(404, 412, 416),
+    _FILES(
+        "GET",
+        _download,
+        "Read a file",
+        name="download",
+        needs=_READ,
+        content_type=OCTETS,
+        statuses=(200, 206),
+        from_headers=HEADERS,
+        errors=(404, 412, 416),
     ),
-    _operation(
-        "files.upload", "PUT", _FILE, _upload, "Write a file",
-        request=UploadFile, needs=_WRITE, streams=True, from_headers=ANNOUNCED, statuses=(204,), errors=_WRITTEN,
+    _FILES(
+        "PUT",
+        _upload,
+        "Write a file",
+        name="upload",
+        needs=_WRITE,
+        statuses=(204,),
+        from_headers=ANNOUNCED,
+        errors=_WRITE_ERRORS,
     ),
-    _operation(
-        "files.initiate_upload", "POST", _FILE, _initiate, "Announce a large file",
-        request=UploadAction, response=InitiateUploadResponse, needs=_WRITE, streams=True, errors=_WRITTEN,
+    _FILES(
+        "POST",
+        _initiate,
+        "Announce a large file",
+        name="initiate_upload",
+        needs=_WRITE,
+        errors=_WRITE_ERRORS,
     ),
-    _operation("files.delete", "DELETE", _FILE, _delete, "Remove a file", request=FilePath, needs=_WRITE, statuses=(204,)),
-    _operation(
-        "files.list_directory", "GET", _DIRECTORY, _list_directory, "Entries of a directory",
-        request=ListDirectory, response=ListDirectoryResponse, needs=_SEE,
+    _FILES(
+        "DELETE",
+        _delete,
+        "Remove a file",
+        name="delete",
+        needs=_WRITE,
+        statuses=(204,),
     ),
-    _operation(
-        "files.make_directory", "PUT", _DIRECTORY, _make_directory, "Create a directory and its parents",
-        request=DirectoryPath, needs=_CHANGE, streams=True, statuses=(204,), errors=(404, 507),
+    _DIRECTORIES(
+        "GET",
+        _list_directory,
+        "Entries of a directory",
+        name="list_directory",
+        needs=_SEE,
     ),
-    _operation(
-        "files.delete_directory", "DELETE", _DIRECTORY, _delete_directory, "Remove an empty directory",
-        request=DirectoryPath, needs=_CHANGE, statuses=(204,),
+    _DIRECTORIES(
+        "PUT",
+        _make_directory,
+        "Create a directory and its parents",
+        name="make_directory",
+        needs=_CHANGE,
+        statuses=(204,),
+        errors=(404, 507),
     ),
-    _operation(
-        "volumes.create", "POST", _VOLUMES, _create_volume, "Make a volume",
-        request=CreateVolume, response=VolumeInfo, needs=_need(Permission.CREATE_VOLUME, "schema", ObjectKind.SCHEMA),
+    _DIRECTORIES(
+        "DELETE",
+        _delete_directory,
+        "Remove an empty directory",
+        name="delete_directory",
+        needs=_CHANGE,
+        statuses=(204,),
     ),
-    _operation(
-        "volumes.read", "GET", _BY_NAME, _read_volume, "Look at a volume",
-        request=VolumeName, response=VolumeInfo, needs=_need(Permission.READ_VOLUME, "name", ObjectKind.VOLUME),
+    _VOLUMES(
+        "POST", _create_volume, "Make a volume", name="create", needs=Need(Permission.CREATE_VOLUME, ObjectKind.SCHEMA, "schema")
     ),
-    _operation(
-        "volumes.list", "GET", _VOLUMES, _list_volumes, "Volumes of a schema",
-        request=ListVolumes, response=ListVolumesResponse, needs=_need(Permission.READ_VOLUME, EVERY, ObjectKind.VOLUME),
+    _VOLUMES(
+        "GET /{name}",
+        _read_volume,
+        "Look at a volume",
+        name="read",
+        needs=Need(Permission.READ_VOLUME, ObjectKind.VOLUME, "name"),
     ),
-    _operation(
-        "volumes.update", "PATCH", _BY_NAME, _update_volume, "Rename a volume",
-        request=UpdateVolume, response=VolumeInfo, needs=_MANAGE,
+    _VOLUMES(
+        "GET", _list_volumes, "Volumes of a schema", name="list", needs=Need(Permission.READ_VOLUME, ObjectKind.VOLUME, EVERY)
     ),
-    _operation(
-        "volumes.delete", "DELETE", _BY_NAME, _delete_volume, "Remove a volume and its files", request=VolumeName, needs=_MANAGE
+    _VOLUMES(
+        "PATCH /{name}",
+        _update_volume,
+        "Rename a volume",
+        name="update",
+        needs=_MANAGE,
     ),
-)  # fmt: skip
+    _VOLUMES(
+        "DELETE /{name}",
+        _delete_volume,
+        "Remove a volume and its files",
+        name="delete",
+        needs=_MANAGE,
+    ),
+)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncIterable, AsyncIterator
-from typing import Any
 
 import msgspec
 
 from brickyard.api.context import ApiContext
 from brickyard.api.databricks.filestreams import ANNOUNCED, HEADERS, OCTETS, announces_content, download
 from brickyard.api.edge.dialects import Reply
-from brickyard.api.edge.registry import Handler, Need, Operation
+from brickyard.api.edge.group import Group
+from brickyard.api.edge.registry import Need, Operation
 from brickyard.api.edge.streaming import Stream
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.spec import Wire
 from brickyard.plan.notebooks import Language
 from brickyard.services.caller import Caller
 from brickyard.services.files.errors import NotebookTooLarge
-from brickyard.services.files.workspace import MAX_NOTEBOOK, Format, WorkspaceObject
+from brickyard.services.files.workspace import MAX_NOTEBOOK, Format, WorkspaceObject, WorkspaceService
 
 BODY_LIMIT = 15 * 1024 * 1024  # a notebook in base64
 
@@ -100,25 +100,25 @@ def _info(found: WorkspaceObject, *, export: bool = False) -> ObjectInfo:
     )
 
 
-async def _get_status(ctx: ApiContext, caller: Caller, request: GetStatus) -> ObjectInfo:
-    return _info(await ctx.services.workspace.status(caller, request.path), export=request.return_export_info)
+async def _get_status(workspace: WorkspaceService, caller: Caller, request: GetStatus) -> ObjectInfo:
+    return _info(await workspace.status(caller, request.path), export=request.return_export_info)
 
 
-async def _list(ctx: ApiContext, caller: Caller, request: ListObjects) -> ListObjectsResponse:
-    found = await ctx.services.workspace.list(caller, request.path, modified_after_ms=request.notebooks_modified_after)
+async def _list(workspace: WorkspaceService, caller: Caller, request: ListObjects) -> ListObjectsResponse:
+    found = await workspace.list(caller, request.path, modified_after_ms=request.notebooks_modified_after)
     return ListObjectsResponse(objects=[_info(each) for each in found])
 
 
-async def _mkdirs(ctx: ApiContext, caller: Caller, request: WorkspacePath) -> None:
-    await ctx.services.workspace.mkdirs(caller, request.path)
+async def _mkdirs(workspace: WorkspaceService, caller: Caller, request: WorkspacePath) -> None:
+    await workspace.mkdirs(caller, request.path)
 
 
-async def _delete(ctx: ApiContext, caller: Caller, request: DeleteObject) -> None:
-    await ctx.services.workspace.delete(caller, request.path, recursive=request.recursive)
+async def _delete(workspace: WorkspaceService, caller: Caller, request: DeleteObject) -> None:
+    await workspace.delete(caller, request.path, recursive=request.recursive)
 
 
-async def _import(ctx: ApiContext, caller: Caller, request: ImportObject) -> None:
-    await ctx.services.workspace.import_content(
+async def _import(workspace: WorkspaceService, caller: Caller, request: ImportObject) -> None:
+    await workspace.import_content(
         caller, request.path, request.content, format=request.format, language=request.language, overwrite=request.overwrite
     )
 
@@ -127,18 +127,18 @@ async def _import_form(ctx: ApiContext, caller: Caller, parts: AsyncIterator[tup
     await ctx.services.workspace.import_form(caller, parts)
 
 
-async def _import_file(ctx: ApiContext, caller: Caller, request: ImportFile, body: AsyncIterable[bytes]) -> None:
+async def _import_file(workspace: WorkspaceService, caller: Caller, request: ImportFile, body: AsyncIterable[bytes]) -> None:
     announced = announces_content(request.content_length, request.user_agent)
-    await ctx.services.workspace.import_file(caller, request.path, body, overwrite=request.overwrite, announced=announced)
+    await workspace.import_file(caller, request.path, body, overwrite=request.overwrite, announced=announced)
 
 
-async def _read_file(ctx: ApiContext, caller: Caller, request: ReadFile) -> Stream:
-    file = await ctx.services.workspace.open(caller, request.path)
+async def _read_file(workspace: WorkspaceService, caller: Caller, request: ReadFile) -> Stream:
+    file = await workspace.open(caller, request.path)
     return download(file, range=request.range, if_unmodified_since=request.if_unmodified_since, if_range=request.if_range)
 
 
-async def _export(ctx: ApiContext, caller: Caller, request: ExportObject) -> ExportResponse | Reply | Stream:
-    found = await ctx.services.workspace.export(caller, request.path, format=request.format)
+async def _export(workspace: WorkspaceService, caller: Caller, request: ExportObject) -> ExportResponse | Reply | Stream:
+    found = await workspace.export(caller, request.path, format=request.format)
     if isinstance(found.content, bytes):
         if request.direct_download:
             return Reply(body=found.content, content_type=OCTETS)
@@ -157,47 +157,56 @@ async def _export(ctx: ApiContext, caller: Caller, request: ExportObject) -> Exp
     return ExportResponse(content=base64.b64encode(data).decode(), file_type=found.file_type)
 
 
-def _operation(name: str, method: str, path: str, handler: Handler, summary: str, **options: Any) -> Operation:
-    permission, errors = options.pop("permission"), options.pop("errors", (404,))
-    needs = (Need(permission, ObjectKind.WORKSPACE_PATH, "path"),)
-    return Operation(
-        name=name, method=method, paths=(path,), handler=handler, summary=summary, needs=needs, errors=errors, **options
-    )
+_READ, _EDIT, _MANAGE = (
+    Need(each, ObjectKind.WORKSPACE_PATH, "path") for each in (Permission.CAN_READ, Permission.CAN_EDIT, Permission.CAN_MANAGE)
+)
 
-
-_TOP, _FILES = "/api/2.0/workspace", "/api/2.0/workspace-files"
-_READ, _EDIT, _MANAGE = Permission.CAN_READ, Permission.CAN_EDIT, Permission.CAN_MANAGE
-
+_WORKSPACE = Group("workspace", lambda ctx: ctx.services.workspace, "/api/2.0/workspace", errors=(404,))
+_FILES = Group("workspace_files", lambda ctx: ctx.services.workspace, "/api/2.0/workspace-files")
 OPERATIONS: tuple[Operation, ...] = (
-    _operation(
-        "workspace.get_status", "GET", f"{_TOP}/get-status", _get_status, "What is at a path", permission=_READ,
-        request=GetStatus, response=ObjectInfo,
+    _WORKSPACE("GET /get-status", _get_status, "What is at a path", needs=_READ),
+    _WORKSPACE("GET /list", _list, "Objects of a directory", needs=_READ),
+    _WORKSPACE(
+        "POST /mkdirs",
+        _mkdirs,
+        "Create a directory and its parents",
+        needs=_EDIT,
     ),
-    _operation(
-        "workspace.list", "GET", f"{_TOP}/list", _list, "Objects of a directory", permission=_READ,
-        request=ListObjects, response=ListObjectsResponse,
+    _WORKSPACE("POST /delete", _delete, "Remove an object", needs=_MANAGE),
+    _WORKSPACE(
+        "POST /import",
+        _import,
+        "Write a notebook or file",
+        needs=_EDIT,
+        body_limit=BODY_LIMIT,
+        upload=_import_form,
+        errors=(404, 507),
     ),
-    _operation(
-        "workspace.mkdirs", "POST", f"{_TOP}/mkdirs", _mkdirs, "Create a directory and its parents",
-        permission=_EDIT, request=WorkspacePath,
+    _WORKSPACE(
+        "GET /export",
+        _export,
+        "Read a notebook or file",
+        needs=_READ,
+        other_content_type=OCTETS,
     ),
-    _operation(
-        "workspace.delete", "POST", f"{_TOP}/delete", _delete, "Remove an object", permission=_MANAGE, request=DeleteObject
+    _FILES(
+        "POST /import-file{path:path}",
+        _import_file,
+        "Write a notebook or file",
+        name="import",
+        needs=_EDIT,
+        from_headers=ANNOUNCED,
+        errors=(404, 409, 507),
     ),
-    _operation(
-        "workspace.import", "POST", f"{_TOP}/import", _import, "Write a notebook or file", permission=_EDIT,
-        request=ImportObject, upload=_import_form, body_limit=BODY_LIMIT, errors=(404, 507),
+    _FILES(
+        "GET {path:path}",
+        _read_file,
+        "Read a file",
+        name="read",
+        needs=_READ,
+        content_type=OCTETS,
+        statuses=(200, 206),
+        from_headers=HEADERS,
+        errors=(404, 412, 416),
     ),
-    _operation(
-        "workspace.export", "GET", f"{_TOP}/export", _export, "Read a notebook or file", permission=_READ,
-        request=ExportObject, response=ExportResponse, other_content_type=OCTETS,
-    ),
-    _operation(
-        "workspace_files.import", "POST", f"{_FILES}/import-file{{path:path}}", _import_file, "Write a notebook or file",
-        permission=_EDIT, request=ImportFile, streams=True, from_headers=ANNOUNCED, errors=(404, 409, 507),
-    ),
-    _operation(
-        "workspace_files.read", "GET", f"{_FILES}{{path:path}}", _read_file, "Read a file", permission=_READ,
-        request=ReadFile, content_type=OCTETS, from_headers=HEADERS, statuses=(200, 206), errors=(404, 412, 416),
-    ),
-)  # fmt: skip
+)

@@ -2,90 +2,60 @@
 
 from __future__ import annotations
 
-from brickyard.api.context import ApiContext
+from brickyard.api.edge.group import CAN_ATTACH, CAN_MANAGE, Group
 from brickyard.api.edge.registry import Operation
-from brickyard.api.v1.operations import MANAGE, SEE, declared
-from brickyard.domain import schedules
+from brickyard.api.v1.dialect import V1
 from brickyard.domain.v1.clusters import V1ClusterId
 from brickyard.services.caller import Caller
-
-_SCHEDULES = "/v1/clusters/{cluster_id}/schedules"
-_SCHEDULE = f"{_SCHEDULES}/{{schedule_id}}"
+from brickyard.services.v1.schedules import ScheduleService
 
 
-async def _create(ctx: ApiContext, caller: Caller, request: schedules.CreateSchedule) -> schedules.ScheduleAnswer:
-    return schedules.ScheduleAnswer(data=await ctx.services.v1_schedules.create(caller, request))
+async def _create(schedules: ScheduleService, caller: Caller, request: v1.CreateSchedule) -> v1.ScheduleAnswer:
+    return v1.ScheduleAnswer(data=await schedules.create(caller, request))
 
 
-async def _list(ctx: ApiContext, caller: Caller, request: V1ClusterId) -> schedules.ScheduleListAnswer:
-    found = await ctx.services.v1_schedules.list(caller, request.cluster_id)
-    return schedules.ScheduleListAnswer(data=schedules.ScheduleList(schedules=list(found)))
+async def _list(schedules: ScheduleService, caller: Caller, request: V1ClusterId) -> v1.ScheduleListAnswer:
+    found = await schedules.list(caller, request.cluster_id)
+    return v1.ScheduleListAnswer(data=v1.ScheduleList(schedules=list(found)))
 
 
-async def _get(ctx: ApiContext, caller: Caller, request: schedules.NamedSchedule) -> schedules.ScheduleAnswer:
-    return schedules.ScheduleAnswer(data=await ctx.services.v1_schedules.get(caller, request))
+async def _get(schedules: ScheduleService, caller: Caller, request: v1.NamedSchedule) -> v1.ScheduleAnswer:
+    return v1.ScheduleAnswer(data=await schedules.get(caller, request))
 
 
-async def _update(ctx: ApiContext, caller: Caller, request: schedules.UpdateSchedule) -> schedules.ScheduleAnswer:
-    return schedules.ScheduleAnswer(data=await ctx.services.v1_schedules.update(caller, request))
+async def _update(schedules: ScheduleService, caller: Caller, request: v1.UpdateSchedule) -> v1.ScheduleAnswer:
+    return v1.ScheduleAnswer(data=await schedules.update(caller, request))
 
 
-async def _delete(ctx: ApiContext, caller: Caller, request: schedules.NamedSchedule) -> schedules.DeletedScheduleAnswer:
-    await ctx.services.v1_schedules.delete(caller, request)
-    return schedules.DeletedScheduleAnswer(data=schedules.DeletedSchedule(id=request.schedule_id))
+async def _delete(schedules: ScheduleService, caller: Caller, request: v1.NamedSchedule) -> v1.DeletedScheduleAnswer:
+    await schedules.delete(caller, request)
+    return v1.DeletedScheduleAnswer(data=v1.DeletedSchedule(id=request.schedule_id))
 
 
+_SCHEDULES = Group(
+    "gpu_schedules",
+    lambda ctx: ctx.services.v1_schedules,
+    "/v1/clusters/{cluster_id}/schedules",
+    needs=CAN_MANAGE,
+    dialect=V1,
+    errors=(404,),
+)
 OPERATIONS: tuple[Operation, ...] = (
-    declared(
-        "gpu_schedules.create",
-        "POST",
-        _SCHEDULES,
-        _create,
-        "Start or stop a cluster at certain times",
-        request=schedules.CreateSchedule,
-        errors=(404, 422),
-        response=schedules.ScheduleAnswer,
-        needs=MANAGE,
-    ),
-    declared(
-        "gpu_schedules.list",
+    _SCHEDULES("POST", _create, "Start or stop a cluster at certain times", name="create", errors=(404, 422)),
+    _SCHEDULES(
         "GET",
-        _SCHEDULES,
         _list,
         "A cluster's schedules, each with its next and last run",
-        request=V1ClusterId,
-        response=schedules.ScheduleListAnswer,
-        needs=SEE,
+        name="list",
+        needs=CAN_ATTACH,
     ),
-    declared(
-        "gpu_schedules.get",
-        "GET",
-        _SCHEDULE,
-        _get,
-        "One schedule",
-        request=schedules.NamedSchedule,
-        needs=SEE,
-        response=schedules.ScheduleAnswer,
-    ),
-    declared(
-        "gpu_schedules.update",
-        "PATCH",
-        _SCHEDULE,
+    _SCHEDULES("GET /{schedule_id}", _get, "One schedule", name="get", needs=CAN_ATTACH),
+    _SCHEDULES(
+        "PATCH /{schedule_id}",
         _update,
         "Change or pause a schedule, which then runs with the caller's rights",
-        request=schedules.UpdateSchedule,
+        name="update",
         errors=(404, 422),
-        response=schedules.ScheduleAnswer,
-        needs=MANAGE,
     ),
-    declared(
-        "gpu_schedules.delete",
-        "DELETE",
-        _SCHEDULE,
-        _delete,
-        "Remove a schedule",
-        request=schedules.NamedSchedule,
-        response=schedules.DeletedScheduleAnswer,
-        needs=MANAGE,
-    ),
+    _SCHEDULES("DELETE /{schedule_id}", _delete, "Remove a schedule", name="delete"),
 )

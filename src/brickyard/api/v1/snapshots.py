@@ -4,77 +4,69 @@ from __future__ import annotations
 
 import msgspec
 
-from brickyard.api.context import ApiContext
 from brickyard.api.edge.dialects import Reply
+from brickyard.api.edge.group import CAN_ATTACH, CAN_MANAGE, CAN_RESTART, Group
 from brickyard.api.edge.registry import Operation
-from brickyard.api.v1.operations import MANAGE, RESTART, SEE, declared
-from brickyard.domain import snapshots
+from brickyard.api.v1.dialect import V1
 from brickyard.services.caller import Caller
 from brickyard.services.v1.service import RETRY_AFTER_S
+from brickyard.services.v1.snapshots import SnapshotService
 
 
-async def _create(ctx: ApiContext, caller: Caller, request: snapshots.CreateSnapshot) -> Reply:
-    made = await ctx.services.v1_clusters.snapshots.create(caller, request)
+async def _create(snapshots: SnapshotService, caller: Caller, request: v1.CreateSnapshot) -> Reply:
+    made = await snapshots.create(caller, request)
     headers = (("retry-after", str(RETRY_AFTER_S)), ("location", f"/v1/snapshots/{made.id}"))
-    return Reply(body=msgspec.json.encode(snapshots.SnapshotAnswer(data=made)), status=202, headers=headers, made=made)
+    return Reply(body=msgspec.json.encode(v1.SnapshotAnswer(data=made)), status=202, headers=headers, made=made)
 
 
-async def _list(ctx: ApiContext, caller: Caller, request: snapshots.ListSnapshots) -> snapshots.SnapshotPageAnswer:
-    return snapshots.SnapshotPageAnswer(data=await ctx.services.v1_clusters.snapshots.list(caller, request))
+async def _list(snapshots: SnapshotService, caller: Caller, request: v1.ListSnapshots) -> v1.SnapshotPageAnswer:
+    return v1.SnapshotPageAnswer(data=await snapshots.list(caller, request))
 
 
-async def _get(ctx: ApiContext, caller: Caller, request: snapshots.SnapshotId) -> snapshots.SnapshotAnswer:
-    return snapshots.SnapshotAnswer(data=await ctx.services.v1_clusters.snapshots.get(caller, request.snapshot_id))
+async def _get(snapshots: SnapshotService, caller: Caller, request: v1.SnapshotId) -> v1.SnapshotAnswer:
+    return v1.SnapshotAnswer(data=await snapshots.get(caller, request.snapshot_id))
 
 
-async def _delete(ctx: ApiContext, caller: Caller, request: snapshots.SnapshotId) -> snapshots.DeletedSnapshotAnswer:
-    await ctx.services.v1_clusters.snapshots.delete(caller, request.snapshot_id)
-    return snapshots.DeletedSnapshotAnswer(data=snapshots.DeletedSnapshot(id=request.snapshot_id))
+async def _delete(snapshots: SnapshotService, caller: Caller, request: v1.SnapshotId) -> v1.DeletedSnapshotAnswer:
+    await snapshots.delete(caller, request.snapshot_id)
+    return v1.DeletedSnapshotAnswer(data=v1.DeletedSnapshot(id=request.snapshot_id))
 
 
+_SNAPSHOTS = Group("gpu_snapshots", lambda ctx: ctx.services.v1_clusters.snapshots, "/v1", dialect=V1)
 OPERATIONS: tuple[Operation, ...] = (
-    declared(
-        "gpu_snapshots.create",
-        "POST",
-        "/v1/clusters/{cluster_id}/snapshots",
+    _SNAPSHOTS(
+        "POST /clusters/{cluster_id}/snapshots",
         _create,
         "Take a snapshot of a cluster's workspace directory",
-        request=snapshots.CreateSnapshot,
-        response=snapshots.SnapshotAnswer,
-        needs=RESTART,
+        name="create",
+        needs=CAN_RESTART,
+        response=v1.SnapshotAnswer,
         statuses=(202,),
-        errors=(404, 409, 422),
         makes_work=True,
+        errors=(404, 409, 422),
     ),
-    declared(
-        "gpu_snapshots.list",
-        "GET",
-        "/v1/clusters/{cluster_id}/snapshots",
+    _SNAPSHOTS(
+        "GET /clusters/{cluster_id}/snapshots",
         _list,
         "A cluster's snapshots in numbered pages, newest first",
-        request=snapshots.ListSnapshots,
-        response=snapshots.SnapshotPageAnswer,
-        needs=SEE,
+        name="list",
+        needs=CAN_ATTACH,
+        errors=(404,),
     ),
-    declared(
-        "gpu_snapshots.get",
-        "GET",
-        "/v1/snapshots/{snapshot_id}",
+    _SNAPSHOTS(
+        "GET /snapshots/{snapshot_id}",
         _get,
         "One snapshot",
-        request=snapshots.SnapshotId,
-        response=snapshots.SnapshotAnswer,
-        needs=SEE,
+        name="get",
+        needs=CAN_ATTACH,
+        errors=(404,),
     ),
-    declared(
-        "gpu_snapshots.delete",
-        "DELETE",
-        "/v1/snapshots/{snapshot_id}",
+    _SNAPSHOTS(
+        "DELETE /snapshots/{snapshot_id}",
         _delete,
         "Delete a snapshot",
-        request=snapshots.SnapshotId,
-        response=snapshots.DeletedSnapshotAnswer,
-        needs=MANAGE,
+        name="delete",
+        needs=CAN_MANAGE,
         errors=(404, 409),
     ),
 )

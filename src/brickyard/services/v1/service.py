@@ -41,6 +41,7 @@ from brickyard.domain.v1.clusters import (
 )
 from brickyard.plan import graceful
 from brickyard.plan.ports import Planned as PlannedPorts
+from brickyard.plan.specifying import mistakes
 from brickyard.plan.v1.autoterminate import merged, problems_of
 from brickyard.plan.v1.graceful import minutes_of
 from brickyard.plan.v1.progress import state_of
@@ -55,7 +56,6 @@ from brickyard.plan.v1.translate import (
     updated,
     wanted_types,
 )
-from brickyard.plan.specifying import mistakes
 from brickyard.providers.base import CapacityError
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
