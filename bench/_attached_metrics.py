@@ -99,7 +99,7 @@ async def reading() -> tuple[float, float]:
             live = Samples(store=store, clock=clock)
             live.take("i-0", OURS.cluster_id, packed(NodeSamples(cluster_id=OURS.cluster_id)))
             await SamplePacking(store=store, clock=clock).pack()
-            service = ClusterMetrics(store=store, clock=clock, authorizer=Authorizer(), heard=live.fresh)
+            service = ClusterMetrics(store=store, clock=clock, authorizer=Authorizer(), samples=live)
             asked = AskRange(cluster_id=OURS.cluster_id, start_time=clock.now_ms() - 30 * DAY)
             times = []
             for _ in range(ROUNDS):

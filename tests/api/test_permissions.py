@@ -56,9 +56,12 @@ from brickyard.domain.v1 import clusters as v1
 from brickyard.domain.v1.details import GetV1Metrics
 from brickyard.domain.validation import TryPolicy
 from brickyard.nodes.calls import NodeCalls
+from brickyard.nodes.samples import Samples
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.providers.fleet import Providers
 from brickyard.providers.simulated import SimulatedProvider
+from brickyard.reconcile.instances import InstanceMonitor
+from brickyard.reconcile.room import DiskRoom
 from brickyard.services.access import Acl, Authorizer
 from brickyard.services.access.objects import TOKENS, path_of
 from brickyard.services.attach import AttachService
@@ -77,7 +80,7 @@ from brickyard.services.identity.namedgroups import Member
 from brickyard.services.libraries import LibraryService
 from brickyard.services.logfollowing import LogFollowers
 from brickyard.services.loginlinks import LoginLinks
-from brickyard.services.machine import DiskSpace, MachineService
+from brickyard.services.machine import MachineService
 from brickyard.services.oauth import ClientSecrets, OAuthService
 from brickyard.services.permissions import PermissionService
 from brickyard.services.policies import PolicyService
@@ -94,8 +97,10 @@ from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import UiLinks
 from brickyard.services.v1 import PortPlanner, PortService, V1ClusterService, V1Details
 from brickyard.services.v1.schedules import ScheduleService
+from brickyard.storage.directory import Storage
 from brickyard.storage.logs import KeptLogs
 from brickyard.storage.vault import Vault
+from brickyard.store.membership import ALONE
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import SMALL, SPARK_4, cluster, nodes, up
@@ -103,7 +108,9 @@ from brickyard.testing.clock import ManualClock
 from tests.api.permission_table import PAGE, page
 from tests.services.desk import ADMIN, ASK, USER
 from tests.support.databases import empty_sqlite
+from tests.support.edge import Idle
 from tests.support.people import ENTITLED, enter
+from tests.support.quietagents import QuietAgents
 from tests.support.services import cluster_service, snapshot_service
 
 OPERATIONS = {operation.name: operation for operation in all_operations()}
@@ -189,7 +196,7 @@ class World:
         calls = NodeCalls(client=self.agents, tokens=InstanceTokens(key=b"k" * 32))
         common: dict[str, Any] = {"store": store, "clock": clock, "ids": ids, "authorizer": recorder}
         clusters = cluster_service(**common)
-        planner = PortPlanner(ids=ids, server_url=lambda: "http://127.0.0.1:8080")
+        planner = PortPlanner(ids=ids, server_url="http://127.0.0.1:8080")
         v1_clusters = V1ClusterService(
             store=store,
             clock=clock,
@@ -202,13 +209,14 @@ class World:
             snapshots=snapshot_service(store, clusters, clock=clock, authorizer=recorder),
         )
         attach = AttachService(store=store, authorizer=recorder, nodes=calls, start=clusters.start)
-        measured = ClusterMetrics(store=store, clock=clock, authorizer=recorder, heard=lambda _: {})
+        measured = ClusterMetrics(store=store, clock=clock, authorizer=recorder, samples=Samples(store=store, clock=clock))
         logged = ClusterLogs(attach=attach, store=store, nodes=calls, kept=KeptLogs(root / "logs"))
         uploads = Uploads(place=root / "spool", clock=clock)
         tokens_of_users = TokenService(**common, key=b"k" * 32)
         self.trees = [root / name for name in ("dbfs", "volumes", "workspace")]
-        files = [FileTree(root=tree, uploads=uploads, before_effect=store.before_effect) for tree in self.trees]
+        files = [FileTree(root=tree, uploads=uploads, store=store) for tree in self.trees]
         workspace_files = WorkspaceService(files=files[2], store=store, authorizer=recorder)
+        machines = Providers(SimulatedProvider(node_types=[SMALL]))
         services = Services(
             clusters=clusters,
             v1_clusters=v1_clusters,
@@ -245,11 +253,11 @@ class World:
             machine=MachineService(
                 store=store,
                 authorizer=recorder,
-                providers=Providers(SimulatedProvider(node_types=[SMALL])),
-                node_types=lambda: {SMALL.node_type_id: SMALL},
-                disk=lambda: DiskSpace(total=1, free=1, inodes_total=1, inodes_free=1, files_used=0, files_limit=1),
-                servers=lambda: 1,
-                troubles=dict,
+                providers=machines,
+                offers=clusters.offers,
+                room=DiskRoom(store=store, storage=Storage(root), data_dir=root, min_free=0, dbfs_limit=1),
+                monitor=InstanceMonitor(store=store, providers=machines, agents=QuietAgents(), wake=lambda _: None),
+                members=ALONE,
             ),
             runtimes=RuntimeService(store=store, authorizer=recorder, cache_dir=root / "cache", command=("true",)),
             spend=SpendService(store=store, clock=clock, authorizer=recorder, node_types=lambda: [SMALL], currency="USD"),
@@ -265,9 +273,7 @@ class World:
             services=services,
             agents=None,  # type: ignore[arg-type] # no operation for users calls it
             workspace_id="1",
-            ready=_ready,
-            servers=lambda: 1,
-            lag_s=lambda: 0.0,
+            server=Idle(),
             metrics=CollectorRegistry(),
         )
         store.write_sync(lambda tx: enter(tx, ADMIN, USER))
@@ -372,10 +378,6 @@ async def call(operation: Operation, context: ApiContext, request: msgspec.Struc
     if isinstance(answer, Stream):
         answer.close()
     return answer
-
-
-async def _ready() -> str:
-    return ""
 
 
 async def submission(world: World) -> SubmitRun:

@@ -63,9 +63,7 @@ class Desk:
     def restarted(self) -> DbfsService:
         """The service of a new server."""
         self.uploads = Uploads(place=self.spool, clock=self.clock)
-        files = FileTree(
-            root=self.root, uploads=self.uploads, before_effect=self.store.before_effect, refusal=lambda _: self.refusal
-        )
+        files = FileTree(root=self.root, uploads=self.uploads, store=self.store, refusal=lambda _: self.refusal)
         return DbfsService(files=files, store=self.store, authorizer=Authorizer())
 
     def waiting(self) -> list[str]:

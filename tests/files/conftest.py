@@ -62,8 +62,7 @@ def files(tmp_path: Path, database: Store) -> Iterator[Files]:
     (tmp_path / "outside" / "secret").write_text("secret")
     uploads = Uploads(place=storage.uploads, clock=ManualClock())
     dbfs, volumes, workspace = (
-        FileTree(root=tree, uploads=uploads, before_effect=database.before_effect, refusal=lambda _: refusal[0])
-        for tree in storage.trees
+        FileTree(root=tree, uploads=uploads, store=database, refusal=lambda _: refusal[0]) for tree in storage.trees
     )
     common: dict[str, Any] = {"store": database, "authorizer": Authorizer()}
     services: dict[str, Any] = {

@@ -372,9 +372,9 @@ def test_a_server_delivers_to_s3_what_a_killed_agent_has_left(tmp_path: Path, bu
     place = Place(tmp_path)
     kept = left(place, bucket, "killed", text="one\ntwo")
     assert b"secret" not in b"".join(each.read_bytes() for each in kept.iterdir()), "credentials are sealed"
-    assert asyncio.run(LogDelivery(storage=place.storage, opened=SEALER.open_variables).run_once()) == 0, "nodes are elsewhere"
+    assert asyncio.run(LogDelivery(storage=place.storage, sealer=SEALER).run_once()) == 0, "nodes are elsewhere"
     assert texts(bucket, "killed/") == []
-    server = LogDelivery(storage=place.storage, opened=SEALER.open_variables, lend=Lent)
+    server = LogDelivery(storage=place.storage, sealer=SEALER, lend=Lent)
     assert asyncio.run(server.run_once()) == 1
     assert texts(bucket, "killed/c/driver/") == ["one\ntwo"]
     assert place.storage.logs.undelivered() == []
@@ -389,7 +389,7 @@ def test_no_server_delivers_to_s3_what_only_nodes_elsewhere_reach(tmp_path: Path
     record = msgspec.json.decode((kept / DELIVERY).read_bytes(), type=DeliveryRecord)
     record.elsewhere = True
     (kept / DELIVERY).write_bytes(msgspec.json.encode(record))
-    assert asyncio.run(LogDelivery(storage=place.storage, opened=SEALER.open_variables, lend=Lent).run_once()) == 0
+    assert asyncio.run(LogDelivery(storage=place.storage, sealer=SEALER, lend=Lent).run_once()) == 0
     assert texts(bucket, "elsewhere/") == []
     assert place.storage.logs.undelivered() == [kept / DELIVERY]
 
@@ -406,7 +406,7 @@ def test_what_was_uploaded_stays_if_its_beginning_was_not_kept(
     record = msgspec.json.decode((kept / DELIVERY).read_bytes(), type=DeliveryRecord)
     record.logs["stdout"] = Delivered(target=name)
     (kept / DELIVERY).write_bytes(msgspec.json.encode(record))
-    assert asyncio.run(LogDelivery(storage=place.storage, opened=SEALER.open_variables, lend=Lent).run_once()) == 1
+    assert asyncio.run(LogDelivery(storage=place.storage, sealer=SEALER, lend=Lent).run_once()) == 1
     assert texts(bucket, "trimmed/c/driver/") == ["first line\n", "he last\n"]
 
 
@@ -497,7 +497,7 @@ def test_a_store_that_does_not_answer_holds_up_no_other_and_gets_the_logs_later(
         endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
         for number in range(3):
             left(place, bucket, "silent", text="one\n", node=f"i-silent{number}", endpoint=endpoint)
-        given: dict[str, Any] = {"storage": place.storage, "opened": SEALER.open_variables, "lend": Lent}
+        given: dict[str, Any] = {"storage": place.storage, "sealer": SEALER, "lend": Lent}
         assert asyncio.run(LogDelivery(**given, limit_s=4).run_once()) == 1
         assert read(place.there / "driver" / "stdout") == "line\n"
         assert len(place.storage.logs.undelivered()) == 3

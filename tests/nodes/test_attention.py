@@ -18,6 +18,7 @@ from brickyard.nodes.tokens import InstanceTokens
 from brickyard.store.store import Store
 from brickyard.testing.builders import cluster, instance
 from brickyard.testing.clock import ManualClock
+from tests.support.members import SetMembers
 from tests.support.patience import PATIENCE_S
 
 CLUSTER = cluster()
@@ -35,8 +36,8 @@ class Time:
 
 
 def test_agents_report_often_while_somebody_looks_or_the_cluster_depends_on_it() -> None:
-    time, alone = Time(), [True]
-    attention = Attention(alone=lambda: alone[0], seldom_s=SELDOM_S, monotonic=time)
+    time, members = Time(), SetMembers()
+    attention = Attention(sharing=members, seldom_s=SELDOM_S, monotonic=time)
     assert attention.pause_s(ID) == SELDOM_S
     assert attention.look(ID)
     assert not attention.look(ID), "they report often already"
@@ -48,7 +49,7 @@ def test_agents_report_often_while_somebody_looks_or_the_cluster_depends_on_it()
     assert attention.pause_s(ID) == REPORT_S
     assert not attention.need(ID, False)
     assert attention.pause_s(ID) == SELDOM_S
-    alone[0] = False
+    members.alone = False
     assert attention.pause_s("another") == REPORT_S, "servers share the database"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from brickyard.domain.node import ServerAddress
 from brickyard.nodes.balance import AGAIN_S, CALLS_S, ROUND_S, Balance
 from brickyard.store.servers import SILENT_S, About, Server, Stopping
+from tests.support.members import SetMembers
 
 
 class Workspace:
@@ -15,7 +16,7 @@ class Workspace:
     def __init__(self, **others: int) -> None:
         self.now = 1000.0
         self.all = [server(1, 0), *(server(int(name[1:]), agents) for name, agents in others.items())]
-        self.balance = Balance(servers=lambda: tuple(self.all), number=lambda: 1, monotonic=lambda: self.now)
+        self.balance = Balance(members=SetMembers(number=1, alone=False, living=self.all), monotonic=lambda: self.now)
 
     def calls(self, count: int) -> dict[str, ServerAddress]:
         """That many agents report; which of them were sent where."""

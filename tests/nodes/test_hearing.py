@@ -21,6 +21,7 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import cluster, instance
 from tests.support.databases import both_databases
+from tests.support.members import SetMembers
 from tests.support.patience import PATIENCE_S
 
 T = TypeVar("T")
@@ -59,7 +60,7 @@ class Server:
         opened = Shared.open(url)
         assert isinstance(opened, Shared)
         self.store = opened
-        self.loads = Loads(alone=lambda: self.store.alone, monotonic=time)
+        self.loads = Loads(sharing=self.store, monotonic=time)
         self.hearing = Hearing(store=self.store, loads=self.loads, silence_s=SILENCE_S, monotonic=time)
         self.agents = AgentService(
             store=self.store, clock=SystemClock(), tokens=InstanceTokens(key=b"k" * 32), wake=lambda _: None,
@@ -237,8 +238,8 @@ def test_every_note_is_a_new_mark_though_clocks_go_back(servers: tuple[Server, S
 
 
 def test_whoever_hears_a_load_has_the_pass_find_out_whether_it_is_followed(time: Time) -> None:
-    alone = [False]
-    loads = Loads(alone=lambda: alone[0], monotonic=time)
+    members = SetMembers(alone=False)
+    loads = Loads(sharing=members, monotonic=time)
     assert loads.follows("c")  # the pass may have run elsewhere
     assert not loads.follow("c", False)
     assert not loads.follows("c")
@@ -247,7 +248,7 @@ def test_whoever_hears_a_load_has_the_pass_find_out_whether_it_is_followed(time:
     assert loads.follow("c", True)
     assert not loads.follow("c", True)
     assert loads.follows("c")
-    alone[0] = True
+    members.alone = True
     assert not loads.follow("c", False)
     assert not loads.follows("c")
 

@@ -54,7 +54,7 @@ class World:
     async def read(self, since_ms: int, step_ms: int = 5_000, server: Samples | None = None) -> dict[str, list[float | None]]:
         """The values of each node."""
         service = ClusterMetrics(
-            store=self.store, clock=self.clock, authorizer=Authorizer(), heard=(server or self.server()).fresh
+            store=self.store, clock=self.clock, authorizer=Authorizer(), samples=server or self.server()
         )  # fmt: skip
         now = self.clock.now_ms()
         answer = await service.between(
@@ -273,7 +273,7 @@ def test_a_snapshot_has_the_newest_of_all_servers_and_nothing_old(store: Store) 
         other.take("i-3", ID, world.measured(3))
         await other.write()
         one.take("i-1", ID, world.measured(1))
-        service = ClusterMetrics(store=store, clock=world.clock, authorizer=Authorizer(), heard=one.fresh)
+        service = ClusterMetrics(store=store, clock=world.clock, authorizer=Authorizer(), samples=one)
 
         async def seen() -> dict[str, float]:
             return {node.instance_id: node.metrics["cpu_cores"] for node in (await service.snapshot(ADMIN, ID)).nodes}

@@ -14,11 +14,14 @@ from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Assignment, AssignmentReply, NodeStatus, Phase, Poll, Role, ServerAddress, StatusReport
 from brickyard.nodes.loads import Loads
 from brickyard.nodes.polls import ANSWER_S, LOOK_S, Alarms, Bell
-from brickyard.nodes.sessions import MAX_WAIT_S, AgentService
+from brickyard.nodes.sessions import MAX_WAIT_S, AgentService, Delivery
 from brickyard.nodes.tokens import InstanceTokens
+from brickyard.store.membership import ALONE, Members
+from brickyard.store.servers import About, Server
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import cluster, instance
+from tests.support.members import SetMembers
 from tests.support.patience import PATIENCE_S, until
 
 T = TypeVar("T")
@@ -64,9 +67,9 @@ def service(
     store: Store,
     monotonic: Callable[[], float],
     *,
-    servers: Callable[[], tuple[ServerAddress, ...]] = tuple,
+    members: Members = ALONE,
     wake: Callable[[str], None] = lambda _: None,
-    deliver: Callable[[Tx, Assignment], Assignment] = lambda _, assignment: assignment,
+    delivery: Delivery | None = None,
 ) -> AgentService:
     tokens = InstanceTokens(key=b"k" * 32)
     clock = SystemClock()
@@ -77,8 +80,8 @@ def service(
         wake=wake,
         silence_s=30,
         loads=Loads(),
-        servers=servers,
-        deliver=deliver,
+        members=members,
+        delivery=delivery,
         monotonic=monotonic,
     )
 
@@ -159,12 +162,13 @@ async def test_an_error_of_one_row_keeps_no_other_from_its_agent(counting: Count
     broken = instance(cluster(), role=Role.WORKER)
     counting.write_sync(lambda tx: tx.instances.insert(broken))
 
-    def deliver(tx: Tx, assignment: Assignment) -> Assignment:
-        if assignment.role is Role.WORKER:
-            raise ValueError("it cannot be delivered")
-        return assignment
+    class Undeliverable:
+        def deliver(self, tx: Tx, assignment: Assignment) -> Assignment:
+            if assignment.role is Role.WORKER:
+                raise ValueError("it cannot be delivered")
+            return assignment
 
-    agents = service(counting, asyncio.get_running_loop().time, deliver=deliver)
+    agents = service(counting, asyncio.get_running_loop().time, delivery=Undeliverable())
     asked = (agents.assignment(name, 0, 0) for name in (broken.instance_id, ID))
     failed, reply = await asyncio.gather(*asked, return_exceptions=True)
     assert isinstance(failed, ValueError)
@@ -331,7 +335,8 @@ async def test_an_instance_that_ends_while_its_report_is_written_hears_so_at_its
 async def test_every_answer_names_all_servers(counting: CountingStore) -> None:
     servers = (ServerAddress(url="http://127.0.0.1:1", file="/one.json"), ServerAddress(url="http://127.0.0.1:2"))
 
-    agents = service(counting, asyncio.get_running_loop().time, servers=lambda: servers)
+    living = [Server(number=number, about=About(address=each), started_ms=0) for number, each in enumerate(servers)]
+    agents = service(counting, asyncio.get_running_loop().time, members=SetMembers(living=living))
     assert (await agents.report(report(0, Phase.PREPARING))).servers == servers
     assert (await agents.assignment(ID, 0, 0)).servers == servers
 

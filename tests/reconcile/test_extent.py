@@ -38,7 +38,7 @@ Pass = Callable[[Tx, str], tuple[ProviderCalls, bool]]
 
 
 def cluster_pass(tx: Tx, key: str) -> tuple[ProviderCalls, bool]:
-    loads = Loads(alone=lambda: True)
+    loads = Loads()
     left = pass_over_cluster(tx, key, now=NOW, sizes=SIZES, policy=POLICY, ids=Ids(), silent=frozenset(), loads=loads)
     return left.calls, left.unfinished
 

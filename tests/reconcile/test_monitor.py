@@ -22,6 +22,7 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import NOW, SMALL, cluster, nodes
 from tests.support.patience import PATIENCE_S
+from tests.support.quietagents import QuietAgents
 
 CLUSTER = cluster(num_workers=0)
 REQUESTED = msgspec.structs.replace(
@@ -44,14 +45,8 @@ class Asked(SimulatedProvider):
         return answer
 
 
-async def nobody_is_silent(_: object) -> frozenset[str]:
-    return frozenset()
-
-
 def monitor(store: Store, asked: Asked) -> InstanceMonitor:
-    return InstanceMonitor(
-        store=store, providers=Providers(asked), judge=nobody_is_silent, wake=lambda _: None, on_gone=lambda _: None
-    )
+    return InstanceMonitor(store=store, providers=Providers(asked), agents=QuietAgents(), wake=lambda _: None)
 
 
 def recorded(store: Store) -> Instance:

@@ -12,6 +12,7 @@ from brickyard.reconcile.instances import InstanceMonitor
 from brickyard.store.store import Store
 from brickyard.testing.builders import SMALL
 from tests.support.patience import PATIENCE_S
+from tests.support.quietagents import QuietAgents
 
 
 class Orphaned(SimulatedProvider):
@@ -29,16 +30,16 @@ class Orphaned(SimulatedProvider):
 
 
 def monitor(store: Store, simulated: SimulatedProvider, held: Callable[[], bool], judged: Callable[[], None]) -> InstanceMonitor:
-    async def judge(_: Iterable[str]) -> frozenset[str]:
-        judged()
-        return frozenset()
+    class Judged(QuietAgents):
+        async def judge(self, registered: Iterable[str]) -> frozenset[str]:
+            judged()
+            return await super().judge(registered)
 
     return InstanceMonitor(
         store=store,
         providers=Providers(simulated),
-        judge=judge,
+        agents=Judged(),
         wake=lambda _: None,
-        on_gone=lambda _: None,
         held=held,
     )
 

@@ -22,12 +22,26 @@ from brickyard.providers.fleet import Providers
 from brickyard.providers.simulated import Knobs, SimulatedProvider
 from brickyard.reconcile.instances import InstanceMonitor
 from brickyard.reconcile.loops import OwnerLoops
+from brickyard.store.servers import About, Server
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import SMALL, cluster
 from tests.support.patience import PATIENCE_S
 
 CLOCK = SystemClock()
+
+
+class _Members:
+    """The server `number`, of those that are `living`."""
+
+    alone = False
+
+    def __init__(self, number: int, living: Callable[[], frozenset[int]]) -> None:
+        self.number = number
+        self._living = living
+
+    def servers(self) -> tuple[Server, ...]:
+        return tuple(Server(number=each, about=About(), started_ms=0) for each in self._living())
 
 
 class World:
@@ -55,7 +69,7 @@ class World:
         self.providers = providers = Providers(called or provider, *others)
         self._attached = (provider, *others)
         self.provider = provider
-        tokens, loads = InstanceTokens(key=b"k" * 32), Loads(alone=lambda: store.alone)
+        tokens, loads = InstanceTokens(key=b"k" * 32), Loads(sharing=store)
         self.agents = AgentService(store=store, clock=clock, tokens=tokens, wake=self.wake, silence_s=silence_s, loads=loads)
         self.loop = OwnerLoops(
             store=loops_store,
@@ -64,18 +78,16 @@ class World:
             ids=Ids(),
             policy=policy or Policy(launch_backoff_ms=10, grow_backoff_ms=200),
             tokens=tokens,
-            server_url=lambda: "http://127.0.0.1:1",
-            silent=self.agents.silent,
+            server_url="http://127.0.0.1:1",
+            agents=self.agents,
             loads=loads,
-            number=lambda: number,
-            living=living,
+            members=_Members(number, living),
         )
         self.monitor = InstanceMonitor(
             store=loops_store,
             providers=providers,
-            judge=self.agents.judge,
+            agents=self.agents,
             wake=self.loop.wake,
-            on_gone=self.agents.forget,
             grace_s=grace_s,
         )
 

@@ -43,7 +43,7 @@ class Delivery:
         values = SecretValues(authorizer=Authorizer(), vault=Vault(path=place / "secrets.key"), sealer=SEALER)
         self.agents = AgentService(
             store=store, clock=SystemClock(), tokens=InstanceTokens(key=b"k" * 32), wake=lambda _: None, silence_s=30,
-            loads=Loads(), deliver=values.deliver,
+            loads=Loads(), delivery=values,
         )  # fmt: skip
         self.store = store
         made: Cluster = cluster(creator_user_name=owner)

@@ -19,6 +19,7 @@ from brickyard.store.servers import About, Server, Stopping
 from brickyard.store.store import Store
 from brickyard.testing.builders import SMALL, cluster
 from tests.support.databases import empty_sqlite
+from tests.support.members import SetMembers
 from tests.support.patience import PATIENCE_S
 
 ABOUT = About(host="here", version="1")
@@ -40,7 +41,7 @@ def measures(store: Store, place: Path) -> tuple[WorkspaceMetrics, CollectorRegi
     registry = CollectorRegistry()
     room = DiskRoom(store=store, storage=Storage(place), data_dir=place, min_free=0, dbfs_limit=1)
     providers = Providers(SimulatedProvider(node_types=[SMALL]))
-    made = WorkspaceMetrics(store, providers, room, lambda: SERVERS, {"event loop": lambda: 0.5})
+    made = WorkspaceMetrics(store, providers, room, SetMembers(living=list(SERVERS)), {"event loop": lambda: 0.5})
     registry.register(made)
     return made, registry
 

@@ -28,9 +28,7 @@ NOTES = f"/Users/{NAME}/notes"
 @both_databases
 async def test_a_user_of_a_former_name_begins_with_an_empty_home(store: Store, tmp_path: Path) -> None:
     clock = ManualClock(now_ms=1_767_225_600_000)  # 2026-01-01
-    tree = FileTree(
-        root=tmp_path / "tree", uploads=Uploads(place=tmp_path / "up", clock=clock), before_effect=store.before_effect
-    )
+    tree = FileTree(root=tmp_path / "tree", uploads=Uploads(place=tmp_path / "up", clock=clock), store=store)
     files = WorkspaceService(files=tree, store=store, authorizer=Authorizer())
     homes = FormerHomes(tree=tree.tree, clock=clock)
     users = IdentityServices.build(store=store, clock=clock, ids=Ids(), authorizer=Authorizer(), homes=homes).users

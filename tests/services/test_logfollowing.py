@@ -36,6 +36,10 @@ from tests.support.people import enter, lock_out
 LOG = "log4j-active.log"
 
 
+class WritesLogs:
+    knobs = Knobs(logs=True)
+
+
 class World:
     """A running cluster without workers, and what its driver writes. Its agent counts how often it is asked."""
 
@@ -54,7 +58,7 @@ class World:
             tx.tokens.insert(_token())
 
         store.write_sync(work)
-        self.agent = SimulatedLogs(self.storage, lambda: Knobs(logs=True))
+        self.agent = SimulatedLogs(self.storage, WritesLogs())
         self.agent.begin(self.instance_id, driver.assignment)
         self.directory = self.agent.directory(self.instance_id)
         (self.directory / LOG).write_text("")

@@ -47,7 +47,7 @@ def service(
         store=store,
         clock=clock or ManualClock(),
         ids=Ids(),
-        offers=Offers(node_types=lambda: [SMALL], runtimes=lambda: [RUNTIME]),
+        offers=Offers(node_types=lambda: [SMALL], runtimes=[RUNTIME]),
         authorizer=authorizer or Authorizer(),
         wake=(woken if woken is not None else []).append,
     )

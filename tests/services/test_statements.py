@@ -70,9 +70,7 @@ def traced(tmp_path: Path) -> Iterator[Traced]:
 
 
 def one_pass(tx: Tx, cluster_id: str, now: int) -> None:
-    pass_over_cluster(
-        tx, cluster_id, now=now, sizes=SIZES, policy=Policy(), ids=Ids(), silent=frozenset(), loads=Loads(alone=lambda: True)
-    )
+    pass_over_cluster(tx, cluster_id, now=now, sizes=SIZES, policy=Policy(), ids=Ids(), silent=frozenset(), loads=Loads())
 
 
 async def test_a_create_only_inserts(traced: Traced) -> None:

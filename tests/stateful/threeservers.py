@@ -45,6 +45,8 @@ from brickyard.testing.clock import ManualClock
 from tests.reconcile.runworld import EveryRight
 from tests.stateful.faultystore import Faults
 from tests.support.databases import empty_sqlite
+from tests.support.members import SetMembers
+from tests.support.quietagents import QuietAgents
 from tests.support.services import cluster_service
 
 POLICY = Policy(nodes_per_pass=3, max_nodes=6)
@@ -179,17 +181,18 @@ class Server:
         clock, ids = world.clock, world.ids
         self.launches: list[Instance] = []  # provider calls that wait until the test lets one be made
         self.endings: list[Instance] = []
-        given = OwnerContext(store, clock, clock, ids, POLICY, Catalogue(world.machines.node_types), self, lambda: number)  # type: ignore[arg-type] # it plays the launches
+        members = SetMembers(number=number)
+        launches: Any = self  # it plays them
+        given = OwnerContext(store, clock, clock, ids, POLICY, Catalogue(world.machines.node_types), launches, members)
         measures = ClusterMeasures(registry=CollectorRegistry())
         self.pools_loop = PoolLoop(given)
         self.clusters_loop = ClusterLoop(
             given,
-            silent=frozenset,
+            agents=QuietAgents(),
             loads=Loads(),
             measures=measures,
             wake_pool=_nothing,
             on_gone=lambda: None,
-            need=lambda _cluster_id, _needed: None,
         )
         self.runs_loop = PlayedRuns(
             store=store, clock=clock, ids=ids, nodes=world.drivers, rights=EveryRight(), wake_cluster=_nothing
@@ -197,9 +200,8 @@ class Server:
         self.monitor = InstanceMonitor(
             store=store,
             providers=Providers(world.machines),
-            judge=_nobody,
+            agents=QuietAgents(),
             wake=_nothing,
-            on_gone=_nothing,
             monotonic=lambda: clock.now_ms() / 1000,
         )
         self.clusters = cluster_service(store, clock=clock, ids=ids)
@@ -379,7 +381,3 @@ def _all(tx: Any, sql: str) -> list[Any]:
 
 def _nothing(_key: Any) -> None:
     pass
-
-
-async def _nobody(_instance_ids: Iterable[str]) -> frozenset[str]:
-    return frozenset()

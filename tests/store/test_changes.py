@@ -38,14 +38,14 @@ class Listener:
         self.calls = 0
         self.may_go_on = threading.Event()
         self.may_go_on.set()
-        self.feed = ChangeFeed(connect=connect, changed=self._changed, gap=self._gap, post=lambda work: work())
+        self.feed = ChangeFeed(connect=connect, listener=self)
 
-    def _changed(self, changes: Changes) -> None:
+    def changed(self, changes: Changes) -> None:
         self.calls += 1
         self.told.extend(changes.words())
         self.may_go_on.wait(PATIENCE_S)
 
-    def _gap(self) -> None:
+    def gap(self) -> None:
         self.gaps += 1
 
 

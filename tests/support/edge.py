@@ -43,15 +43,29 @@ class NoAudit:
         """A call without an entry."""
 
 
-async def _ready() -> str:
-    return ""
+class Idle:
+    """A server that is ready and has nothing to do."""
+
+    async def ready(self) -> str:
+        return ""
+
+    def disk_shortage(self) -> str:
+        return ""
+
+    def servers(self) -> int:
+        return 1
+
+    def lag_s(self) -> float:
+        return 0.0
+
+    async def refresh_metrics(self) -> None:
+        """There is nothing to bring up to date."""
 
 
 @contextlib.contextmanager
 def edge(*, operations: Iterable[Operation] | None = None, **facts: Any) -> Iterator[str]:
     """Serves the API, or these operations, with these services (missing ones fail) and facts of the server; yields its URL."""
-    given: dict[str, Any] = {"workspace_id": "1", "ready": _ready, "servers": lambda: 1, "agents": None}
-    given |= {"lag_s": lambda: 0.0, "metrics": CollectorRegistry()}
+    given: dict[str, Any] = {"workspace_id": "1", "server": Idle(), "agents": None, "metrics": CollectorRegistry()}
     given |= {name: fact for name, fact in facts.items() if name not in NAMES}
     services: dict[str, Any] = dict.fromkeys(NAMES) | {"tokens": OneToken(), "audit": NoAudit()}
     made = Services(**services | {name: service for name, service in facts.items() if name in NAMES})

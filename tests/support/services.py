@@ -32,7 +32,7 @@ def cluster_service(
         clock=clock,
         ids=ids or Ids(),
         node_types=lambda: list(node_types),
-        runtimes=lambda: [SPARK_4],
+        runtimes=[SPARK_4],
         authorizer=authorizer or Authorizer(),
         wake=wake,
     )

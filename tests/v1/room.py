@@ -48,7 +48,7 @@ class Room:
             clusters=self.desk.service,
             currency="USD",
             shortage=enough,
-            ports=PortPlanner(ids=Ids(), server_url=lambda: "http://127.0.0.1:8080"),
+            ports=PortPlanner(ids=Ids(), server_url="http://127.0.0.1:8080"),
             most_storage_gb=100,
             snapshots=snapshot_service(store, self.desk.service, clock=self.clock),
         )

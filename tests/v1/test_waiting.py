@@ -58,7 +58,7 @@ def service(store: Store, *, clock: Clock | None = None, minute_s: float = MINUT
         clusters=desk.service,
         currency="USD",
         shortage=enough,
-        ports=PortPlanner(ids=Ids(), server_url=lambda: "http://127.0.0.1:8080"),
+        ports=PortPlanner(ids=Ids(), server_url="http://127.0.0.1:8080"),
         minute_s=minute_s,
         most_storage_gb=100,
         snapshots=snapshot_service(store, desk.service, clock=desk.clock),

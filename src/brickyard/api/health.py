@@ -9,6 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from brickyard.api.context import ApiContext
 from brickyard.api.edge.dialects import Reply
+from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import Auth, Empty, Operation
 from brickyard.domain.errors import RETRY_AFTER_S
 from brickyard.domain.spec import Wire
@@ -29,48 +30,28 @@ async def _healthz(ctx: ApiContext, caller: Caller, request: Empty) -> Health:
 
 
 async def _readyz(ctx: ApiContext, caller: Caller, request: Empty) -> Health | Reply:
-    if not (reason := await ctx.ready()):
-        return Health(status="ready", servers=ctx.servers(), reason=ctx.disk_shortage() or None)
+    if not (reason := await ctx.server.ready()):
+        return Health(status="ready", servers=ctx.server.servers(), reason=ctx.server.disk_shortage() or None)
     body = msgspec.json.encode(Health(status="not ready", reason=reason))
     return Reply(status=503, body=body, headers=(("retry-after", str(RETRY_AFTER_S)),))
 
 
 async def _metrics(ctx: ApiContext, caller: Caller, request: Empty) -> Reply:
-    await ctx.refresh_metrics()
+    await ctx.server.refresh_metrics()
     # On another thread, because it inspects this process and its disk.
     return Reply(body=await asyncio.to_thread(generate_latest, ctx.metrics), content_type=CONTENT_TYPE_LATEST)
 
 
+_HEALTH = Group("health", lambda ctx: ctx, needs=())
 OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        name="health.live",
-        method="GET",
-        paths=("/healthz",),
-        handler=_healthz,
-        response=Health,
-        summary="Whether the server is alive",
-        needs=(),
-        auth=Auth.NONE,
-    ),
-    Operation(
-        name="health.ready",
-        method="GET",
-        paths=("/readyz",),
-        handler=_readyz,
-        response=Health,
-        summary="Whether the API is ready; 503 with the reason if not",
-        needs=(),
+    _HEALTH("GET /healthz", _healthz, "Whether the server is alive", name="live", auth=Auth.NONE),
+    _HEALTH(
+        "GET /readyz",
+        _readyz,
+        "Whether the API is ready; 503 with the reason if not",
+        name="ready",
         auth=Auth.NONE,
         errors=(503,),
     ),
-    Operation(
-        name="health.metrics",
-        method="GET",
-        paths=("/metrics",),
-        handler=_metrics,
-        summary="Metrics in Prometheus' text format",
-        needs=(),
-        auth=Auth.METRICS,
-        content_type="text/plain",
-    ),
+    _HEALTH("GET /metrics", _metrics, "Metrics in Prometheus' text format", auth=Auth.METRICS, content_type="text/plain"),
 )

@@ -25,6 +25,12 @@ class Clock(Protocol):
         ...
 
 
+class Monotonic(Protocol):
+    """Seconds since some moment, which no setting of a clock changes: `time.monotonic`, or a test's."""
+
+    def __call__(self) -> float: ...
+
+
 def elapsed_ns() -> int:
     """Nanoseconds since some moment, also those while the machine slept. No setting of the machine's clock changes them, and all
     processes of a machine agree on them."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -64,11 +64,17 @@ def merged(offers: Sequence[Offer]) -> Merged:
     return Merged(tuple(found.values()), hidden)
 
 
+class NodeTypes(Protocol):
+    """The node types on offer now: the same object until they change."""
+
+    def __call__(self) -> Sequence[NodeType]: ...
+
+
 class Catalogue:
     """The node types on offer, by id. The provider is asked on every call because types come and go; `now` returns the same
     object until they change."""
 
-    def __init__(self, ask: Callable[[], Sequence[NodeType]]) -> None:
+    def __init__(self, ask: NodeTypes) -> None:
         self._ask = ask
         self._known: tuple[tuple[NodeType, ...], Mapping[str, NodeType]] = ((), {})
 

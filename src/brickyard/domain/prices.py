@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from brickyard.domain.decoding import converter
-from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.nodetypes import NodeType, NodeTypes
 
 MAX_PRICE = 1_000_000.0
 
@@ -40,7 +40,7 @@ def parse_prices(text: str) -> Prices:
     return found
 
 
-def priced(offered: Callable[[], Sequence[NodeType]], prices: Prices) -> Callable[[], Sequence[NodeType]]:
+def priced(offered: NodeTypes, prices: Prices) -> NodeTypes:
     """The offered node types at the workspace's prices. Returns the same object while the same is offered."""
     last: tuple[Sequence[NodeType], Sequence[NodeType]] | None = None
 

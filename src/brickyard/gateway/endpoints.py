@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from typing import NamedTuple
 
+from brickyard.domain.clock import Monotonic
 from brickyard.domain.cluster import Instance
 from brickyard.domain.nodeops import CONNECT_OPEN, Nothing
 from brickyard.domain.spec import ISOLATING_MODES
@@ -45,7 +45,7 @@ class Endpoints:
         attach: AttachService,
         patience_s: float,
         may_start: bool,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Monotonic = time.monotonic,
     ) -> None:
         self._attach = attach
         self._patience_s = patience_s

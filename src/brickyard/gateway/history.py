@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import structlog
 
 from brickyard.config.settings import Settings
+from brickyard.domain.clock import Monotonic
 from brickyard.domain.errors import ResourceDoesNotExist, TemporarilyUnavailable
 from brickyard.domain.periodic import Periodic
 from brickyard.domain.runtimes import RuntimeManifest
@@ -79,7 +80,7 @@ class HistoryServers(Periodic):
         storage: Storage,
         make: Callable[[Path, tuple[Path, ...]], HistoryServer] | None = None,
         idle_s: float = IDLE_S,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Monotonic = time.monotonic,
     ) -> None:
         """`make` gets a directory and event logs, and returns a server that is not started yet; for any thread."""
         super().__init__(every_s=idle_s / 20)

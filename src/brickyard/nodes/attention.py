@@ -10,9 +10,10 @@ Where several servers share the database, agents report often: reports are how t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
+from brickyard.domain.clock import Monotonic
 from brickyard.domain.node import REPORT_S
+from brickyard.store.membership import ALONE, Sharing
 
 SELDOM_S = 40.0
 SPARE_S = 20.0  # of the time after which an agent counts as lost: it calls again 12 s after an answer that did not come
@@ -26,16 +27,16 @@ def seldom_s(*, silence_s: float, orphan_grace_s: float) -> float:
 
 
 class Attention:
-    """One per server, for its event loop. `alone`: whether no other server is in the workspace."""
+    """One per server, for its event loop."""
 
     def __init__(
         self,
         *,
-        alone: Callable[[], bool] = lambda: True,
+        sharing: Sharing = ALONE,
         seldom_s: float = REPORT_S,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Monotonic = time.monotonic,
     ) -> None:
-        self._alone = alone
+        self._sharing = sharing
         self._seldom_s = seldom_s
         self._monotonic = monotonic
         self._looked: dict[str, float] = {}  # clusters that somebody looks at, and until when that counts
@@ -59,6 +60,6 @@ class Attention:
 
     def pause_s(self, cluster_id: str) -> float:
         """How long the agents of the cluster's nodes may wait with a report that says nothing new."""
-        if cluster_id in self._needed or not self._alone() or self._looked.get(cluster_id, 0.0) > self._monotonic():
+        if cluster_id in self._needed or not self._sharing.alone or self._looked.get(cluster_id, 0.0) > self._monotonic():
             return REPORT_S
         return self._seldom_s

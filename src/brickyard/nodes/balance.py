@@ -6,11 +6,11 @@ An agent moves in the way it does when its server is killed, so it misses nothin
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
+from brickyard.domain.clock import Monotonic
 from brickyard.domain.node import ServerAddress
 from brickyard.plan.balance import moves
-from brickyard.store.servers import Server
+from brickyard.store.membership import ALONE, Members
 
 ROUND_S = 5.0  # longer than it takes until the others' numbers show the last round
 CALLS_S = 15.0  # an agent that was silent for this long calls another server, or none
@@ -18,17 +18,15 @@ AGAIN_S = 60.0  # an agent that did not move may be unable to reach the other se
 
 
 class Balance:
-    """One per server. `servers`: the workspace's living servers, as in `Membership`; `number`: this server's."""
+    """One per server."""
 
     def __init__(
         self,
         *,
-        servers: Callable[[], tuple[Server, ...]] = tuple,
-        number: Callable[[], int] = lambda: 0,
-        monotonic: Callable[[], float] = time.monotonic,
+        members: Members = ALONE,
+        monotonic: Monotonic = time.monotonic,
     ) -> None:
-        self._servers = servers
-        self._number = number
+        self._members = members
         self._monotonic = monotonic
         self._calls: dict[str, float] = {}  # agent -> when it last called
         self._asked: dict[str, float] = {}  # agent -> when it was asked to move
@@ -60,7 +58,8 @@ class Balance:
         self._round_s, self._moves = now, {}
         self._calls = {agent: at for agent, at in self._calls.items() if now - at < CALLS_S}
         self._asked = {agent: at for agent, at in self._asked.items() if now - at < AGAIN_S}
-        own, serving = self._number(), {each.number: each for each in self._servers() if each.serves and not each.hangs}
+        own = self._members.number
+        serving = {each.number: each for each in self._members.servers() if each.serves and not each.hangs}
         if own in serving and len(serving) > 1:
             agents = {number: each.about.agents for number, each in serving.items()} | {own: self.agents()}
             self._moves = moves(agents, own)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import structlog
 
+from brickyard.domain.clock import Monotonic
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.nodes.loads import OLD_S, Loads
 from brickyard.plan.silence import Silence
@@ -29,7 +30,7 @@ JUDGE_S = 2.0  # between two judgements, if silence may last for many times as l
 class Hearing:
     """One per server. `forget` is called for removed instances, in case another server handled their end."""
 
-    def __init__(self, *, store: Store, loads: Loads, silence_s: float, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, store: Store, loads: Loads, silence_s: float, monotonic: Monotonic = time.monotonic) -> None:
         self._store = store
         self._loads = loads
         self._monotonic = monotonic

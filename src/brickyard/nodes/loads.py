@@ -8,11 +8,12 @@ that its driver does not report to; that server reads the load from the database
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import msgspec
 
+from brickyard.domain.clock import Monotonic
 from brickyard.domain.node import Load
+from brickyard.store.membership import ALONE, Sharing
 from brickyard.store.tx import Tx
 
 OWN_S = 6.0  # drivers report every 5 s: one that has not may be reporting to another server
@@ -30,11 +31,10 @@ _decode_told = msgspec.json.Decoder(_Told).decode
 
 
 class Loads:
-    """Read on the store's threads, written on the event loop: every entry is immutable and is replaced as a whole. `alone` tells
-    whether all drivers report to this server."""
+    """Read on the store's threads, written on the event loop: every entry is immutable and is replaced as a whole."""
 
-    def __init__(self, *, alone: Callable[[], bool] = lambda: True, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._alone = alone
+    def __init__(self, *, sharing: Sharing = ALONE, monotonic: Monotonic = time.monotonic) -> None:
+        self._sharing = sharing
         self._monotonic = monotonic
         self._loads: dict[str, _Told] = {}
         self._followed: dict[str, tuple[bool, float]] = {}  # whether a cluster's size follows its load, and when that was seen
@@ -51,7 +51,7 @@ class Loads:
     def of(self, tx: Tx, instance_id: str, generation: int) -> Load | None:
         """The load of the driver in that generation, or None if unknown."""
         found = self._loads.get(instance_id)
-        if not self._alone() and (found is None or self._monotonic() - found.at_s > OWN_S):
+        if not self._sharing.alone and (found is None or self._monotonic() - found.at_s > OWN_S):
             written = tx.heard.load(instance_id, within_ms=int(OLD_S * 1000))
             found = None if written is None else _decode_told(written)
         return found.load if found is not None and found.generation == generation else None
@@ -64,7 +64,7 @@ class Loads:
     def follow(self, cluster_id: str, wanted: bool) -> bool:
         """Sets whether a change of the cluster's load warrants a pass. Returns whether that has just become true."""
         before, _ = self._followed.get(cluster_id, (False, 0.0))
-        if wanted or not self._alone():
+        if wanted or not self._sharing.alone:
             self._followed[cluster_id] = (wanted, self._monotonic())
         else:
             self._followed.pop(cluster_id, None)
@@ -73,7 +73,7 @@ class Loads:
     def follows(self, cluster_id: str) -> bool:
         """Whether the cluster's size follows its load. Also True if another server may know better: a pass finds out."""
         wanted, seen_s = self._followed.get(cluster_id, (False, float("-inf")))
-        return wanted or (not self._alone() and self._monotonic() - seen_s > ASK_AGAIN_S)
+        return wanted or (not self._sharing.alone and self._monotonic() - seen_s > ASK_AGAIN_S)
 
     def forget(self, instance_id: str) -> None:
         """Drops the instance, which is gone."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from brickyard.domain.clock import Monotonic
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.node import Assignment, AssignmentReply
 from brickyard.store.store import Store
@@ -110,7 +111,7 @@ class Found(msgspec.Struct, frozen=True, gc=False):
 class Polls:
     """For one event loop. `found` reads one instance's row; it may run in a transaction that also writes."""
 
-    def __init__(self, *, store: Store, found: Callable[[Tx, str], Found], monotonic: Callable[[], float]) -> None:
+    def __init__(self, *, store: Store, found: Callable[[Tx, str], Found], monotonic: Monotonic) -> None:
         self._store = store
         self._found = found
         self._monotonic = monotonic

@@ -8,14 +8,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Protocol
 
 import msgspec
 
-from brickyard.domain.clock import Clock
+from brickyard.domain.clock import Clock, Monotonic
 from brickyard.domain.errors import DatabaseAway
-from brickyard.domain.node import REPORT_S, Assignment, AssignmentReply, Poll, ServerAddress, StatusReply, StatusReport
+from brickyard.domain.node import REPORT_S, Assignment, AssignmentReply, Poll, StatusReply, StatusReport
 from brickyard.domain.packedsamples import PackedSamples, packed
 from brickyard.domain.periodic import Periodic
+from brickyard.domain.wakeups import Wake
 from brickyard.nodes.attention import Attention
 from brickyard.nodes.balance import Balance
 from brickyard.nodes.clocks import NodeClocks, moved, moved_samples
@@ -25,7 +27,9 @@ from brickyard.nodes.polls import Bell, Found, Held, Polls
 from brickyard.nodes.reports import Recorded, bounded, complete, record_report, with_scripts
 from brickyard.nodes.samples import Samples
 from brickyard.nodes.tokens import InstanceTokens
+from brickyard.nodes.tunnels.process import Tunnels
 from brickyard.store.changeset import Changes
+from brickyard.store.membership import ALONE, Members, addresses
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -34,9 +38,16 @@ EARLY = 0.2  # of its time, by which a poll may be answered too early
 TOLD_S = 1.0  # for so long, whoever looks at a cluster waits for reports that were asked for
 
 
+class Delivery(Protocol):
+    """What assignments get on their way to an agent."""
+
+    def deliver(self, tx: Tx, assignment: Assignment) -> Assignment:
+        """The assignment with what no row holds, such as values of secrets."""
+        ...
+
+
 class AgentService(Periodic):
-    """One per server. Calls `wake` for each cluster and pool whose instances have changed. `servers`: all of the workspace.
-    `deliver` completes an assignment with what no row holds."""
+    """One per server. Calls `wake` for each cluster and pool whose instances have changed."""
 
     def __init__(
         self,
@@ -44,30 +55,30 @@ class AgentService(Periodic):
         store: Store,
         clock: Clock,
         tokens: InstanceTokens,
-        wake: Callable[[str], None],
+        wake: Wake[str],
         silence_s: float,
         loads: Loads,
-        servers: Callable[[], tuple[ServerAddress, ...]] = tuple,
-        deliver: Callable[[Tx, Assignment], Assignment] = lambda _, assignment: assignment,
+        members: Members = ALONE,
+        delivery: Delivery | None = None,
         samples: Samples | None = None,
         balance: Balance | None = None,
         attention: Attention | None = None,
-        on_forget: Callable[[str], None] = lambda _: None,
-        monotonic: Callable[[], float] = time.monotonic,
+        tunnels: Tunnels | None = None,
+        monotonic: Monotonic = time.monotonic,
     ) -> None:
         super().__init__(every_s=WRITE_S, database=store)
-        self.on_users: Callable[[], None] = lambda: None  # called when a driver has reported other users
+        self._of_users: list[Callable[[], None]] = []
         self._store = store
         self._clock = clock
         self._tokens = tokens
         self._wake = wake
         self._loads = loads
-        self._servers = servers
-        self._deliver = deliver
+        self._members = members
+        self._delivery = delivery
         self._samples = samples or Samples(store=store, clock=clock)
         self._balance = balance or Balance()
         self._attention = attention or Attention()
-        self._on_forget = on_forget
+        self._tunnels = tunnels
         self._monotonic = monotonic
         self._hearing = Hearing(store=store, loads=loads, silence_s=silence_s, monotonic=monotonic)
         self._clocks = NodeClocks(clock)
@@ -89,6 +100,10 @@ class AgentService(Periodic):
     def proof(self, instance_id: str) -> str:
         """The token by which the instance's agent recognises its own server."""
         return self._tokens.server_token(instance_id)
+
+    def on_users(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` when a driver has reported other users."""
+        self._of_users.append(listener)
 
     async def report(self, report: StatusReport) -> StatusReply:
         """Processes an agent's report. A repeated report is a heartbeat and costs no write."""
@@ -122,7 +137,8 @@ class AgentService(Periodic):
             if stays or owner_id is None:  # else it has ended since the write: the next report is written, and finds that out
                 self._known[instance_id] = (report, owner_id)
             if report.status.users != (last[0].status.users if last is not None else ()):
-                self.on_users()
+                for listener in self._of_users:
+                    listener()
             if owner_id and wakes:
                 self._wake(owner_id)
         else:
@@ -136,7 +152,7 @@ class AgentService(Periodic):
         return StatusReply(
             server_token=self.proof(instance_id),
             known=owner_id is not None,
-            servers=self._servers(),
+            servers=addresses(self._members),
             move_to=self._balance.called(instance_id),
             report_s=pause_s,
             samples_again=again,
@@ -285,7 +301,7 @@ class AgentService(Periodic):
             known=found.known,
             assignment=None if same else found.assignment,
             same=same,
-            servers=self._servers(),
+            servers=addresses(self._members),
             report_s=pause_s,
         )
 
@@ -294,7 +310,9 @@ class AgentService(Periodic):
         instance = tx.instances.get(instance_id)
         if instance is None or not instance.live:
             return Found(False)
-        wanted = instance.assignment and self._deliver(tx, with_scripts(tx, instance.assignment))
+        wanted = instance.assignment and with_scripts(tx, instance.assignment)
+        if wanted is not None and self._delivery is not None:
+            wanted = self._delivery.deliver(tx, wanted)
         return Found(True, wanted.version if wanted is not None else 0, wanted)
 
     async def _change(self, instance_id: str, bell: Bell, deadline: float) -> bool:
@@ -347,7 +365,8 @@ class AgentService(Periodic):
 
     def forget(self, instance_id: str) -> None:
         """Drops everything about the instance, which is gone."""
-        self._on_forget(instance_id)
+        if self._tunnels is not None:
+            self._tunnels.forget(instance_id)
         self._hearing.forget(instance_id)
         self._clocks.forget(instance_id)
         self._balance.forget(instance_id)

@@ -13,6 +13,7 @@ from brickyard.domain.node import Load, Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.pools import Standing
 from brickyard.domain.samples import unpack
+from brickyard.domain.wakeups import Wake
 from brickyard.nodes.loads import Loads
 from brickyard.plan.assignments import assignment_for
 from brickyard.plan.autoterminate import USE_METRICS, Spent, asks_for_use, last_use, spent_of
@@ -22,6 +23,7 @@ from brickyard.plan.poolroom import PoolStock, pools_needed
 from brickyard.plan.samples import TIERS
 from brickyard.plan.spend import settle
 from brickyard.plan.starts import begun_ms, kind_of
+from brickyard.reconcile.agents import Agents
 from brickyard.reconcile.launches import OwnerContext, ProviderCalls, lease_launches, rows_per_pass
 from brickyard.reconcile.loop import KeyedLoop
 from brickyard.reconcile.measures import Came, ClusterMeasures, came, ended
@@ -38,27 +40,25 @@ GRACE_MS = 60_000
 
 class ClusterLoop(KeyedLoop[str]):
     """Passes over clusters. Calls `wake_pool` for pools that must look at their instances now, `on_gone` when a cluster is
-    removed, and `need` with whether a cluster's size or end depends on what its nodes do."""
+    removed."""
 
     def __init__(
         self,
         given: OwnerContext,
         *,
-        silent: Callable[[], frozenset[str]],
+        agents: Agents,
         loads: Loads,
         measures: ClusterMeasures,
-        wake_pool: Callable[[str], None],
+        wake_pool: Wake[str],
         on_gone: Callable[[], None],
-        need: Callable[[str, bool], None],
     ) -> None:
         super().__init__(name="clusters", store=given.store, clock=given.clock, at_once=AT_ONCE)
         self._given = given
-        self._silent = silent
+        self._agents = agents
         self._loads = loads
         self._measures = measures
         self._wake_pool = wake_pool
         self._on_gone = on_gone
-        self._need = need
         self._began_ms = given.clock.now_ms()
 
     def rows(self, tx: Tx) -> ClusterRows:
@@ -66,9 +66,9 @@ class ClusterLoop(KeyedLoop[str]):
 
     async def work(self, key: str, *, timed: bool) -> None:
         given = self._given
-        now, silent, sizes = self._clock.now_ms(), self._silent(), given.node_types.now()
+        now, silent, sizes = self._clock.now_ms(), self._agents.silent(), given.node_types.now()
         ahead_ms = given.wall.now_ms() - now
-        server = given.number()
+        server = given.members.number
 
         def one_pass(tx: Tx) -> FollowUp:
             return pass_over_cluster(
@@ -87,7 +87,7 @@ class ClusterLoop(KeyedLoop[str]):
 
         left = await self._store.write(one_pass, background=True)
         self._measures.note(left.came, left.ended)
-        self._need(key, left.needs_reports)
+        self._agents.need(key, left.needs_reports)
         if self._loads.follow(key, left.follows_load) or left.unfinished:
             self.wake(key)  # for an earlier load report, which may not change again
         if left.gone:

@@ -14,19 +14,22 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import msgspec
 import structlog
 
+from brickyard.domain.clock import Monotonic
 from brickyard.domain.cluster import Instance
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.periodic import Lease, Periodic, always
+from brickyard.domain.wakeups import Wake
 from brickyard.plan.providermessages import Messages, brief
 from brickyard.providers.base import Observed, Provider, ProviderError
 from brickyard.providers.fleet import Providers
+from brickyard.reconcile.agents import Agents
 from brickyard.reconcile.records import InstanceRecords, Records, States
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -66,21 +69,19 @@ class _Quiet(NamedTuple):
 
 
 class InstanceMonitor(Periodic):
-    """Compares what the providers list with what is on record; with several servers, on the one for which `held` is true. `judge`
-    returns which registered instances have been silent for too long. `grace_s`: after this time without a server, an agent ends
-    itself."""
+    """Compares what the providers list with what is on record; with several servers, on the one for which `held` is true.
+    `grace_s`: after this time without a server, an agent ends itself."""
 
     def __init__(
         self,
         *,
         store: Store,
         providers: Providers,
-        judge: Callable[[Iterable[str]], Awaitable[frozenset[str]]],
-        wake: Callable[[str], None],
-        on_gone: Callable[[str], None],
+        agents: Agents,
+        wake: Wake[str],
         held: Lease = always,
         grace_s: float = 600.0,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Monotonic = time.monotonic,
     ) -> None:
         super().__init__(every_s=POLL_S, database=store, held=held)
         self._store = store
@@ -94,9 +95,8 @@ class InstanceMonitor(Periodic):
         self._messages = Messages()
         self.troubles: dict[str, str] = {}  # why a provider does not answer now, by its name
         self._slow: set[str] = set()  # providers that are logged as not answering
-        self._judge = judge
+        self._agents = agents
         self._wake = wake
-        self._on_gone = on_gone
         self._grace_s = grace_s
         self._monotonic = monotonic
         self._calls, self._asks = self._threads()
@@ -140,7 +140,7 @@ class InstanceMonitor(Periodic):
         records = await self._records.now()
         quiet = self._quiet if self._quiet is not None and self._quiet.records is records else None
         registered = quiet.registered if quiet is not None else _registered(records)
-        silent = await self._judge(registered)
+        silent = await self._agents.judge(registered)
         listings = {name: answer.listed for name, answer in answers.items()}
         if quiet is not None and known is records and not silent and listings == quiet.listings:
             return  # nothing has changed since a comparison that found nothing
@@ -226,7 +226,7 @@ class InstanceMonitor(Periodic):
             if state is InstanceState.TERMINATING and instance_id in listed:
                 ending.append((provider, instance_id, "released"))
             elif instance_id not in listed and state in (InstanceState.TERMINATING, InstanceState.GONE):
-                self._on_gone(instance_id)
+                self._agents.forget(instance_id)
         return ending
 
     def _ended_alone(self, left: Records) -> dict[str, str]:
@@ -237,7 +237,7 @@ class InstanceMonitor(Periodic):
         self._left = {instance_id: self._left.get(instance_id, now) for instance_id in terminating}
         ended = [instance_id for instance_id, since in self._left.items() if now - since > self._grace_s]
         for instance_id in ended:
-            self._on_gone(instance_id)
+            self._agents.forget(instance_id)
         return dict.fromkeys(ended, "")
 
     def _tell(self, left: Records) -> None:

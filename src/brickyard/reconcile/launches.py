@@ -23,13 +23,14 @@ from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.cluster import Instance, LaunchError
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.instances import InstanceState
-from brickyard.domain.node import ServerAddress
 from brickyard.domain.nodetypes import Catalogue, NodeType
+from brickyard.domain.wakeups import Wake
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.plan.policy import Policy
 from brickyard.providers.base import CapacityError, LaunchRequest, Provider, ProviderError
 from brickyard.providers.fleet import Providers
 from brickyard.reconcile.measures import ClusterMeasures
+from brickyard.store.membership import Members, addresses
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -56,10 +57,10 @@ class Launches:
         providers: Providers,
         clock: Clock,
         tokens: InstanceTokens,
-        server_url: Callable[[], str],
-        servers: Callable[[], tuple[ServerAddress, ...]],
+        server_url: str,
+        members: Members,
         server_ca: str,
-        wake: Callable[[str], None],
+        wake: Wake[str],
         measures: ClusterMeasures,
     ) -> None:
         self._store = store
@@ -67,7 +68,7 @@ class Launches:
         self._clock = clock
         self._tokens = tokens
         self._server_url = server_url
-        self._servers = servers
+        self._members = members
         self._server_ca = server_ca
         self._wake = wake
         self._measures = measures
@@ -122,8 +123,8 @@ class Launches:
             instance_id=instance.instance_id,
             node_type=node_type,
             spot=instance.spot,
-            server_url=self._server_url(),
-            servers=self._servers(),
+            server_url=self._server_url,
+            servers=addresses(self._members),
             encrypted=encrypted,
             server_ca=self._server_ca,
             agent_token=self._tokens.agent_token(instance.instance_id),
@@ -208,7 +209,7 @@ def _launched(provider: Provider, request: LaunchRequest, instance: Instance) ->
 
 
 class OwnerContext(NamedTuple):
-    """What passes over clusters and pools work with. `number` returns this server's number."""
+    """What passes over clusters and pools work with."""
 
     store: Store
     clock: Clock
@@ -217,7 +218,7 @@ class OwnerContext(NamedTuple):
     policy: Policy
     node_types: Catalogue
     launches: Launches
-    number: Callable[[], int]
+    members: Members
 
 
 def _threads() -> ThreadPoolExecutor:

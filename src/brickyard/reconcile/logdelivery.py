@@ -10,13 +10,14 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import NamedTuple
 
 import structlog
 
+from brickyard.domain.clock import Monotonic
 from brickyard.domain.node import LogDestination
 from brickyard.domain.periodic import Lease, Periodic, always
 from brickyard.domain.places import Kind
@@ -26,6 +27,7 @@ from brickyard.logs.transfers import NO_LIST, MachineCredentials, credentials
 from brickyard.machine.addresses import NetworkError
 from brickyard.sandbox.launcher import Network
 from brickyard.storage.directory import Storage
+from brickyard.storage.sealer import Sealer
 
 EVERY_S = 60.0
 AGAIN_S = (50.0, 1800.0)  # after a delivery that failed, for that node: at first, at most
@@ -66,17 +68,17 @@ class LogDelivery(Periodic):
         *,
         storage: Storage,
         lend: Lend = lambda: None,
-        opened: Callable[[str], Mapping[str, str]] = lambda _: {},
+        sealer: Sealer | None = None,
         held: Lease = always,
         rules: MachineCredentials = NO_LIST,
         limit_s: float = LIMIT_S,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Monotonic = time.monotonic,
     ) -> None:
-        """`lend`: `Provider.lend_network`. `opened` opens sealed credentials."""
+        """`lend`: `Provider.lend_network`. `sealer` opens sealed credentials."""
         super().__init__(every_s=EVERY_S, held=held)
         self._storage = storage
         self._lend = lend
-        self._opened = opened
+        self._sealer = sealer
         self._rules = rules
         self._limit_s = limit_s
         self._clock = clock
@@ -129,7 +131,7 @@ class LogDelivery(Periodic):
         lent = None if delivery.record.elsewhere else self._lend()  # what nodes here reach, others need not
         if lent is None:
             return "only its nodes can reach this store"
-        own = await asyncio.to_thread(self._opened, delivery.record.destination.sealed)
+        own = await asyncio.to_thread(self._sealer.open_variables, delivery.record.destination.sealed) if self._sealer else {}
         endpoint = delivery.record.destination.endpoint
         env = credentials(Kind.S3, cluster=own, machine=os.environ, endpoint=endpoint, rules=self._rules)
         async with lent as network:

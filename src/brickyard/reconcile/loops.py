@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry
 
 from brickyard.domain.clock import Clock, Ids
-from brickyard.domain.node import ServerAddress
-from brickyard.domain.nodetypes import Catalogue, NodeType
+from brickyard.domain.nodetypes import Catalogue, NodeTypes
 from brickyard.domain.periodic import Loop, Periodic
 from brickyard.domain.pools import is_pool_id
 from brickyard.nodes.loads import Loads
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.plan.policy import Policy
 from brickyard.providers.fleet import Providers
+from brickyard.reconcile.agents import Agents
 from brickyard.reconcile.clusters import ClusterLoop
 from brickyard.reconcile.launches import Launches, OwnerContext, take_over_launches
 from brickyard.reconcile.measures import ClusterMeasures
 from brickyard.reconcile.pools import PoolLoop
+from brickyard.store.membership import ALONE, Members, living
 from brickyard.store.store import Store
 
 LOOK_S = 0.5  # between two checks of which servers are alive
@@ -28,8 +29,8 @@ LATE_S = 30.0  # after a server has gone, a commit that it had sent may still ta
 
 
 class OwnerLoops(Loop):
-    """`wake` from anywhere on the event loop, with the id of a cluster or pool. `number` returns this
-    server's number, `living` the numbers of all living servers, `node_types` the types on offer at the workspace's prices."""
+    """`wake` from anywhere on the event loop, with the id of a cluster or pool. `node_types`: the
+    types on offer at the workspace's prices."""
 
     def __init__(
         self,
@@ -41,21 +42,17 @@ class OwnerLoops(Loop):
         ids: Ids,
         policy: Policy,
         tokens: InstanceTokens,
-        server_url: Callable[[], str],
-        servers: Callable[[], tuple[ServerAddress, ...]] = tuple,
+        server_url: str,
+        members: Members = ALONE,
         server_ca: str = "",
-        silent: Callable[[], frozenset[str]],
+        agents: Agents,
         loads: Loads,
         measures: ClusterMeasures | None = None,
         on_gone: Callable[[], None] = lambda: None,
-        need: Callable[[str, bool], None] = lambda _cluster_id, _needed: None,
-        number: Callable[[], int] = lambda: 0,
-        living: Callable[[], frozenset[int]] = frozenset,
-        node_types: Callable[[], Sequence[NodeType]] | None = None,
+        node_types: NodeTypes | None = None,
     ) -> None:
         self._store = store
-        self._number = number
-        self._living = living
+        self._members = members
         measures = measures or ClusterMeasures(registry=CollectorRegistry())
         self._launches = Launches(
             store=store,
@@ -63,7 +60,7 @@ class OwnerLoops(Loop):
             clock=clock,
             tokens=tokens,
             server_url=server_url,
-            servers=servers,
+            members=members,
             server_ca=server_ca,
             wake=self.wake,
             measures=measures,
@@ -76,17 +73,16 @@ class OwnerLoops(Loop):
             policy=policy,
             node_types=Catalogue(node_types or providers.node_types),
             launches=self._launches,
-            number=number,
+            members=members,
         )
         self._pools = PoolLoop(given)
         self._clusters = ClusterLoop(
             given,
-            silent=silent,
+            agents=agents,
             loads=loads,
             measures=measures,
             wake_pool=self._pools.wake,
             on_gone=on_gone,
-            need=need,
         )
 
     def wake(self, owner_id: str) -> None:
@@ -104,7 +100,7 @@ class OwnerLoops(Loop):
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._clusters.run())
                 group.create_task(self._pools.run())
-                group.create_task(_GoneServers(self, self._store, self._living).run())
+                group.create_task(_GoneServers(self, self._store, self._members).run())
         finally:
             self._launches.close()
 
@@ -118,7 +114,7 @@ class OwnerLoops(Loop):
 
         Launches that no other living server has leased are repeated at once instead of when their lease ends.
         """
-        others = self._living() - {self._number()}
+        others = living(self._members) - {self._members.number}
         await self.take_over(lambda number: number not in others)
         await self._clusters.first_pass()
         for cluster_id in await self._store.read(lambda tx: tx.charges.open_clusters(), background=True):
@@ -129,17 +125,17 @@ class OwnerLoops(Loop):
 class _GoneServers(Periodic):
     """Repeats the launches of servers that have gone, also those that the database records only after that."""
 
-    def __init__(self, owners: OwnerLoops, store: Store, living: Callable[[], frozenset[int]]) -> None:
+    def __init__(self, owners: OwnerLoops, store: Store, members: Members) -> None:
         super().__init__(every_s=LOOK_S, database=store)
         self._owners = owners
-        self._living = living
-        self._known, self._gone, self._late_until = living(), frozenset[int](), 0.0
+        self._members = members
+        self._known, self._gone, self._late_until = living(members), frozenset[int](), 0.0
 
     async def run_once(self) -> None:
-        living = self._living()
-        if self._known - living:
+        alive = living(self._members)
+        if self._known - alive:
             self._late_until = time.monotonic() + LATE_S
-        self._gone = (self._gone | self._known) - living if time.monotonic() < self._late_until else frozenset()
-        self._known = living
+        self._gone = (self._gone | self._known) - alive if time.monotonic() < self._late_until else frozenset()
+        self._known = alive
         if self._gone:
             await self._owners.take_over(self._gone.__contains__)

@@ -35,7 +35,7 @@ class PoolLoop(KeyedLoop[str]):
 
     async def work(self, key: str, *, timed: bool) -> None:
         given = self._given
-        now, sizes, server = self._clock.now_ms(), given.node_types.now(), given.number()
+        now, sizes, server = self._clock.now_ms(), given.node_types.now(), given.members.number
 
         def one_pass(tx: Tx) -> PoolPass:
             return pass_over_pool(tx, key, now=now, sizes=sizes, policy=given.policy, ids=given.ids, server=server)

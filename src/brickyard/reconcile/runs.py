@@ -18,6 +18,7 @@ import structlog
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.run import Conclusion, Output, Run
+from brickyard.domain.wakeups import Wake
 from brickyard.plan.run import begun, closed, concluded
 from brickyard.reconcile.loop import CLAIM_MS, KeyedLoop
 from brickyard.reconcile.runpass import Call, Calls, pass_over_run
@@ -74,7 +75,7 @@ class RunLoop(KeyedLoop[int]):
     """
 
     def __init__(
-        self, *, store: Store, clock: Clock, ids: Ids, nodes: TaskNodes, rights: Rights, wake_cluster: Callable[[str], None]
+        self, *, store: Store, clock: Clock, ids: Ids, nodes: TaskNodes, rights: Rights, wake_cluster: Wake[str]
     ) -> None:
         super().__init__(name="runs", store=store, clock=clock, at_once=AT_ONCE)
         self._ids = ids

@@ -23,6 +23,7 @@ from brickyard.domain.identity import ADMINS_ID
 from brickyard.domain.periodic import Lease, Periodic, always
 from brickyard.domain.quotas import ByteQuota
 from brickyard.domain.snapshots import SnapshotRow, SnapshotStatus, cluster_of
+from brickyard.domain.wakeups import Wake
 from brickyard.machine.disk import text
 from brickyard.plan.snapshots import done, latest
 from brickyard.storage.directory import Storage, holds_anything
@@ -65,7 +66,7 @@ class SnapshotWork(Periodic):
         clock: Clock,
         storage: Storage,
         limits: SnapshotLimits,
-        wake_cluster: Callable[[str], None],
+        wake_cluster: Wake[str],
         held: Lease = always,
     ) -> None:
         super().__init__(every_s=POLL_S, database=store, held=held)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 
+from brickyard.domain.clock import Monotonic
 from brickyard.runtime.idleness import Action, Seen, Work, decide
 from brickyard.runtime.starting import anything_starts
 
@@ -32,7 +33,7 @@ class Background:
         cache_dir: Path,
         *,
         see: Callable[[Iterable[psutil.Process]], Seen] | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Monotonic = time.monotonic,
     ) -> None:
         self._see = see or Machine(cache_dir).see
         self._clock = clock

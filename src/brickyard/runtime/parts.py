@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
+from brickyard.domain.clock import Monotonic
+
 T = TypeVar("T")
 
 
@@ -28,7 +30,7 @@ class Parts:
     """Runs parts on threads. When one fails, or the block, the others are told to give up and waited for; the block ends with
     that failure."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, clock: Monotonic = time.monotonic) -> None:
         self.spans: list[Span] = []
         self._clock = clock
         self._began = clock()

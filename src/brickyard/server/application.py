@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from starlette.types import ASGIApp
 
@@ -17,18 +18,36 @@ from brickyard.server.looplag import LargestLag
 from brickyard.server.resources import Resources
 
 
+@dataclass(frozen=True)
+class _State:
+    """What this server says of itself."""
+
+    given: Resources
+    parts: Parts
+    why_not: Callable[[], Awaitable[str]]
+    lag_s: LargestLag
+
+    async def ready(self) -> str:
+        return await self.why_not()
+
+    def disk_shortage(self) -> str:
+        return self.parts.loops.room.shortage()
+
+    def servers(self) -> int:
+        return len(self.given.servers())
+
+    async def refresh_metrics(self) -> None:
+        await self.parts.measures.refresh()
+
+
 def application(given: Resources, parts: Parts, *, ready: Callable[[], Awaitable[str]]) -> ASGIApp:
     """The application that the web server serves."""
     context = ApiContext(
         services=parts.services,
         agents=parts.nodes.agents,
         workspace_id=given.workspace_id,
-        lag_s=LargestLag(parts.lags.values()),
-        ready=ready,
-        disk_shortage=parts.loops.room.shortage,
-        servers=lambda: len(given.servers()),
+        server=_State(given, parts, ready, LargestLag(parts.lags.values())),
         metrics=given.metrics,
-        refresh_metrics=parts.measures.refresh,
         host_names=given.settings.host_names,
         own_hosts=(given.settings.public_url, given.settings.host, given.server_url),
         metrics_token=given.settings.metrics_token,

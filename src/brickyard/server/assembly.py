@@ -5,7 +5,7 @@ One function per group, in order of dependency; `assemble` builds them all. Add 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,9 +21,9 @@ from brickyard.gateway.portsources import PortSources
 from brickyard.gateway.sparkui import SparkUi
 from brickyard.gateway.uisources import UiSources
 from brickyard.providers.capacity import GIB, allowance
-from brickyard.reconcile.room import DiskRoom
 from brickyard.runtime.catalogue import rows as runtimes
 from brickyard.server.background import Loops, Nodes, build_loops, build_nodes
+from brickyard.server.looplag import Lag
 from brickyard.server.metrics import WorkspaceMetrics
 from brickyard.server.resources import Resources
 from brickyard.services.access import Authorizer
@@ -44,7 +44,7 @@ from brickyard.services.lastuse import SessionLimits
 from brickyard.services.libraries import LibraryService
 from brickyard.services.logfollowing import LogFollowers
 from brickyard.services.loginlinks import LoginLinks
-from brickyard.services.machine import DiskSpace, MachineService
+from brickyard.services.machine import MachineService
 from brickyard.services.oauth import ClientSecrets, OAuthService
 from brickyard.services.permissions import PermissionService
 from brickyard.services.policies import PolicyService
@@ -96,10 +96,10 @@ class Parts:
     gateway: Gateway
     schedules: ScheduleLoop
     measures: WorkspaceMetrics
-    lags: Mapping[str, Callable[[], float]]
+    lags: Mapping[str, Lag]
 
 
-def assemble(given: Resources, *, loop_lag_s: Callable[[], float]) -> Parts:
+def assemble(given: Resources, *, loop_lag_s: Lag) -> Parts:
     """Builds everything except the application that is served; `application.py` builds that from the result."""
     loops: Loops
 
@@ -115,20 +115,20 @@ def assemble(given: Resources, *, loop_lag_s: Callable[[], float]) -> Parts:
     tcp_ports = TcpPorts(store=given.store, nodes=nodes.calls, held=given.member.lease("ports"))
     planner = PortPlanner(
         ids=given.ids,
-        server_url=lambda: given.server_url,
+        server_url=given.server_url,
         own_ports=_own_ports(given.settings),
         addresses=given.settings.allowed_port_addresses,
-        open_here=lambda: tcp_ports.ports,
+        open_here=tcp_ports,
     )
     uploads = Uploads(place=given.storage.uploads, clock=given.clock)
     services = _services(given, nodes, loops, planner, authorizer=authorizer, vault=vault, sealer=sealer, uploads=uploads)
     withdrawal = Withdrawal(store=given.store, authorizer=authorizer, nodes=nodes.calls, users=nodes.agents.users)
-    nodes.agents.on_users = withdrawal.wake
-    throttle = LoginThrottle(on_failed=services.audit.failed_login)
+    nodes.agents.on_users(withdrawal.wake)
+    throttle = LoginThrottle(audit=services.audit)
     authenticator = Authenticator(tokens=services.tokens, links=services.ui_links, sessions=services.sessions, throttle=throttle)
     given.store.on_commit(loops.runs.changed)
     lags = {"event loop": loop_lag_s, "database": lambda: given.store.lag_s, "loops": lambda: loops.owners.lag_s}
-    measures = WorkspaceMetrics(given.store, given.providers, loops.room, given.member.servers, lags)
+    measures = WorkspaceMetrics(given.store, given.providers, loops.room, given.member, lags)
     given.metrics.register(measures)
     ProcessCollector(registry=given.metrics)
     return Parts(
@@ -165,15 +165,14 @@ def _services(
 ) -> Services:
     settings, store, clock, wall, ids = given.settings, given.store, given.clock, given.wall, given.ids
     dbfs, volumes, workspace = (
-        FileTree(root=tree, uploads=uploads, before_effect=store.before_effect, refusal=loops.room.refusal)
-        for tree in given.storage.trees
+        FileTree(root=tree, uploads=uploads, store=store, refusal=loops.room.refusal) for tree in given.storage.trees
     )
     clusters = ClusterService(
         store=store,
         clock=clock,
         ids=ids,
         node_types=given.node_types,
-        runtimes=runtimes,
+        runtimes=runtimes(),
         photon=settings.photon == "standard",
         max_nodes=settings.max_nodes,
         currency=given.prices.currency,
@@ -188,8 +187,7 @@ def _services(
     limits = SessionLimits(int(settings.session_idle_s * 1000), int(settings.session_lifetime_s * 1000))
     tokens = TokenService(store=store, clock=wall, ids=ids, authorizer=authorizer, key=given.workspace_key, sessions=limits)
     sessions = SessionService(store=store, clock=wall, ids=ids, tokens=tokens, key=given.workspace_key)
-    heard, look = nodes.samples.fresh, nodes.agents.look
-    cluster_metrics = ClusterMetrics(store=store, clock=clock, authorizer=authorizer, heard=heard, look=look)
+    cluster_metrics = ClusterMetrics(store=store, clock=clock, authorizer=authorizer, samples=nodes.samples, agents=nodes.agents)
     v1_clusters = V1ClusterService(
         store=store,
         clock=clock,
@@ -247,10 +245,10 @@ def _services(
             store=store,
             authorizer=authorizer,
             providers=given.providers,
-            node_types=clusters.offers.node_types,
-            disk=lambda: _disk_space(loops.room),
-            servers=lambda: len(given.servers()),
-            troubles=lambda: loops.monitor.troubles,
+            offers=clusters.offers,
+            room=loops.room,
+            monitor=loops.monitor,
+            members=given.member,
         ),
         runtimes=RuntimeService(store=store, authorizer=authorizer, cache_dir=settings.cache_dir),
         spend=SpendService(
@@ -267,7 +265,7 @@ def _services(
             wake=loops.runs.wake,
         ),
         secrets=secrets,
-        context_secrets=ContextSecrets(store=store, secrets=secrets, tokens=nodes.tokens, sealer=sealer, servers=given.servers),
+        context_secrets=ContextSecrets(store=store, secrets=secrets, tokens=nodes.tokens, sealer=sealer, members=given.member),
         dbfs=DbfsService(files=dbfs, store=store, authorizer=authorizer),
         volumes=VolumeService(files=volumes, store=store, authorizer=authorizer),
         workspace=files,
@@ -275,18 +273,6 @@ def _services(
         libraries=LibraryService(store=store, authorizer=authorizer, clusters=clusters),
         ui_links=UiLinks(key=given.workspace_key, store=store, clock=wall),
         audit=AuditLog(store=store, clock=clock, authorizer=authorizer, server=given.server_url),
-    )
-
-
-def _disk_space(room: DiskRoom) -> DiskSpace:
-    disk = room.disk()
-    return DiskSpace(
-        total=disk.total.size,
-        free=disk.free.size,
-        inodes_total=disk.total.inodes,
-        inodes_free=disk.free.inodes,
-        files_used=room.dbfs_used.size,
-        files_limit=room.dbfs_limit,
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from brickyard.config.settings import Settings
 from brickyard.domain.nodeops import AgentClient
 from brickyard.domain.prices import Prices
+from brickyard.domain.wakeups import Wake
 from brickyard.machine import measure
 from brickyard.nodes.attention import Attention, seldom_s
 from brickyard.nodes.balance import Balance
@@ -76,20 +77,20 @@ class Loops:
     samples: SamplePacking
 
 
-def build_nodes(given: Resources, *, wake: Callable[[str], None], values: SecretValues) -> Nodes:
+def build_nodes(given: Resources, *, wake: Wake[str], values: SecretValues) -> Nodes:
     http, pinned, tokens = HttpAgentClient(), HttpAgentClient(pinned=True), InstanceTokens(key=given.workspace_key)
     clients = {each.name: each.agent_client() or (pinned if each.where == "elsewhere" else http) for each in given.providers}
     clients[""] = clients[given.providers.default.name]  # rows from before the provider was recorded
     tunnels = Tunnels(directory=given.settings.data_dir / "tunnels", tokens=tokens)
     calls = NodeCalls(client=http, by_provider=clients, tokens=tokens, tunnels=tunnels)
-    loads = Loads(alone=lambda: given.store.alone)
+    loads = Loads(sharing=given.member)
     settings = given.settings
     attention = Attention(
-        alone=lambda: given.store.alone,
+        sharing=given.member,
         seldom_s=seldom_s(silence_s=settings.agent_silence_s, orphan_grace_s=settings.orphan_grace_s),
     )
     samples = Samples(store=given.store, clock=given.clock, attention=attention)
-    balance = Balance(servers=given.member.servers, number=lambda: given.member.number)
+    balance = Balance(members=given.member)
     given.member.count_agents(balance.agents)
     files = TaskFiles(
         dbfs=given.storage.dbfs,
@@ -109,12 +110,12 @@ def build_nodes(given: Resources, *, wake: Callable[[str], None], values: Secret
             wake=wake,
             silence_s=given.settings.agent_silence_s,
             loads=loads,
-            servers=given.servers,
-            deliver=values.deliver,
+            members=given.member,
+            delivery=values,
             samples=samples,
             balance=balance,
             attention=attention,
-            on_forget=tunnels.forget,
+            tunnels=tunnels,
         ),
         samples=samples,
         tasks=DriverTasks(nodes=calls, files=files, refusal=_task_refusal(given.store), share=_task_share(given.store)),
@@ -142,16 +143,13 @@ def build_loops(given: Resources, nodes: Nodes, *, sealer: Sealer) -> Loops:
         ids=ids,
         policy=_policy(settings, providers, given.prices),
         tokens=nodes.tokens,
-        server_url=lambda: given.server_url,
-        servers=given.servers,
+        server_url=given.server_url,
+        members=given.member,
         server_ca=given.server_ca,
-        silent=nodes.agents.silent,
+        agents=nodes.agents,
         loads=nodes.loads,
-        number=lambda: given.member.number,
-        living=given.living,
         node_types=given.node_types,
         on_gone=retention.cluster_gone,
-        need=nodes.agents.need,
     )
     snapshots = SnapshotWork(
         store=store,
@@ -167,9 +165,8 @@ def build_loops(given: Resources, nodes: Nodes, *, sealer: Sealer) -> Loops:
         monitor=InstanceMonitor(
             store=store,
             providers=providers,
-            judge=nodes.agents.judge,
+            agents=nodes.agents,
             wake=owners.wake,
-            on_gone=nodes.agents.forget,
             held=given.member.lease("instances"),
             grace_s=settings.orphan_grace_s + settings.agent_silence_s,
         ),
@@ -185,7 +182,7 @@ def build_loops(given: Resources, nodes: Nodes, *, sealer: Sealer) -> Loops:
         log_delivery=LogDelivery(
             storage=given.storage,
             lend=providers.lend_network,
-            opened=sealer.open_variables,
+            sealer=sealer,
             held=given.member.lease("log delivery"),
             rules=credential_rules(settings),
         ),

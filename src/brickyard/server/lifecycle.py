@@ -117,7 +117,7 @@ class Application:
             workspace.check_file(url, storage)
             member = opened.enter_context(contextlib.closing(membership.take(url, about)))
             store = opened.enter_context(contextlib.closing(_opened(url, member, storage)))
-            member.on_change(store.alone_changed)
+            member.on_change(store.gap)
             await asyncio.to_thread(member.join)
             opened.enter_context(contextlib.closing(storage))
             ids = ids or Ids()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import Protocol
 
+from brickyard.domain.clock import Monotonic
 from brickyard.domain.periodic import Periodic
 
 EVERY_S = 0.2
@@ -16,7 +18,7 @@ AS_OF_S = 0.05  # the largest lag is at most so old: every call asks for it
 class LoopLag(Periodic):
     """For one event loop."""
 
-    def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, monotonic: Monotonic = time.monotonic) -> None:
         super().__init__(every_s=EVERY_S)
         self._monotonic = monotonic
         self._due: float | None = None
@@ -44,10 +46,16 @@ class LoopLag(Periodic):
         return 0.0 if self._due is None else max(0.0, self._monotonic() - self._due)
 
 
+class Lag(Protocol):
+    """For how many seconds the oldest work of some kind has waited to begin."""
+
+    def __call__(self) -> float: ...
+
+
 class LargestLag:
     """The largest of several lags."""
 
-    def __init__(self, lags: Iterable[Callable[[], float]], *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, lags: Iterable[Lag], *, monotonic: Monotonic = time.monotonic) -> None:
         self._lags = tuple(lags)
         self._monotonic = monotonic
         self._until = 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -15,8 +15,9 @@ from brickyard.domain.errors import DatabaseTrouble, RequestLimitExceeded
 from brickyard.domain.pools import Pool, Standing
 from brickyard.providers.fleet import Providers
 from brickyard.reconcile.room import DiskRoom
+from brickyard.server.looplag import Lag
 from brickyard.services.pools import pool_stats
-from brickyard.store.servers import Server
+from brickyard.store.membership import Members
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -30,11 +31,11 @@ class WorkspaceMetrics(Collector):
         store: Store,
         providers: Providers,
         room: DiskRoom,
-        servers: Callable[[], tuple[Server, ...]],
-        lags: Mapping[str, Callable[[], float]],
+        members: Members,
+        lags: Mapping[str, Lag],
     ) -> None:
         """`lags`: for how long work of each kind has waited."""
-        self._servers = servers
+        self._members = members
         self._lags = lags
         self._store = store
         self._providers = providers
@@ -55,7 +56,7 @@ class WorkspaceMetrics(Collector):
         build = InfoMetricFamily("brickyard_build", "Version of the server, and of the Python that it runs in")
         build.add_metric([], {"version": __version__, "python_version": platform.python_version()})
         servers = GaugeMetricFamily("brickyard_servers", "Live servers of the workspace", labels=["state"])
-        stopping = [bool(each.stopping) for each in self._servers()]
+        stopping = [bool(each.stopping) for each in self._members.servers()]
         servers.add_metric(["serving"], stopping.count(False))
         servers.add_metric(["stopping"], stopping.count(True))
         lag = GaugeMetricFamily("brickyard_lag_seconds", "How long the oldest work has waited to begin", labels=["of"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,12 +11,12 @@ from prometheus_client import CollectorRegistry
 from brickyard.config.settings import Settings
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.node import ServerAddress
-from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.nodetypes import NodeTypes
 from brickyard.domain.prices import Prices, priced
 from brickyard.providers import pricing
 from brickyard.providers.fleet import Providers
 from brickyard.storage.directory import Storage
-from brickyard.store.membership import Membership
+from brickyard.store.membership import Membership, addresses
 from brickyard.store.store import Store
 
 if TYPE_CHECKING:  # cryptography, only where it is used
@@ -50,14 +49,10 @@ class Resources:
         return pricing.read(self.settings.node_prices)
 
     @cached_property
-    def node_types(self) -> Callable[[], Sequence[NodeType]]:
+    def node_types(self) -> NodeTypes:
         """The providers' node types, at the workspace's prices."""
         return priced(self.providers.node_types, self.prices)
 
     def servers(self) -> tuple[ServerAddress, ...]:
         """The known servers that are not stopping."""
-        return tuple(each.about.address for each in self.member.servers() if not each.stopping)
-
-    def living(self) -> frozenset[int]:
-        """The numbers of all live servers."""
-        return frozenset(each.number for each in self.member.servers())
+        return addresses(self.member)

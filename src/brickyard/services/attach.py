@@ -11,6 +11,7 @@ import msgspec
 
 from brickyard.domain import nodeops
 from brickyard.domain.access import Permission
+from brickyard.domain.clock import Monotonic
 from brickyard.domain.cluster import Cluster, Instance, public_state
 from brickyard.domain.errors import (
     ApiError,
@@ -84,7 +85,7 @@ class AttachService:
         nodes: NodeCalls,
         start: Start,
         pause_s: float = PAUSE_S,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Monotonic = time.monotonic,
     ) -> None:
         self._store = store
         self._authorizer = authorizer

@@ -26,7 +26,7 @@ from brickyard.domain.audit import (
     ListAuditLogs,
     ListAuditLogsResponse,
 )
-from brickyard.domain.clock import Clock
+from brickyard.domain.clock import Clock, Monotonic
 from brickyard.domain.errors import (
     ApiError,
     DatabaseTrouble,
@@ -77,7 +77,7 @@ class AuditLog:
     """One per server, for one event loop. `server` is its URL."""
 
     def __init__(
-        self, *, store: Store, clock: Clock, authorizer: Authorizer, server: str, monotonic: Callable[[], float] = time.monotonic
+        self, *, store: Store, clock: Clock, authorizer: Authorizer, server: str, monotonic: Monotonic = time.monotonic
     ) -> None:
         self._store = store
         self._clock = clock

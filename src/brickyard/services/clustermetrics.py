@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -13,7 +13,8 @@ from brickyard.domain.cluster import Cluster
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.samples import METRICS, Columns, NodeAbout, unpack
 from brickyard.domain.usage import ClusterUsage, MetricsWindow
-from brickyard.nodes.samples import FRESH_MS, Fresh
+from brickyard.nodes.samples import FRESH_MS, Samples
+from brickyard.nodes.sessions import AgentService
 from brickyard.plan.samples import HOUR, KEPT_MS, MIN_STEP_MS, MINUTE, resample, step_for
 from brickyard.plan.usage import STEPS, USED, NodePast, used
 from brickyard.plan.usage import NodeNow as Newest
@@ -82,13 +83,9 @@ class AskRange(msgspec.Struct, frozen=True, kw_only=True):
     instance_id: str = ""
 
 
-async def _as_it_is(_cluster_id: str) -> None:
-    """Where no agents can be asked."""
-
-
 class ClusterMetrics:
-    """`heard`: the newest samples that this server has received of a cluster. `look`: asks its agents for newer ones, and to
-    send them often for a while. Methods raise ApiError."""
+    """`samples`: what this server has received. `agents` are asked for newer ones, and to send them often for a while. Methods
+    raise ApiError."""
 
     def __init__(
         self,
@@ -96,14 +93,14 @@ class ClusterMetrics:
         store: Store,
         clock: Clock,
         authorizer: Authorizer,
-        heard: Callable[[str], Mapping[str, Fresh]],
-        look: Callable[[str], Awaitable[None]] = _as_it_is,
+        samples: Samples,
+        agents: AgentService | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._authorizer = authorizer
-        self._heard = heard
-        self._look = look
+        self._samples = samples
+        self._agents = agents
 
     async def snapshot(self, caller: Caller, cluster_id: str) -> MetricsSnapshot:
         """What the nodes use now. Other servers write what they receive every few seconds."""
@@ -123,6 +120,10 @@ class ClusterMetrics:
         ]
         return MetricsSnapshot(cluster_id=cluster_id, nodes=nodes)
 
+    async def _look(self, cluster_id: str) -> None:
+        if self._agents is not None:
+            await self._agents.look(cluster_id)
+
     def _newest(self, cluster_id: str, rows: Sequence[SampleRow]) -> dict[str, Newest]:
         """The newest sample of each node, of those that are stored and those that this server has heard."""
         newest: dict[str, Newest] = {}
@@ -131,7 +132,7 @@ class ClusterMetrics:
                 at = found.times[-1]
                 if name not in newest or newest[name].at_ms < at:
                     newest[name] = Newest(found.about, at, found.points()[at].values)
-        for name, fresh in self._heard(cluster_id).items():
+        for name, fresh in self._samples.fresh(cluster_id).items():
             if name not in newest or newest[name].at_ms <= fresh.sample.at_ms:
                 newest[name] = Newest(fresh.about, fresh.sample.at_ms, fresh.sample.values)
         return newest

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from collections.abc import Callable
 
 from brickyard.domain.errors import ApiError, DatabaseTrouble, PermissionDenied
 from brickyard.domain.node import AskSecrets, SecretsReply, ServerAddress
@@ -14,6 +13,7 @@ from brickyard.services.caller import Caller
 from brickyard.services.principals import active_principal, caller_of
 from brickyard.services.secrets import SecretService
 from brickyard.storage.sealer import Sealer
+from brickyard.store.membership import ALONE, Members, addresses
 from brickyard.store.store import Store
 
 
@@ -27,17 +27,17 @@ class ContextSecrets:
         secrets: SecretService,
         tokens: InstanceTokens,
         sealer: Sealer,
-        servers: Callable[[], tuple[ServerAddress, ...]] = tuple,
+        members: Members = ALONE,
     ) -> None:
         self._store = store
         self._secrets = secrets
         self._tokens = tokens
         self._sealer = sealer
-        self._servers = servers
+        self._members = members
 
     async def ask(self, asked: AskSecrets) -> SecretsReply:
         """Answers an agent, whose own token has been checked. Refusals are answers too."""
-        proof, servers = self._tokens.server_token(asked.instance_id), self._servers()
+        proof, servers = self._tokens.server_token(asked.instance_id), addresses(self._members)
         try:
             caller = await self._caller(asked)
             if asked.key:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 
+from brickyard.domain.clock import Monotonic
 from brickyard.domain.cluster import Target
 from brickyard.store.bells import cluster_bells
 from brickyard.store.store import Store
@@ -22,7 +22,7 @@ WINDOW_S = 1.3
 class FirstLook:
     """For one event loop."""
 
-    def __init__(self, *, store: Store, window_s: float = WINDOW_S, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, store: Store, window_s: float = WINDOW_S, monotonic: Monotonic = time.monotonic) -> None:
         self._store = store
         self._window_s = window_s
         self._monotonic = monotonic

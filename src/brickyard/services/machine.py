@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -14,9 +14,13 @@ from brickyard.domain.decoding import converter
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import Capacity
 from brickyard.providers.fleet import Providers
+from brickyard.reconcile.instances import InstanceMonitor
+from brickyard.reconcile.room import DiskRoom
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE
 from brickyard.services.caller import Caller
+from brickyard.services.clusters.catalogue import Offers
+from brickyard.store.membership import Members, addresses
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -99,8 +103,7 @@ class MachineView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MachineService:
-    """One per server. `disk` is total, free, used and allowed bytes; `troubles` has the providers that do not answer, with the
-    reason."""
+    """One per server."""
 
     def __init__(
         self,
@@ -108,22 +111,22 @@ class MachineService:
         store: Store,
         authorizer: Authorizer,
         providers: Providers,
-        node_types: Callable[[], Mapping[str, NodeType]],
-        disk: Callable[[], DiskSpace],
-        servers: Callable[[], int],
-        troubles: Callable[[], Mapping[str, str]],
+        offers: Offers,
+        room: DiskRoom,
+        monitor: InstanceMonitor,
+        members: Members,
     ) -> None:
         self._store = store
         self._authorizer = authorizer
         self._providers = providers
-        self._node_types = node_types
-        self._disk = disk
-        self._servers = servers
-        self._troubles = troubles
+        self._offers = offers
+        self._room = room
+        self._monitor = monitor
+        self._members = members
 
     async def get(self, caller: Caller) -> MachineView:
         """Raises PermissionDenied."""
-        types, default = self._node_types(), self._providers.default.name
+        types, default = self._offers.node_types(), self._providers.default.name
 
         def work(tx: Tx) -> list[MachineNode]:
             self._authorizer.require(tx, caller, Permission.ADMIN, WORKSPACE, to="see the nodes of the")
@@ -134,9 +137,9 @@ class MachineService:
         providers = await asyncio.to_thread(self._views, types, nodes)  # a provider may ask others for its room
         return MachineView(
             provider=default,
-            servers=self._servers(),
+            servers=len(addresses(self._members)),
             room=providers[0].room,
-            disk=self._disk(),
+            disk=_disk_space(self._room),
             providers=providers,
             nodes=nodes,
         )
@@ -144,7 +147,7 @@ class MachineService:
     def _views(self, types: Mapping[str, NodeType], nodes: Sequence[MachineNode]) -> list[ProviderView]:
         """The providers in the settings, in their order, and then those that only nodes name."""
         offered, held = Counter(each.provider for each in types.values()), Counter(each.provider for each in nodes)
-        hidden, troubles = self._providers.offered().hidden, self._troubles()
+        hidden, troubles = self._providers.offered().hidden, self._monitor.troubles
         found = [
             ProviderView(
                 name=each.name,
@@ -167,6 +170,18 @@ class MachineService:
             )
             for name in gone
         ]
+
+
+def _disk_space(room: DiskRoom) -> DiskSpace:
+    disk = room.disk()
+    return DiskSpace(
+        total=disk.total.size,
+        free=disk.free.size,
+        inodes_total=disk.total.inodes,
+        inodes_free=disk.free.inodes,
+        files_used=room.dbfs_used.size,
+        files_limit=room.dbfs_limit,
+    )
 
 
 def _room(known: Capacity | None) -> Room | None:

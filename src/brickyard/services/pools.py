@@ -32,6 +32,7 @@ from brickyard.domain.pools import (
     standing,
     unprepared,
 )
+from brickyard.domain.wakeups import Wake
 from brickyard.plan.poolspec import edited_spec, pool_spec
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE, of_cluster, of_pool
@@ -54,7 +55,7 @@ class PoolService:
         ids: Ids,
         offers: Offers,
         authorizer: Authorizer,
-        wake: Callable[[str], None],
+        wake: Wake[str],
     ) -> None:
         self._store = store
         self._clock = clock

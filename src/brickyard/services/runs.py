@@ -17,6 +17,7 @@ from brickyard.domain.runviews import GetRun, ListRuns, ListRunsResponse, RunId,
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import ClusterSource
 from brickyard.domain.tasks import SubmitRun, SubmitTask
+from brickyard.domain.wakeups import Wake
 from brickyard.plan.attach import Client, attach_refusal
 from brickyard.plan.libraries import check_enforced, install
 from brickyard.plan.run import task_run_id
@@ -51,7 +52,7 @@ class RunService:
         authorizer: Authorizer,
         specify: Specify,
         files: TaskFiles,
-        wake: Callable[[int], None],
+        wake: Wake[int],
     ) -> None:
         self._store = store
         self._clock = clock

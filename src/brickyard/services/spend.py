@@ -9,7 +9,7 @@ import msgspec
 from brickyard.domain.access import Permission
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import InvalidParameterValue
-from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.nodetypes import NodeTypes
 from brickyard.domain.spend import Charge
 from brickyard.plan.spend import Group, grouped
 from brickyard.services.access import Authorizer
@@ -88,7 +88,7 @@ class SpendService:
         store: Store,
         clock: Clock,
         authorizer: Authorizer,
-        node_types: Callable[[], Sequence[NodeType]],
+        node_types: NodeTypes,
         currency: str,
     ) -> None:
         self._store = store

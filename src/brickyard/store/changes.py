@@ -13,8 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 import structlog
@@ -34,23 +33,27 @@ PACE_S = 0.02  # between two looks: what a busy server commits meanwhile wakes t
 MOST_BYTES = 7_000  # per notification: PostgreSQL's limit is just below 8,000
 
 
+class Listener(Protocol):
+    """Who hears of the commits of other servers, on the feed's thread: the store."""
+
+    def changed(self, changes: Changes) -> None:
+        """What a commit has changed."""
+
+    def gap(self) -> None:
+        """Some changes may have been missed."""
+
+
 class ChangeFeed:
-    """`connect` opens a psycopg connection with autocommit. Calls `changed` with the changes of every commit of another server,
-    and `gap` when some may have been missed. Both are called through `post`, which must run its calls in order. Call `close` when
-    done."""
+    """`connect` opens a psycopg connection with autocommit. Call `close` when done."""
 
     def __init__(
         self,
         *,
         connect: Callable[[], psycopg.Connection[Any]],
-        changed: Callable[[Changes], None],
-        gap: Callable[[], None],
-        post: Callable[[Callable[[], None]], None],
+        listener: Listener,
     ) -> None:
         self._connect = connect
-        self._changed = changed
-        self._gap = gap
-        self._post = post
+        self._listener = listener
         self._me = uuid.uuid4().hex[:12]
         self.listening = False  # whether other servers' commits are reported, sooner or later
         self._closed = False
@@ -75,7 +78,7 @@ class ChangeFeed:
                 with self._connect() as connection:
                     connection.execute(f"LISTEN {CHANNEL}")
                     self.listening = True
-                    self._post(self._gap)
+                    self._listener.gap()
                     if lost:
                         log.info("change_feed_is_back")
                     pause_s, lost = AGAIN_S[0], False
@@ -97,7 +100,7 @@ class ChangeFeed:
                 if sender != self._me:
                     words += told.split(",")
             if words:
-                self._post(partial(self._changed, of_words(words)))
+                self._listener.changed(of_words(words))
             if heard:
                 self._sleep(PACE_S)
 

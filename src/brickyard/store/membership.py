@@ -15,23 +15,59 @@ from typing import Protocol
 
 from sqlalchemy.engine import make_url
 
+from brickyard.domain.node import ServerAddress
 from brickyard.machine import locks
 from brickyard.store.servers import About, Server, in_use
 from brickyard.store.store import StoreError, cannot_open
 
 
-class Membership(Protocol):
-    """Created by `take`. Then bring the database up to date, `join`, and `close` at the end."""
+class Sharing(Protocol):
+    """Whether this server shares its database with others."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether no other server changes the database, so that reads may be cached until this one changes it. For any thread."""
+        ...
+
+
+class Members(Sharing, Protocol):
+    """The servers of a workspace, as one of them sees them."""
 
     @property
     def number(self) -> int:
         """This server's number after `join`; 0 if there is only one."""
         ...
 
-    @property
-    def alone(self) -> bool:
-        """Whether no other server changes the database, so that reads may be cached until this one changes it. For any thread."""
+    def servers(self) -> tuple[Server, ...]:
+        """All living servers, including this one, as of the last check."""
         ...
+
+
+class _Alone:
+    """The members where there is one server, which nobody calls."""
+
+    number = 0
+    alone = True
+
+    def servers(self) -> tuple[Server, ...]:
+        return ()
+
+
+ALONE: Members = _Alone()
+
+
+def addresses(members: Members) -> tuple[ServerAddress, ...]:
+    """The servers that are not stopping."""
+    return tuple(each.about.address for each in members.servers() if not each.stopping)
+
+
+def living(members: Members) -> frozenset[int]:
+    """The numbers of all living servers."""
+    return frozenset(each.number for each in members.servers())
+
+
+class Membership(Members, Protocol):
+    """Created by `take`. Then bring the database up to date, `join`, and `close` at the end."""
 
     @property
     def trouble(self) -> str:
@@ -54,10 +90,6 @@ class Membership(Protocol):
 
     def resign(self) -> None:
         """Leaves all such jobs to the other servers from now on."""
-        ...
-
-    def servers(self) -> tuple[Server, ...]:
-        """All living servers, including this one, as of the last check."""
         ...
 
     def count_agents(self, agents: Callable[[], int]) -> None:

@@ -199,8 +199,12 @@ class Store:
         This may end at any time; `on_gap` listeners are told."""
         return self._alone()
 
-    def alone_changed(self) -> None:
-        """Tells everyone who caches something or waits for something. For any thread."""
+    def changed(self, changes: Changes) -> None:
+        """Another server's commit has changed this. For any thread."""
+        self._post(functools.partial(self._tell, changes))
+
+    def gap(self) -> None:
+        """Tells everyone who caches something or waits for something that a commit may have been missed. For any thread."""
         self._post(self._tell_gap)
 
     @property
@@ -388,9 +392,7 @@ class Store:
 
         return ChangeFeed(
             connect=lambda: postgres.connect(url),
-            changed=self._tell,
-            gap=self._tell_gap,
-            post=self._post,
+            listener=self,
         )
 
     def _read_probe(self, tx: Tx) -> None:

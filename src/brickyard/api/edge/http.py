@@ -222,7 +222,7 @@ class Edge:
         call.request = request
         if operation.streams:
             return await drained(receive, lambda chunks: operation.handler(self._context, caller, request, chunks))
-        if operation.looks and (pause_s := admission.pause_s(self._context.lag_s())):
+        if operation.looks and (pause_s := admission.pause_s(self._context.server.lag_s())):
             await asyncio.sleep(pause_s)
         answer = operation.handler(self._context, caller, request)
         if unread and operation.unread is not None:
@@ -232,7 +232,7 @@ class Edge:
     def _admit(self, operation: Operation) -> None:
         """Raises RequestLimitExceeded while the server cannot keep up: better now than once the client has timed out. Calls that
         read or end something are always accepted."""
-        if operation.makes_work and admission.refused(lag_s := self._context.lag_s(), random.random()):  # noqa: S311 - no secret
+        if operation.makes_work and admission.refused(lag_s := self._context.server.lag_s(), random.random()):  # noqa: S311 - no secret
             raise RequestLimitExceeded(
                 f"The workspace is overloaded: earlier requests have been waiting for {lag_s:.0f} s. Try again in a moment."
             )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from brickyard.api.edge.registry import Auth, Operation
+from brickyard.domain.clock import Monotonic
 from brickyard.domain.errors import RequestLimitExceeded
 from brickyard.domain.ratelimits import limit_of
 from brickyard.plan.ratelimits import Limit
@@ -20,7 +21,7 @@ class RateLimits:
     """`rates` are calls a second, by name (`domain.ratelimits`). A principal has one bucket for all operations of a limit."""
 
     def __init__(
-        self, rates: Mapping[str, float], operations: Iterable[Operation], *, monotonic: Callable[[], float] = time.monotonic
+        self, rates: Mapping[str, float], operations: Iterable[Operation], *, monotonic: Monotonic = time.monotonic
     ) -> None:
         self._monotonic = monotonic
         self._rates = rates

@@ -10,12 +10,13 @@ from __future__ import annotations
 import ipaddress
 import math
 import time
-from collections.abc import Callable
 
 import structlog
 
+from brickyard.domain.clock import Monotonic
 from brickyard.domain.errors import RequestLimitExceeded
 from brickyard.plan.ratelimits import Limit
+from brickyard.services.audit import AuditLog
 from brickyard.services.buckets import Buckets
 
 FAILURES = Limit(burst=20, interval_s=3.0)
@@ -34,10 +35,10 @@ class LoginThrottle:
         self,
         *,
         limit: Limit = FAILURES,
-        monotonic: Callable[[], float] = time.monotonic,
-        on_failed: Callable[[str], None] = lambda _address: None,
+        monotonic: Monotonic = time.monotonic,
+        audit: AuditLog | None = None,
     ) -> None:
-        self._on_failed = on_failed
+        self._audit = audit
         self._addresses = Buckets(limit)
         self._prefixes = Buckets(limit)
         self._monotonic = monotonic
@@ -73,8 +74,8 @@ class LoginThrottle:
             if key and not buckets.wait_s(key, now):  # failures while one waits anyway must not make that longer
                 buckets.spend(key, now)
                 self._waiting_s = max(self._waiting_s, now + buckets.wait_s(key, now))
-        if not recorded:
-            self._on_failed(address)
+        if self._audit is not None and not recorded:
+            self._audit.failed_login(address)
         _log.warning("invalid_credential", address=address, waits_s=math.ceil(self._addresses.wait_s(network, now)))
 
 

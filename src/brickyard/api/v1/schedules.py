@@ -5,6 +5,7 @@ from __future__ import annotations
 from brickyard.api.edge.group import CAN_ATTACH, CAN_MANAGE, Group
 from brickyard.api.edge.registry import Operation
 from brickyard.api.v1.dialect import V1
+from brickyard.domain import schedules as v1
 from brickyard.domain.v1.clusters import V1ClusterId
 from brickyard.services.caller import Caller
 from brickyard.services.v1.schedules import ScheduleService

@@ -8,6 +8,7 @@ from brickyard.api.edge.dialects import Reply
 from brickyard.api.edge.group import CAN_ATTACH, CAN_MANAGE, CAN_RESTART, Group
 from brickyard.api.edge.registry import Operation
 from brickyard.api.v1.dialect import V1
+from brickyard.domain import snapshots as v1
 from brickyard.services.caller import Caller
 from brickyard.services.v1.service import RETRY_AFTER_S
 from brickyard.services.v1.snapshots import SnapshotService

@@ -6,8 +6,8 @@ import asyncio
 import hmac
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
+from collections.abc import Awaitable, Iterable
+from typing import Protocol, TypeVar
 from urllib.parse import urlencode
 
 import aiohttp
@@ -33,14 +33,25 @@ REPORTS = 64  # at a time to one server: each takes a connection, and a server a
 _Reply = TypeVar("_Reply", StatusReply, AssignmentReply)
 
 
+class KnownServers(Protocol):
+    """The servers that use the world, as its process knows them."""
+
+    def urls(self) -> set[str]:
+        """Where agents find the living servers."""
+        ...
+
+    def heard(self) -> None:
+        """Records that some server has answered as one of the workspace."""
+        ...
+
+
 class Line:
     """The connections of all agents, and the known servers. Create it on the world's event loop."""
 
-    def __init__(self, *, servers: Callable[[], set[str]], heard: Callable[[], None]) -> None:
-        """`servers`: the known ones besides those that answers name. Calls `heard` for every valid answer."""
+    def __init__(self, servers: KnownServers) -> None:
+        """`servers`: the known ones besides those that answers name."""
         self._servers = servers
         self._named: set[str] = set()
-        self._heard = heard
         self._reports = _session(limit_per_host=REPORTS)
         self._polls = _session(limit_per_host=0)
 
@@ -54,7 +65,7 @@ class Line:
 
     def other_than(self, url: str) -> str:
         """Another server's address, or `url` itself if none is known."""
-        others = (self._servers() | self._named) - {url}
+        others = (self._servers.urls() | self._named) - {url}
         return random.choice(sorted(others)) if others else url  # noqa: S311 - spreads load, guards nothing
 
     async def ask(
@@ -70,7 +81,7 @@ class Line:
             proof = _decode_proof(answer)
             if not hmac.compare_digest(proof.server_token.encode(), request.server_token.encode()):
                 return None
-            self._heard()
+            self._servers.heard()
             if response.status != 200:
                 return None
             reply = _REPLIES.decode(answer, kind)

@@ -17,7 +17,7 @@ import msgspec
 
 from brickyard.domain import nodeops
 from brickyard.domain.nodeops import NewCommand, NewContext, NodeOp, OfCommand, OfContext, WithdrawContexts
-from brickyard.providers.simulated.knobsfile import Knobs
+from brickyard.providers.simulated.knobsfile import HasKnobs
 
 TASK = "%%brickyard_task"  # how the command of a task begins
 
@@ -45,8 +45,8 @@ class KernelRefused(Exception):
 class SimulatedKernels:
     """The contexts of every simulated driver."""
 
-    def __init__(self, knobs: Callable[[], Knobs]) -> None:
-        self._knobs = knobs
+    def __init__(self, world: HasKnobs) -> None:
+        self._world = world
         self.compute: Callable[[str], Answer] | None = None  # from a command's text to its outcome
         self.begun: list[tuple[str, str]] = []  # (instance, command) of every command that ever began
         self.generations: dict[str, int] = {}  # instance -> generation of its node
@@ -91,7 +91,7 @@ class SimulatedKernels:
     def call(self, instance_id: str, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """One request from the server to a driver's agent (`domain/nodeops.py`). Raises KernelRefused."""
         served = path.startswith(("/v1/contexts", nodeops.CONTEXTS_WITHDRAW.path, nodeops.ATTACHED.path))
-        if not (self.compute or self._knobs().commands_file) or not served:
+        if not (self.compute or self._world.knobs.commands_file) or not served:
             raise KernelRefused("INVALID", "this workspace runs on the simulated provider: its nodes compute nothing")
         try:
             path, _, query = path.partition("?")
@@ -175,14 +175,14 @@ class SimulatedKernels:
         self.begun.append((instance_id, command_id))
         if self.compute is not None:
             return self.compute(command)
-        file = self._knobs().commands_file
+        file = self._world.knobs.commands_file
         try:
             with Path(file).open("a") as notes:
                 notes.write(f"{command_id}\n")
         except OSError as error:
             raise KernelRefused("INVALID", f"commands_file: cannot write {file}: {error.strerror}") from error
         noted = {"resultType": "text", "data": f"simulated: {command_id} was noted and not run"}
-        return Answer(results=noted, after_s=self._knobs().command_s)
+        return Answer(results=noted, after_s=self._world.knobs.command_s)
 
     def _context(self, instance_id: str, context: str) -> _Commands:
         found = self._contexts.get((instance_id, context))

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 import structlog
@@ -50,6 +51,13 @@ class Knobs(msgspec.Struct, kw_only=True):
     sample_s: float = SAMPLE_S  # between two samples of what a node uses, which are made up; 0: none
     own_process: bool = False  # the world is a process of its own, as where there are several servers. Read at the start
     seed: int = 0
+
+
+class HasKnobs(Protocol):
+    """A world, whose knobs may be others at every look."""
+
+    @property
+    def knobs(self) -> Knobs: ...
 
 
 class KnobsError(SetupError):

@@ -6,7 +6,6 @@ Nothing is written unless the knob `logs` is set: thousands of nodes would write
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -20,22 +19,22 @@ from brickyard.logs.keep import DELIVERY_RECORD, NodeRecord, keep_node_logs
 from brickyard.logs.logfiles import LogDirectory
 from brickyard.machine import files
 from brickyard.providers.simulated.kernels import KernelRefused
-from brickyard.providers.simulated.knobsfile import Knobs
+from brickyard.providers.simulated.knobsfile import HasKnobs
 from brickyard.storage.directory import Storage
 
 
 class SimulatedLogs:
     """The logs of every simulated node. Methods block for moments."""
 
-    def __init__(self, storage: Storage | None, knobs: Callable[[], Knobs]) -> None:
+    def __init__(self, storage: Storage | None, world: HasKnobs) -> None:
         self._storage = storage
-        self._knobs = knobs
+        self._world = world
         self._nodes: dict[str, NodeRecord] = {}  # instance -> its node that writes logs
 
     def begin(self, instance_id: str, wanted: Assignment) -> None:
         """The instance has become that node, and writes its first lines."""
         self.end(instance_id)
-        if self._storage is None or not self._knobs().logs or wanted.role is Role.WARM:
+        if self._storage is None or not self._world.knobs.logs or wanted.role is Role.WARM:
             return
         record = NodeRecord(cluster_id=wanted.cluster_id, generation=wanted.generation, role=wanted.role)
         self._nodes[instance_id] = record

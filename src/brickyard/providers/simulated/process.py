@@ -135,7 +135,7 @@ class WorldProcess:
         self._why = "a signal came"
         self._url = ""
         self._servers = Servers(ends_with=ends_with, orphan_grace_s=orphan_grace_s)
-        self._line = Line(servers=self._servers.urls, heard=self._servers.heard)
+        self._line = Line(self._servers)
         self._world = World(
             server=lambda request: HttpServers(request, self._line),
             endpoint=lambda instance_id: f"{self._url}/instances/{instance_id}",

@@ -50,8 +50,8 @@ class World:
         self._listing: Mapping[str, Observed] | None = None  # what was listed last, while that is true
         self._loop: asyncio.AbstractEventLoop | None = None
         self.masters: dict[str, set[str]] = {}  # cluster id -> addresses of the workers that registered
-        self.kernels = SimulatedKernels(lambda: self.knobs)
-        self.logs = SimulatedLogs(storage, lambda: self.knobs)
+        self.kernels = SimulatedKernels(self)
+        self.logs = SimulatedLogs(storage, self)
         self.tasks: dict[str, tuple[int, int]] = {}  # cluster id -> (tasks to run, tasks that one worker runs at once)
         self.drivers: dict[str, SimulatedAgent] = {}  # cluster id -> its current or last driver
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from brickyard.domain.nodetypes import Catalogue, NodeType
+from brickyard.domain.nodetypes import Catalogue, NodeType, NodeTypes
 from brickyard.domain.runtimes import Runtime
 from brickyard.domain.views import GetSparkVersionsResponse, ListAvailableZonesResponse, ListNodeTypesResponse, SparkVersion
 from brickyard.plan.policies.governing import Choice
@@ -24,13 +24,13 @@ class Offers:
     def __init__(
         self,
         *,
-        node_types: Callable[[], Sequence[NodeType]],
-        runtimes: Callable[[], Iterable[Runtime]],
+        node_types: NodeTypes,
+        runtimes: Iterable[Runtime],
         max_nodes: int = DEFAULT_MAX_NODES,
     ) -> None:
         self.max_nodes = max_nodes
         self._node_types = Catalogue(node_types)
-        self.runtimes = {runtime.key: runtime for runtime in runtimes()}
+        self.runtimes = {runtime.key: runtime for runtime in runtimes}
         versions = [SparkVersion(key=runtime.key, name=runtime.name) for runtime in self.runtimes.values()]
         self.zone_list = _encode(ListAvailableZonesResponse(zones=list(ZONES), default_zone=DEFAULT_ZONE))
         self.spark_version_list = _encode(GetSparkVersionsResponse(versions=versions))

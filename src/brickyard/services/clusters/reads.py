@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from brickyard.domain.access import Permission
 from brickyard.domain.clock import Clock
-from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.requests import GetEvents, ListClusters
 from brickyard.domain.views import GetEventsResponse
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.clusterevents import ClusterEvents
+from brickyard.services.clusters.catalogue import Offers
 from brickyard.services.firstlook import FirstLook
 from brickyard.services.listing import ClusterLists
 from brickyard.services.missing import missing_cluster
@@ -22,11 +20,9 @@ from brickyard.store.store import Store
 class ClusterReads:
     """One per server. Bytes are JSON. Methods raise ApiError."""
 
-    def __init__(
-        self, *, store: Store, clock: Clock, sizes: Callable[[], Mapping[str, NodeType]], authorizer: Authorizer
-    ) -> None:
+    def __init__(self, *, store: Store, clock: Clock, offers: Offers, authorizer: Authorizer) -> None:
         self._store = store
-        self._views = ViewCache(store=store, sizes=sizes, authorizer=authorizer)
+        self._views = ViewCache(store=store, sizes=offers.node_types, authorizer=authorizer)
         self._lists = ClusterLists(store=store, clock=clock, views=self._views, authorizer=authorizer)
         self._events = ClusterEvents(store=store, authorizer=authorizer)
         self._first_look = FirstLook(store=store)

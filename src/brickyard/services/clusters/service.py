@@ -6,12 +6,12 @@ None of them waits for a machine.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from brickyard.domain.access import Permission
 from brickyard.domain.clock import Clock, Ids
-from brickyard.domain.nodetypes import NodeType
+from brickyard.domain.nodetypes import NodeTypes
 from brickyard.domain.policies import (
     Compliance,
     EnforceCompliance,
@@ -34,6 +34,7 @@ from brickyard.domain.requests import (
 from brickyard.domain.runtimes import Runtime
 from brickyard.domain.validation import ClusterValidation, PolicyTrial, TryPolicy
 from brickyard.domain.views import GetEventsResponse
+from brickyard.domain.wakeups import Wake
 from brickyard.plan.policy import DEFAULT_MAX_NODES
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE
@@ -58,10 +59,10 @@ class ClusterService:
         store: Store,
         clock: Clock,
         ids: Ids,
-        node_types: Callable[[], Sequence[NodeType]],
-        runtimes: Callable[[], Iterable[Runtime]],
+        node_types: NodeTypes,
+        runtimes: Iterable[Runtime],
         authorizer: Authorizer,
-        wake: Callable[[str], None],
+        wake: Wake[str],
         photon: bool = False,
         max_nodes: int = DEFAULT_MAX_NODES,
         currency: str = "USD",
@@ -70,7 +71,7 @@ class ClusterService:
         self._authorizer = authorizer
         self._wake = wake
         self.offers = Offers(node_types=node_types, runtimes=runtimes, max_nodes=max_nodes)
-        self._reads = ClusterReads(store=store, clock=clock, sizes=self.offers.node_types, authorizer=authorizer)
+        self._reads = ClusterReads(store=store, clock=clock, offers=self.offers, authorizer=authorizer)
         self.commands = ClusterCommands(clock=clock, ids=ids, offers=self.offers, authorizer=authorizer, photon=photon)
         self._validations = ClusterValidations(store=store, commands=self.commands, authorizer=authorizer, currency=currency)
         self._compliances = ClusterCompliances(commands=self.commands, offers=self.offers, authorizer=authorizer)

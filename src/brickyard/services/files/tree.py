@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import errno
 import os
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +17,7 @@ from brickyard.services.files.arguments import MAX_FIELD
 from brickyard.services.files.errors import translated
 from brickyard.services.files.safetree import Entry, SafeTree
 from brickyard.services.files.uploads import Uploads
+from brickyard.store.store import Store
 
 T = TypeVar("T")
 PIECE = 1024 * 1024  # bytes that are read or written at once: fewer cost more switches between threads
@@ -67,15 +68,15 @@ class FileTree:
         *,
         root: Path,
         uploads: Uploads,
-        before_effect: Callable[[], Awaitable[None]],
+        store: Store,
         refusal: Callable[[Principal], str] = lambda _: "",
     ) -> None:
-        """`uploads` is shared by all trees. `before_effect` is the store's. `refusal` returns the reason why that user may add
+        """`uploads` is shared by all trees. `refusal` returns the reason why that user may add
         nothing now, or "" if they may."""
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.tree = SafeTree(root=root)
         self.uploads = uploads
-        self._before_effect = before_effect
+        self._store = store
         self._refusal = refusal
 
     async def run(self, path: str, work: Callable[[], T]) -> T:
@@ -89,7 +90,7 @@ class FileTree:
 
     async def change(self, path: str, work: Callable[[], T]) -> T:
         """`run` for work that changes what others see."""
-        await self._before_effect()
+        await self._store.before_effect()
         return await self.run(path, work)
 
     def check_room(self, principal: Principal) -> None:

@@ -18,7 +18,7 @@ from brickyard.plan.scim.resources import checked_name, member_ids, of_group, to
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE
 from brickyard.services.caller import Caller
-from brickyard.services.identity.listing import Asked, Resource, Shown, Source, list_resources, show
+from brickyard.services.identity.listing import Asked, Resource, Shown, list_resources, show
 from brickyard.services.identity.relations import add_members, check_admins, groups_of, may_change, members_of
 from brickyard.services.users import new_group
 from brickyard.store.store import Store
@@ -62,13 +62,7 @@ class GroupService:
 
         def work(tx: Tx) -> Resource:
             self._may_see(tx, caller)
-            source = Source(
-                total=tx.groups.count,
-                page=lambda offset, limit: tx.groups.page(offset=offset, limit=limit),
-                candidates=lambda values: _candidates(tx, values),
-                build=lambda rows, relations: _built(tx, rows, relations),
-            )
-            return list_resources(source, asked._replace(shown=asked.shown._replace(everything=caller.is_admin)))
+            return list_resources(_Groups(tx), asked._replace(shown=asked.shown._replace(everything=caller.is_admin)))
 
         return await self._store.read(work)
 
@@ -158,12 +152,28 @@ def _found(tx: Tx, group_id: str) -> GroupRow:
     return row
 
 
-def _candidates(tx: Tx, values: Mapping[str, str]) -> list[GroupRow]:
-    """Rows that an index finds, if one can."""
-    if "displayname" in values or "id" in values:
-        row = tx.groups.by_name(values["displayname"]) if "displayname" in values else tx.groups.get(values["id"])
-        return [row] if row is not None else []
-    return tx.groups.all(external_id=values.get("externalid", ""))
+class _Groups:
+    """The source of a list."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def total(self) -> int:
+        return self._tx.groups.count()
+
+    def page(self, offset: int, limit: int) -> list[GroupRow]:
+        return self._tx.groups.page(offset=offset, limit=limit)
+
+    def candidates(self, values: Mapping[str, str]) -> list[GroupRow]:
+        """Rows that an index finds, if one can."""
+        groups = self._tx.groups
+        if "displayname" in values or "id" in values:
+            row = groups.by_name(values["displayname"]) if "displayname" in values else groups.get(values["id"])
+            return [row] if row is not None else []
+        return groups.all(external_id=values.get("externalid", ""))
+
+    def build(self, rows: Sequence[GroupRow], relations: frozenset[str]) -> list[Resource]:
+        return _built(self._tx, rows, relations)
 
 
 def _built(tx: Tx, rows: Sequence[GroupRow], relations: frozenset[str] = frozenset({"members", "groups"})) -> list[Resource]:

@@ -20,7 +20,7 @@ from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE
 from brickyard.services.caller import Caller
 from brickyard.services.files.homes import FormerHomes
-from brickyard.services.identity.listing import Asked, Resource, Shown, Source, list_resources, show
+from brickyard.services.identity.listing import Asked, Resource, Shown, list_resources, show
 from brickyard.services.identity.relations import add_members, check_admins, groups_of, may_change
 from brickyard.services.users import new_user
 from brickyard.store.store import Store
@@ -62,7 +62,7 @@ class IdentityService:
                     raise ScimError(ScimType.INVALID_VALUE, f"groups: there is no group with the id {group_id[:100]}.")
                 add_members(tx, group_id, [row.user_id])
             self._homes.retire(tx, name)
-            return self._built(tx, [row])[0]
+            return _built(tx, [row])[0]
 
         return await self._store.write(work)
 
@@ -72,7 +72,7 @@ class IdentityService:
         def work(tx: Tx) -> Resource:
             self._may_see(tx, caller)
             everything = caller.is_admin or caller.user_id == user_id
-            return show(self._built(tx, [self._found(tx, user_id)])[0], shown._replace(everything=everything))
+            return show(_built(tx, [self._found(tx, user_id)])[0], shown._replace(everything=everything))
 
         return await self._store.read(work)
 
@@ -81,13 +81,9 @@ class IdentityService:
 
         def work(tx: Tx) -> Resource:
             self._may_see(tx, caller)
-            source = Source(
-                total=lambda: tx.users.count(self._kind),
-                page=lambda offset, limit: tx.users.page(self._kind, offset=offset, limit=limit),
-                candidates=lambda values: self._candidates(tx, values),
-                build=lambda rows, relations: self._built(tx, rows, groups="groups" in relations),
+            return list_resources(
+                _Identities(tx, self._kind), asked._replace(shown=asked.shown._replace(everything=caller.is_admin))
             )
-            return list_resources(source, asked._replace(shown=asked.shown._replace(everything=caller.is_admin)))
 
         return await self._store.read(work)
 
@@ -124,21 +120,9 @@ class IdentityService:
                 row = msgspec.structs.replace(row, changed_ms=self._clock.now_ms())
                 tx.users.put(row)
                 check_admins(tx)
-            return self._built(tx, [row])[0]
+            return _built(tx, [row])[0]
 
         return await self._store.write(work)
-
-    def _candidates(self, tx: Tx, values: Mapping[str, str]) -> list[UserRow]:
-        """Rows that an index finds, if one can."""
-        name = values.get("username" if self._kind is IdentityKind.USER else "applicationid")
-        if name is not None or "id" in values:
-            row = tx.users.get(name) if name is not None else tx.users.by_id(values["id"])
-            return [row] if row is not None and row.kind is self._kind else []
-        return tx.users.all(self._kind, external_id=values.get("externalid", ""))
-
-    def _built(self, tx: Tx, rows: Sequence[UserRow], *, groups: bool = True) -> list[Resource]:
-        found = groups_of(tx, [row.user_id for row in rows], everyone=True) if groups else {}
-        return [of_user(row, found.get(row.user_id, ())) for row in rows]
 
     def _found(self, tx: Tx, user_id: str) -> UserRow:
         row = tx.users.by_id(user_id)
@@ -151,3 +135,32 @@ class IdentityService:
 
     def _may_change(self, tx: Tx, caller: Caller) -> None:
         may_change(tx, self._authorizer, caller, to="change identities of the")
+
+
+class _Identities:
+    """The source of a list."""
+
+    def __init__(self, tx: Tx, kind: IdentityKind) -> None:
+        self._tx, self._kind = tx, kind
+
+    def total(self) -> int:
+        return self._tx.users.count(self._kind)
+
+    def page(self, offset: int, limit: int) -> list[UserRow]:
+        return self._tx.users.page(self._kind, offset=offset, limit=limit)
+
+    def candidates(self, values: Mapping[str, str]) -> list[UserRow]:
+        """Rows that an index finds, if one can."""
+        users, name = self._tx.users, values.get("username" if self._kind is IdentityKind.USER else "applicationid")
+        if name is not None or "id" in values:
+            row = users.get(name) if name is not None else users.by_id(values["id"])
+            return [row] if row is not None and row.kind is self._kind else []
+        return users.all(self._kind, external_id=values.get("externalid", ""))
+
+    def build(self, rows: Sequence[UserRow], relations: frozenset[str]) -> list[Resource]:
+        return _built(self._tx, rows, groups="groups" in relations)
+
+
+def _built(tx: Tx, rows: Sequence[UserRow], *, groups: bool = True) -> list[Resource]:
+    found = groups_of(tx, [row.user_id for row in rows], everyone=True) if groups else {}
+    return [of_user(row, found.get(row.user_id, ())) for row in rows]

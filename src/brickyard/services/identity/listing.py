@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.plan.scim.filters import Filter, find, matches, names, parse_filter, required
@@ -35,14 +35,22 @@ class Asked(NamedTuple):
     shown: Shown = Shown()
 
 
-class Source(NamedTuple, Generic[Row]):
-    """Where the resources come from. `candidates` are all rows that could have these values in these attributes (in lower case);
-    `build` makes resources with those of the attributes `groups` and `members` that are needed."""
+class Source(Protocol[Row]):
+    """Where the resources come from."""
 
-    total: Callable[[], int]
-    page: Callable[[int, int], list[Row]]
-    candidates: Callable[[dict[str, str]], list[Row]]
-    build: Callable[[Sequence[Row], frozenset[str]], list[Resource]]
+    def total(self) -> int:
+        """How many there are."""
+        ...
+
+    def page(self, offset: int, limit: int, /) -> list[Row]: ...
+
+    def candidates(self, values: dict[str, str], /) -> list[Row]:
+        """All rows that could have these values in these attributes (in lower case)."""
+        ...
+
+    def build(self, rows: Sequence[Row], relations: frozenset[str], /) -> list[Resource]:
+        """Resources, with those of the attributes `groups` and `members` that are needed."""
+        ...
 
 
 def list_resources(source: Source[Row], asked: Asked) -> Resource:

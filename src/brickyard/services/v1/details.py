@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from brickyard.domain.access import Permission
-from brickyard.domain.clock import Clock
+from brickyard.domain.clock import Clock, Monotonic
 from brickyard.domain.nodeops import ReadLog
 from brickyard.domain.samples import SAMPLE_S
-from brickyard.domain.usage import ClusterUsage, MetricsWindow
 from brickyard.domain.v1.clusters import GetV1Cluster
 from brickyard.domain.v1.details import GetV1Metrics, LogTail
 from brickyard.services.access import Authorizer
@@ -54,7 +53,7 @@ class V1Details:
         reads: V1Reads,
         metrics: ClusterMetrics,
         logs: ClusterLogs,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Monotonic = time.monotonic,
     ) -> None:
         self._store = store
         self._clock = clock

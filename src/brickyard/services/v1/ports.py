@@ -6,6 +6,7 @@ A mapping is the cluster's, whether it runs or not. `gateway/` serves those of r
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -48,6 +49,15 @@ def held(address: str, port: int) -> str:
     return ""
 
 
+class OpenPorts(Protocol):
+    """What listens for clusters on this server."""
+
+    @property
+    def ports(self) -> Collection[int]:
+        """External ports on which this server listens."""
+        ...
+
+
 class PortPlanner:
     """Plans and writes mappings within transactions. `server_url`: this server's. `own_ports`: those that the workspace's servers
     use themselves; `addresses`: where listeners may be besides loopback; `open_here`: ports on which this server listens for
@@ -57,10 +67,10 @@ class PortPlanner:
         self,
         *,
         ids: Ids,
-        server_url: Callable[[], str],
+        server_url: str,
         own_ports: Collection[int] = (),
         addresses: Collection[str] = (),
-        open_here: Callable[[], Collection[int]] = tuple,
+        open_here: OpenPorts | None = None,
         held: Held = held,
     ) -> None:
         self._ids = ids
@@ -104,16 +114,16 @@ class PortPlanner:
 
     def views(self, cluster: Cluster, rows: Sequence[PortRow]) -> list[PortView]:
         """Mappings as they are shown."""
-        base = self._server_url().rstrip("/")
+        base = self._server_url.rstrip("/")
         return [plan.view(row, cluster, base_url=base, http_port=self._http_port) for row in rows]
 
     def proxy_url(self, cluster_id: str) -> str:
         """Below it are the paths of the cluster's http mappings."""
-        return f"{self._server_url().rstrip('/')}/ports/{cluster_id}/"
+        return f"{self._server_url.rstrip('/')}/ports/{cluster_id}/"
 
     @property
     def _http_port(self) -> int:
-        url = urlsplit(self._server_url())
+        url = urlsplit(self._server_url)
         return url.port or (443 if url.scheme == "https" else 80)
 
     def _new_id(self) -> str:
@@ -123,7 +133,10 @@ class PortPlanner:
         self, current: Sequence[PortMapping], mappings: Sequence[PortMapping], updates: Sequence[PortUpdate], field: str
     ) -> list[Problem]:
         """New listeners where something else listens. Those of mappings that are just being removed will have gone."""
-        open_already = {*(each.external_port for each in current), *self._open_here()}
+        open_already = {
+            *(each.external_port for each in current),
+            *(self._open_here.ports if self._open_here is not None else ()),
+        }
         found = []
         for each in mappings:
             if not each.external_port or each.external_port in open_already:
