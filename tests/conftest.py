@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 
 from brickyard.store.store import Store
+from tests.support import durations
 from tests.support.databases import KINDS, empty_sqlite
 from tests.support.depth import DEEP
+from tests.support.patience import Stopwatch
 from tests.support.postgres import Postgres, PostgresMissing
-from tests.support.runtimes import SPARK_3
+from tests.support.runtimes import OTHER_LINES, SPARK_3
 
 # How long an example takes depends on what else the machine does. Speed is measured by the benchmarks.
 hypothesis.settings.register_profile("no clock", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -31,8 +33,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("database", KINDS)
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests on every line of Spark, of something that no line does in its own way, run on one; deep runs have them on all."""
+    """Tests on every line of Spark, of something that no line does in its own way, run on one; deep runs have them on all. Those
+    on other lines than the first are `extended` ones."""
+    for item in items:
+        if item.get_closest_marker("spark") and any(line in item.name for line in OTHER_LINES):
+            item.add_marker("extended")
     if DEEP:
         return
     again = [item for item in items if item.get_closest_marker("any_runtime") and SPARK_3 in item.name]
@@ -45,6 +52,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def anyio_backend() -> str:
     """What runs tests and fixtures that are coroutines: each test has an event loop to itself."""
     return "asyncio"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """A test over a minute fails, unless tests/durations.json says why it takes so long."""
+    watch = Stopwatch()
+    answer = yield
+    durations.check(item.nodeid, watch.took_s)
+    return answer
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    durations.note(report)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if not os.environ.get("PYTEST_XDIST_WORKER"):
+        durations.keep()
 
 
 @pytest.fixture(scope="session")

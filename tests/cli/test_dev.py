@@ -33,9 +33,9 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(checkout: Path, fails: str) -> tuple[subprocess.CompletedProcess[str], str]:
+def run(checkout: Path, fails: str, *options: str) -> tuple[subprocess.CompletedProcess[str], str]:
     environment = {"PATH": "/usr/bin:/bin", "FAILS": fails}
-    done = subprocess.run([checkout / "dev", "test"], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run([checkout / "dev", "test", *options], env=environment, capture_output=True, text=True, check=False)
     return done, (checkout / "calls").read_text()
 
 
@@ -43,6 +43,14 @@ def test_all_parts_run_and_pass(checkout: Path) -> None:
     done, calls = run(checkout, "nobody")
     assert done.returncode == 0, done.stderr
     assert all(part in calls for part in PARTS)
+
+
+def test_what_is_slow_and_rarely_breaks_runs_when_all_is_asked_for(checkout: Path) -> None:
+    for options, runs in (([], False), (["--all"], True)):
+        _, calls = run(checkout, "nobody", *options)
+        assert ("not extended" in calls) is not runs
+        assert ("install 16.4" in calls) is runs
+        (checkout / "calls").unlink()
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -15,7 +15,7 @@ from tests.support.ports import free_port
 from tests.support.runtimes import SPARK_3, SPARK_4, manifest_of
 from tests.support.server import TOKEN, Server
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(900)]
 
 CLIENT = (
     "import sys; from pyspark.sql import SparkSession; SparkSession.builder.remote(sys.argv[1]).getOrCreate().range(1).count()"

@@ -11,20 +11,19 @@ import psutil
 import pytest
 
 from tests.node.node import Node
-from tests.support.runtimes import manifest_of
+from tests.support.runtimes import NEWEST, manifest_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(1800)]
 
-KEY = "18.2.x-scala2.13"
 NODES = Callable[[dict[str, Any]], Node]
 
 
 @pytest.fixture(scope="module")
 def cached() -> dict[str, Any]:
     """The manifest of a runtime on Java 25."""
-    manifest = manifest_of(KEY, trained=True)
+    manifest = manifest_of(NEWEST, trained=True)
     if not manifest["java_version"].startswith("25."):
-        pytest.skip(f"the installed runtime {KEY} has Java {manifest['java_version']}")
+        pytest.skip(f"the installed runtime {NEWEST} has Java {manifest['java_version']}")
     return manifest
 
 

@@ -15,12 +15,11 @@ import pytest
 from tests.node.node import Node
 from tests.node.test_warm_spark import share_mib
 from tests.support.patience import until
-from tests.support.runtimes import SPARK_3, SPARK_4
+from tests.support.runtimes import NEWEST, SPARK_3, SPARK_4
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 MEMORY_MB = 1024
-NEWEST = "18.2.x-scala2.13"  # on another Java, with caches in place of archives
 WAITING, LAUNCHER = "brickyard.WaitingExecutor", "waiting/java/bin/java"
 LIMIT_MIB = 640  # a warm node's share of the machine's memory, with an executor
 

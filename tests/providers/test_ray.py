@@ -19,7 +19,7 @@ from tests.support.patience import until
 from tests.support.rays import FOURTH, HEAD, SECOND, THIRD, RayCluster
 from tests.support.rayworld import TOKEN, World
 
-pytestmark = pytest.mark.spark  # it starts much, and waits: not beside the fast tests
+pytestmark = [pytest.mark.spark, pytest.mark.extended]  # it starts much, and waits: not beside the fast tests
 
 HUGE = NodeType(node_type_id="huge", num_cores=512, memory_mb=4_000_000, category="test")
 TINY = {"node_type_id": "tiny", "num_cores": 0.5, "memory_mb": 256}

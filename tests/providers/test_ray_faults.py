@@ -12,7 +12,7 @@ from tests.support.patience import until
 from tests.support.rays import HEAD, THIRD, RayCluster, ray_cluster
 from tests.support.rayworld import World
 
-pytestmark = pytest.mark.spark  # it starts much, and waits: not beside the fast tests
+pytestmark = [pytest.mark.spark, pytest.mark.extended]  # it starts much, and waits: not beside the fast tests
 
 
 def spread(world: World) -> str:

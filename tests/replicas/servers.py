@@ -86,6 +86,7 @@ class Replicas:
             "admin_token": "dapi" + "0" * 32,
             "ends_with": os.getpid(),
             "cache_dir": home / "cache",
+            "background_training": False,
             **settings,
         }
         # The simulated provider has nothing to connect to.

@@ -15,6 +15,8 @@ from tests.slurm.processes import agents_of
 from tests.support.patience import PATIENCE_S, until
 from tests.support.slurm import NODES, Slurm, SlurmMissing
 
+pytestmark = pytest.mark.extended
+
 NAMED = [
     {"node_type_id": "one", "num_cores": 1, "memory_mb": 512},
     {"node_type_id": "missing", "num_cores": 1, "memory_mb": 512, "engine": {"partition": "nowhere"}},

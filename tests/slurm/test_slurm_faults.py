@@ -18,6 +18,8 @@ from tests.slurm.processes import agents_of
 from tests.support.patience import until
 from tests.support.slurm import NODES, Slurm
 
+pytestmark = pytest.mark.extended
+
 TYPES = [
     {"node_type_id": "one", "num_cores": 1, "memory_mb": 512},
     {"node_type_id": "timed", "num_cores": 1, "memory_mb": 512, "engine": {"time_limit": "30", "partition": "short"}},

@@ -15,7 +15,7 @@ from databricks.sdk.service.compute import ClusterDetails, CommandStatus, DbfsSt
 from brickyard.sandbox import launcher, network
 from tests.spark.live import JVM, KERNEL, NODE, Live, command_line, living
 from tests.support.patience import until
-from tests.support.runtimes import SPARK_3, SPARK_4
+from tests.support.runtimes import OTHER, SPARK_4, manifest_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -41,10 +41,10 @@ SINGLE: dict[str, Any] = {"is_single_node": True, "kind": Kind.CLASSIC_PREVIEW}
 
 @pytest.fixture(scope="module")
 def neighbour(live: Live) -> str:
-    """A cluster of one node on Spark 3."""
+    """A cluster of one node, on another line of Spark if all are tested."""
     live.w.dbfs.upload("/scripts/late.sh", io.BytesIO(LATE))
     script = InitScriptInfo(dbfs=DbfsStorageInfo("dbfs:/scripts/late.sh"))
-    return live.create("neighbour", SPARK_3, init_scripts=[script], **SINGLE)
+    return live.create("neighbour", OTHER, init_scripts=[script], **SINGLE)
 
 
 @pytest.fixture(scope="module")
@@ -62,12 +62,12 @@ def cluster(live: Live, neighbour: str) -> str:
     )  # fmt: skip
 
 
-def test_a_single_node_on_spark_3(live: Live, neighbour: str, cluster: str) -> None:
+def test_a_single_node(live: Live, neighbour: str, cluster: str) -> None:
     assert live.get(cluster).state is State.PENDING, "the other one starts meanwhile"
     live.wait(neighbour, State.RUNNING)
     said = live.run(neighbour, "print(spark.version, sc.master, spark.range(1000).selectExpr('sum(id)').first()[0])")
     version, master, total = said.split()
-    assert version.startswith("3.5.")
+    assert version == manifest_of(OTHER)["spark_version"]
     assert (master, total) == ("local[1]", "499500")
 
 
@@ -135,7 +135,7 @@ def test_init_scripts_ran_on_every_node_before_spark(live: Live, cluster: str) -
 def test_a_failing_init_script_ends_the_start(live: Live) -> None:
     live.w.dbfs.upload("/scripts/bad.sh", io.BytesIO(b"echo no such package >&2; exit 4"))
     script = InitScriptInfo(dbfs=DbfsStorageInfo("dbfs:/scripts/bad.sh"))
-    code, parameters, message = live.ended(live.create("bad", SPARK_3, init_scripts=[script], **SINGLE))
+    code, parameters, message = live.ended(live.create("bad", OTHER, init_scripts=[script], **SINGLE))
     assert code == "INIT_SCRIPT_FAILURE"
     assert "init script 1 of 1, dbfs:/scripts/bad.sh, failed on the driver, node " in message
     assert "exit code 4" in parameters["databricks_error_message"]
@@ -350,7 +350,7 @@ def test_a_killed_server_finds_its_clusters_again(live: Live, cluster: str) -> N
 
 def test_a_conf_that_spark_refuses_ends_it_with_the_reason(live: Live, neighbour: str) -> None:
     conf = {"spark.serializer": "com.example.Missing"}
-    live.w.clusters.edit(neighbour, SPARK_3, node_type_id=NODE, spark_conf=conf, **SINGLE)
+    live.w.clusters.edit(neighbour, OTHER, node_type_id=NODE, spark_conf=conf, **SINGLE)
     code, parameters, message = live.ended(neighbour)
     assert code == "SPARK_STARTUP_FAILURE"
     assert "spark.serializer" in parameters["databricks_error_message"]
@@ -370,7 +370,7 @@ def test_a_killed_driver_ends_the_cluster_with_its_reason(live: Live, cluster: s
 
 def test_everything_killed_at_once(live: Live, cluster: str, neighbour: str) -> None:
     """In the middle of one start, after the other: the next server brings both to an end that it can name."""
-    live.w.clusters.edit(neighbour, SPARK_3, node_type_id=NODE, **SINGLE)
+    live.w.clusters.edit(neighbour, OTHER, node_type_id=NODE, **SINGLE)
     live.w.clusters.start(cluster)
     live.w.clusters.start(neighbour)
     live.wait(cluster, State.RUNNING, workers=1)

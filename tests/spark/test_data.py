@@ -19,7 +19,7 @@ from databricks.sdk.service.workspace import ImportFormat
 
 from tests.spark.live import EXECUTOR, Live
 from tests.support.patience import until
-from tests.support.runtimes import SPARK_3, SPARK_4
+from tests.support.runtimes import OTHER, SPARK_4
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -36,8 +36,8 @@ def several(live: Live) -> str:
 
 @pytest.fixture(scope="module")
 def single(live: Live, several: str) -> str:
-    """A cluster of one node on Spark 3."""
-    return live.create("single", SPARK_3, spark_conf={"spark.sql.shuffle.partitions": "2"}, **SINGLE)
+    """A cluster of one node, on another line of Spark if all are tested."""
+    return live.create("single", OTHER, spark_conf={"spark.sql.shuffle.partitions": "2"}, **SINGLE)
 
 
 TABLES = """

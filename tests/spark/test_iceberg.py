@@ -18,7 +18,7 @@ from tests.support.runtimes import SPARK_3
 LARGE = pytest.mark.skipif(
     not os.environ.get("BRICKYARD_TEST_ICEBERG"), reason="set BRICKYARD_TEST_ICEBERG=1: it fetches a large package"
 )
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), LARGE]
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(900), LARGE]
 
 CONF = {"spark.sql.shuffle.partitions": "1"}
 SINGLE: dict[str, Any] = {"is_single_node": True, "kind": Kind.CLASSIC_PREVIEW, "spark_conf": CONF}

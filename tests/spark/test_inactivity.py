@@ -16,7 +16,7 @@ from brickyard.store.store import Store
 from tests.spark.live import User
 from tests.spark.neighbours import neighbours
 from tests.support.patience import until
-from tests.support.runtimes import SPARK_3, SPARK_4
+from tests.support.runtimes import OTHER, SPARK_4
 from tests.support.server import Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -66,7 +66,7 @@ def data(tmp_path: Path, clock: JumpingClock) -> Iterator[tuple[User, Watch]]:
 
 def test_a_running_command_keeps_a_cluster_that_would_end_otherwise(data: tuple[User, Watch], clock: JumpingClock) -> None:
     user, watch = data
-    cluster = user.create("idle", SPARK_3, is_single_node=True, kind=Kind.CLASSIC_PREVIEW, autotermination_minutes=MINUTES)
+    cluster = user.create("idle", OTHER, is_single_node=True, kind=Kind.CLASSIC_PREVIEW, autotermination_minutes=MINUTES)
     user.wait(cluster, State.RUNNING)
     context = user.context(cluster)
     waits = "import os, time\nwhile not os.path.exists('/dbfs/go'): time.sleep(0.1)\nprint('done')"

@@ -15,7 +15,7 @@ from tests.support.patience import until
 from tests.support.rays import FOURTH, GIB, HEAD, SECOND, THIRD, RayCluster, ray_cluster, ray_python
 from tests.support.runtimes import SPARK_4
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(900)]
 
 GPU = {"node_type_id": "gpu", "num_cores": 1, "memory_mb": 2048, "num_gpus": 1}
 

@@ -14,7 +14,7 @@ from tests.support.patience import until
 from tests.support.runtimes import SPARK_4
 from tests.support.slurm import NODES, Slurm, SlurmMissing
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(900)]
 
 MACHINE = {"node_type_id": "machine", "num_cores": 4, "memory_mb": 2048}  # all CPUs of one
 FIRST = {"node_type_id": "first", "num_cores": 1, "memory_mb": 2048, "engine": {"partition": "short"}}  # on the first

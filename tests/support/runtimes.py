@@ -10,8 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from brickyard.config.settings import default_cache_dir
+from tests.support.depth import ALL
 
 SPARK_4, SPARK_3 = "17.3.x-scala2.13", "16.4.x-scala2.12"
+NEWEST = "18.2.x-scala2.13"  # on Java 25, with caches in place of archives
+OTHER_LINES = (SPARK_3, NEWEST)
+OTHER = SPARK_3 if ALL else SPARK_4  # of a second cluster, beside one on Spark 4
 
 
 def cache_dir() -> Path:

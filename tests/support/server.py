@@ -16,7 +16,7 @@ import uvicorn
 from databricks.sdk import WorkspaceClient
 
 from brickyard.api.edge.serving import serving
-from brickyard.config.settings import Settings, default_cache_dir
+from brickyard.config.settings import Settings
 from brickyard.domain.clock import Clock, Ids
 from brickyard.providers.base import Provider
 from brickyard.providers.fleet import Providers
@@ -24,6 +24,7 @@ from brickyard.server.lifecycle import Application
 from brickyard.store.store import Store
 from tests.support.databases import empty_sqlite
 from tests.support.patience import PATIENCE_S
+from tests.support.runtimes import cache_dir
 
 TOKEN = "dapi" + "0" * 32
 WORKSPACE_KEY = b"k" * 32
@@ -120,8 +121,8 @@ class Server:
         data_dir.mkdir(parents=True, exist_ok=True)
         if not (file := data_dir / "brickyard.db").exists() and not settings.get("database_url"):
             empty_sqlite(file)
-        cache = Path(os.environ.get("BRICKYARD_CACHE_DIR") or default_cache_dir())
-        values = {"cache_dir": cache, "rate_limits": "off", **settings}  # tests call as fast as they can
+        # Tests call as fast as they can, and a training in the background would take the processors from them.
+        values = {"cache_dir": cache_dir(), "rate_limits": "off", "background_training": False, **settings}
         server = cls(Settings(data_dir=data_dir, **values), instances, clock, ids, wall)  # type: ignore[arg-type] # keyword arguments of a struct
         server._thread.start()
         try:
