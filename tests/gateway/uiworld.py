@@ -27,7 +27,6 @@ from brickyard.services.users import new_user
 from brickyard.store.store import Store
 from brickyard.testing.clock import ManualClock
 from tests.support.databases import empty_sqlite
-from tests.support.patience import PATIENCE_S
 
 ID = "0101-000000-testtest"
 PAGE = b"""<html><head><title>Jobs</title></head><body><a href="%(prefix)s/stages/">Stages</a>
@@ -184,7 +183,3 @@ async def world(tmp_path: Path, run: str = "") -> AsyncIterator[World]:
             await ui.close()
             await runner.cleanup()
             store.close()
-
-
-def run(work: Any) -> None:
-    asyncio.run(asyncio.wait_for(work, PATIENCE_S))

@@ -110,76 +110,62 @@ class Passes(KeyedLoop[str]):
         return [key for key, _ in self.done]
 
 
-def play(scenario: Callable[[Passes], Awaitable[None]], *, alone: bool = True, at_once: int = 4) -> None:
-    async def run() -> None:
-        async with Passes(Database(alone=alone), at_once=at_once).alive() as passes:
-            await scenario(passes)
-
-    asyncio.run(run())
+@pytest.fixture
+async def passes() -> AsyncIterator[Passes]:
+    async with Passes(Database(alone=True)).alive() as passes:
+        yield passes
 
 
-def test_a_wake_starts_its_pass_at_once() -> None:
-    async def scenario(passes: Passes) -> None:
+async def test_a_wake_starts_its_pass_at_once(passes: Passes) -> None:
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # the workers wait for work
+    passes.gate.clear()
+    passes.wake("a")
+    for _ in range(3):  # turns of the event loop
         await asyncio.sleep(0)
-        await asyncio.sleep(0)  # the workers wait for work
-        passes.gate.clear()
+    assert passes.at == ["a"]
+    passes.gate.set()
+
+
+async def test_wakes_merge_and_a_wake_during_a_pass_makes_one_more(passes: Passes) -> None:
+    passes.gate.clear()
+    for _ in range(5):
         passes.wake("a")
-        for _ in range(3):  # turns of the event loop
-            await asyncio.sleep(0)
-        assert passes.at == ["a"]
-        passes.gate.set()
-
-    play(scenario)
-
-
-def test_wakes_merge_and_a_wake_during_a_pass_makes_one_more() -> None:
-    async def scenario(passes: Passes) -> None:
-        passes.gate.clear()
-        for _ in range(5):
-            passes.wake("a")
-        await passes.until(lambda: passes.at == ["a"])
-        for _ in range(5):
-            passes.wake("a")
-        passes.wake("b")
-        await passes.until(lambda: passes.at == ["a", "b"])
-        passes.gate.set()
-        await passes.until(lambda: len(passes.done) == 3 and not passes.at)
-        assert sorted(passes.keys) == ["a", "a", "b"]
-
-    play(scenario)
-
-
-def test_the_lag_is_the_longest_wait_for_a_worker() -> None:
-    async def scenario(passes: Passes) -> None:
-        passes.gate.clear()
+    await passes.until(lambda: passes.at == ["a"])
+    for _ in range(5):
         passes.wake("a")
-        await passes.until(lambda: passes.at == ["a"])
-        assert passes.lag_s == 0.0
-        passes.wake("b")
-        await asyncio.sleep(0.02)
-        assert passes.lag_s >= 0.02
-        passes.gate.set()
-        await passes.until(lambda: passes.keys == ["a", "b"])
-        assert passes.lag_s == 0.0
-
-    play(scenario, at_once=1)
+    passes.wake("b")
+    await passes.until(lambda: passes.at == ["a", "b"])
+    passes.gate.set()
+    await passes.until(lambda: len(passes.done) == 3 and not passes.at)
+    assert sorted(passes.keys) == ["a", "a", "b"]
 
 
-def test_a_pass_says_when_to_look_again_and_a_wake_comes_first() -> None:
-    async def scenario(passes: Passes) -> None:
-        began = CLOCK.now_ms()
-        passes.then = lambda _: began + 60 if len(passes.done) == 1 else None
-        passes.wake("a")
-        await passes.until(lambda: len(passes.done) == 2)
-        assert CLOCK.now_ms() >= began + 59  # a timer may ring a moment early
-        assert passes.done == [("a", False), ("a", True)], "the second was a timer's"
-        passes.then = lambda _: CLOCK.now_ms() + 1_000_000
-        passes.wake("a")
-        passes.wake("a")
-        await passes.until(lambda: len(passes.done) == 3)
-        assert passes.done[2] == ("a", False)
+async def test_the_lag_is_the_longest_wait_for_a_worker(passes: Passes) -> None:
+    passes.gate.clear()
+    passes.wake("a")
+    await passes.until(lambda: passes.at == ["a"])
+    assert passes.lag_s == 0.0
+    passes.wake("b")
+    await asyncio.sleep(0.02)
+    assert passes.lag_s >= 0.02
+    passes.gate.set()
+    await passes.until(lambda: passes.keys == ["a", "b"])
+    assert passes.lag_s == 0.0
 
-    play(scenario)
+
+async def test_a_pass_says_when_to_look_again_and_a_wake_comes_first(passes: Passes) -> None:
+    began = CLOCK.now_ms()
+    passes.then = lambda _: began + 60 if len(passes.done) == 1 else None
+    passes.wake("a")
+    await passes.until(lambda: len(passes.done) == 2)
+    assert CLOCK.now_ms() >= began + 59  # a timer may ring a moment early
+    assert passes.done == [("a", False), ("a", True)], "the second was a timer's"
+    passes.then = lambda _: CLOCK.now_ms() + 1_000_000
+    passes.wake("a")
+    passes.wake("a")
+    await passes.until(lambda: len(passes.done) == 3)
+    assert passes.done[2] == ("a", False)
 
 
 async def test_what_is_due_is_found_without_a_wake() -> None:
@@ -221,65 +207,58 @@ async def test_the_first_pass_beside_others_is_one_claim() -> None:
     assert len(passes.done) == BATCH
 
 
-def test_an_error_is_logged_once_and_the_poll_brings_the_key_back_after_longer_and_longer_pauses(monkeypatch: Any) -> None:
+async def test_an_error_is_logged_once_and_the_poll_brings_the_key_back_after_longer_and_longer_pauses(
+    passes: Passes, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(module, "POLL_S", 0.01)
     monkeypatch.setattr(module, "_PAUSE_S", (0.05, 0.2))
 
-    async def scenario(passes: Passes) -> None:
-        loop = asyncio.get_running_loop()
-        times: list[float] = []
+    loop = asyncio.get_running_loop()
+    times: list[float] = []
 
-        def fail(key: str) -> None:
-            times.append(loop.time())
-            passes.database.rows[key] = 0  # nothing was committed
-            if len(times) <= 3:
-                raise ValueError("a bug")
-            del passes.database.rows[key]
+    def fail(key: str) -> None:
+        times.append(loop.time())
+        passes.database.rows[key] = 0  # nothing was committed
+        if len(times) <= 3:
+            raise ValueError("a bug")
+        del passes.database.rows[key]
 
-        passes.then = fail
-        with structlog.testing.capture_logs() as logs:
-            passes.wake("a")
-            await passes.until(lambda: len(times) == 4 and not passes.at)
-            await asyncio.sleep(0)
-        pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
-        assert all(pause >= least for pause, least in zip(pauses, (0.05, 0.1, 0.2), strict=True)), pauses
-        assert [each["event"] for each in logs] == ["pass_failed", "pass_recovered"]
-
-    play(scenario)
+    passes.then = fail
+    with structlog.testing.capture_logs() as logs:
+        passes.wake("a")
+        await passes.until(lambda: len(times) == 4 and not passes.at)
+        await asyncio.sleep(0)
+    pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert all(pause >= least for pause, least in zip(pauses, (0.05, 0.1, 0.2), strict=True)), pauses
+    assert [each["event"] for each in logs] == ["pass_failed", "pass_recovered"]
 
 
-def test_a_wake_does_not_wait_for_the_pause_after_an_error() -> None:
-    async def scenario(passes: Passes) -> None:
-        def fail(_: str) -> None:
-            if len(passes.done) == 1:
-                raise ValueError("a bug")
+async def test_a_wake_does_not_wait_for_the_pause_after_an_error(passes: Passes) -> None:
+    def fail(_: str) -> None:
+        if len(passes.done) == 1:
+            raise ValueError("a bug")
 
-        passes.then = fail
-        with structlog.testing.capture_logs():
-            passes.wake("a")
-            await passes.until(lambda: len(passes.done) == 1 and not passes.at)
-            passes.wake("a")
-            await passes.until(lambda: len(passes.done) == 2)
-
-    play(scenario)
-
-
-def test_trouble_with_the_database_is_waited_for_and_the_pass_repeated() -> None:
-    async def scenario(passes: Passes) -> None:
-        def fail(_: str) -> None:
-            if len(passes.done) == 1:
-                passes.database.back.clear()
-                raise DatabaseAway("gone")
-
-        passes.then = fail
+    passes.then = fail
+    with structlog.testing.capture_logs():
         passes.wake("a")
         await passes.until(lambda: len(passes.done) == 1 and not passes.at)
-        await asyncio.sleep(0.02)
-        assert len(passes.done) == 1, "it waits"
-        passes.database.back.set()
+        passes.wake("a")
         await passes.until(lambda: len(passes.done) == 2)
 
-    play(scenario)
+
+async def test_trouble_with_the_database_is_waited_for_and_the_pass_repeated(passes: Passes) -> None:
+    def fail(_: str) -> None:
+        if len(passes.done) == 1:
+            passes.database.back.clear()
+            raise DatabaseAway("gone")
+
+    passes.then = fail
+    passes.wake("a")
+    await passes.until(lambda: len(passes.done) == 1 and not passes.at)
+    await asyncio.sleep(0.02)
+    assert len(passes.done) == 1, "it waits"
+    passes.database.back.set()
+    await passes.until(lambda: len(passes.done) == 2)
 
 
 async def test_a_poll_that_fails_ends_the_run_and_another_run_goes_on() -> None:

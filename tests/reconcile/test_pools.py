@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,6 @@ from brickyard.domain.pools import Pool, PoolSpec, Standing
 from brickyard.domain.queries import EventFilter
 from brickyard.domain.states import State
 from brickyard.domain.terminations import TerminationReasonCode
-from brickyard.plan.policy import Policy
-from brickyard.providers.simulated import SimulatedProvider
 from brickyard.store.store import Store
 from brickyard.testing.builders import cluster
 from tests.reconcile.crashes import Fuse, end, first_of, killed_at_every_step
@@ -109,66 +107,55 @@ class Watcher:
             assert list(tenants) == sorted(tenants)
 
 
-def play(store: Store, scenario: Callable[[World], Any], simulated: SimulatedProvider | None = None, **policy: Any) -> None:
-    async def run() -> None:
-        world = World(store, simulated or provider(), policy=Policy(launch_backoff_ms=10, grow_backoff_ms=200, **policy))
-        watcher = Watcher(world)
-        async with world.running():
-            await scenario(world)
-        watcher.check()
-
-    asyncio.run(run())
+@pytest.fixture
+async def world(store: Store) -> AsyncIterator[World]:
+    world = World(store, provider())
+    watcher = Watcher(world)
+    async with world.running():
+        yield world
+    watcher.check()
 
 
-def test_instances_go_round(store: Store) -> None:
-    async def scenario(world: World) -> None:
-        await make_pool(world, min_idle_instances=2, preloaded_spark_versions=[RUNTIME])
-        await settle(world, {Standing.WARM: 2})
-        first = set(world.provider.observe())
-        await create(world, "a")
-        of = await world.wait("a", State.RUNNING)
-        await settle(world, {Standing.USED: 2, Standing.WARM: 2})
-        rows = await world.store.read(lambda tx: tx.instances.of_cluster("a"))
-        assert {row.instance_id for row in rows} == first, "idle instances are taken before new ones are launched"
-        taken_over(rows, [of])
-        events = await world.store.read(lambda tx: tx.events.page(EventFilter(cluster_id="a"), limit=50))
-        running = next(event for _, event in events if event.type is EventType.RUNNING)
-        assert running.details.driver_state_message == "2 of 2 nodes from the instance pool started warm"
-        await world.terminate("a")
-        await world.wait("a", State.TERMINATED)
-        await settle(world, {Standing.WARM: 4})
-        await world.start("a")
-        await world.wait("a", State.RUNNING)
-
-    play(store, scenario)
+async def test_instances_go_round(world: World) -> None:
+    await make_pool(world, min_idle_instances=2, preloaded_spark_versions=[RUNTIME])
+    await settle(world, {Standing.WARM: 2})
+    first = set(world.provider.observe())
+    await create(world, "a")
+    of = await world.wait("a", State.RUNNING)
+    await settle(world, {Standing.USED: 2, Standing.WARM: 2})
+    rows = await world.store.read(lambda tx: tx.instances.of_cluster("a"))
+    assert {row.instance_id for row in rows} == first, "idle instances are taken before new ones are launched"
+    taken_over(rows, [of])
+    events = await world.store.read(lambda tx: tx.events.page(EventFilter(cluster_id="a"), limit=50))
+    running = next(event for _, event in events if event.type is EventType.RUNNING)
+    assert running.details.driver_state_message == "2 of 2 nodes from the instance pool started warm"
+    await world.terminate("a")
+    await world.wait("a", State.TERMINATED)
+    await settle(world, {Standing.WARM: 4})
+    await world.start("a")
+    await world.wait("a", State.RUNNING)
 
 
-def test_a_cold_start_says_why(store: Store) -> None:
-    async def scenario(world: World) -> None:
-        await make_pool(world, min_idle_instances=1, preloaded_spark_versions=["another"])
-        await settle(world, {Standing.WARM: 1})
-        await create(world, "a")
-        await world.wait("a", State.RUNNING)
-        events = await world.store.read(lambda tx: tx.events.page(EventFilter(cluster_id="a"), limit=50))
-        message = next(event for _, event in events if event.type is EventType.RUNNING).details.driver_state_message or ""
-        assert message.startswith("0 of 2 nodes")
-        assert "the pool preloads another" in message
-        assert "the pool had no idle instance" in message
-
-    play(store, scenario)
+async def test_a_cold_start_says_why(world: World) -> None:
+    await make_pool(world, min_idle_instances=1, preloaded_spark_versions=["another"])
+    await settle(world, {Standing.WARM: 1})
+    await create(world, "a")
+    await world.wait("a", State.RUNNING)
+    events = await world.store.read(lambda tx: tx.events.page(EventFilter(cluster_id="a"), limit=50))
+    message = next(event for _, event in events if event.type is EventType.RUNNING).details.driver_state_message or ""
+    assert message.startswith("0 of 2 nodes")
+    assert "the pool preloads another" in message
+    assert "the pool had no idle instance" in message
 
 
-def test_many_clusters_at_once_get_instances_of_their_own(store: Store) -> None:
-    async def scenario(world: World) -> None:
-        await make_pool(world, min_idle_instances=12)
-        await settle(world, {Standing.IDLE: 12})
-        names = [f"c{number}" for number in range(10)]
-        await asyncio.gather(*(create(world, name) for name in names))
-        clusters = [await world.wait(name, State.RUNNING) for name in names]
-        await settle(world, {Standing.USED: 20, Standing.IDLE: 12})
-        taken_over(await world.store.read(lambda tx: tx.instances.many(tx.instances.states())), clusters)
-
-    play(store, scenario)
+async def test_many_clusters_at_once_get_instances_of_their_own(world: World) -> None:
+    await make_pool(world, min_idle_instances=12)
+    await settle(world, {Standing.IDLE: 12})
+    names = [f"c{number}" for number in range(10)]
+    await asyncio.gather(*(create(world, name) for name in names))
+    clusters = [await world.wait(name, State.RUNNING) for name in names]
+    await settle(world, {Standing.USED: 20, Standing.IDLE: 12})
+    taken_over(await world.store.read(lambda tx: tx.instances.many(tx.instances.states())), clusters)
 
 
 async def test_two_servers_on_one_database_share_a_pool(store_url: str) -> None:
@@ -240,79 +227,67 @@ async def test_a_pool_never_exceeds_its_capacity_whatever_meets(store_url: str) 
     assert 0 < max(seen) <= most
 
 
-def test_a_killed_idle_instance_is_replaced(store: Store) -> None:
-    async def scenario(world: World) -> None:
-        await make_pool(world, min_idle_instances=2)
-        await settle(world, {Standing.IDLE: 2})
-        world.provider.kill(next(iter(world.provider.observe())))
-        await world.until(lambda: len(world.provider.observe()) == 1)
-        await settle(world, {Standing.IDLE: 2})
-
-    play(store, scenario)
+async def test_a_killed_idle_instance_is_replaced(world: World) -> None:
+    await make_pool(world, min_idle_instances=2)
+    await settle(world, {Standing.IDLE: 2})
+    world.provider.kill(next(iter(world.provider.observe())))
+    await world.until(lambda: len(world.provider.observe()) == 1)
+    await settle(world, {Standing.IDLE: 2})
 
 
-def test_a_node_that_failed_does_not_go_back(store: Store) -> None:
-    async def scenario(world: World) -> None:
-        await make_pool(world, max_capacity=2)
-        world.provider.knobs.node_failure = 1.0
-        await create(world, "a")
-        await world.wait("a", State.TERMINATED)
-        async with asyncio.timeout(PATIENCE_S):
-            while any(row.cluster_id for row in await world.store.read(lambda tx: tx.instances.many(tx.instances.states()))):
-                await asyncio.sleep(0.01)
-        rows = await world.store.read(lambda tx: tx.instances.idle_of_pool(POOL))
-        assert all(row.role is Role.WARM for row in rows)
-        assert Standing.USED not in await standings(world)
-        world.provider.knobs.node_failure = 0.0
-        await create(world, "b")
-        await world.wait("b", State.RUNNING)
-
-    play(store, scenario)
+async def test_a_node_that_failed_does_not_go_back(world: World) -> None:
+    await make_pool(world, max_capacity=2)
+    world.provider.knobs.node_failure = 1.0
+    await create(world, "a")
+    await world.wait("a", State.TERMINATED)
+    async with asyncio.timeout(PATIENCE_S):
+        while any(row.cluster_id for row in await world.store.read(lambda tx: tx.instances.many(tx.instances.states()))):
+            await asyncio.sleep(0.01)
+    rows = await world.store.read(lambda tx: tx.instances.idle_of_pool(POOL))
+    assert all(row.role is Role.WARM for row in rows)
+    assert Standing.USED not in await standings(world)
+    world.provider.knobs.node_failure = 0.0
+    await create(world, "b")
+    await world.wait("b", State.RUNNING)
 
 
-def test_a_provider_without_room_is_asked_ever_more_rarely(store: Store) -> None:
-    async def scenario(world: World) -> None:
-        calls: list[str] = []
-        launch = world.provider.launch
+async def test_a_provider_without_room_is_asked_ever_more_rarely(world: World) -> None:
+    calls: list[str] = []
+    launch = world.provider.launch
 
-        def counted(request: Any) -> None:
-            calls.append(request.instance_id)
-            launch(request)
+    def counted(request: Any) -> None:
+        calls.append(request.instance_id)
+        launch(request)
 
-        world.provider.launch = counted  # type: ignore[method-assign] # counts
-        world.provider.knobs.max_instances = 1
-        await make_pool(world, min_idle_instances=3)
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                found = await world.store.read(lambda tx: tx.pools.get(POOL))
-                if found is not None and found.failures >= 4:
-                    break
-                await asyncio.sleep(0.01)
-        assert "1 instance of small was asked for" in found.errors[0].message
-        assert len(calls) <= 3 + 4, "three at once, then one at a time"
-        world.provider.knobs.max_instances = 10
-        await settle(world, {Standing.IDLE: 3})
-        async with asyncio.timeout(PATIENCE_S):
-            while (await world.store.read(lambda tx: tx.pools.get(POOL))).errors:  # type: ignore[union-attr] # it is there
-                await asyncio.sleep(0.05)
-
-    play(store, scenario)
+    world.provider.launch = counted  # type: ignore[method-assign] # counts
+    world.provider.knobs.max_instances = 1
+    await make_pool(world, min_idle_instances=3)
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            found = await world.store.read(lambda tx: tx.pools.get(POOL))
+            if found is not None and found.failures >= 4:
+                break
+            await asyncio.sleep(0.01)
+    assert "1 instance of small was asked for" in found.errors[0].message
+    assert len(calls) <= 3 + 4, "three at once, then one at a time"
+    world.provider.knobs.max_instances = 10
+    await settle(world, {Standing.IDLE: 3})
+    async with asyncio.timeout(PATIENCE_S):
+        while (await world.store.read(lambda tx: tx.pools.get(POOL))).errors:  # type: ignore[union-attr] # it is there
+            await asyncio.sleep(0.05)
 
 
-def test_a_deleted_pool_goes_when_its_last_instance_has_gone(store: Store) -> None:
-    async def scenario(world: World) -> None:
-        await make_pool(world, min_idle_instances=1)
-        await create(world, "a")
-        await world.wait("a", State.RUNNING)
-        await change_pool(world, lambda of: msgspec.structs.replace(of, deleted_ms=CLOCK.now_ms()))
-        await settle(world, {Standing.USED: 2})
-        await world.terminate("a")
-        async with asyncio.timeout(PATIENCE_S):
-            while await world.store.read(lambda tx: tx.pools.get(POOL)) is not None:
-                await asyncio.sleep(0.01)
-        await world.until(lambda: not world.provider.observe())
-
-    play(store, scenario)
+async def test_a_deleted_pool_goes_when_its_last_instance_has_gone(world: World) -> None:
+    await make_pool(world, min_idle_instances=1)
+    await create(world, "a")
+    await world.wait("a", State.RUNNING)
+    await change_pool(world, lambda of: msgspec.structs.replace(of, deleted_ms=CLOCK.now_ms()))
+    await settle(world, {Standing.USED: 2})
+    await world.terminate("a")
+    async with asyncio.timeout(PATIENCE_S):
+        while await world.store.read(lambda tx: tx.pools.get(POOL)) is not None:
+            await asyncio.sleep(0.01)
+    await world.until(lambda: not world.provider.observe())
 
 
 # -- crashes -----------------------------------------------------------------------------------------------------------

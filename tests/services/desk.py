@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 import msgspec
@@ -71,13 +70,6 @@ class Desk:
         found = await self.store.read(lambda tx: tx.clusters.get(name))
         assert found is not None
         return found
-
-
-Scenario = Callable[[Desk], Coroutine[Any, Any, None]]
-
-
-def play(store: Store, scenario: Scenario) -> None:
-    asyncio.run(scenario(Desk(store)))
 
 
 async def refused(kind: type[ApiError], call: Coroutine[Any, Any, Any]) -> str:

@@ -68,30 +68,23 @@ def world(store: Store) -> World:
     return World(store)
 
 
-def run(work: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(work())  # type: ignore[arg-type] # a coroutine function
+async def test_a_change_and_its_entry_are_one_commit(world: World) -> None:
+    desk = Desk(world.store)
+    audited = world.begin("clusters.create", ADMIN, ASK)
+    with beside(audited):
+        created = await desk.service.create(ADMIN, ASK)
+        found = world.entries()  # before the call is answered
+    assert [(each.operation, each.user_name, each.credential_id, each.status) for each in found] == [
+        ("clusters.create", ADMIN.user_name, ADMIN.token_id, 200)
+    ]
+    assert found[0].objects == {"cluster_id": created}
+    assert set(found[0].fields) == {"num_workers", "spark_version", "node_type_id", "cluster_name"}
+    assert (found[0].address, found[0].server, found[0].request_id) == ("10.0.0.1", "http://here", "r")
+    audited.succeeded(None)
+    assert len(world.entries()) == 1
 
 
-def test_a_change_and_its_entry_are_one_commit(world: World) -> None:
-    async def work() -> None:
-        desk = Desk(world.store)
-        audited = world.begin("clusters.create", ADMIN, ASK)
-        with beside(audited):
-            created = await desk.service.create(ADMIN, ASK)
-            found = world.entries()  # before the call is answered
-        assert [(each.operation, each.user_name, each.credential_id, each.status) for each in found] == [
-            ("clusters.create", ADMIN.user_name, ADMIN.token_id, 200)
-        ]
-        assert found[0].objects == {"cluster_id": created}
-        assert set(found[0].fields) == {"num_workers", "spark_version", "node_type_id", "cluster_name"}
-        assert (found[0].address, found[0].server, found[0].request_id) == ("10.0.0.1", "http://here", "r")
-        audited.succeeded(None)
-        assert len(world.entries()) == 1
-
-    run(work)
-
-
-def test_an_entry_that_names_what_was_made_is_written_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_entry_that_names_what_was_made_is_written_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """In both dialects: another write would cost as much as the cluster."""
 
     def never(*_: Any, **__: Any) -> None:
@@ -99,134 +92,112 @@ def test_an_entry_that_names_what_was_made_is_written_once(world: World, monkeyp
 
     monkeypatch.setattr(AuditLog, "change", never)
 
-    async def work() -> None:
-        room = Room(world.store)
-        ask = CreateV1Cluster(name="abc")
-        audited = world.begin("gpu_clusters.create", ADMIN, ask)
-        with beside(audited):
-            made = await room.v1.create(ADMIN, ask)
-        audited.succeeded(made)
-        assert world.entries()[0].objects == {"id": made.id, "name": "abc"}
-
-    run(work)
+    room = Room(world.store)
+    ask = CreateV1Cluster(name="abc")
+    audited = world.begin("gpu_clusters.create", ADMIN, ask)
+    with beside(audited):
+        made = await room.v1.create(ADMIN, ask)
+    audited.succeeded(made)
+    assert world.entries()[0].objects == {"id": made.id, "name": "abc"}
 
 
-def test_an_entry_about_a_cluster_that_the_answer_shows_is_written_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_entry_about_a_cluster_that_the_answer_shows_is_written_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("the entry was complete")
 
     monkeypatch.setattr(AuditLog, "change", never)
 
-    async def work() -> None:
-        room = Room(world.store)
-        made = await room.v1.create(ADMIN, CreateV1Cluster(name="abc", auto_start=False))
-        steps: tuple[tuple[str, Any, Callable[[Any, Any], Awaitable[Any]]], ...] = (
-            ("start", StartV1Cluster(cluster_id=made.id), room.v1.start),
-            ("restart", RestartV1Cluster(cluster_id=made.id), room.v1.restart),
-            ("stop", StopV1Cluster(cluster_id=made.id), room.v1.stop),
-        )
-        for verb, ask, call in steps:
-            if verb == "restart":
-                await room.up(made.id)
-            audited = world.begin(f"gpu_clusters.{verb}", ADMIN, ask)
-            with beside(audited):
-                answer = await call(ADMIN, ask)
-            audited.succeeded(answer)
-            entry = next(each for each in world.entries() if each.operation == f"gpu_clusters.{verb}")
-            assert entry.objects == {"cluster_id": made.id}
-
-    run(work)
-
-
-def test_a_change_that_is_rolled_back_leaves_none_and_the_refusal_is_written_once(world: World) -> None:
-    async def work() -> None:
-        desk = Desk(world.store)
-        audited = world.begin("clusters.restart", USER, ClusterId(cluster_id="no-such"))
-        with beside(audited), pytest.raises(Exception) as refused:
-            await desk.service.delete(USER, ClusterId(cluster_id="no-such"))
-        assert world.entries() == []
-        audited.failed(refused.value)  # type: ignore[arg-type] # an ApiError
-        await world.log.close()
-        assert [(each.status, each.objects) for each in world.entries()] == [
-            (refused.value.http_status, {"cluster_id": "no-such"})  # type: ignore[attr-defined] # likewise
-        ]
-
-    run(work)
-
-
-def test_of_several_commits_the_first_that_succeeds_has_the_entry(world: World) -> None:
-    async def work() -> None:
-        def fails(tx: Tx) -> None:
-            tx.set_meta("a", "1")
-            raise InvalidState("no")
-
-        audited = world.begin()
+    room = Room(world.store)
+    made = await room.v1.create(ADMIN, CreateV1Cluster(name="abc", auto_start=False))
+    steps: tuple[tuple[str, Any, Callable[[Any, Any], Awaitable[Any]]], ...] = (
+        ("start", StartV1Cluster(cluster_id=made.id), room.v1.start),
+        ("restart", RestartV1Cluster(cluster_id=made.id), room.v1.restart),
+        ("stop", StopV1Cluster(cluster_id=made.id), room.v1.stop),
+    )
+    for verb, ask, call in steps:
+        if verb == "restart":
+            await room.up(made.id)
+        audited = world.begin(f"gpu_clusters.{verb}", ADMIN, ask)
         with beside(audited):
-            with pytest.raises(InvalidState):
-                await world.store.write(fails)
-            await world.store.write(lambda tx: tx.set_meta("b", "2"))
-            assert len(world.entries()) == 1
-            await world.store.write(lambda tx: tx.set_meta("c", "3"))
-        audited.succeeded(None)
+            answer = await call(ADMIN, ask)
+        audited.succeeded(answer)
+        entry = next(each for each in world.entries() if each.operation == f"gpu_clusters.{verb}")
+        assert entry.objects == {"cluster_id": made.id}
+
+
+async def test_a_change_that_is_rolled_back_leaves_none_and_the_refusal_is_written_once(world: World) -> None:
+    desk = Desk(world.store)
+    audited = world.begin("clusters.restart", USER, ClusterId(cluster_id="no-such"))
+    with beside(audited), pytest.raises(Exception) as refused:
+        await desk.service.delete(USER, ClusterId(cluster_id="no-such"))
+    assert world.entries() == []
+    audited.failed(refused.value)  # type: ignore[arg-type] # an ApiError
+    await world.log.close()
+    assert [(each.status, each.objects) for each in world.entries()] == [
+        (refused.value.http_status, {"cluster_id": "no-such"})  # type: ignore[attr-defined] # likewise
+    ]
+
+
+async def test_of_several_commits_the_first_that_succeeds_has_the_entry(world: World) -> None:
+    def fails(tx: Tx) -> None:
+        tx.set_meta("a", "1")
+        raise InvalidState("no")
+
+    audited = world.begin()
+    with beside(audited):
+        with pytest.raises(InvalidState):
+            await world.store.write(fails)
+        await world.store.write(lambda tx: tx.set_meta("b", "2"))
         assert len(world.entries()) == 1
-        assert world.store.read_sync(lambda tx: tx.get_meta("a")) is None
+        await world.store.write(lambda tx: tx.set_meta("c", "3"))
+    audited.succeeded(None)
+    assert len(world.entries()) == 1
+    assert world.store.read_sync(lambda tx: tx.get_meta("a")) is None
 
-    run(work)
 
-
-def test_what_fails_after_its_commit_is_marked(world: World) -> None:
-    async def work() -> None:
-        audited = world.begin()
-        with beside(audited):
-            await world.store.write(lambda tx: tx.set_meta("b", "2"))
-        refused = InvalidState("no")
-        assert audited.failed(refused) is refused
-        await world.log.close()
-        assert [(each.status, each.error_code) for each in world.entries()] == [(400, "INVALID_STATE")]
-
-    run(work)
+async def test_what_fails_after_its_commit_is_marked(world: World) -> None:
+    audited = world.begin()
+    with beside(audited):
+        await world.store.write(lambda tx: tx.set_meta("b", "2"))
+    refused = InvalidState("no")
+    assert audited.failed(refused) is refused
+    await world.log.close()
+    assert [(each.status, each.error_code) for each in world.entries()] == [(400, "INVALID_STATE")]
 
 
 @both_databases
 @pytest.mark.parametrize("trouble", [DatabaseAway("gone"), DatabaseFull("full"), RequestLimitExceeded("overloaded")])
-def test_after_its_commit_no_call_is_told_to_try_again(world: World, trouble: ApiError) -> None:
-    async def work() -> None:
-        audited = world.begin()
-        with beside(audited):
-            await world.store.write(lambda tx: tx.set_meta("b", "2"))
-        answer = audited.failed(trouble)
-        assert (answer.http_status, answer.error_code) == (500, "UNKNOWN")
-        await world.log.close()
-        assert [(each.status, each.error_code) for each in world.entries()] == [(500, "UNKNOWN")]
-        assert world.begin().failed(trouble) is trouble, "before it, it is"
-
-    run(work)
+async def test_after_its_commit_no_call_is_told_to_try_again(world: World, trouble: ApiError) -> None:
+    audited = world.begin()
+    with beside(audited):
+        await world.store.write(lambda tx: tx.set_meta("b", "2"))
+    answer = audited.failed(trouble)
+    assert (answer.http_status, answer.error_code) == (500, "UNKNOWN")
+    await world.log.close()
+    assert [(each.status, each.error_code) for each in world.entries()] == [(500, "UNKNOWN")]
+    assert world.begin().failed(trouble) is trouble, "before it, it is"
 
 
-def test_before_an_effect_elsewhere_the_entry_is_there_once(world: World) -> None:
-    async def work() -> None:
-        audited = world.begin("dbfs.mkdirs")
-        with beside(audited):
-            for _ in range(2):
-                await world.store.before_effect()
-                assert [each.operation for each in world.entries()] == ["dbfs.mkdirs"]
-        audited.succeeded(None)
-        await world.log.close()
-        assert len(world.entries()) == 1
-
-    run(work)
+async def test_before_an_effect_elsewhere_the_entry_is_there_once(world: World) -> None:
+    audited = world.begin("dbfs.mkdirs")
+    with beside(audited):
+        for _ in range(2):
+            await world.store.before_effect()
+            assert [each.operation for each in world.entries()] == ["dbfs.mkdirs"]
+    audited.succeeded(None)
+    await world.log.close()
+    assert len(world.entries()) == 1
 
 
-def test_a_call_that_did_nothing_has_an_entry_too(world: World) -> None:
-    async def work() -> None:
-        audited = world.begin("dbfs.mkdirs")
-        with beside(audited):
-            await world.store.read(lambda tx: tx.get_meta("a"))
-        audited.succeeded(None)
-        await world.log.close()
-        assert [each.operation for each in world.entries()] == ["dbfs.mkdirs"]
-
-    run(work)
+async def test_a_call_that_did_nothing_has_an_entry_too(world: World) -> None:
+    audited = world.begin("dbfs.mkdirs")
+    with beside(audited):
+        await world.store.read(lambda tx: tx.get_meta("a"))
+    audited.succeeded(None)
+    await world.log.close()
+    assert [each.operation for each in world.entries()] == ["dbfs.mkdirs"]
 
 
 def test_what_is_written_afterwards_is_tried_until_the_database_is_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,69 +224,60 @@ def test_what_is_written_afterwards_is_tried_until_the_database_is_back(world: W
             await world.log.close()
         assert len(world.entries()) == 1, "a stop does not wait for a database that is away"
 
-    run(work)
+    asyncio.run(work())
 
 
-def test_what_a_call_leaves_running_adds_nothing(world: World) -> None:
-    async def work() -> None:
-        audited = world.begin("dbfs.mkdirs")
-        go = asyncio.Event()
+async def test_what_a_call_leaves_running_adds_nothing(world: World) -> None:
+    audited = world.begin("dbfs.mkdirs")
+    go = asyncio.Event()
 
-        async def later() -> None:
-            await go.wait()
-            await world.store.write(lambda tx: tx.set_meta("later", "1"))
+    async def later() -> None:
+        await go.wait()
+        await world.store.write(lambda tx: tx.set_meta("later", "1"))
 
-        with beside(audited):
-            left = asyncio.create_task(later())
-            await world.store.write(lambda tx: tx.set_meta("loops", "1"), background=True)
-        audited.succeeded(None)
-        go.set()
-        await left
-        await world.log.close()
-        assert len(world.entries()) == 1
-
-    run(work)
+    with beside(audited):
+        left = asyncio.create_task(later())
+        await world.store.write(lambda tx: tx.set_meta("loops", "1"), background=True)
+    audited.succeeded(None)
+    go.set()
+    await left
+    await world.log.close()
+    assert len(world.entries()) == 1
 
 
-def test_a_unit_that_runs_again_has_one_entry(world: World) -> None:
+async def test_a_unit_that_runs_again_has_one_entry(world: World) -> None:
     """Two writers on one row: PostgreSQL repeats one of them."""
 
-    async def work() -> None:
-        await world.store.write(lambda tx: tx.set_meta("n", "0"))
+    await world.store.write(lambda tx: tx.set_meta("n", "0"))
 
-        def add(tx: Tx) -> None:
-            tx.lock("n")
-            tx.set_meta("n", str(int(tx.get_meta("n") or 0) + 1))
+    def add(tx: Tx) -> None:
+        tx.lock("n")
+        tx.set_meta("n", str(int(tx.get_meta("n") or 0) + 1))
 
-        async def one() -> None:
-            audited = world.begin()
-            with beside(audited):
-                await world.store.write(add)
-            audited.succeeded(None)
+    async def one() -> None:
+        audited = world.begin()
+        with beside(audited):
+            await world.store.write(add)
+        audited.succeeded(None)
 
-        await asyncio.gather(*(one() for _ in range(20)))
-        assert world.store.read_sync(lambda tx: tx.get_meta("n")) == "20"
-        assert len(world.entries()) == 20
-
-    run(work)
+    await asyncio.gather(*(one() for _ in range(20)))
+    assert world.store.read_sync(lambda tx: tx.get_meta("n")) == "20"
+    assert len(world.entries()) == 20
 
 
-def test_refusals_are_bounded(world: World) -> None:
-    async def work() -> None:
-        for _ in range(300):
-            world.begin().failed(PermissionDenied("no"))
-        for _ in range(1_000):
-            world.log.failed_login("10.0.0.1")
-        await world.log.close()
-
-    run(work)
+async def test_refusals_are_bounded(world: World) -> None:
+    for _ in range(300):
+        world.begin().failed(PermissionDenied("no"))
+    for _ in range(1_000):
+        world.log.failed_login("10.0.0.1")
+    await world.log.close()
     found = world.entries()
     assert sum(each.user_name == USER.user_name for each in found) == 100
     assert sum(each.operation == "login" for each in found) == 500
 
 
 @both_databases
-def test_pages_follow_one_another_whatever_the_filter(world: World) -> None:
+async def test_pages_follow_one_another_whatever_the_filter(world: World) -> None:
     def fill(tx: Tx) -> None:
         for number in range(2_500):
             tx.audit.insert(
@@ -328,54 +290,45 @@ def test_pages_follow_one_another_whatever_the_filter(world: World) -> None:
                 )
             )
 
-    async def work() -> None:
-        await world.store.write(fill)
-        for request, wanted in (
-            (ListAuditLogs(), 2_500),
-            (ListAuditLogs(user_name="user-1"), 1_250),
-            (ListAuditLogs(user_name="user-1", operation="rare"), 3),
-            (ListAuditLogs(object_id="c-2", user_name="user-0", operation="common"), 250),
-            (ListAuditLogs(start_time=10, end_time=19), 30),
-            (ListAuditLogs(operation="never"), 0),
-        ):
-            seen, token, pages = [], "", 0
-            while True:
-                page = await world.log.list(ADMIN, msgspec.structs.replace(request, page_size=200, page_token=token))
-                seen.extend(page.entries)
-                pages += 1
-                if not (token := page.next_page_token):
-                    break
-            assert len(seen) == wanted
-            assert [each.id for each in seen] == sorted({each.id for each in seen}, reverse=True)
-            assert pages < 15
-            lines = b"".join([piece async for piece in await world.log.export(ADMIN, request)]).splitlines()
-            assert [json.loads(line).get("id") for line in lines] == [each.id for each in seen]
-
-    run(work)
+    await world.store.write(fill)
+    for request, wanted in (
+        (ListAuditLogs(), 2_500),
+        (ListAuditLogs(user_name="user-1"), 1_250),
+        (ListAuditLogs(user_name="user-1", operation="rare"), 3),
+        (ListAuditLogs(object_id="c-2", user_name="user-0", operation="common"), 250),
+        (ListAuditLogs(start_time=10, end_time=19), 30),
+        (ListAuditLogs(operation="never"), 0),
+    ):
+        seen, token, pages = [], "", 0
+        while True:
+            page = await world.log.list(ADMIN, msgspec.structs.replace(request, page_size=200, page_token=token))
+            seen.extend(page.entries)
+            pages += 1
+            if not (token := page.next_page_token):
+                break
+        assert len(seen) == wanted
+        assert [each.id for each in seen] == sorted({each.id for each in seen}, reverse=True)
+        assert pages < 15
+        lines = b"".join([piece async for piece in await world.log.export(ADMIN, request)]).splitlines()
+        assert [json.loads(line).get("id") for line in lines] == [each.id for each in seen]
 
 
-def test_only_administrators_read_it(world: World) -> None:
-    async def work() -> None:
-        for ask in (world.log.list, world.log.export):
-            with pytest.raises(PermissionDenied):
-                await ask(USER, ListAuditLogs())
-        for wrong in (ListAuditLogs(page_size=1_001), ListAuditLogs(page_token="%%"), ListAuditLogs(page_token="W10")):
-            with pytest.raises(InvalidParameterValue):
-                await world.log.list(ADMIN, wrong)
-
-    run(work)
+async def test_only_administrators_read_it(world: World) -> None:
+    for ask in (world.log.list, world.log.export):
+        with pytest.raises(PermissionDenied):
+            await ask(USER, ListAuditLogs())
+    for wrong in (ListAuditLogs(page_size=1_001), ListAuditLogs(page_token="%%"), ListAuditLogs(page_token="W10")):
+        with pytest.raises(InvalidParameterValue):
+            await world.log.list(ADMIN, wrong)
 
 
-def test_old_entries_go(world: World, tmp_path: Path) -> None:
-    async def work() -> None:
-        for time in (1_000, 2_000, 3_000):
-            await world.store.write(lambda tx, time=time: tx.audit.insert(AuditEntry(time=time, operation="a", status=200)))  # type: ignore[misc] # bound now
-        world.clock.advance(ms=3_500 - world.clock.now_ms())
-        retention = Retention(store=world.store, clock=world.clock, storage=None, audit_kept_ms=1_500)  # type: ignore[arg-type] # unused
-        assert await retention.trim_audit() == 1
-        assert [each.time for each in world.entries()] == [3_000, 2_000]
-
-    run(work)
+async def test_old_entries_go(world: World, tmp_path: Path) -> None:
+    for time in (1_000, 2_000, 3_000):
+        await world.store.write(lambda tx, time=time: tx.audit.insert(AuditEntry(time=time, operation="a", status=200)))  # type: ignore[misc] # bound now
+    world.clock.advance(ms=3_500 - world.clock.now_ms())
+    retention = Retention(store=world.store, clock=world.clock, storage=None, audit_kept_ms=1_500)  # type: ignore[arg-type] # unused
+    assert await retention.trim_audit() == 1
+    assert [each.time for each in world.entries()] == [3_000, 2_000]
 
 
 # -- over HTTP ---------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -16,7 +16,6 @@ from brickyard.services.tokens import SHARED_CACHE_MS, TokenService
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.clock import ManualClock
-from tests.support.patience import PATIENCE_S
 from tests.support.postgres import Postgres
 
 ANNA = UserRow(user_name="anna@example.com", user_id="5", entitlements=("allow-cluster-create",))
@@ -44,36 +43,34 @@ class Gate:
         return await self.tokens.authenticate(self.token)
 
 
-def play(store: Store, scenario: Callable[[Gate], Coroutine[None, None, None]]) -> None:
-    asyncio.run(asyncio.wait_for(scenario(Gate(store)), PATIENCE_S))
+@pytest.fixture
+def gate(store: Store) -> Gate:
+    return Gate(store)
 
 
-def test_groups_give_their_rights_through_other_groups(store: Store) -> None:
-    async def scenario(gate: Gate) -> None:
-        caller = await gate.enter()
-        assert (set(caller.group_ids), caller.is_admin) == ({USERS_ID}, False)
-        assert caller.entitlements == {"allow-cluster-create", "workspace-access", "databricks-sql-access"}
+async def test_groups_give_their_rights_through_other_groups(gate: Gate) -> None:
+    caller = await gate.enter()
+    assert (set(caller.group_ids), caller.is_admin) == ({USERS_ID}, False)
+    assert caller.entitlements == {"allow-cluster-create", "workspace-access", "databricks-sql-access"}
 
-        def nest(tx: Tx) -> None:
-            for group in (OUTER, INNER):
-                tx.groups.put(group)
-            tx.groups.add("8", ["5"])
-            tx.groups.add("7", ["8"])
-            tx.groups.add("8", ["7", "5"])  # a circle must not be written, and would do no harm
+    def nest(tx: Tx) -> None:
+        for group in (OUTER, INNER):
+            tx.groups.put(group)
+        tx.groups.add("8", ["5"])
+        tx.groups.add("7", ["8"])
+        tx.groups.add("8", ["7", "5"])  # a circle must not be written, and would do no harm
 
-        await gate.store.write(nest)
-        found = await gate.who()
-        assert found is not None
-        assert (set(found.group_ids), found.is_admin) == ({USERS_ID, "7", "8"}, False)
-        assert "allow-instance-pool-create" in found.entitlements
-        await gate.store.write(lambda tx: tx.groups.add(ADMINS_ID, ["7"]))
-        found = await gate.who()
-        assert found is not None
-        assert found.is_admin
-        await gate.store.write(lambda tx: tx.groups.remove("8", ["5"]))
-        assert await gate.who() == caller
-
-    play(store, scenario)
+    await gate.store.write(nest)
+    found = await gate.who()
+    assert found is not None
+    assert (set(found.group_ids), found.is_admin) == ({USERS_ID, "7", "8"}, False)
+    assert "allow-instance-pool-create" in found.entitlements
+    await gate.store.write(lambda tx: tx.groups.add(ADMINS_ID, ["7"]))
+    found = await gate.who()
+    assert found is not None
+    assert found.is_admin
+    await gate.store.write(lambda tx: tx.groups.remove("8", ["5"]))
+    assert await gate.who() == caller
 
 
 def lock_out(tx: Tx) -> None:
@@ -86,43 +83,34 @@ def revoke(tx: Tx) -> None:
 
 
 @pytest.mark.parametrize("change", [lock_out, revoke])
-def test_whoever_is_locked_out_is_nobody_at_once(store: Store, change: Callable[[Tx], None]) -> None:
-    async def scenario(gate: Gate) -> None:
-        await gate.enter()
-        await gate.store.write(change)
-        assert await gate.who() is None
-        await gate.store.write(lambda tx: tx.users.put(ANNA))
-        assert (await gate.who() is not None) == (change is lock_out)
-
-    play(store, scenario)
+async def test_whoever_is_locked_out_is_nobody_at_once(gate: Gate, change: Callable[[Tx], None]) -> None:
+    await gate.enter()
+    await gate.store.write(change)
+    assert await gate.who() is None
+    await gate.store.write(lambda tx: tx.users.put(ANNA))
+    assert (await gate.who() is not None) == (change is lock_out)
 
 
-def test_a_caller_is_not_kept_if_something_changes_while_it_is_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(gate: Gate) -> None:
-        await gate.enter()
-        await gate.store.write(lambda tx: tx.users.put(ANNA))  # forgets the caller
-        read = gate.store.read
+async def test_a_caller_is_not_kept_if_something_changes_while_it_is_read(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    await gate.enter()
+    await gate.store.write(lambda tx: tx.users.put(ANNA))  # forgets the caller
+    read = gate.store.read
 
-        async def slow(work: Callable[[Tx], object]) -> object:
-            found = await read(work)
-            await gate.store.write(lock_out)
-            return found
+    async def slow(work: Callable[[Tx], object]) -> object:
+        found = await read(work)
+        await gate.store.write(lock_out)
+        return found
 
-        monkeypatch.setattr(gate.store, "read", slow)
-        assert await gate.who() is not None
-        monkeypatch.undo()
-        assert await gate.who() is None
-
-    play(store, scenario)
+    monkeypatch.setattr(gate.store, "read", slow)
+    assert await gate.who() is not None
+    monkeypatch.undo()
+    assert await gate.who() is None
 
 
-def test_reading_nothing_while_nothing_changes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(gate: Gate) -> None:
-        caller = await gate.enter()
-        monkeypatch.delattr(gate.store.__class__, "read")
-        assert await gate.who() is caller
-
-    play(store, scenario)
+async def test_reading_nothing_while_nothing_changes(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    caller = await gate.enter()
+    monkeypatch.delattr(gate.store.__class__, "read")
+    assert await gate.who() is caller
 
 
 @pytest.mark.parametrize("change", [lock_out, revoke])

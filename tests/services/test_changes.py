@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
@@ -73,19 +73,13 @@ class World:
         await self.store.write(lambda tx: tx.clusters.insert(row))
 
 
-def play(store_url: str, scenario: Callable[[World], Awaitable[None]]) -> None:
-    async def work() -> None:
-        store = Store.open(store_url)
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                while not store.told:  # the first answer of PostgreSQL is a gap, which is told right after that
-                    await asyncio.sleep(0.01)
-                await asyncio.sleep(0.05)
-                await scenario(World(store))
-        finally:
-            store.close()
-
-    asyncio.run(work())
+@pytest.fixture
+async def world(store: Store) -> World:
+    async with asyncio.timeout(PATIENCE_S):
+        while not store.told:  # the first answer of PostgreSQL is a gap, which is told right after that
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
+    return World(store)
 
 
 async def told(changes: AsyncIterator[Changed | None]) -> Changed:
@@ -114,220 +108,181 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, 0.01)
 
 
-def test_a_watcher_reads_everything_once_and_then_hears_of_each_change(store_url: str) -> None:
-    async def scenario(world: World) -> None:
-        changes = await begun(await world.changes.watch(await world.me()))
-        await asyncio.gather(world.change("a"), world.change("b"))
-        assert names(await told(changes)) == ["a", "b"]
-        await world.change("c")
-        assert names(await told(changes)) == ["c"]
-
-    play(store_url, scenario)
+async def test_a_watcher_reads_everything_once_and_then_hears_of_each_change(world: World) -> None:
+    changes = await begun(await world.changes.watch(await world.me()))
+    await asyncio.gather(world.change("a"), world.change("b"))
+    assert names(await told(changes)) == ["a", "b"]
+    await world.change("c")
+    assert names(await told(changes)) == ["c"]
 
 
-def test_who_comes_back_hears_what_was_missed(store_url: str) -> None:
-    async def scenario(world: World) -> None:
-        me = await world.me()
-        changes = await begun(await world.changes.watch(me))
-        await world.change("a")
-        at = (await told(changes)).position
-        await world.change("b")
-        await world.change("c")
-        again = (await world.changes.watch(me, after=at)).changes()
-        assert names(await told(again)) == ["b", "c"]
-        here = (await world.changes.watch(me, after=world.changes.position)).changes()
-        assert await anext(here) is None, "nothing was missed"
-
-    play(store_url, scenario)
+async def test_who_comes_back_hears_what_was_missed(world: World) -> None:
+    me = await world.me()
+    changes = await begun(await world.changes.watch(me))
+    await world.change("a")
+    at = (await told(changes)).position
+    await world.change("b")
+    await world.change("c")
+    again = (await world.changes.watch(me, after=at)).changes()
+    assert names(await told(again)) == ["b", "c"]
+    here = (await world.changes.watch(me, after=world.changes.position)).changes()
+    assert await anext(here) is None, "nothing was missed"
 
 
 @pytest.mark.parametrize("after", ["", "x", "-", "0-1", "{epoch}-", "{epoch}-9", "{epoch}-" + "9" * 5_000, "{epoch}--1"])
-def test_with_a_position_that_says_nothing_everything_is_read_again(store_url: str, after: str) -> None:
-    async def scenario(world: World) -> None:
-        epoch = world.changes.position.partition("-")[0]
-        await begun(await world.changes.watch(await world.me(), after=after.format(epoch=epoch)))
-
-    play(store_url, scenario)
+async def test_with_a_position_that_says_nothing_everything_is_read_again(world: World, after: str) -> None:
+    epoch = world.changes.position.partition("-")[0]
+    await begun(await world.changes.watch(await world.me(), after=after.format(epoch=epoch)))
 
 
-def test_what_is_forgotten_or_missed_is_read_again(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(world: World) -> None:
-        me = await world.me()
-        start = world.changes.position
-        for name in "ab":
-            await world.change(name)
-        again = (await world.changes.watch(me, after=start)).changes()
-        assert (await told(again)).objects is None, "more ids than a watcher has room for"
-        await world.change("c")
-        assert names(await told(again)) == ["c"]
-
+async def test_what_is_forgotten_or_missed_is_read_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_IDS", 1)
-    play(store_url, scenario)
+    me = await world.me()
+    start = world.changes.position
+    for name in "ab":
+        await world.change(name)
+    again = (await world.changes.watch(me, after=start)).changes()
+    assert (await told(again)).objects is None, "more ids than a watcher has room for"
+    await world.change("c")
+    assert names(await told(again)) == ["c"]
 
 
 @both_databases
-def test_only_what_a_list_would_show_is_told(store_url: str) -> None:
-    async def scenario(world: World) -> None:
-        somebody = await world.somebody()
-        changes = await begun(await world.changes.watch(somebody))
-        await world.change("theirs", owner="other@example.com")
-        await world.change("mine", owner=somebody.user_name)
-        assert names(await told(changes)) == ["mine"]
-        await world.grant("theirs", somebody.user_id)
-        assert names(await told(changes)) == ["theirs"]
-
-    play(store_url, scenario)
+async def test_only_what_a_list_would_show_is_told(world: World) -> None:
+    somebody = await world.somebody()
+    changes = await begun(await world.changes.watch(somebody))
+    await world.change("theirs", owner="other@example.com")
+    await world.change("mine", owner=somebody.user_name)
+    assert names(await told(changes)) == ["mine"]
+    await world.grant("theirs", somebody.user_id)
+    assert names(await told(changes)) == ["theirs"]
 
 
-def test_policies_are_told_to_those_who_may_use_them(store_url: str) -> None:
-    async def scenario(world: World) -> None:
-        somebody = await world.somebody()
-        changes = await begun(await world.changes.watch(somebody))
+async def test_policies_are_told_to_those_who_may_use_them(world: World) -> None:
+    somebody = await world.somebody()
+    changes = await begun(await world.changes.watch(somebody))
 
-        async def put(name: str, *holders: str) -> None:
-            grants = [Grant(holder, Permission.CAN_USE) for holder in holders]
-            row = PolicyRow(policy_id=name, name=name, creator_user_name=ME)
+    async def put(name: str, *holders: str) -> None:
+        grants = [Grant(holder, Permission.CAN_USE) for holder in holders]
+        row = PolicyRow(policy_id=name, name=name, creator_user_name=ME)
 
-            def work(tx: Tx) -> None:
-                tx.policies.put(row)
-                tx.grants.put(Place(ObjectKind.CLUSTER_POLICY, name), grants)
+        def work(tx: Tx) -> None:
+            tx.policies.put(row)
+            tx.grants.put(Place(ObjectKind.CLUSTER_POLICY, name), grants)
 
-            await world.store.write(work)
+        await world.store.write(work)
 
-        await put("theirs")
-        await put("shared", somebody.user_id)
-        assert names(await told(changes)) == ["shared"]
-        await world.store.write(lambda tx: tx.policies.delete("theirs"))
-        await world.store.write(lambda tx: tx.policies.delete("shared"))
-        assert names(await told(changes)) == ["shared"]
-
-    play(store_url, scenario)
+    await put("theirs")
+    await put("shared", somebody.user_id)
+    assert names(await told(changes)) == ["shared"]
+    await world.store.write(lambda tx: tx.policies.delete("theirs"))
+    await world.store.write(lambda tx: tx.policies.delete("shared"))
+    assert names(await told(changes)) == ["shared"]
 
 
-def test_whoever_could_see_an_object_is_told_that_it_or_the_grant_is_gone(store_url: str) -> None:
-    async def scenario(world: World) -> None:
-        somebody = await world.somebody()
-        for name in ("revoked", "deleted", "hidden"):
-            await world.change(name, owner="other@example.com")
-        await world.change("mine", owner=somebody.user_name)
-        for name in ("revoked", "deleted"):
-            await world.grant(name, somebody.user_id)
-        changes = await begun(await world.changes.watch(somebody))
-        await world.grant("revoked")
-        assert names(await told(changes)) == ["revoked"]
+async def test_whoever_could_see_an_object_is_told_that_it_or_the_grant_is_gone(world: World) -> None:
+    somebody = await world.somebody()
+    for name in ("revoked", "deleted", "hidden"):
+        await world.change(name, owner="other@example.com")
+    await world.change("mine", owner=somebody.user_name)
+    for name in ("revoked", "deleted"):
+        await world.grant(name, somebody.user_id)
+    changes = await begun(await world.changes.watch(somebody))
+    await world.grant("revoked")
+    assert names(await told(changes)) == ["revoked"]
 
-        def remove(tx: Tx) -> None:
-            for name in ("deleted", "hidden", "mine"):
-                tx.clusters.delete(name)
+    def remove(tx: Tx) -> None:
+        for name in ("deleted", "hidden", "mine"):
+            tx.clusters.delete(name)
 
-        await world.store.write(remove)
-        assert sorted(names(await told(changes)) or ()) == ["deleted", "mine"]
-        await world.change("deleted", owner="other@example.com")  # what comes after it is not told
-        await world.change("mine", owner=somebody.user_name)
-        assert names(await told(changes)) == ["mine"]
-
-    play(store_url, scenario)
+    await world.store.write(remove)
+    assert sorted(names(await told(changes)) or ()) == ["deleted", "mine"]
+    await world.change("deleted", owner="other@example.com")  # what comes after it is not told
+    await world.change("mine", owner=somebody.user_name)
+    assert names(await told(changes)) == ["mine"]
 
 
-def test_what_is_deleted_is_said_to_be_so(store_url: str) -> None:
+async def test_what_is_deleted_is_said_to_be_so(world: World) -> None:
     """From the moment that calls no longer find it: the row of a cluster stays until nothing is left of it."""
 
-    async def scenario(world: World) -> None:
-        somebody = await world.somebody()
-        every = await begun(await world.changes.watch(await world.me()))
-        mine = await begun(await world.changes.watch(somebody))
+    somebody = await world.somebody()
+    every = await begun(await world.changes.watch(await world.me()))
+    mine = await begun(await world.changes.watch(somebody))
 
-        async def said() -> list[dict[str, bool]]:
-            both = [await told(each) for each in (every, mine)]
-            return [{key.id: key in change.deleted for key in change.objects or ()} for change in both]
+    async def said() -> list[dict[str, bool]]:
+        both = [await told(each) for each in (every, mine)]
+        return [{key.id: key in change.deleted for key in change.objects or ()} for change in both]
 
-        await world.change("a", owner=somebody.user_name)
-        assert await said() == [{"a": False}, {"a": False}]
+    await world.change("a", owner=somebody.user_name)
+    assert await said() == [{"a": False}, {"a": False}]
 
-        def hide(tx: Tx) -> None:
-            row = tx.clusters.get("a")
-            assert row is not None
-            tx.clusters.update(msgspec.structs.replace(row, deleted_ms=1))
+    def hide(tx: Tx) -> None:
+        row = tx.clusters.get("a")
+        assert row is not None
+        tx.clusters.update(msgspec.structs.replace(row, deleted_ms=1))
 
-        await world.store.write(hide)
-        assert await said() == [{"a": True}, {"a": True}]
-        await world.store.write(lambda tx: tx.clusters.delete("a"))
-        assert await said() == [{"a": True}, {"a": True}]
-        await world.store.write(lambda tx: tx.policies.put(PolicyRow(policy_id="p", name="p", creator_user_name=ME)))
-        assert [key.id for key in (await told(every)).deleted] == []
-        await world.store.write(lambda tx: tx.policies.delete("p"))
-        assert [key.id for key in (await told(every)).deleted] == ["p"]
-
-    play(store_url, scenario)
+    await world.store.write(hide)
+    assert await said() == [{"a": True}, {"a": True}]
+    await world.store.write(lambda tx: tx.clusters.delete("a"))
+    assert await said() == [{"a": True}, {"a": True}]
+    await world.store.write(lambda tx: tx.policies.put(PolicyRow(policy_id="p", name="p", creator_user_name=ME)))
+    assert [key.id for key in (await told(every)).deleted] == []
+    await world.store.write(lambda tx: tx.policies.delete("p"))
+    assert [key.id for key in (await told(every)).deleted] == ["p"]
 
 
 @both_databases
-def test_nothing_is_lost_while_the_database_is_away(store_url: str) -> None:
-    async def scenario(world: World) -> None:
-        changes = await begun(await world.changes.watch(await world.me()))
-        world.walls.trouble = DatabaseAway("gone")
-        await world.change("a")
-        assert await anext(changes) is None
-        assert world.walls.trouble is None
-        assert names(await told(changes)) == ["a"]
-
-    play(store_url, scenario)
+async def test_nothing_is_lost_while_the_database_is_away(world: World) -> None:
+    changes = await begun(await world.changes.watch(await world.me()))
+    world.walls.trouble = DatabaseAway("gone")
+    await world.change("a")
+    assert await anext(changes) is None
+    assert world.walls.trouble is None
+    assert names(await told(changes)) == ["a"]
 
 
 @pytest.mark.parametrize("with_a_change", [True, False])
-def test_it_ends_with_the_token(store_url: str, with_a_change: bool) -> None:
-    async def scenario(world: World) -> None:
-        token, row = await world.tokens.create(await world.me())
-        caller = await world.tokens.authenticate(token)
-        assert caller is not None
-        changes = await begun(await world.changes.watch(caller))
-        await world.tokens.delete(caller, row.token_id)
-        if with_a_change:
-            await world.change("a")
-        assert [each async for each in changes if each is not None] == []
-
-    play(store_url, scenario)
+async def test_it_ends_with_the_token(world: World, with_a_change: bool) -> None:
+    token, row = await world.tokens.create(await world.me())
+    caller = await world.tokens.authenticate(token)
+    assert caller is not None
+    changes = await begun(await world.changes.watch(caller))
+    await world.tokens.delete(caller, row.token_id)
+    if with_a_change:
+        await world.change("a")
+    assert [each async for each in changes if each is not None] == []
 
 
-def test_it_ends_at_once_for_whoever_is_locked_out(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(world: World) -> None:
-        me = await world.me()
-        changes = await begun(await world.changes.watch(me))
-        waiting = asyncio.ensure_future(anext(changes, "ended"))
-        await asyncio.sleep(0)
-        await world.store.write(lambda tx: lock_out(tx, me))
-        assert await waiting == "ended"
-
+async def test_it_ends_at_once_for_whoever_is_locked_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "IDLE_S", PATIENCE_S)
-    play(store_url, scenario)
+    me = await world.me()
+    changes = await begun(await world.changes.watch(me))
+    waiting = asyncio.ensure_future(anext(changes, "ended"))
+    await asyncio.sleep(0)
+    await world.store.write(lambda tx: lock_out(tx, me))
+    assert await waiting == "ended"
 
 
-def test_all_end_when_the_server_stops(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(world: World) -> None:
-        me = await world.me()
-        changes = await begun(await world.changes.watch(me))
-        waiting = asyncio.ensure_future(anext(changes, "ended"))
-        await asyncio.sleep(0)
-        world.changes.close()
-        assert await waiting == "ended"
-        assert [each async for each in (await world.changes.watch(me)).changes()] == []
-
+async def test_all_end_when_the_server_stops(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "IDLE_S", PATIENCE_S)
-    play(store_url, scenario)
+    me = await world.me()
+    changes = await begun(await world.changes.watch(me))
+    waiting = asyncio.ensure_future(anext(changes, "ended"))
+    await asyncio.sleep(0)
+    world.changes.close()
+    assert await waiting == "ended"
+    assert [each async for each in (await world.changes.watch(me)).changes()] == []
 
 
-def test_a_user_has_a_number_of_them(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(world: World) -> None:
-        me = await world.me()
-        first = await world.changes.watch(me)
-        await world.changes.watch(me)
-        with pytest.raises(QuotaExceeded):
-            await world.changes.watch(me)
-        first.close()
-        first.close()
-        await world.changes.watch(me)
-        with pytest.raises(QuotaExceeded):
-            await world.changes.watch(me)
-
+async def test_a_user_has_a_number_of_them(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WATCHERS", module.WATCHERS._replace(share=2, admin_share=2))
-    play(store_url, scenario)
+    me = await world.me()
+    first = await world.changes.watch(me)
+    await world.changes.watch(me)
+    with pytest.raises(QuotaExceeded):
+        await world.changes.watch(me)
+    first.close()
+    first.close()
+    await world.changes.watch(me)
+    with pytest.raises(QuotaExceeded):
+        await world.changes.watch(me)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ from brickyard.testing.builders import cluster, nodes, up
 from brickyard.testing.clock import ManualClock
 from tests.services.desk import USER
 from tests.support.databases import empty_sqlite
-from tests.support.patience import PATIENCE_S
 from tests.support.people import enter, lock_out
 
 LOG = "log4j-active.log"
@@ -108,16 +107,11 @@ async def _never(*_: object) -> None:
     raise AssertionError
 
 
-def scenario(work: Callable[[World], Awaitable[None]], tmp_path: Path, store: Store) -> None:
-    async def run() -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            world = World(store, tmp_path)
-            try:
-                await work(world)
-            finally:
-                world.followers.close()
-
-    asyncio.run(run())
+@pytest.fixture
+async def world(store: Store, tmp_path: Path) -> AsyncIterator[World]:
+    world = World(store, tmp_path)
+    yield world
+    world.followers.close()
 
 
 @contextlib.asynccontextmanager
@@ -141,124 +135,103 @@ async def collect(follower: Follower, until: str = "") -> str:
     return text
 
 
-def test_nothing_is_lost_or_repeated_when_a_log_is_rolled_and_its_node_ends(tmp_path: Path, store: Store) -> None:
-    async def work(world: World) -> None:
-        following = asyncio.create_task(collect(await world.follow()))
-        late = asyncio.create_task(collect(await world.follow(offset=-1)))
-        written = ""
-        for number in range(1, 30):
-            written += (line := f"line {number} of späte Zeilen €\n")
-            world.write(line)
-            if number % 7 == 0:
-                world.roll(number)
-            await asyncio.sleep(0.003)
-        world.write("the last words")
-        world.gone = True  # for a moment nobody can tell
-        await asyncio.sleep(0.05)
-        world.agent.end(world.instance_id)
-        assert await following == written + "the last words"
-        assert (written + "the last words").endswith(await late)
-
-    scenario(work, tmp_path, store)
+async def test_nothing_is_lost_or_repeated_when_a_log_is_rolled_and_its_node_ends(world: World) -> None:
+    following = asyncio.create_task(collect(await world.follow()))
+    late = asyncio.create_task(collect(await world.follow(offset=-1)))
+    written = ""
+    for number in range(1, 30):
+        written += (line := f"line {number} of späte Zeilen €\n")
+        world.write(line)
+        if number % 7 == 0:
+            world.roll(number)
+        await asyncio.sleep(0.003)
+    world.write("the last words")
+    world.gone = True  # for a moment nobody can tell
+    await asyncio.sleep(0.05)
+    world.agent.end(world.instance_id)
+    assert await following == written + "the last words"
+    assert (written + "the last words").endswith(await late)
 
 
-def test_many_followers_cost_the_node_as_much_as_one(tmp_path: Path, store: Store) -> None:
-    async def work(world: World) -> None:
-        world.write("x" * 1000)
-        followers = [asyncio.create_task(collect(await world.follow(offset=n), until="end\n")) for n in range(20)]
-        await asyncio.sleep(0.1)
-        before = world.calls
-        for _ in range(10):
-            world.write("more\n")
-            await asyncio.sleep(0.02)
-        world.write("end\n")
-        found = await asyncio.gather(*followers)
-        assert [len(text) for text in found] == [1000 - n + 54 for n in range(20)]
-        assert world.calls - before < 100, "20 followers with 10 lines each would make more"
-
-    scenario(work, tmp_path, store)
+async def test_many_followers_cost_the_node_as_much_as_one(world: World) -> None:
+    world.write("x" * 1000)
+    followers = [asyncio.create_task(collect(await world.follow(offset=n), until="end\n")) for n in range(20)]
+    await asyncio.sleep(0.1)
+    before = world.calls
+    for _ in range(10):
+        world.write("more\n")
+        await asyncio.sleep(0.02)
+    world.write("end\n")
+    found = await asyncio.gather(*followers)
+    assert [len(text) for text in found] == [1000 - n + 54 for n in range(20)]
+    assert world.calls - before < 100, "20 followers with 10 lines each would make more"
 
 
-def test_a_reader_that_stalls_holds_nothing_up_and_costs_nothing(tmp_path: Path, store: Store) -> None:
-    async def work(world: World) -> None:
-        async with texts(await world.follow()) as stalled:
-            world.write("first\n")
-            assert (each := await anext(stalled)) and each.text == "first\n"
-            other = asyncio.create_task(collect(await world.follow(), until="end\n"))
-            world.write("y" * 3_000_000 + "end\n")
-            assert len(await other) == 3_000_010
-            while world.followers._readers:  # nothing is read or kept for it
-                await asyncio.sleep(0.01)
-            got = ""
-            while not got.endswith("end\n"):
-                got += each.text if (each := await anext(stalled)) else ""
-            assert got == "y" * 3_000_000 + "end\n"
-
-    scenario(work, tmp_path, store)
+async def test_a_reader_that_stalls_holds_nothing_up_and_costs_nothing(world: World) -> None:
+    async with texts(await world.follow()) as stalled:
+        world.write("first\n")
+        assert (each := await anext(stalled)) and each.text == "first\n"
+        other = asyncio.create_task(collect(await world.follow(), until="end\n"))
+        world.write("y" * 3_000_000 + "end\n")
+        assert len(await other) == 3_000_010
+        while world.followers._readers:  # nothing is read or kept for it
+            await asyncio.sleep(0.01)
+        got = ""
+        while not got.endswith("end\n"):
+            got += each.text if (each := await anext(stalled)) else ""
+        assert got == "y" * 3_000_000 + "end\n"
 
 
-def test_following_goes_on_from_the_last_event(tmp_path: Path, store: Store) -> None:
-    async def work(world: World) -> None:
-        world.write("a€"[:2])
-        with (world.directory / LOG).open("ab") as file:
-            file.write("ü".encode()[:1])  # half a character
-        async with texts(await world.follow()) as found:
-            first = await anext(found)
-            assert first is not None and first.text == "a€"
-        with (world.directory / LOG).open("ab") as file:
-            file.write("ü".encode()[1:] + b"end")
-        assert await collect(await world.follow(position=first.position), until="end") == "üend"
-
-    scenario(work, tmp_path, store)
+async def test_following_goes_on_from_the_last_event(world: World) -> None:
+    world.write("a€"[:2])
+    with (world.directory / LOG).open("ab") as file:
+        file.write("ü".encode()[:1])  # half a character
+    async with texts(await world.follow()) as found:
+        first = await anext(found)
+        assert first is not None and first.text == "a€"
+    with (world.directory / LOG).open("ab") as file:
+        file.write("ü".encode()[1:] + b"end")
+    assert await collect(await world.follow(position=first.position), until="end") == "üend"
 
 
-def test_it_ends_when_the_caller_may_no_longer_read(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_ends_when_the_caller_may_no_longer_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logfollowing, "IDLE_S", 0.05)
 
-    async def work(world: World) -> None:
-        async with texts(await world.follow()) as found:
-            world.write("before")
-            assert await anext(found) is not None
-            assert await anext(found) is None, "a sign of life"
-            await world.store.write(lambda tx: tx.tokens.delete(USER.token_id))
-            assert [each async for each in found if each is not None] == []
-
-    scenario(work, tmp_path, store)
+    async with texts(await world.follow()) as found:
+        world.write("before")
+        assert await anext(found) is not None
+        assert await anext(found) is None, "a sign of life"
+        await world.store.write(lambda tx: tx.tokens.delete(USER.token_id))
+        assert [each async for each in found if each is not None] == []
 
 
-def test_nothing_that_is_written_later_reaches_whoever_was_locked_out(tmp_path: Path, store: Store) -> None:
-    async def work(world: World) -> None:
-        async with texts(await world.follow()) as found:
-            world.write("before")
-            assert (first := await anext(found)) is not None
-            assert first.text == "before"
-            waiting = asyncio.ensure_future(anext(found, None))
-            calls = world.calls
-            while world.calls == calls:
-                await asyncio.sleep(0.01)
-            await world.store.write(lambda tx: lock_out(tx, USER))
-            world.write("after")
-            assert await waiting is None
-
-    scenario(work, tmp_path, store)
+async def test_nothing_that_is_written_later_reaches_whoever_was_locked_out(world: World) -> None:
+    async with texts(await world.follow()) as found:
+        world.write("before")
+        assert (first := await anext(found)) is not None
+        assert first.text == "before"
+        waiting = asyncio.ensure_future(anext(found, None))
+        calls = world.calls
+        while world.calls == calls:
+            await asyncio.sleep(0.01)
+        await world.store.write(lambda tx: lock_out(tx, USER))
+        world.write("after")
+        assert await waiting is None
 
 
-def test_followers_are_limited(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_followers_are_limited(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logfollowing, "FOLLOWERS", logfollowing.FOLLOWERS._replace(share=2, admin_share=2))
 
-    async def work(world: World) -> None:
-        followers = [await world.follow() for _ in range(2)]
-        with pytest.raises(QuotaExceeded):
-            await world.follow()
-        followers[0].close()
-        followers[0].close()
-        (await world.follow()).close()
-        with pytest.raises(PermissionDenied):
-            await world.store.write(lambda tx: _single_user(tx, world.cluster_id))
-            await world.follow()
-        (await asyncio.gather(*(_closed(each) for each in followers)))
-
-    scenario(work, tmp_path, store)
+    followers = [await world.follow() for _ in range(2)]
+    with pytest.raises(QuotaExceeded):
+        await world.follow()
+    followers[0].close()
+    followers[0].close()
+    (await world.follow()).close()
+    with pytest.raises(PermissionDenied):
+        await world.store.write(lambda tx: _single_user(tx, world.cluster_id))
+        await world.follow()
+    (await asyncio.gather(*(_closed(each) for each in followers)))
 
 
 def _single_user(tx: Tx, cluster_id: str) -> None:

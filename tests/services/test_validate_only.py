@@ -59,10 +59,6 @@ SPECS = st.fixed_dictionaries(
 )
 
 
-def checks(store: Store, scenario: Any) -> None:
-    asyncio.run(scenario(Desk(store)))
-
-
 async def policy_of(store: Store, **fields: Any) -> str:
     policies = PolicyService(store=store, clock=ManualClock(), ids=Ids(), authorizer=Authorizer())
     return await policies.create(ADMIN, CreatePolicy(**{"name": "p", "definition": DEFINITION, **fields}))
@@ -114,88 +110,76 @@ def test_the_real_call_gives_the_same_verdict(sqlite: Store, fields: dict[str, A
 
     if not hasattr(sqlite, "policy_id"):
         sqlite.policy_id = asyncio.run(policy_of(sqlite))  # type: ignore[attr-defined] # likewise
-    checks(sqlite, scenario)
+    asyncio.run(scenario(Desk(sqlite)))
 
 
-def test_all_mistakes_come_at_once_with_their_fields(store: Store) -> None:
-    async def scenario(desk: Desk) -> None:
-        policy_id = await policy_of(store)
-        request = CreateCluster(
-            policy_id=policy_id,
-            node_type_id="huge",
-            num_workers=9,
-            autotermination_minutes=5,
-            custom_tags={"team": "z"},
-            spark_conf={"a.b": "2"},
-        )
-        found = await desk.service.validate_create(ADMIN, request)
-        assert not found.valid
-        assert {each.field for each in found.errors} >= {
-            "spark_version", "node_type_id", "autotermination_minutes", "num_workers", "custom_tags.team", "spark_conf.a.b",
-        }  # fmt: skip
-        assert found.effective is None
-        assert {(each.field, each.value, each.hidden) for each in found.locks} == {
-            ("spark_conf.a.b", "1", True),
-            ("init_scripts", None, False),
-        }
-        assert all(each.reason.startswith("Policy p: ") for each in found.locks)
-
-    checks(store, scenario)
+async def test_all_mistakes_come_at_once_with_their_fields(desk: Desk, store: Store) -> None:
+    policy_id = await policy_of(store)
+    request = CreateCluster(
+        policy_id=policy_id,
+        node_type_id="huge",
+        num_workers=9,
+        autotermination_minutes=5,
+        custom_tags={"team": "z"},
+        spark_conf={"a.b": "2"},
+    )
+    found = await desk.service.validate_create(ADMIN, request)
+    assert not found.valid
+    assert {each.field for each in found.errors} >= {
+        "spark_version", "node_type_id", "autotermination_minutes", "num_workers", "custom_tags.team", "spark_conf.a.b",
+    }  # fmt: skip
+    assert found.effective is None
+    assert {(each.field, each.value, each.hidden) for each in found.locks} == {
+        ("spark_conf.a.b", "1", True),
+        ("init_scripts", None, False),
+    }
+    assert all(each.reason.startswith("Policy p: ") for each in found.locks)
 
 
-def test_a_good_one_has_its_effective_specification_and_its_price(store: Store) -> None:
-    async def scenario(desk: Desk) -> None:
-        policy_id = await policy_of(store)
-        request = msgspec.structs.replace(
-            ASK,
-            policy_id=policy_id,
-            num_workers=None,
-            autoscale=AutoScale(min_workers=1, max_workers=3),
-            custom_tags={"team": "x"},
-        )
-        found = await desk.service.validate_create(ADMIN, request)
-        assert found.valid, found.errors
-        assert found.effective is not None
-        assert found.effective.spark_conf == {"a.b": "1"}
-        assert found.effective.autotermination_minutes == 120
-        assert found.price_per_hour is not None
-        assert found.price_per_hour.most == pytest.approx(2 * found.price_per_hour.least)
-        assert found.price_per_hour.currency == "USD"
-        assert not (await desk.list()).get("clusters")
-        assert desk.woken == []
-
-    checks(store, scenario)
+async def test_a_good_one_has_its_effective_specification_and_its_price(desk: Desk, store: Store) -> None:
+    policy_id = await policy_of(store)
+    request = msgspec.structs.replace(
+        ASK,
+        policy_id=policy_id,
+        num_workers=None,
+        autoscale=AutoScale(min_workers=1, max_workers=3),
+        custom_tags={"team": "x"},
+    )
+    found = await desk.service.validate_create(ADMIN, request)
+    assert found.valid, found.errors
+    assert found.effective is not None
+    assert found.effective.spark_conf == {"a.b": "1"}
+    assert found.effective.autotermination_minutes == 120
+    assert found.price_per_hour is not None
+    assert found.price_per_hour.most == pytest.approx(2 * found.price_per_hour.least)
+    assert found.price_per_hour.currency == "USD"
+    assert not (await desk.list()).get("clusters")
+    assert desk.woken == []
 
 
-def test_an_edit_is_only_tried(store: Store) -> None:
-    async def scenario(desk: Desk) -> None:
-        name = await desk.create()
-        await desk.bring_up(name)
-        before = await desk.get(name)
-        request = EditCluster(cluster_id=name, spark_version=ASK.spark_version, node_type_id="small", num_workers=7)
-        found = await desk.service.validate_edit(ADMIN, request)
-        assert found.valid
-        assert found.effective is not None
-        assert found.effective.num_workers == 7
-        wrong = await desk.service.validate_edit(ADMIN, msgspec.structs.replace(request, num_workers=-7))
-        assert [each.field for each in wrong.errors] == ["num_workers"]
-        assert await desk.get(name) == before
-        pending = await desk.create()
-        with pytest.raises(InvalidState):
-            await desk.service.validate_edit(ADMIN, msgspec.structs.replace(request, cluster_id=pending))
-
-    checks(store, scenario)
+async def test_an_edit_is_only_tried(desk: Desk) -> None:
+    name = await desk.create()
+    await desk.bring_up(name)
+    before = await desk.get(name)
+    request = EditCluster(cluster_id=name, spark_version=ASK.spark_version, node_type_id="small", num_workers=7)
+    found = await desk.service.validate_edit(ADMIN, request)
+    assert found.valid
+    assert found.effective is not None
+    assert found.effective.num_workers == 7
+    wrong = await desk.service.validate_edit(ADMIN, msgspec.structs.replace(request, num_workers=-7))
+    assert [each.field for each in wrong.errors] == ["num_workers"]
+    assert await desk.get(name) == before
+    pending = await desk.create()
+    with pytest.raises(InvalidState):
+        await desk.service.validate_edit(ADMIN, msgspec.structs.replace(request, cluster_id=pending))
 
 
-def test_what_is_no_mistake_of_the_specification_is_answered_as_by_the_real_call(store: Store) -> None:
-    async def scenario(desk: Desk) -> None:
-        policy_id = await policy_of(store, name="one", definition="{}", max_clusters_per_user=1)
-        request = msgspec.structs.replace(ASK, policy_id=policy_id)
-        await desk.service.create(ADMIN, request)
-        with pytest.raises(QuotaExceeded):
-            await desk.service.validate_create(ADMIN, request)
-
-    checks(store, scenario)
+async def test_what_is_no_mistake_of_the_specification_is_answered_as_by_the_real_call(desk: Desk, store: Store) -> None:
+    policy_id = await policy_of(store, name="one", definition="{}", max_clusters_per_user=1)
+    request = msgspec.structs.replace(ASK, policy_id=policy_id)
+    await desk.service.create(ADMIN, request)
+    with pytest.raises(QuotaExceeded):
+        await desk.service.validate_create(ADMIN, request)
 
 
 def test_permissions_are_those_of_the_real_call(store: Store) -> None:
@@ -208,88 +192,76 @@ def test_permissions_are_those_of_the_real_call(store: Store) -> None:
 SPEC = ClusterSpec(spark_version=SPARK_4.key, node_type_id="small", autoscale=AutoScale(min_workers=1, max_workers=2))
 
 
-def test_a_policy_is_tried_before_it_is_saved(store: Store) -> None:
-    async def scenario(desk: Desk) -> None:
-        policies = PolicyService(store=store, clock=ManualClock(), ids=Ids(), authorizer=Authorizer())
+async def test_a_policy_is_tried_before_it_is_saved(desk: Desk, store: Store) -> None:
+    policies = PolicyService(store=store, clock=ManualClock(), ids=Ids(), authorizer=Authorizer())
 
-        async def saved() -> list[str]:
-            return [each.policy_id for each in (await policies.list(ADMIN, ListPolicies())).policies or []]
+    async def saved() -> list[str]:
+        return [each.policy_id for each in (await policies.list(ADMIN, ListPolicies())).policies or []]
 
-        before = await saved()
-        good = msgspec.structs.replace(SPEC, custom_tags={"team": "x"}, policy_id="nonsense")
-        tried = await desk.service.try_policy(ADMIN, TryPolicy(definition=DEFINITION, cluster=good))
-        assert tried.problems == []
-        assert tried.verdict is not None
-        assert tried.verdict.valid, tried.verdict.errors
-        assert tried.verdict.effective is not None
-        assert tried.verdict.effective.spark_conf == {"a.b": "1"}
-        assert tried.verdict.price_per_hour is not None
-        assert {(each.field, each.value) for each in tried.verdict.locks} == {("spark_conf.a.b", "1"), ("init_scripts", None)}
-        refused = await desk.service.try_policy(ADMIN, TryPolicy(definition=DEFINITION, cluster=SPEC))
-        assert refused.verdict is not None
-        assert [each.field for each in refused.verdict.errors] == ["custom_tags.team"]
-        family = TryPolicy(
-            policy_family_id="shared-compute",
-            policy_family_definition_overrides='{"custom_tags.by": {"type": "fixed", "value": "us"}}',
-            cluster=SPEC,
-        )
-        merged = (await desk.service.try_policy(ADMIN, family)).verdict
-        assert merged is not None
-        assert "custom_tags.by" in {each.field for each in merged.locks}
-        assert await saved() == before
-        assert not (await desk.list()).get("clusters")
-
-    checks(store, scenario)
+    before = await saved()
+    good = msgspec.structs.replace(SPEC, custom_tags={"team": "x"}, policy_id="nonsense")
+    tried = await desk.service.try_policy(ADMIN, TryPolicy(definition=DEFINITION, cluster=good))
+    assert tried.problems == []
+    assert tried.verdict is not None
+    assert tried.verdict.valid, tried.verdict.errors
+    assert tried.verdict.effective is not None
+    assert tried.verdict.effective.spark_conf == {"a.b": "1"}
+    assert tried.verdict.price_per_hour is not None
+    assert {(each.field, each.value) for each in tried.verdict.locks} == {("spark_conf.a.b", "1"), ("init_scripts", None)}
+    refused = await desk.service.try_policy(ADMIN, TryPolicy(definition=DEFINITION, cluster=SPEC))
+    assert refused.verdict is not None
+    assert [each.field for each in refused.verdict.errors] == ["custom_tags.team"]
+    family = TryPolicy(
+        policy_family_id="shared-compute",
+        policy_family_definition_overrides='{"custom_tags.by": {"type": "fixed", "value": "us"}}',
+        cluster=SPEC,
+    )
+    merged = (await desk.service.try_policy(ADMIN, family)).verdict
+    assert merged is not None
+    assert "custom_tags.by" in {each.field for each in merged.locks}
+    assert await saved() == before
+    assert not (await desk.list()).get("clusters")
 
 
-def test_a_policy_is_tried_on_the_cluster_of_a_job(store: Store) -> None:
-    async def scenario(desk: Desk) -> None:
-        rules = {"cluster_type": {"type": "fixed", "value": "job"}, "autotermination_minutes": {"type": "fixed", "value": 20}}
-        only_jobs = json.dumps(rules | {"custom_tags.team": {"type": "fixed", "value": "x"}})
+async def test_a_policy_is_tried_on_the_cluster_of_a_job(desk: Desk) -> None:
+    rules = {"cluster_type": {"type": "fixed", "value": "job"}, "autotermination_minutes": {"type": "fixed", "value": 20}}
+    only_jobs = json.dumps(rules | {"custom_tags.team": {"type": "fixed", "value": "x"}})
 
-        async def verdict(kind: ClusterType) -> ClusterValidation:
-            found = await desk.service.try_policy(ADMIN, TryPolicy(definition=only_jobs, cluster=SPEC, cluster_type=kind))
-            assert found.verdict is not None
-            return found.verdict
+    async def verdict(kind: ClusterType) -> ClusterValidation:
+        found = await desk.service.try_policy(ADMIN, TryPolicy(definition=only_jobs, cluster=SPEC, cluster_type=kind))
+        assert found.verdict is not None
+        return found.verdict
 
-        interactive, job = await verdict(ClusterType.ALL_PURPOSE), await verdict(ClusterType.JOB)
-        assert not interactive.valid
-        assert [each.field for each in interactive.errors] == ["cluster_type"]
-        assert job.valid, job.errors
-        assert job.effective is not None
-        assert job.effective.custom_tags == {"team": "x"}
-        assert not job.effective.autotermination_minutes, "the cluster of a job ends with its run"
-        assert not (await desk.list()).get("clusters")
-
-    checks(store, scenario)
+    interactive, job = await verdict(ClusterType.ALL_PURPOSE), await verdict(ClusterType.JOB)
+    assert not interactive.valid
+    assert [each.field for each in interactive.errors] == ["cluster_type"]
+    assert job.valid, job.errors
+    assert job.effective is not None
+    assert job.effective.custom_tags == {"team": "x"}
+    assert not job.effective.autotermination_minutes, "the cluster of a job ends with its run"
+    assert not (await desk.list()).get("clusters")
 
 
-def test_a_policy_with_mistakes_is_told_all_of_them_with_their_paths(store: Store) -> None:
-    async def scenario(desk: Desk) -> None:
-        wrong = json.dumps({"nonsense": {"type": "fixed", "value": 1}, "num_workers": {"type": "range", "maxValue": "many"}})
-        tried = await desk.service.try_policy(ADMIN, TryPolicy(definition=wrong, cluster=SPEC))
-        assert tried.verdict is None
-        assert [each.path for each in tried.problems] == ["nonsense", "num_workers"]
-        text = await desk.service.try_policy(ADMIN, TryPolicy(definition="{", cluster=SPEC))
-        assert [each.path for each in text.problems] == [""]
-        assert "not JSON" in text.problems[0].message
-        with pytest.raises(InvalidParameterValue, match="Missing required field: definition"):
-            await desk.service.try_policy(ADMIN, TryPolicy(cluster=SPEC))
-        with pytest.raises(ResourceDoesNotExist, match="policy family"):
-            await desk.service.try_policy(ADMIN, TryPolicy(policy_family_id="none", cluster=SPEC))
-        with pytest.raises(PermissionDenied, match="may not try cluster policies"):
-            await desk.service.try_policy(USER, TryPolicy(definition="{}", cluster=SPEC))
-
-    checks(store, scenario)
+async def test_a_policy_with_mistakes_is_told_all_of_them_with_their_paths(desk: Desk) -> None:
+    wrong = json.dumps({"nonsense": {"type": "fixed", "value": 1}, "num_workers": {"type": "range", "maxValue": "many"}})
+    tried = await desk.service.try_policy(ADMIN, TryPolicy(definition=wrong, cluster=SPEC))
+    assert tried.verdict is None
+    assert [each.path for each in tried.problems] == ["nonsense", "num_workers"]
+    text = await desk.service.try_policy(ADMIN, TryPolicy(definition="{", cluster=SPEC))
+    assert [each.path for each in text.problems] == [""]
+    assert "not JSON" in text.problems[0].message
+    with pytest.raises(InvalidParameterValue, match="Missing required field: definition"):
+        await desk.service.try_policy(ADMIN, TryPolicy(cluster=SPEC))
+    with pytest.raises(ResourceDoesNotExist, match="policy family"):
+        await desk.service.try_policy(ADMIN, TryPolicy(policy_family_id="none", cluster=SPEC))
+    with pytest.raises(PermissionDenied, match="may not try cluster policies"):
+        await desk.service.try_policy(USER, TryPolicy(definition="{}", cluster=SPEC))
 
 
-def test_a_tried_policy_takes_no_name_and_no_turn(store: Store) -> None:
+async def test_a_tried_policy_takes_no_name_and_no_turn(desk: Desk, store: Store) -> None:
     """Not even from a policy that has the name that a tried one has inside."""
 
-    async def scenario(desk: Desk) -> None:
-        await policy_of(store, name=UNSAVED_POLICY)
-        request = TryPolicy(definition="{}", cluster=SPEC)
-        tried = await asyncio.gather(*(desk.service.try_policy(ADMIN, request) for _ in range(5)))
-        assert all(each.verdict is not None and each.verdict.valid for each in tried)
-
-    checks(store, scenario)
+    await policy_of(store, name=UNSAVED_POLICY)
+    request = TryPolicy(definition="{}", cluster=SPEC)
+    tried = await asyncio.gather(*(desk.service.try_policy(ADMIN, request) for _ in range(5)))
+    assert all(each.verdict is not None and each.verdict.valid for each in tried)

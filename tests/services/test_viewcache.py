@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
+
+import pytest
 
 from brickyard.domain.requests import ClusterId, ResizeCluster
 from brickyard.services.access import Authorizer
@@ -14,8 +15,7 @@ from brickyard.services.viewcache import View, ViewCache
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import SIZES
-from tests.services.desk import ADMIN, Desk, play
-from tests.support.databases import empty_sqlite
+from tests.services.desk import ADMIN, Desk
 from tests.support.patience import PATIENCE_S
 from tests.support.postgres import Postgres
 
@@ -44,17 +44,14 @@ class SlowStore(Store):
         return await super().read(held, background=background)
 
 
-def on_sqlite(tmp_path: Path, scenario: Callable[[Desk, SlowStore, ViewCache], object]) -> None:
-    store = Store.open(empty_sqlite(tmp_path / "views.db"))
+@pytest.fixture
+def slow(store: Store) -> SlowStore:
+    return SlowStore(store)
 
-    async def run(desk: Desk) -> None:
-        slow = SlowStore(store)
-        await scenario(desk, slow, ViewCache(store=slow, sizes=lambda: SIZES, authorizer=Authorizer()))  # type: ignore[misc] # every scenario is a coroutine
 
-    try:
-        play(store, run)
-    finally:
-        store.close()
+@pytest.fixture
+def views(slow: SlowStore) -> ViewCache:
+    return ViewCache(store=slow, sizes=lambda: SIZES, authorizer=Authorizer())
 
 
 def text(view: View | None) -> bytes:
@@ -70,102 +67,83 @@ async def overtaken(slow: SlowStore, reader: asyncio.Task[T], change: Callable[[
     return await reader
 
 
-def test_a_view_is_read_once_until_it_changes(tmp_path: Path) -> None:
-    async def scenario(desk: Desk, slow: SlowStore, views: ViewCache) -> None:
-        name, other = await desk.create(), await desk.create()
-        first = await views.full(name)
-        assert await views.full(name) == first
-        assert slow.reads == 1
-        await desk.service.pin(ADMIN, ClusterId(cluster_id=other))
-        await views.full(name)
-        assert slow.reads == 1  # another cluster's change costs this one nothing
-        await desk.service.delete(ADMIN, ClusterId(cluster_id=name))
-        assert b"TERMINATING" in text(await views.full(name))
-        assert slow.reads == 2
-
-    on_sqlite(tmp_path, scenario)
+async def test_a_view_is_read_once_until_it_changes(desk: Desk, slow: SlowStore, views: ViewCache) -> None:
+    name, other = await desk.create(), await desk.create()
+    first = await views.full(name)
+    assert await views.full(name) == first
+    assert slow.reads == 1
+    await desk.service.pin(ADMIN, ClusterId(cluster_id=other))
+    await views.full(name)
+    assert slow.reads == 1  # another cluster's change costs this one nothing
+    await desk.service.delete(ADMIN, ClusterId(cluster_id=name))
+    assert b"TERMINATING" in text(await views.full(name))
+    assert slow.reads == 2
 
 
-def test_a_read_that_a_commit_overtakes_is_not_kept(tmp_path: Path) -> None:
-    async def scenario(desk: Desk, slow: SlowStore, views: ViewCache) -> None:
-        name = await desk.create()
-        slow.hold.clear()
-        reader = asyncio.create_task(views.full(name))
-        old = await overtaken(slow, reader, lambda: desk.service.delete(ADMIN, ClusterId(cluster_id=name)))
-        assert b"PENDING" in text(old)
-        assert b"TERMINATING" in text(await views.full(name))
-
-    on_sqlite(tmp_path, scenario)
+async def test_a_read_that_a_commit_overtakes_is_not_kept(desk: Desk, slow: SlowStore, views: ViewCache) -> None:
+    name = await desk.create()
+    slow.hold.clear()
+    reader = asyncio.create_task(views.full(name))
+    old = await overtaken(slow, reader, lambda: desk.service.delete(ADMIN, ClusterId(cluster_id=name)))
+    assert b"PENDING" in text(old)
+    assert b"TERMINATING" in text(await views.full(name))
 
 
-def test_another_clusters_commit_spoils_nothing(tmp_path: Path) -> None:
-    async def scenario(desk: Desk, slow: SlowStore, views: ViewCache) -> None:
-        name, other = await desk.create(), await desk.create()
-        slow.hold.clear()
-        reader = asyncio.create_task(views.full(name))
-        await overtaken(slow, reader, lambda: desk.service.delete(ADMIN, ClusterId(cluster_id=other)))
-        await views.full(name)
-        assert slow.reads == 1
-
-    on_sqlite(tmp_path, scenario)
+async def test_another_clusters_commit_spoils_nothing(desk: Desk, slow: SlowStore, views: ViewCache) -> None:
+    name, other = await desk.create(), await desk.create()
+    slow.hold.clear()
+    reader = asyncio.create_task(views.full(name))
+    await overtaken(slow, reader, lambda: desk.service.delete(ADMIN, ClusterId(cluster_id=other)))
+    await views.full(name)
+    assert slow.reads == 1
 
 
-def test_a_list_keeps_clusters_that_change_while_it_is_made(tmp_path: Path) -> None:
-    async def scenario(desk: Desk, slow: SlowStore, views: ViewCache) -> None:
-        cached, missing = await desk.create(), await desk.create()
-        await views.items([cached])
-        slow.taken.clear()
-        slow.hold.clear()
-        reader = asyncio.create_task(views.items([cached, missing]))
-        items = await overtaken(slow, reader, lambda: desk.service.delete(ADMIN, ClusterId(cluster_id=cached)))
-        assert len(items) == 2
-        assert b"TERMINATING" in (await views.items([cached]))[0]
-
-    on_sqlite(tmp_path, scenario)
+async def test_a_list_keeps_clusters_that_change_while_it_is_made(desk: Desk, slow: SlowStore, views: ViewCache) -> None:
+    cached, missing = await desk.create(), await desk.create()
+    await views.items([cached])
+    slow.taken.clear()
+    slow.hold.clear()
+    reader = asyncio.create_task(views.items([cached, missing]))
+    items = await overtaken(slow, reader, lambda: desk.service.delete(ADMIN, ClusterId(cluster_id=cached)))
+    assert len(items) == 2
+    assert b"TERMINATING" in (await views.items([cached]))[0]
 
 
-def test_a_list_leaves_out_what_was_deleted_for_good(tmp_path: Path) -> None:
-    async def scenario(desk: Desk, slow: SlowStore, views: ViewCache) -> None:
-        name = await desk.create()
-        await desk.service.permanent_delete(ADMIN, ClusterId(cluster_id=name))
-        assert await views.items([name, "none"]) == []
-        assert await views.full(name) is None
-        assert slow.reads == 2
-
-    on_sqlite(tmp_path, scenario)
+async def test_a_list_leaves_out_what_was_deleted_for_good(desk: Desk, slow: SlowStore, views: ViewCache) -> None:
+    name = await desk.create()
+    await desk.service.permanent_delete(ADMIN, ClusterId(cluster_id=name))
+    assert await views.items([name, "none"]) == []
+    assert await views.full(name) is None
+    assert slow.reads == 2
 
 
-def test_no_acknowledged_change_is_ever_unseen(store: Store) -> None:
-    async def scenario(desk: Desk) -> None:
-        name = await desk.create(num_workers=1)
-        await desk.bring_up(name)
-        stop = asyncio.Event()
+async def test_no_acknowledged_change_is_ever_unseen(desk: Desk) -> None:
+    name = await desk.create(num_workers=1)
+    await desk.bring_up(name)
+    stop = asyncio.Event()
 
-        async def read() -> None:
-            while not stop.is_set():
-                await desk.service.get(ADMIN, name)
-                await asyncio.sleep(0)  # a cached answer does not yield
+    async def read() -> None:
+        while not stop.is_set():
+            await desk.service.get(ADMIN, name)
+            await asyncio.sleep(0)  # a cached answer does not yield
 
-        readers = [asyncio.create_task(read()) for _ in range(4)]
-        for size in range(2, 40):
-            await desk.service.resize(ADMIN, ResizeCluster(cluster_id=name, num_workers=size))
-            assert (await desk.get(name))["num_workers"] == size
-            await desk.settle(name, sized=True)
-            assert (await desk.get(name))["state"] == "RUNNING"
-        stop.set()
-        await asyncio.gather(*readers)
-
-    play(store, scenario)
+    readers = [asyncio.create_task(read()) for _ in range(4)]
+    for size in range(2, 40):
+        await desk.service.resize(ADMIN, ResizeCluster(cluster_id=name, num_workers=size))
+        assert (await desk.get(name))["num_workers"] == size
+        await desk.settle(name, sized=True)
+        assert (await desk.get(name))["state"] == "RUNNING"
+    stop.set()
+    await asyncio.gather(*readers)
 
 
-def test_what_another_server_has_committed_is_shown_at_once(postgres: Postgres) -> None:
+async def test_what_another_server_has_committed_is_shown_at_once(postgres: Postgres) -> None:
     """While there is one; what is read then is not kept for later."""
     url = postgres.new_database()
     alone = False
     here, there = Store.open(url, alone=lambda: alone), Store.open(url)
-
-    async def scenario(desk: Desk) -> None:
-        nonlocal alone
+    desk = Desk(there)
+    try:
         slow = SlowStore(here)
         views = ViewCache(store=slow, sizes=lambda: SIZES, authorizer=Authorizer())
         name = await desk.create(num_workers=1)
@@ -187,70 +165,60 @@ def test_what_another_server_has_committed_is_shown_at_once(postgres: Postgres) 
         alone = False
         await views.full(name)
         assert slow.reads == reads + 1
-
-    try:
-        play(there, scenario)
     finally:
         here.close()
         there.close()
 
 
-def test_a_gap_in_the_feed_empties_the_cache(tmp_path: Path) -> None:
-    async def scenario(desk: Desk, slow: SlowStore, views: ViewCache) -> None:
-        name = await desk.create()
-        await views.full(name)
-        await views.items([name])
+async def test_a_gap_in_the_feed_empties_the_cache(desk: Desk, slow: SlowStore, views: ViewCache) -> None:
+    name = await desk.create()
+    await views.full(name)
+    await views.items([name])
+    views.clear()
+    await views.full(name)
+    await views.items([name])
+    assert slow.reads == 4
+    views.clear()
+    slow.hold.clear()
+    reader = asyncio.create_task(views.full(name))
+
+    async def gap() -> None:
         views.clear()
-        await views.full(name)
-        await views.items([name])
-        assert slow.reads == 4
-        views.clear()
-        slow.hold.clear()
-        reader = asyncio.create_task(views.full(name))
 
-        async def gap() -> None:
-            views.clear()
-
-        await overtaken(slow, reader, gap)
-        await views.full(name)
-        assert slow.reads == 6, "what was read across a gap is not kept"
-
-    on_sqlite(tmp_path, scenario)
+    await overtaken(slow, reader, gap)
+    await views.full(name)
+    assert slow.reads == 6, "what was read across a gap is not kept"
 
 
-def test_what_is_kept_has_an_end(tmp_path: Path) -> None:
-    async def scenario(desk: Desk, slow: SlowStore, _: ViewCache) -> None:
-        names = [await desk.create() for _ in range(10)]
-        one = len((await ViewCache(store=slow, sizes=lambda: SIZES, authorizer=Authorizer()).items(names[:1]))[0])
-        views = ViewCache(store=slow, sizes=lambda: SIZES, authorizer=Authorizer(), most=4 * one + 50)
-        whole = await views.items(names)
-        assert len(whole) == 10
-        slow.reads = 0
-        assert await views.items(names[-4:]) == whole[-4:]
-        assert slow.reads == 0
-        assert await views.items(names[:2]) == whole[:2]
-        assert slow.reads == 1
-        small = ViewCache(store=slow, sizes=lambda: SIZES, authorizer=Authorizer(), most=10)
-        assert await small.full(names[0]) == await small.full(names[0]) is not None
-
-    on_sqlite(tmp_path, scenario)
+async def test_what_is_kept_has_an_end(desk: Desk, slow: SlowStore) -> None:
+    names = [await desk.create() for _ in range(10)]
+    one = len((await ViewCache(store=slow, sizes=lambda: SIZES, authorizer=Authorizer()).items(names[:1]))[0])
+    views = ViewCache(store=slow, sizes=lambda: SIZES, authorizer=Authorizer(), most=4 * one + 50)
+    whole = await views.items(names)
+    assert len(whole) == 10
+    slow.reads = 0
+    assert await views.items(names[-4:]) == whole[-4:]
+    assert slow.reads == 0
+    assert await views.items(names[:2]) == whole[:2]
+    assert slow.reads == 1
+    small = ViewCache(store=slow, sizes=lambda: SIZES, authorizer=Authorizer(), most=10)
+    assert await small.full(names[0]) == await small.full(names[0]) is not None
 
 
-def test_looks_that_come_while_one_is_read_are_read_together_and_see_what_came_before_them(tmp_path: Path) -> None:
-    async def scenario(desk: Desk, slow: SlowStore, views: ViewCache) -> None:
-        names = [await desk.create() for _ in range(20)]
-        slow.hold.clear()
-        first = asyncio.create_task(views.full(names[0]))
-        await asyncio.to_thread(slow.taken.wait, PATIENCE_S)
-        await desk.service.delete(ADMIN, ClusterId(cluster_id=names[0]))
-        behind = [asyncio.create_task(views.full(name)) for name in [*names, "none"]]
-        await asyncio.sleep(0)
-        slow.hold.set()
-        found = await asyncio.gather(*behind)
-        assert b"PENDING" in text(await first), "asked before the change"
-        assert b"TERMINATING" in text(found[0]), "asked after it"
-        assert all(f'"{name}"'.encode() in text(view) for name, view in zip(names, found, strict=False))
-        assert found[-1] is None
-        assert slow.reads == 2
-
-    on_sqlite(tmp_path, scenario)
+async def test_looks_that_come_while_one_is_read_are_read_together_and_see_what_came_before_them(
+    desk: Desk, slow: SlowStore, views: ViewCache
+) -> None:
+    names = [await desk.create() for _ in range(20)]
+    slow.hold.clear()
+    first = asyncio.create_task(views.full(names[0]))
+    await asyncio.to_thread(slow.taken.wait, PATIENCE_S)
+    await desk.service.delete(ADMIN, ClusterId(cluster_id=names[0]))
+    behind = [asyncio.create_task(views.full(name)) for name in [*names, "none"]]
+    await asyncio.sleep(0)
+    slow.hold.set()
+    found = await asyncio.gather(*behind)
+    assert b"PENDING" in text(await first), "asked before the change"
+    assert b"TERMINATING" in text(found[0]), "asked after it"
+    assert all(f'"{name}"'.encode() in text(view) for name, view in zip(names, found, strict=False))
+    assert found[-1] is None
+    assert slow.reads == 2

@@ -95,220 +95,188 @@ def ms(text: str) -> int:
     return int(datetime.fromisoformat(text).timestamp() * 1000)
 
 
-def play(store: Store, scenario: Any) -> None:
-    async def all_of_it() -> None:
-        table = Timetable(store)
-        await table.enter()
-        await scenario(table)
-
-    asyncio.run(all_of_it())
+@pytest.fixture
+async def table(store: Store) -> Timetable:
+    table = Timetable(store)
+    await table.enter()
+    return table
 
 
 @pytest.mark.parametrize("servers", [1, 3])
-def test_a_cluster_starts_and_stops_at_its_times_once(store: Store, servers: int) -> None:
-    async def scenario(table: Timetable) -> None:
-        made = await table.stopped()
-        limits = {"max_runtime_minutes": 90}
-        morning = await table.plan(
-            made, timezone="Europe/Berlin", start={"environment_updates": {"DAY": "1"}, "auto_terminate_updates": limits}
-        )
-        assert morning.next_run_at is not None
-        local = datetime.fromtimestamp(ms(morning.next_run_at) / 1000, UTC)
-        assert (local.hour, local.minute) == (6, 0), "in summer"
-        await table.loop().work(morning.id, timed=False)
-        assert (await table.look(morning)).last_run is None, "it is not due"
-        await table.at_next(morning)
-        due = await table.store.read(lambda tx: tx.schedules.due(table.clock.now_ms(), 10))
-        assert due == [morning.id]
-        assert await table.run(morning, servers) == (Result.STARTED, "")
-        row = await table.desk.row(made)
-        assert (row.target, row.incarnation) == (Target.RUNNING, 2)
-        assert row.spec.spark_env_vars is not None and row.spec.spark_env_vars["DAY"] == "1"
-        assert (row.workbench.auto_terminate.max_runtime_minutes, row.workbench.auto_terminate.by) == (90, ADMIN.user_name)
-        assert [each["schedule_id"] for each in table.noted] == [morning.id]
-        planned = (await table.look(morning)).next_run_at
-        assert planned is not None and ms(planned) - ms(morning.next_run_at) == DAY * 60_000
-        evening = await table.plan(made, Action.STOP, cron="0 18 * * *", timezone="Europe/Berlin")
-        await table.passes(made)
-        await table.up(made)
-        await table.at_next(evening)
-        assert await table.run(evening, servers) == (Result.STOPPED, "")
-        (told,) = await table.endings(made)
-        assert told.reason.parameters == {"username": ADMIN.user_name, "stop_reason": f"schedule {evening.id}"}
-
-    play(store, scenario)
+async def test_a_cluster_starts_and_stops_at_its_times_once(table: Timetable, servers: int) -> None:
+    made = await table.stopped()
+    limits = {"max_runtime_minutes": 90}
+    morning = await table.plan(
+        made, timezone="Europe/Berlin", start={"environment_updates": {"DAY": "1"}, "auto_terminate_updates": limits}
+    )
+    assert morning.next_run_at is not None
+    local = datetime.fromtimestamp(ms(morning.next_run_at) / 1000, UTC)
+    assert (local.hour, local.minute) == (6, 0), "in summer"
+    await table.loop().work(morning.id, timed=False)
+    assert (await table.look(morning)).last_run is None, "it is not due"
+    await table.at_next(morning)
+    due = await table.store.read(lambda tx: tx.schedules.due(table.clock.now_ms(), 10))
+    assert due == [morning.id]
+    assert await table.run(morning, servers) == (Result.STARTED, "")
+    row = await table.desk.row(made)
+    assert (row.target, row.incarnation) == (Target.RUNNING, 2)
+    assert row.spec.spark_env_vars is not None and row.spec.spark_env_vars["DAY"] == "1"
+    assert (row.workbench.limits.max_runtime_minutes, row.workbench.limits.by) == (90, ADMIN.user_name)
+    assert [each["schedule_id"] for each in table.noted] == [morning.id]
+    planned = (await table.look(morning)).next_run_at
+    assert planned is not None and ms(planned) - ms(morning.next_run_at) == DAY * 60_000
+    evening = await table.plan(made, Action.STOP, cron="0 18 * * *", timezone="Europe/Berlin")
+    await table.passes(made)
+    await table.up(made)
+    await table.at_next(evening)
+    assert await table.run(evening, servers) == (Result.STOPPED, "")
+    (told,) = await table.endings(made)
+    assert told.reason.parameters == {"username": ADMIN.user_name, "stop_reason": f"schedule {evening.id}"}
 
 
-def test_what_is_so_already_is_recorded_and_no_error(store: Store) -> None:
-    async def scenario(table: Timetable) -> None:
-        made = await table.stopped()
-        stop = await table.plan(made, Action.STOP)
-        await table.at_next(stop)
-        assert await table.run(stop) == (Result.ALREADY_STOPPED, "")
-        running = await table.running()
-        start = await table.plan(running)
-        await table.at_next(start)
-        assert await table.run(start) == (Result.ALREADY_RUNNING, "")
-        assert (await table.desk.row(running)).incarnation == 1
-
-    play(store, scenario)
+async def test_what_is_so_already_is_recorded_and_no_error(table: Timetable) -> None:
+    made = await table.stopped()
+    stop = await table.plan(made, Action.STOP)
+    await table.at_next(stop)
+    assert await table.run(stop) == (Result.ALREADY_STOPPED, "")
+    running = await table.running()
+    start = await table.plan(running)
+    await table.at_next(start)
+    assert await table.run(start) == (Result.ALREADY_RUNNING, "")
+    assert (await table.desk.row(running)).incarnation == 1
 
 
-def test_a_start_waits_for_a_cluster_that_is_still_stopping(store: Store) -> None:
-    async def scenario(table: Timetable) -> None:
-        made = await table.running()
-        start = await table.plan(made)
-        await table.at_next(start)
-        await table.v1.stop(ADMIN, StopV1Cluster(cluster_id=made))
-        await table.loop().work(start.id, timed=False)
-        assert (await table.look(start)).last_run is None
-        table.clock.advance(seconds=3)
-        assert start.id in await table.store.read(lambda tx: tx.schedules.due(table.clock.now_ms(), 10))
-        await table.end(made)
-        assert await table.run(start) == (Result.STARTED, "")
-
-    play(store, scenario)
+async def test_a_start_waits_for_a_cluster_that_is_still_stopping(table: Timetable) -> None:
+    made = await table.running()
+    start = await table.plan(made)
+    await table.at_next(start)
+    await table.gpu.stop(ADMIN, StopV1Cluster(cluster_id=made))
+    await table.loop().work(start.id, timed=False)
+    assert (await table.look(start)).last_run is None
+    table.clock.advance(seconds=3)
+    assert start.id in await table.store.read(lambda tx: tx.schedules.due(table.clock.now_ms(), 10))
+    await table.end(made)
+    assert await table.run(start) == (Result.STARTED, "")
 
 
 @both_databases
-def test_a_missed_run_is_done_once_or_skipped(store: Store) -> None:
-    async def scenario(table: Timetable) -> None:
-        made = await table.stopped()
-        late = await table.plan(made, Action.STOP)
-        skipped = await table.plan(made, missed=Missed.SKIP)
-        await table.at_next(skipped, late_ms=3 * DAY * 60_000 + 120_000)  # three days without a server
-        result, reason = await table.run(skipped)
-        assert (result, bool(reason)) == (Result.SKIPPED, True)
-        assert (await table.desk.row(made)).target is Target.TERMINATED
-        assert await table.run(late) == (Result.ALREADY_STOPPED, "")
-        for each in (late, skipped):
-            planned = (await table.look(each)).next_run_at
-            assert planned is not None and ms(planned) > table.clock.now_ms()
-        assert await table.store.read(lambda tx: tx.schedules.due(table.clock.now_ms(), 10)) == []
-
-    play(store, scenario)
+async def test_a_missed_run_is_done_once_or_skipped(table: Timetable) -> None:
+    made = await table.stopped()
+    late = await table.plan(made, Action.STOP)
+    skipped = await table.plan(made, missed=Missed.SKIP)
+    await table.at_next(skipped, late_ms=3 * DAY * 60_000 + 120_000)  # three days without a server
+    result, reason = await table.run(skipped)
+    assert (result, bool(reason)) == (Result.SKIPPED, True)
+    assert (await table.desk.row(made)).target is Target.TERMINATED
+    assert await table.run(late) == (Result.ALREADY_STOPPED, "")
+    for each in (late, skipped):
+        planned = (await table.look(each)).next_run_at
+        assert planned is not None and ms(planned) > table.clock.now_ms()
+    assert await table.store.read(lambda tx: tx.schedules.due(table.clock.now_ms(), 10)) == []
 
 
-def test_it_runs_with_the_rights_that_its_owner_has_then(store: Store) -> None:
-    async def scenario(table: Timetable) -> None:
-        made = await table.stopped()
-        place = Place(ObjectKind.CLUSTER, made)
-        with pytest.raises(PermissionDenied):
-            await table.schedules.create(USER, CreateSchedule(cluster_id=made, action=Action.START, cron=DAILY))
-        await table.store.write(lambda tx: tx.grants.put(place, [Grant(USER.user_id, Permission.CAN_MANAGE)]))
-        own = await table.schedules.create(
-            USER, CreateSchedule(cluster_id=made, action=Action.START, cron=DAILY, start={"environment_updates": {"A": "1"}})
-        )
-        await table.store.write(lambda tx: tx.grants.put(place, [Grant(USER.user_id, Permission.CAN_RESTART)]))
-        await table.at_next(own)
-        result, reason = await table.run(own)
-        assert (result, "permission" in reason.lower()) == (Result.FAILED, True), reason
-        assert (await table.desk.row(made)).spec.spark_env_vars is None, "nothing has changed"
-        await table.store.write(lambda tx: tx.grants.put(place, [Grant(USER.user_id, Permission.CAN_MANAGE)]))
-        await table.store.write(lambda tx: lock_out(tx, USER))
-        await table.at_next(own)
-        result, reason = await table.run(own)
-        assert (result, "deactivated" in reason) == (Result.FAILED, True)
-        taken = await table.schedules.update(ADMIN, UpdateSchedule(cluster_id=made, schedule_id=own.id, missed=Missed.SKIP))
-        assert taken.owner == ADMIN.user_name
-        await table.at_next(own)
-        assert (await table.run(own))[0] is Result.STARTED
-
-    play(store, scenario)
+async def test_it_runs_with_the_rights_that_its_owner_has_then(table: Timetable) -> None:
+    made = await table.stopped()
+    place = Place(ObjectKind.CLUSTER, made)
+    with pytest.raises(PermissionDenied):
+        await table.schedules.create(USER, CreateSchedule(cluster_id=made, action=Action.START, cron=DAILY))
+    await table.store.write(lambda tx: tx.grants.put(place, [Grant(USER.user_id, Permission.CAN_MANAGE)]))
+    own = await table.schedules.create(
+        USER, CreateSchedule(cluster_id=made, action=Action.START, cron=DAILY, start={"environment_updates": {"A": "1"}})
+    )
+    await table.store.write(lambda tx: tx.grants.put(place, [Grant(USER.user_id, Permission.CAN_RESTART)]))
+    await table.at_next(own)
+    result, reason = await table.run(own)
+    assert (result, "permission" in reason.lower()) == (Result.FAILED, True), reason
+    assert (await table.desk.row(made)).spec.spark_env_vars is None, "nothing has changed"
+    await table.store.write(lambda tx: tx.grants.put(place, [Grant(USER.user_id, Permission.CAN_MANAGE)]))
+    await table.store.write(lambda tx: lock_out(tx, USER))
+    await table.at_next(own)
+    result, reason = await table.run(own)
+    assert (result, "deactivated" in reason) == (Result.FAILED, True)
+    taken = await table.schedules.update(ADMIN, UpdateSchedule(cluster_id=made, schedule_id=own.id, missed=Missed.SKIP))
+    assert taken.owner == ADMIN.user_name
+    await table.at_next(own)
+    assert (await table.run(own))[0] is Result.STARTED
 
 
-def test_a_start_that_fails_says_why(store: Store) -> None:
-    async def scenario(table: Timetable) -> None:
-        made = await table.stopped()
-        start = await table.plan(made)
-        await table.at_next(start)
-        table.short = CapacityError("no room: 2 cores are asked for, 1 is left", asked="2", left="1")
-        result, reason = await table.run(start)
-        assert (result, "no room" in reason) == (Result.FAILED, True)
-        table.short = None
-        await table.at_next(start)
-        assert (await table.run(start))[0] is Result.STARTED
-        broken = TerminationReason(code=TerminationReasonCode.DRIVER_UNREACHABLE, type=TerminationReasonType.CLOUD_FAILURE)
-        await table.desk.settle(made, target=Target.TERMINATED, termination_reason=broken, state_message="The driver is gone")
-        last = (await table.look(start)).last_run
-        assert last is not None and (last.result, last.reason) == (Result.FAILED, "The driver is gone")
-
-    play(store, scenario)
+async def test_a_start_that_fails_says_why(table: Timetable) -> None:
+    made = await table.stopped()
+    start = await table.plan(made)
+    await table.at_next(start)
+    table.short = CapacityError("no room: 2 cores are asked for, 1 is left", asked="2", left="1")
+    result, reason = await table.run(start)
+    assert (result, "no room" in reason) == (Result.FAILED, True)
+    table.short = None
+    await table.at_next(start)
+    assert (await table.run(start))[0] is Result.STARTED
+    broken = TerminationReason(code=TerminationReasonCode.DRIVER_UNREACHABLE, type=TerminationReasonType.CLOUD_FAILURE)
+    await table.desk.settle(made, target=Target.TERMINATED, termination_reason=broken, state_message="The driver is gone")
+    last = (await table.look(start)).last_run
+    assert last is not None and (last.result, last.reason) == (Result.FAILED, "The driver is gone")
 
 
-def test_a_server_that_is_killed_in_a_run_leaves_it_to_another(store: Store) -> None:
-    async def scenario(table: Timetable) -> None:
-        made = await table.stopped()
-        start = await table.plan(made)
-        await table.at_next(start)
+async def test_a_server_that_is_killed_in_a_run_leaves_it_to_another(table: Timetable) -> None:
+    made = await table.stopped()
+    start = await table.plan(made)
+    await table.at_next(start)
 
-        class Killed(Exception):
-            pass
+    class Killed(Exception):
+        pass
 
-        def dies(*_: Any, **__: Any) -> Any:
-            raise Killed
+    def dies(*_: Any, **__: Any) -> Any:
+        raise Killed
 
-        begin, table.v1.begin = table.v1.begin, dies  # type: ignore[method-assign] # it dies in the transaction
-        with pytest.raises(Killed):
-            await table.loop().work(start.id, timed=False)
-        table.v1.begin = begin  # type: ignore[method-assign] # as before
-        assert (await table.look(start)).last_run is None
-        assert (await table.desk.row(made)).incarnation == 1
-        assert await table.run(start, 2) == (Result.STARTED, "")
-        assert (await table.desk.row(made)).incarnation == 2
-
-    play(store, scenario)
-
-
-def test_a_paused_schedule_does_not_run_and_an_update_plans_anew(store: Store) -> None:
-    async def scenario(table: Timetable) -> None:
-        made = await table.stopped()
-        start = await table.plan(made)
-        which: dict[str, Any] = {"cluster_id": made, "schedule_id": start.id}
-        paused = await table.schedules.update(ADMIN, UpdateSchedule(**which, paused=True))
-        assert (paused.paused, paused.next_run_at) == (True, None)
-        table.clock.advance(minutes=2 * DAY)
+    begin, table.gpu.begin = table.gpu.begin, dies  # type: ignore[method-assign] # it dies in the transaction
+    with pytest.raises(Killed):
         await table.loop().work(start.id, timed=False)
-        assert await table.store.read(lambda tx: tx.schedules.due(table.clock.now_ms(), 10)) == []
-        again = await table.schedules.update(ADMIN, UpdateSchedule(**which, paused=False, cron="30 9 * * *"))
-        assert again.next_run_at is not None and ms(again.next_run_at) > table.clock.now_ms(), "what was missed is not done"
-        assert again.last_run is None and again.cron == "30 9 * * *"
-        with pytest.raises(SemanticError, match="timezone"):
-            await table.schedules.update(ADMIN, UpdateSchedule(**which, timezone="Mars/Olympus"))
+    table.gpu.begin = begin  # type: ignore[method-assign] # as before
+    assert (await table.look(start)).last_run is None
+    assert (await table.desk.row(made)).incarnation == 1
+    assert await table.run(start, 2) == (Result.STARTED, "")
+    assert (await table.desk.row(made)).incarnation == 2
 
-    play(store, scenario)
+
+async def test_a_paused_schedule_does_not_run_and_an_update_plans_anew(table: Timetable) -> None:
+    made = await table.stopped()
+    start = await table.plan(made)
+    which: dict[str, Any] = {"cluster_id": made, "schedule_id": start.id}
+    paused = await table.schedules.update(ADMIN, UpdateSchedule(**which, paused=True))
+    assert (paused.paused, paused.next_run_at) == (True, None)
+    table.clock.advance(minutes=2 * DAY)
+    await table.loop().work(start.id, timed=False)
+    assert await table.store.read(lambda tx: tx.schedules.due(table.clock.now_ms(), 10)) == []
+    again = await table.schedules.update(ADMIN, UpdateSchedule(**which, paused=False, cron="30 9 * * *"))
+    assert again.next_run_at is not None and ms(again.next_run_at) > table.clock.now_ms(), "what was missed is not done"
+    assert again.last_run is None and again.cron == "30 9 * * *"
+    with pytest.raises(SemanticError, match="timezone"):
+        await table.schedules.update(ADMIN, UpdateSchedule(**which, timezone="Mars/Olympus"))
 
 
 @both_databases
-def test_schedules_go_with_their_cluster_which_stays_for_them(store: Store) -> None:
-    async def scenario(table: Timetable) -> None:
-        made = await table.stopped()
-        start = await table.plan(made)
-        table.clock.advance(ms=RETENTION_MS + 1)
-        await table.passes(made)
-        await table.schedules.delete(ADMIN, NamedSchedule(cluster_id=made, schedule_id=start.id))
-        with pytest.raises(ResourceNotFound):
-            await table.look(start)
-        await table.passes(made)
-        assert (await table.desk.row(made)).forget_ms == table.clock.now_ms() + RETENTION_MS, "it is kept as after an unpin"
-        other = await table.plan(made)
-        await table.v1.delete(ADMIN, DeleteV1Cluster(cluster_id=made, confirm_deletion="DELETE"))
-        table.clock.advance(minutes=DAY)
-        await table.loop().work(other.id, timed=False)
-        assert await table.store.read(lambda tx: tx.schedules.get(other.id)) is None
-
-    play(store, scenario)
+async def test_schedules_go_with_their_cluster_which_stays_for_them(table: Timetable) -> None:
+    made = await table.stopped()
+    start = await table.plan(made)
+    table.clock.advance(ms=RETENTION_MS + 1)
+    await table.passes(made)
+    await table.schedules.delete(ADMIN, NamedSchedule(cluster_id=made, schedule_id=start.id))
+    with pytest.raises(ResourceNotFound):
+        await table.look(start)
+    await table.passes(made)
+    assert (await table.desk.row(made)).forget_ms == table.clock.now_ms() + RETENTION_MS, "it is kept as after an unpin"
+    other = await table.plan(made)
+    await table.gpu.delete(ADMIN, DeleteV1Cluster(cluster_id=made, confirm_deletion="DELETE"))
+    table.clock.advance(minutes=DAY)
+    await table.loop().work(other.id, timed=False)
+    assert await table.store.read(lambda tx: tx.schedules.get(other.id)) is None
 
 
-def test_a_purged_cluster_leaves_no_schedule(store: Store) -> None:
-    async def scenario(table: Timetable) -> None:
-        made = await table.stopped()
-        other = await table.plan(made)
-        await table.v1.delete(ADMIN, DeleteV1Cluster(cluster_id=made, confirm_deletion="DELETE"))
-        await table.store.write(lambda tx: tx.clusters.delete(made))
-        assert await table.store.read(lambda tx: tx.schedules.get(other.id)) is None
-
-    play(store, scenario)
+async def test_a_purged_cluster_leaves_no_schedule(table: Timetable) -> None:
+    made = await table.stopped()
+    other = await table.plan(made)
+    await table.gpu.delete(ADMIN, DeleteV1Cluster(cluster_id=made, confirm_deletion="DELETE"))
+    await table.store.write(lambda tx: tx.clusters.delete(made))
+    assert await table.store.read(lambda tx: tx.schedules.get(other.id)) is None
 
 
 @pytest.mark.parametrize(
@@ -329,29 +297,23 @@ def test_a_purged_cluster_leaves_no_schedule(store: Store) -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_scheduled_is_refused_with_field_and_rule(
-    one_store: Store, fields: dict[str, Any], field: str, rule: str
+async def test_what_cannot_be_scheduled_is_refused_with_field_and_rule(
+    table: Timetable, fields: dict[str, Any], field: str, rule: str
 ) -> None:
-    async def scenario(table: Timetable) -> None:
-        made = await table.stopped()
-        with pytest.raises(SemanticError) as caught:
-            await table.plan(made, **fields)
-        (problem,) = caught.value.details["problems"]
-        assert problem["field"] == field
-        assert rule in problem["reason"]
-        assert await table.schedules.list(ADMIN, made) == []
-
-    play(one_store, scenario)
+    made = await table.stopped()
+    with pytest.raises(SemanticError) as caught:
+        await table.plan(made, **fields)
+    (problem,) = caught.value.details["problems"]
+    assert problem["field"] == field
+    assert rule in problem["reason"]
+    assert await table.schedules.list(ADMIN, made) == []
 
 
-def test_a_cluster_has_so_many_schedules_at_most(one_store: Store) -> None:
-    async def scenario(table: Timetable) -> None:
-        made = await table.stopped()
-        for _ in range(MOST_SCHEDULES):
-            await table.plan(made)
-        with pytest.raises(ApiError, match="maximum"):
-            await table.plan(made)
-        assert len(await table.schedules.list(ADMIN, made)) == MOST_SCHEDULES
-        assert isinstance(await table.get(made), V1Cluster)
-
-    play(one_store, scenario)
+async def test_a_cluster_has_so_many_schedules_at_most(table: Timetable) -> None:
+    made = await table.stopped()
+    for _ in range(MOST_SCHEDULES):
+        await table.plan(made)
+    with pytest.raises(ApiError, match="maximum"):
+        await table.plan(made)
+    assert len(await table.schedules.list(ADMIN, made)) == MOST_SCHEDULES
+    assert isinstance(await table.get(made), V1Cluster)

@@ -17,6 +17,7 @@ from brickyard.domain.access import Permission
 from brickyard.domain.clock import Clock, Monotonic
 from brickyard.domain.nodeops import ReadLog
 from brickyard.domain.samples import SAMPLE_S
+from brickyard.domain.usage import ClusterUsage, MetricsWindow
 from brickyard.domain.v1.clusters import GetV1Cluster
 from brickyard.domain.v1.details import GetV1Metrics, LogTail
 from brickyard.services.access import Authorizer

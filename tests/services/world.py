@@ -1,0 +1,78 @@
+"""Users, their tokens and sessions over a database: the services that let callers in, with one clock."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+from brickyard.domain.clock import Ids
+from brickyard.domain.identity import CredentialKind, TokenRow
+from brickyard.services.access import Authorizer
+from brickyard.services.caller import Caller
+from brickyard.services.lastuse import SessionLimits
+from brickyard.services.oauth import Issued, OAuthService
+from brickyard.services.sessions import SessionService
+from brickyard.services.tokenmanagement import TokenManagement
+from brickyard.services.tokens import TokenService
+from brickyard.store.store import Store
+from brickyard.testing.clock import ManualClock
+from tests.support.people import enter
+
+ROOT, ME, OTHER = "root@example.com", "me@example.com", "other@example.com"
+KEY, ROOT_TOKEN = b"k" * 32, "dapi" + "1" * 32
+IDLE_MS, LIFETIME_MS = 600_000, 3_600_000
+VERIFIER = "v" * 43
+CHALLENGE = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).decode().rstrip("=")
+
+
+class World:
+    """One server, with the user `me`."""
+
+    def __init__(self, store: Store, clock: ManualClock | None = None) -> None:
+        self.store, self.clock = store, clock or ManualClock()
+        self.tokens = self.server()
+        self.management = TokenManagement(tokens=self.tokens, store=store, clock=self.clock, authorizer=Authorizer())
+        self.sessions = SessionService(store=store, clock=self.clock, ids=Ids(), tokens=self.tokens, key=KEY)
+        self.oauth = OAuthService(store=store, clock=self.clock, ids=Ids(), digests=self.tokens.digests)
+        self.me = Caller(user_name=ME, user_id=str(len(ME)), is_admin=False, token_id="")
+        store.write_sync(lambda tx: enter(tx, self.me))
+
+    def server(self, key: bytes = KEY) -> TokenService:
+        """The tokens of one more server of the workspace."""
+        limits = SessionLimits(IDLE_MS, LIFETIME_MS)
+        return TokenService(store=self.store, clock=self.clock, ids=Ids(), authorizer=Authorizer(), key=key, sessions=limits)
+
+    async def user(self, name: str) -> Caller:
+        caller = Caller(user_name=name, user_id=str(len(name)), is_admin=False, token_id="")
+        await self.store.write(lambda tx: enter(tx, caller))
+        return caller
+
+    async def root(self) -> Caller:
+        await self.tokens.ensure_admin(ROOT, ROOT_TOKEN)
+        caller = await self.tokens.authenticate(ROOT_TOKEN)
+        assert caller is not None
+        return caller
+
+    def rows(self, kind: CredentialKind = CredentialKind.PERSONAL) -> list[TokenRow]:
+        return self.store.read_sync(lambda tx: tx.tokens.all(kind))
+
+    async def session(self, lifetime_seconds: int | None = None) -> str:
+        """The cookie of a new session of `me`."""
+        cookie = await self.sessions.begin((await self.tokens.create(self.me, lifetime_seconds=lifetime_seconds))[0])
+        assert cookie is not None
+        return cookie
+
+    async def lasts(self, cookie: str) -> bool:
+        """Whether the session goes on. Asking uses it."""
+        session = await self.sessions.find(cookie)
+        await self.tokens.use.write()
+        return session is not None
+
+    async def code(self) -> str:
+        return await self.oauth.authorize(self.me, redirect_uri="r", scope="all-apis offline_access", challenge=CHALLENGE)
+
+    async def log_in(self) -> Issued:
+        return await self.oauth.exchange(await self.code(), redirect_uri="r", verifier=VERIFIER)
+
+    async def counts(self, issued: Issued) -> bool:
+        return await self.tokens.authenticate(issued.access_token) is not None
