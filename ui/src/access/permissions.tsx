@@ -1,13 +1,12 @@
-import { Button, Group, NativeSelect, Stack, TextInput } from "@mantine/core";
+import { Button, NativeSelect, TextInput } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import { useState } from "react";
 import { api, body, words } from "../api/client";
 import { confirm } from "../app/confirm";
-import { Icon } from "../app/icons";
-import { Refused } from "../app/refused";
+import { LineForm } from "../app/forms";
+import { PlainTable } from "../app/plaintable";
+import { Reading } from "../app/reading";
 import { toast } from "../app/toasts";
-import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
 import { useKeptText } from "../lib/kept";
 import { levelsQuery, nameOf, permissionsQuery, route, type Securable } from "./rights";
 
@@ -36,23 +35,15 @@ export function Permissions({ on, owner, manage }: Props) {
   const queries = useQueryClient();
   const [busy, setBusy] = useState("");
   const path = { object_id: on.id };
-  if (asked.data === undefined)
-    return asked.isError ? (
-      <Trouble error={asked.error} retry={() => void asked.refetch()} />
-    ) : (
-      <Waiting what="Reading the permissions" rows={4} />
-    );
+  if (asked.data === undefined) return <Reading query={asked} what="Reading the permissions" rows={4} />;
 
-  /** Gives a level, in place of the one that the principal has. Returns what the server says against it. */
-  const give = async (kind: Kind, name: string, level: string): Promise<string> => {
+  /** Gives a level, in place of the one that the principal has. */
+  const give = async (kind: Kind, name: string, level: string) => {
     setBusy(name);
     try {
       const access_control_list = [{ [kind]: name, permission_level: level }];
       const changed = await body(api.PATCH(route(on), { params: { path }, body: { access_control_list } }));
       queries.setQueryData(permissionsQuery(on).queryKey, changed);
-      return "";
-    } catch (error) {
-      return words(error);
     } finally {
       setBusy("");
     }
@@ -82,74 +73,62 @@ export function Permissions({ on, owner, manage }: Props) {
   return (
     <>
       {manage && names.length > 0 && <Add give={give} levels={names} />}
-      <table className="plain">
-        <thead>
-          <tr>
-            <th scope="col">Who</th>
-            <th scope="col">Level</th>
-            <th scope="col">From</th>
-            <th scope="col">
-              <span className="unseen">Actions</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {asked.data.access_control_list.flatMap((entry) =>
-            entry.all_permissions.map((permission) => {
-              const name = nameOf(entry);
-              const owns = kindOf(entry) === "user_name" && name === owner;
-              const direct = !permission.inherited && !owns;
-              return (
-                <tr key={`${kindOf(entry)} ${name} ${String(permission.inherited)}`}>
-                  <td data-label="Who">
-                    <span>
-                      <b>{name}</b> <span className="soft">{KINDS[kindOf(entry)]}</span>
-                    </span>
-                  </td>
-                  <td data-label="Level">
-                    {direct && manage ? (
-                      <NativeSelect
-                        size="xs"
-                        aria-label={`Level of ${name}`}
-                        data={names}
-                        value={permission.permission_level}
-                        disabled={busy === name}
-                        onChange={(event) =>
-                          void give(kindOf(entry), name, event.currentTarget.value).then(
-                            (refused) => refused && toast(refused, { failed: true }),
-                          )
-                        }
-                      />
-                    ) : (
-                      permission.permission_level
-                    )}
-                  </td>
-                  <td data-label="From" className="soft">
-                    {permission.inherited
-                      ? `inherited: ${(permission.inherited_from_object ?? []).join(", ")}`
-                      : owns
-                        ? "the owner"
-                        : "granted here"}
-                  </td>
-                  <td className="end">
-                    {direct && manage && (
-                      <Button
-                        variant="subtle"
-                        color="gray"
-                        loading={busy === name}
-                        aria-label={`Remove ${name}`}
-                        onClick={() => void remove(entry)}
-                      >
-                        Remove
-                      </Button>
-                    )}
-                  </td>
-                </tr>
-              );
-            }),
-          )}
-        </tbody>
-      </table>
+      <PlainTable heads={["Who", "Level", "From"]} unseen="Actions">
+        {asked.data.access_control_list.flatMap((entry) =>
+          entry.all_permissions.map((permission) => {
+            const name = nameOf(entry);
+            const owns = kindOf(entry) === "user_name" && name === owner;
+            const direct = !permission.inherited && !owns;
+            return (
+              <tr key={`${kindOf(entry)} ${name} ${String(permission.inherited)}`}>
+                <td data-label="Who">
+                  <span>
+                    <b>{name}</b> <span className="soft">{KINDS[kindOf(entry)]}</span>
+                  </span>
+                </td>
+                <td data-label="Level">
+                  {direct && manage ? (
+                    <NativeSelect
+                      size="xs"
+                      aria-label={`Level of ${name}`}
+                      data={names}
+                      value={permission.permission_level}
+                      disabled={busy === name}
+                      onChange={(event) =>
+                        void give(kindOf(entry), name, event.currentTarget.value).catch((error) =>
+                          toast(words(error), { failed: true }),
+                        )
+                      }
+                    />
+                  ) : (
+                    permission.permission_level
+                  )}
+                </td>
+                <td data-label="From" className="soft">
+                  {permission.inherited
+                    ? `inherited: ${(permission.inherited_from_object ?? []).join(", ")}`
+                    : owns
+                      ? "the owner"
+                      : "granted here"}
+                </td>
+                <td className="end">
+                  {direct && manage && (
+                    <Button
+                      variant="subtle"
+                      color="gray"
+                      loading={busy === name}
+                      aria-label={`Remove ${name}`}
+                      onClick={() => void remove(entry)}
+                    >
+                      Remove
+                    </Button>
+                  )}
+                </td>
+              </tr>
+            );
+          }),
+        )}
+      </PlainTable>
       <dl className="rows">
         {levels.map((each) => (
           <div key={each.permission_level}>
@@ -162,65 +141,44 @@ export function Permissions({ on, owner, manage }: Props) {
   );
 }
 
-function Add({
-  give,
-  levels,
-}: {
-  give: (kind: Kind, name: string, level: string) => Promise<string>;
+interface AddProps {
+  give: (kind: Kind, name: string, level: string) => Promise<void>;
   levels: string[];
-}) {
+}
+
+function Add({ give, levels }: AddProps) {
   const [kind, setKind] = useState<Kind>("user_name");
   const [name, setName] = useKeptText("permission");
   const [level, setLevel] = useState(levels[0] ?? "");
-  const [refused, setRefused] = useState("");
-  const [busy, setBusy] = useState(false);
-  const add = async (event: FormEvent) => {
-    event.preventDefault();
-    if (busy || name.trim() === "") return;
-    setBusy(true);
-    const said = await give(kind, name.trim(), level);
-    setRefused(said);
-    if (said === "") setName("");
-    setBusy(false);
+  const add = async () => {
+    await give(kind, name.trim(), level);
+    setName("");
   };
   return (
-    <form onSubmit={(event) => void add(event)} aria-label="Give a permission">
-      <Stack gap={4}>
-        <Group gap={6} align="flex-end">
-          <NativeSelect
-            size="xs"
-            label="Kind"
-            data={Object.entries(KINDS).map(([value, label]) => ({ value, label }))}
-            value={kind}
-            onChange={(event) => setKind(event.currentTarget.value as Kind)}
-          />
-          <TextInput
-            className="wide"
-            label="Name"
-            placeholder={kind === "user_name" ? "someone@example.com" : ""}
-            spellCheck={false}
-            autoComplete="off"
-            value={name}
-            onChange={(event) => setName(event.currentTarget.value)}
-          />
-          <NativeSelect
-            size="xs"
-            label="Level"
-            data={levels}
-            value={level}
-            onChange={(event) => setLevel(event.currentTarget.value)}
-          />
-          <Button
-            type="submit"
-            loading={busy}
-            disabled={name.trim() === ""}
-            leftSection={<Icon name="plus" size={14} />}
-          >
-            Add
-          </Button>
-        </Group>
-        <Refused text={refused} />
-      </Stack>
-    </form>
+    <LineForm label="Give a permission" action="Add" ready={name.trim() !== ""} submit={add}>
+      <NativeSelect
+        size="xs"
+        label="Kind"
+        data={Object.entries(KINDS).map(([value, label]) => ({ value, label }))}
+        value={kind}
+        onChange={(event) => setKind(event.currentTarget.value as Kind)}
+      />
+      <TextInput
+        className="wide"
+        label="Name"
+        placeholder={kind === "user_name" ? "someone@example.com" : ""}
+        spellCheck={false}
+        autoComplete="off"
+        value={name}
+        onChange={(event) => setName(event.currentTarget.value)}
+      />
+      <NativeSelect
+        size="xs"
+        label="Level"
+        data={levels}
+        value={level}
+        onChange={(event) => setLevel(event.currentTarget.value)}
+      />
+    </LineForm>
   );
 }

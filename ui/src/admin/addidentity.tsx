@@ -1,7 +1,8 @@
 import { Button, Checkbox, Group, Modal, MultiSelect, Stack, Text, TextInput } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import { useState } from "react";
 import { words } from "../api/client";
+import { DialogForm } from "../app/forms";
 import { Refused } from "../app/refused";
 import { Entitlements } from "./parts";
 import { createIdentity, groupsQuery, type Identity, type Kind, nameOf, principalOf } from "./scim";
@@ -54,83 +55,62 @@ function Form({
   const [entitled, setEntitled] = useState<string[]>(["workspace-access"]);
   const [withToken, setWithToken] = useState(makesForOthers);
   const [lifetime, setLifetime] = useState(LIFETIME);
-  const [refused, setRefused] = useState("");
-  const [busy, setBusy] = useState(false);
-  const add = async (event: FormEvent) => {
-    event.preventDefault();
-    if (busy) return;
-    setBusy(true);
-    try {
-      const identity = await createIdentity(kind, {
-        ...(person ? { userName: name.trim() } : {}),
-        ...(shown.trim() ? { displayName: shown.trim() } : {}),
-        groups: member.map((value) => ({ value })),
-        entitlements: entitled.map((value) => ({ value })),
-      });
-      done({ identity, ...(withToken ? await firstToken(identity, lifetime) : { token: "", refused: "" }) });
-    } catch (error) {
-      setRefused(words(error));
-    }
-    setBusy(false);
+  const add = async () => {
+    const identity = await createIdentity(kind, {
+      ...(person ? { userName: name.trim() } : {}),
+      ...(shown.trim() ? { displayName: shown.trim() } : {}),
+      groups: member.map((value) => ({ value })),
+      entitlements: entitled.map((value) => ({ value })),
+    });
+    done({ identity, ...(withToken ? await firstToken(identity, lifetime) : { token: "", refused: "" }) });
   };
   return (
-    <form onSubmit={(event) => void add(event)}>
-      <Stack gap="sm">
-        {person && (
-          <TextInput
-            label="User name"
-            description="An email address, as they log in with. It cannot be changed later."
-            placeholder="someone@example.com"
-            spellCheck={false}
-            autoComplete="off"
-            required
-            value={name}
-            onChange={(event) => setName(event.currentTarget.value)}
-            data-autofocus
-          />
-        )}
+    <DialogForm action="Add" submit={add} close={close}>
+      {person && (
         <TextInput
-          label="Display name"
-          required={!person}
-          value={shown}
-          onChange={(event) => setShown(event.currentTarget.value)}
-          data-autofocus={!person || undefined}
+          label="User name"
+          description="An email address, as they log in with. It cannot be changed later."
+          placeholder="someone@example.com"
+          spellCheck={false}
+          autoComplete="off"
+          required
+          value={name}
+          onChange={(event) => setName(event.currentTarget.value)}
+          data-autofocus
         />
-        <MultiSelect
-          size="xs"
-          label="Groups"
-          placeholder={member.length === 0 ? "Choose groups" : undefined}
-          description="They bring their permissions and entitlements along. Everyone is in users."
-          data={groups
-            .filter((each) => each.displayName !== "users")
-            .map((each) => ({ value: each.id, label: each.displayName }))}
-          searchable
-          value={member}
-          onChange={setMember}
+      )}
+      <TextInput
+        label="Display name"
+        required={!person}
+        value={shown}
+        onChange={(event) => setShown(event.currentTarget.value)}
+        data-autofocus={!person || undefined}
+      />
+      <MultiSelect
+        size="xs"
+        label="Groups"
+        placeholder={member.length === 0 ? "Choose groups" : undefined}
+        description="They bring their permissions and entitlements along. Everyone is in users."
+        data={groups
+          .filter((each) => each.displayName !== "users")
+          .map((each) => ({ value: each.id, label: each.displayName }))}
+        searchable
+        value={member}
+        onChange={setMember}
+      />
+      <Entitlements chosen={entitled} change={setEntitled} />
+      {makesForOthers() && (
+        <Checkbox
+          checked={withToken}
+          onChange={(event) => setWithToken(event.currentTarget.checked)}
+          label="Create a token"
+          description={
+            person ? "With it they log in to this page, the SDK and the CLI." : "With it the program logs in."
+          }
         />
-        <Entitlements chosen={entitled} change={setEntitled} />
-        {makesForOthers() && (
-          <Checkbox
-            checked={withToken}
-            onChange={(event) => setWithToken(event.currentTarget.checked)}
-            label="Create a token"
-            description={
-              person ? "With it they log in to this page, the SDK and the CLI." : "With it the program logs in."
-            }
-          />
-        )}
-        {withToken && <Lifetime value={lifetime} change={setLifetime} />}
-        <Refused text={refused} />
-        <Group justify="flex-end" gap="xs">
-          <Button variant="default" onClick={close}>
-            Cancel
-          </Button>
-          <Button type="submit" loading={busy}>
-            Add
-          </Button>
-        </Group>
-      </Stack>
-    </form>
+      )}
+      {withToken && <Lifetime value={lifetime} change={setLifetime} />}
+    </DialogForm>
   );
 }
 

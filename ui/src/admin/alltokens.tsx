@@ -4,11 +4,10 @@ import { useState } from "react";
 import { api, body } from "../api/client";
 import { Icon } from "../app/icons";
 import { More } from "../app/more";
-import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
+import { Reading } from "../app/reading";
 import { count } from "../lib/sizes";
-import type { AdminProps } from "./page";
 import { Find } from "./parts";
+import type { AdminProps } from "./search";
 import { CreateToken, makesForOthers } from "./secret";
 import { type Token, Tokens } from "./tokentable";
 
@@ -44,11 +43,7 @@ export default function AllTokens({ search, change }: AdminProps) {
         )}
       </Group>
       {asked.data === undefined ? (
-        asked.isError ? (
-          <Trouble error={asked.error} retry={() => void asked.refetch()} />
-        ) : (
-          <Waiting what="Reading the tokens" />
-        )
+        <Reading query={asked} what="Reading the tokens" />
       ) : (
         <>
           <Text size="sm" c="dimmed">

@@ -6,11 +6,10 @@ import { api, body } from "../api/client";
 import type { components } from "../api/schema";
 import { Icon } from "../app/icons";
 import { More } from "../app/more";
+import { Reading } from "../app/reading";
 import { Scroller } from "../app/scroller";
-import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
 import { exactly } from "../lib/time";
-import type { AdminProps } from "./page";
+import type { AdminProps } from "./search";
 
 type Entry = components["schemas"]["AuditEntry"];
 
@@ -81,11 +80,7 @@ export default function Audit({ search, change }: AdminProps) {
         </Group>
       </Group>
       {entries === undefined ? (
-        asked.isError ? (
-          <Trouble error={asked.error} retry={() => void asked.refetch()} />
-        ) : (
-          <Waiting what="Reading the audit log" />
-        )
+        <Reading query={asked} what="Reading the audit log" />
       ) : entries.length === 0 && !asked.hasNextPage ? (
         <Text className="nothing">No entry matches.</Text>
       ) : (

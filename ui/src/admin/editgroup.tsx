@@ -1,11 +1,13 @@
-import { ActionIcon, Button, Modal, Group as Row, Select, Stack, Text, TextInput } from "@mantine/core";
+import { ActionIcon, Button, Modal, Select, Stack, Text, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import { useState } from "react";
 import { words } from "../api/client";
 import { confirm } from "../app/confirm";
+import { DialogForm } from "../app/forms";
 import { Icon } from "../app/icons";
 import { Refused } from "../app/refused";
+import type { Submit } from "../app/submit";
 import { toast } from "../app/toasts";
 import { Waiting } from "../app/waiting";
 import { count } from "../lib/sizes";
@@ -33,70 +35,52 @@ export function EditGroup({ group, close }: { group: Group; close: () => void })
   const was = (group.entitlements ?? []).map((each) => each.value);
   const [name, setName] = useState(group.displayName);
   const [entitled, setEntitled] = useState(was);
-  const [refused, setRefused] = useState("");
-  const [busy, setBusy] = useState(false);
   const builtIn = BUILT_IN.has(group.displayName);
   const act = async (work: () => Promise<void>, said: string) => {
-    setBusy(true);
     try {
       await work();
       toast(said);
       close();
-    } catch (error) {
-      setRefused(words(error));
+    } finally {
+      // The group itself is not read again: it may be gone.
+      for (const kind of ["Groups", "Users", "ServicePrincipals"])
+        void queries.invalidateQueries({ queryKey: ["scim", kind] });
     }
-    // The group itself is not read again: it may be gone.
-    for (const kind of ["Groups", "Users", "ServicePrincipals"])
-      void queries.invalidateQueries({ queryKey: ["scim", kind] });
-    setBusy(false);
   };
   const save = async () => {
     const changes: Change[] = entitle(was, entitled);
     if (name.trim() !== group.displayName) changes.push({ op: "replace", path: "displayName", value: name.trim() });
     if (changes.length > 0) await changeGroup(group.id, changes);
   };
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    if (!busy) void act(save, `${name.trim()} is changed.`);
-  };
-  const remove = async () => {
+  const remove = async (call: Submit["call"]) => {
     const consequence = "Its members stay, without what they have through it.";
     if (await confirm({ title: `Delete ${group.displayName}?`, consequence, action: "Delete" }))
-      await act(() => deleteGroup(group.id), `${group.displayName} is deleted.`);
+      await call(() => act(() => deleteGroup(group.id), `${group.displayName} is deleted.`));
   };
+  const deletion = ({ busy, call }: Submit) => (
+    <Button variant="subtle" color="gray" disabled={busy} onClick={() => void remove(call)}>
+      Delete
+    </Button>
+  );
   return (
     <Modal opened onClose={close} title={group.displayName} centered>
-      <form onSubmit={submit}>
-        <Stack gap="sm">
-          {!builtIn && (
-            <TextInput label="Name" required value={name} onChange={(event) => setName(event.currentTarget.value)} />
-          )}
-          {group.displayName === "users" ? (
-            <Text>Everyone is in this group. What it is entitled to, everyone is.</Text>
-          ) : (
-            <Members group={group} />
-          )}
-          <Entitlements chosen={entitled} change={setEntitled} />
-          <Refused text={refused} />
-          <Row justify="space-between" gap="xs">
-            {builtIn ? (
-              <span />
-            ) : (
-              <Button variant="subtle" color="gray" disabled={busy} onClick={() => void remove()}>
-                Delete
-              </Button>
-            )}
-            <Row gap="xs">
-              <Button variant="default" onClick={close}>
-                Close
-              </Button>
-              <Button type="submit" loading={busy}>
-                Save
-              </Button>
-            </Row>
-          </Row>
-        </Stack>
-      </form>
+      <DialogForm
+        action="Save"
+        cancel="Close"
+        submit={() => act(save, `${name.trim()} is changed.`)}
+        close={close}
+        aside={builtIn ? undefined : deletion}
+      >
+        {!builtIn && (
+          <TextInput label="Name" required value={name} onChange={(event) => setName(event.currentTarget.value)} />
+        )}
+        {group.displayName === "users" ? (
+          <Text>Everyone is in this group. What it is entitled to, everyone is.</Text>
+        ) : (
+          <Members group={group} />
+        )}
+        <Entitlements chosen={entitled} change={setEntitled} />
+      </DialogForm>
     </Modal>
   );
 }

@@ -1,10 +1,10 @@
-import { Button, Group, Modal, MultiSelect, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { Button, Modal, MultiSelect, Switch, Text, TextInput } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import { useState } from "react";
 import { meQuery } from "../access/rights";
-import { words } from "../api/client";
 import { confirm } from "../app/confirm";
-import { Refused } from "../app/refused";
+import { DialogForm } from "../app/forms";
+import type { Submit } from "../app/submit";
 import { toast } from "../app/toasts";
 import { ClientSecrets } from "./clientsecrets";
 import { Entitlements } from "./parts";
@@ -52,80 +52,64 @@ export function EditIdentity({ kind, identity, close }: { kind: Kind; identity: 
   const groups = useQuery(groupsQuery).data ?? [];
   const me = useQuery(meQuery).data?.name;
   const [draft, setDraft] = useState(() => draftOf(identity));
-  const [refused, setRefused] = useState("");
-  const [busy, setBusy] = useState(false);
   const name = nameOf(identity);
   const set = (changed: Partial<Draft>) => setDraft((old) => ({ ...old, ...changed }));
   const act = async (work: () => Promise<void>, said: string) => {
-    setBusy(true);
     try {
       await work();
       toast(said);
       close();
-    } catch (error) {
-      setRefused(words(error));
+    } finally {
+      await queries.invalidateQueries({ queryKey: ["scim"] });
     }
-    await queries.invalidateQueries({ queryKey: ["scim"] });
-    setBusy(false);
   };
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    if (!busy) void act(() => save(kind, identity, draft), `${name} is changed.`);
-  };
-  const remove = async () => {
+  const remove = async (call: Submit["call"]) => {
     const consequence = `${name} loses all tokens, groups and permissions. Clusters of theirs stay. To keep what they have, deactivate them instead.`;
     if (await confirm({ title: `Delete ${name}?`, consequence, action: "Delete" }))
-      await act(() => deleteIdentity(kind, identity.id), `${name} is deleted.`);
+      await call(() => act(() => deleteIdentity(kind, identity.id), `${name} is deleted.`));
   };
   return (
     <Modal opened onClose={close} title={name} centered>
-      <form onSubmit={submit}>
-        <Stack gap="sm">
-          {identity.applicationId && (
-            <Text size="sm" className="mono">
-              {identity.applicationId}
-            </Text>
-          )}
-          <TextInput
-            label="Display name"
-            value={draft.shown}
-            onChange={(event) => set({ shown: event.currentTarget.value })}
-          />
-          <Switch
-            size="xs"
-            checked={draft.active}
-            onChange={(event) => set({ active: event.currentTarget.checked })}
-            label="Active"
-            description="Whoever is not active can do nothing here: their tokens are refused, and what they run on clusters ends."
-            disabled={name === me}
-          />
-          <MultiSelect
-            size="xs"
-            label="Groups"
-            data={groups
-              .filter((each) => each.displayName !== "users")
-              .map((each) => ({ value: each.id, label: each.displayName }))}
-            searchable
-            value={draft.member}
-            onChange={(member) => set({ member })}
-          />
-          <Entitlements chosen={draft.entitled} change={(entitled) => set({ entitled })} />
-          <Refused text={refused} />
-          <Group justify="space-between" gap="xs">
-            <Button variant="subtle" color="gray" disabled={name === me || busy} onClick={() => void remove()}>
-              Delete
-            </Button>
-            <Group gap="xs">
-              <Button variant="default" onClick={close}>
-                Cancel
-              </Button>
-              <Button type="submit" loading={busy}>
-                Save
-              </Button>
-            </Group>
-          </Group>
-        </Stack>
-      </form>
+      <DialogForm
+        action="Save"
+        submit={() => act(() => save(kind, identity, draft), `${name} is changed.`)}
+        close={close}
+        aside={({ busy, call }) => (
+          <Button variant="subtle" color="gray" disabled={name === me || busy} onClick={() => void remove(call)}>
+            Delete
+          </Button>
+        )}
+      >
+        {identity.applicationId && (
+          <Text size="sm" className="mono">
+            {identity.applicationId}
+          </Text>
+        )}
+        <TextInput
+          label="Display name"
+          value={draft.shown}
+          onChange={(event) => set({ shown: event.currentTarget.value })}
+        />
+        <Switch
+          size="xs"
+          checked={draft.active}
+          onChange={(event) => set({ active: event.currentTarget.checked })}
+          label="Active"
+          description="Whoever is not active can do nothing here: their tokens are refused, and what they run on clusters ends."
+          disabled={name === me}
+        />
+        <MultiSelect
+          size="xs"
+          label="Groups"
+          data={groups
+            .filter((each) => each.displayName !== "users")
+            .map((each) => ({ value: each.id, label: each.displayName }))}
+          searchable
+          value={draft.member}
+          onChange={(member) => set({ member })}
+        />
+        <Entitlements chosen={draft.entitled} change={(entitled) => set({ entitled })} />
+      </DialogForm>
       {kind === "ServicePrincipals" && <ClientSecrets principal={identity.id} />}
     </Modal>
   );

@@ -1,18 +1,17 @@
-import { Button, Modal, Group as Row, Stack, Text, TextInput, UnstyledButton } from "@mantine/core";
+import { Button, Modal, Group as Row, Text, TextInput, UnstyledButton } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
-import { words } from "../api/client";
+import { useState } from "react";
+import { DialogForm } from "../app/forms";
 import { Icon } from "../app/icons";
 import { More } from "../app/more";
-import { Refused } from "../app/refused";
+import { PlainTable } from "../app/plaintable";
+import { Reading } from "../app/reading";
 import { toast } from "../app/toasts";
-import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
 import { count } from "../lib/sizes";
 import { EditGroup } from "./editgroup";
-import type { AdminProps } from "./page";
 import { Entitlements, Find, Names } from "./parts";
 import { BUILT_IN, createGroup, ENTITLEMENTS, type Group, groupsQuery } from "./scim";
+import type { AdminProps } from "./search";
 
 const STEP = 200; // rows that are drawn at once
 const label = (value: string) => ENTITLEMENTS.find((each) => each.value === value)?.label ?? value;
@@ -33,11 +32,7 @@ export default function Groups({ search, change }: AdminProps) {
         </Button>
       </Row>
       {asked.data === undefined ? (
-        asked.isError ? (
-          <Trouble error={asked.error} retry={() => void asked.refetch()} />
-        ) : (
-          <Waiting what="Reading the groups" />
-        )
+        <Reading query={asked} what="Reading the groups" />
       ) : fits.length === 0 ? (
         <Text className="nothing">No group has such a name.</Text>
       ) : (
@@ -57,39 +52,30 @@ export default function Groups({ search, change }: AdminProps) {
 
 function Rows({ groups, open }: { groups: Group[]; open: (id: string) => void }) {
   return (
-    <table className="plain">
-      <thead>
-        <tr>
-          <th scope="col">Name</th>
-          <th scope="col">In the groups</th>
-          <th scope="col">Entitlements</th>
+    <PlainTable heads={["Name", "In the groups", "Entitlements"]}>
+      {groups.map((each) => (
+        <tr key={each.id}>
+          <td data-label="Name">
+            <span>
+              <UnstyledButton className="link" onClick={() => open(each.id)}>
+                {each.displayName}
+              </UnstyledButton>
+              {BUILT_IN.has(each.displayName) && (
+                <span className="under">
+                  {each.displayName === "admins" ? "May do everything" : "Everyone is in it"}
+                </span>
+              )}
+            </span>
+          </td>
+          <td data-label="In the groups">
+            <Names names={(each.groups ?? []).map((group) => group.display ?? group.value)} />
+          </td>
+          <td data-label="Entitlements">
+            <Names names={(each.entitlements ?? []).map(({ value }) => label(value))} />
+          </td>
         </tr>
-      </thead>
-      <tbody>
-        {groups.map((each) => (
-          <tr key={each.id}>
-            <td data-label="Name">
-              <span>
-                <UnstyledButton className="link" onClick={() => open(each.id)}>
-                  {each.displayName}
-                </UnstyledButton>
-                {BUILT_IN.has(each.displayName) && (
-                  <span className="under">
-                    {each.displayName === "admins" ? "May do everything" : "Everyone is in it"}
-                  </span>
-                )}
-              </span>
-            </td>
-            <td data-label="In the groups">
-              <Names names={(each.groups ?? []).map((group) => group.display ?? group.value)} />
-            </td>
-            <td data-label="Entitlements">
-              <Names names={(each.entitlements ?? []).map(({ value }) => label(value))} />
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+      ))}
+    </PlainTable>
   );
 }
 
@@ -97,46 +83,25 @@ function AddGroup({ close, open }: { close: () => void; open: (id: string) => vo
   const queries = useQueryClient();
   const [name, setName] = useState("");
   const [entitled, setEntitled] = useState<string[]>([]);
-  const [refused, setRefused] = useState("");
-  const [busy, setBusy] = useState(false);
-  const add = async (event: FormEvent) => {
-    event.preventDefault();
-    if (busy) return;
-    setBusy(true);
-    try {
-      const made = await createGroup(name.trim(), entitled);
-      await queries.invalidateQueries({ queryKey: ["scim"] });
-      toast(`${made.displayName} is added. Choose its members.`);
-      close();
-      open(made.id);
-    } catch (error) {
-      setRefused(words(error));
-    }
-    setBusy(false);
+  const add = async () => {
+    const made = await createGroup(name.trim(), entitled);
+    await queries.invalidateQueries({ queryKey: ["scim"] });
+    toast(`${made.displayName} is added. Choose its members.`);
+    close();
+    open(made.id);
   };
   return (
     <Modal opened onClose={close} title="Add a group" centered>
-      <form onSubmit={(event) => void add(event)}>
-        <Stack gap="sm">
-          <TextInput
-            label="Name"
-            required
-            value={name}
-            onChange={(event) => setName(event.currentTarget.value)}
-            data-autofocus
-          />
-          <Entitlements chosen={entitled} change={setEntitled} />
-          <Refused text={refused} />
-          <Row justify="flex-end" gap="xs">
-            <Button variant="default" onClick={close}>
-              Cancel
-            </Button>
-            <Button type="submit" loading={busy}>
-              Add
-            </Button>
-          </Row>
-        </Stack>
-      </form>
+      <DialogForm action="Add" submit={add} close={close}>
+        <TextInput
+          label="Name"
+          required
+          value={name}
+          onChange={(event) => setName(event.currentTarget.value)}
+          data-autofocus
+        />
+        <Entitlements chosen={entitled} change={setEntitled} />
+      </DialogForm>
     </Modal>
   );
 }

@@ -4,14 +4,14 @@ import { useState } from "react";
 import { CopyIcon } from "../app/copy";
 import { Icon } from "../app/icons";
 import { More } from "../app/more";
-import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
+import { PlainTable } from "../app/plaintable";
+import { Reading } from "../app/reading";
 import { count } from "../lib/sizes";
 import { AddIdentity } from "./addidentity";
 import { EditIdentity } from "./editidentity";
-import type { AdminProps } from "./page";
 import { Find, Names } from "./parts";
 import { directGroups, ENTITLEMENTS, type Identity, identitiesQuery, type Kind, nameOf } from "./scim";
+import type { AdminProps } from "./search";
 
 const WORDS: Record<Kind, { one: string; find: string; add: string; none: string }> = {
   Users: {
@@ -47,11 +47,7 @@ function Identities({ kind, search, change }: AdminProps & { kind: Kind }) {
         </Button>
       </Group>
       {found === undefined ? (
-        asked.isError ? (
-          <Trouble error={asked.error} retry={() => void asked.refetch()} />
-        ) : (
-          <Waiting what={`Reading the ${words.one}s`} />
-        )
+        <Reading query={asked} what={`Reading the ${words.one}s`} />
       ) : found.length === 0 ? (
         <Text className="nothing">{words.none}</Text>
       ) : (
@@ -74,49 +70,41 @@ function Identities({ kind, search, change }: AdminProps & { kind: Kind }) {
 }
 
 function Rows({ kind, found, open }: { kind: Kind; found: Identity[]; open: (id: string) => void }) {
+  const program = kind === "ServicePrincipals";
   return (
-    <table className="plain">
-      <thead>
-        <tr>
-          <th scope="col">Name</th>
-          {kind === "ServicePrincipals" && <th scope="col">Application id</th>}
-          <th scope="col">Groups</th>
-          <th scope="col">Entitlements of their own</th>
-          <th scope="col">State</th>
-        </tr>
-      </thead>
-      <tbody>
-        {found.map((each) => (
-          <tr key={each.id} data-off={each.active === false || undefined}>
-            <td data-label="Name">
+    <PlainTable
+      heads={["Name", ...(program ? ["Application id"] : []), "Groups", "Entitlements of their own", "State"]}
+    >
+      {found.map((each) => (
+        <tr key={each.id} data-off={each.active === false || undefined}>
+          <td data-label="Name">
+            <span>
+              <UnstyledButton className="link" onClick={() => open(each.id)}>
+                {nameOf(each)}
+              </UnstyledButton>
+              {kind === "Users" && each.displayName && <span className="under">{each.displayName}</span>}
+            </span>
+          </td>
+          {program && (
+            <td data-label="Application id" className="mono">
               <span>
-                <UnstyledButton className="link" onClick={() => open(each.id)}>
-                  {nameOf(each)}
-                </UnstyledButton>
-                {kind === "Users" && each.displayName && <span className="under">{each.displayName}</span>}
+                {each.applicationId} <CopyIcon text={each.applicationId ?? ""} what="Copy the application id" />
               </span>
             </td>
-            {kind === "ServicePrincipals" && (
-              <td data-label="Application id" className="mono">
-                <span>
-                  {each.applicationId} <CopyIcon text={each.applicationId ?? ""} what="Copy the application id" />
-                </span>
-              </td>
-            )}
-            <td data-label="Groups">
-              <Names names={directGroups(each).map((group) => group.display ?? group.value)} />
-            </td>
-            <td data-label="Entitlements">
-              <Names names={(each.entitlements ?? []).map(({ value }) => label(value))} />
-            </td>
-            <td data-label="State">
-              <span className={each.active === false ? "word off" : "word good"}>
-                {each.active === false ? "Deactivated" : "Active"}
-              </span>
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+          )}
+          <td data-label="Groups">
+            <Names names={directGroups(each).map((group) => group.display ?? group.value)} />
+          </td>
+          <td data-label="Entitlements">
+            <Names names={(each.entitlements ?? []).map(({ value }) => label(value))} />
+          </td>
+          <td data-label="State">
+            <span className={each.active === false ? "word off" : "word good"}>
+              {each.active === false ? "Deactivated" : "Active"}
+            </span>
+          </td>
+        </tr>
+      ))}
+    </PlainTable>
   );
 }

@@ -5,8 +5,8 @@ import { useState } from "react";
 import { api, body } from "../api/client";
 import type { components } from "../api/schema";
 import { More } from "../app/more";
-import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
+import { PlainTable } from "../app/plaintable";
+import { Reading } from "../app/reading";
 import { bytes, count } from "../lib/sizes";
 import { ago, exactly, useNow } from "../lib/time";
 
@@ -60,12 +60,7 @@ function parts(nodes: Node[], of: (node: Node) => number): Part[] {
 
 export default function MachineTab() {
   const asked = useQuery(machineQuery);
-  if (asked.data === undefined)
-    return asked.isError ? (
-      <Trouble error={asked.error} retry={() => void asked.refetch()} />
-    ) : (
-      <Waiting what="Reading what the machine has" />
-    );
+  if (asked.data === undefined) return <Reading query={asked} what="Reading what the machine has" />;
   return <Shown machine={asked.data} />;
 }
 
@@ -230,49 +225,36 @@ function Nodes({ nodes, several }: { nodes: Node[]; several: boolean }) {
   const [most, setMost] = useState(STEP);
   return (
     <>
-      <table className="plain">
-        <thead>
-          <tr>
-            <th scope="col">Taken by</th>
-            <th scope="col">Role</th>
-            <th scope="col">Node type</th>
-            <th scope="col">State</th>
-            <th scope="col">Since</th>
+      <PlainTable heads={["Taken by", "Role", "Node type", "State", "Since"]}>
+        {nodes.slice(0, most).map((each) => (
+          <tr key={each.instance_id}>
+            <td data-label="Taken by">
+              <Taker node={each} />
+            </td>
+            <td data-label="Role">{each.cluster_id ? each.role.toLowerCase() : <span className="soft">idle</span>}</td>
+            <td data-label="Node type">
+              <span>
+                {each.node_type_id}
+                <span className="under">
+                  {count(each.cores, "core")}, {bytes(each.memory_mb * MIB)}
+                  {each.gpus > 0 && `, ${count(each.gpus, "GPU")}`}
+                  {each.spot && ", spot"}
+                  {several && `, provider ${each.provider}`}
+                </span>
+              </span>
+            </td>
+            <td data-label="State">
+              <span>
+                {each.state}
+                <span className="under mono">{each.instance_id}</span>
+              </span>
+            </td>
+            <td data-label="Since" title={exactly(each.created_ms)}>
+              {ago(each.created_ms, now)}
+            </td>
           </tr>
-        </thead>
-        <tbody>
-          {nodes.slice(0, most).map((each) => (
-            <tr key={each.instance_id}>
-              <td data-label="Taken by">
-                <Taker node={each} />
-              </td>
-              <td data-label="Role">
-                {each.cluster_id ? each.role.toLowerCase() : <span className="soft">idle</span>}
-              </td>
-              <td data-label="Node type">
-                <span>
-                  {each.node_type_id}
-                  <span className="under">
-                    {count(each.cores, "core")}, {bytes(each.memory_mb * MIB)}
-                    {each.gpus > 0 && `, ${count(each.gpus, "GPU")}`}
-                    {each.spot && ", spot"}
-                    {several && `, provider ${each.provider}`}
-                  </span>
-                </span>
-              </td>
-              <td data-label="State">
-                <span>
-                  {each.state}
-                  <span className="under mono">{each.instance_id}</span>
-                </span>
-              </td>
-              <td data-label="Since" title={exactly(each.created_ms)}>
-                {ago(each.created_ms, now)}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+        ))}
+      </PlainTable>
       {nodes.length > most && <More what="More nodes" loading={false} load={() => setMost(most + STEP)} />}
     </>
   );

@@ -1,24 +1,16 @@
 import "../cluster/cluster.css";
 import "./admin.css";
-import { Loader, Tabs, Text, Title } from "@mantine/core";
+import { Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { type ComponentType, lazy, Suspense, useEffect } from "react";
+import { lazy } from "react";
 import { meQuery } from "../access/rights";
-import { offered } from "../api/session";
-import { TabList } from "../app/tablist";
-import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
-import type { AdminSearch, AdminTab } from "./search";
+import { type LazyTab, LazyTabs } from "../app/lazytabs";
+import { Reading } from "../app/reading";
+import { useTitle } from "../app/title";
+import type { AdminProps, AdminSearch, AdminTab } from "./search";
 
-export interface AdminProps {
-  search: AdminSearch;
-  /** Changes what the tab shows, in the page's address. */
-  change: (changed: Partial<AdminSearch>) => void;
-}
-
-/** `of`: what the workspace has to have for the tab. */
-const KNOWN: { tab: AdminTab; label: string; of?: string; Content: ComponentType<AdminProps> }[] = [
+const TABS: LazyTab<AdminTab, AdminProps>[] = [
   {
     tab: "users",
     label: "Users",
@@ -40,51 +32,29 @@ export function AdminPage() {
   const search = useSearch({ from: "/admin" });
   const navigate = useNavigate({ from: "/admin" });
   const me = useQuery(meQuery);
-  useEffect(() => {
-    document.title = "Admin - Brickyard";
-  }, []);
+  useTitle("Admin");
   const change = (changed: Partial<AdminSearch>) =>
     void navigate({ search: (old) => ({ ...old, ...changed }), replace: true });
-  const tabs = KNOWN.filter((each) => each.of === undefined || offered(each.of));
-  const shown = tabs.find((each) => each.tab === (search.tab ?? "users")) ?? tabs[0];
   return (
     <div className="content admin">
       <Title order={1} size="h3">
         Admin
       </Title>
       {me.data === undefined ? (
-        me.isError ? (
-          <Trouble error={me.error} retry={() => void me.refetch()} />
-        ) : (
-          <Waiting what="Reading who you are" />
-        )
+        <Reading query={me} what="Reading who you are" />
       ) : !me.data.groups.has("admins") ? (
         <Text className="nothing">
           Only administrators of this workspace see these pages. Your own tokens are in your{" "}
           <Link to="/settings">settings</Link>.
         </Text>
       ) : (
-        <Tabs
-          value={shown?.tab}
-          onChange={(tab) => void navigate({ search: tab === "users" ? {} : { tab: tab as AdminTab } })}
-          keepMounted={false}
-          className="tabs"
-        >
-          <TabList label="Pages for administrators" chosen={shown?.tab}>
-            {tabs.map(({ tab, label }) => (
-              <Tabs.Tab key={tab} value={tab}>
-                {label}
-              </Tabs.Tab>
-            ))}
-          </TabList>
-          {shown && (
-            <Tabs.Panel value={shown.tab} className="tab">
-              <Suspense fallback={<Loader size="xs" m="md" role="status" aria-label="Loading" />}>
-                <shown.Content search={search} change={change} />
-              </Suspense>
-            </Tabs.Panel>
-          )}
-        </Tabs>
+        <LazyTabs
+          label="Pages for administrators"
+          tabs={TABS}
+          chosen={search.tab}
+          open={(tab) => void navigate({ search: tab === "users" ? {} : { tab } })}
+          content={{ search, change }}
+        />
       )}
     </div>
   );

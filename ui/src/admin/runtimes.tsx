@@ -4,9 +4,9 @@ import { useState } from "react";
 import { api, body, words } from "../api/client";
 import type { components } from "../api/schema";
 import { confirm } from "../app/confirm";
+import { PlainTable } from "../app/plaintable";
+import { Reading } from "../app/reading";
 import { toast } from "../app/toasts";
-import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
 import { ago, lasting, useNow } from "../lib/time";
 
 type Standing = components["schemas"]["RuntimeStanding"];
@@ -43,58 +43,41 @@ export default function Runtimes() {
     }
     setBusy("");
   };
-  if (asked.data === undefined)
-    return asked.isError ? (
-      <Trouble error={asked.error} retry={() => void asked.refetch()} />
-    ) : (
-      <Waiting what="Reading the runtimes" />
-    );
+  if (asked.data === undefined) return <Reading query={asked} what="Reading the runtimes" />;
   return (
     <>
       <Text size="sm" c="dimmed">
         Of the machine of the server that answers. Whatever is missing is installed by the first cluster that needs it.
       </Text>
-      <table className="plain">
-        <thead>
-          <tr>
-            <th scope="col">Runtime</th>
-            <th scope="col">Spark</th>
-            <th scope="col">State</th>
-            <th scope="col">
-              <span className="unseen">Actions</span>
-            </th>
+      <PlainTable heads={["Runtime", "Spark", "State"]} unseen="Actions">
+        {[...asked.data].reverse().map((each) => (
+          <tr key={each.key}>
+            <td data-label="Runtime">
+              <span>
+                <b>{each.name.split(" (")[0]}</b>
+                <span className="under mono">{each.key}</span>
+              </span>
+            </td>
+            <td data-label="Spark">{each.spark_version}</td>
+            <td data-label="State">
+              <State runtime={each} now={now} />
+            </td>
+            <td className="end">
+              {!each.installing && (
+                <Button
+                  variant={each.installed ? "subtle" : "default"}
+                  color={each.installed ? "gray" : undefined}
+                  loading={busy === each.key}
+                  aria-label={`${each.installed ? "Remove" : "Install"} ${each.key}`}
+                  onClick={() => void act(each, each.installed ? "remove" : "install")}
+                >
+                  {each.installed ? "Remove" : "Install"}
+                </Button>
+              )}
+            </td>
           </tr>
-        </thead>
-        <tbody>
-          {[...asked.data].reverse().map((each) => (
-            <tr key={each.key}>
-              <td data-label="Runtime">
-                <span>
-                  <b>{each.name.split(" (")[0]}</b>
-                  <span className="under mono">{each.key}</span>
-                </span>
-              </td>
-              <td data-label="Spark">{each.spark_version}</td>
-              <td data-label="State">
-                <State runtime={each} now={now} />
-              </td>
-              <td className="end">
-                {!each.installing && (
-                  <Button
-                    variant={each.installed ? "subtle" : "default"}
-                    color={each.installed ? "gray" : undefined}
-                    loading={busy === each.key}
-                    aria-label={`${each.installed ? "Remove" : "Install"} ${each.key}`}
-                    onClick={() => void act(each, each.installed ? "remove" : "install")}
-                  >
-                    {each.installed ? "Remove" : "Install"}
-                  </Button>
-                )}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+        ))}
+      </PlainTable>
     </>
   );
 }

@@ -26,3 +26,10 @@ export function readAdminSearch(given: Record<string, unknown>): AdminSearch {
   };
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
 }
+
+/** What each tab gets. */
+export interface AdminProps {
+  search: AdminSearch;
+  /** Changes what the tab shows, in the page's address. */
+  change: (changed: Partial<AdminSearch>) => void;
+}

@@ -1,9 +1,9 @@
 import { Button, Group, Modal, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
-import { type FormEvent, useState } from "react";
-import { api, body, words } from "../api/client";
+import { useState } from "react";
+import { api, body } from "../api/client";
 import { offered } from "../api/session";
 import { CopyButton } from "../app/copy";
-import { Refused } from "../app/refused";
+import { DialogForm } from "../app/forms";
 
 const DAY_S = 86_400;
 const LIFETIMES = [
@@ -64,21 +64,10 @@ export function CreateToken({ whom, close, made }: { whom?: string; close: () =>
   const [name, setName] = useState(whom ?? "");
   const [comment, setComment] = useState("");
   const [lifetime, setLifetime] = useState(LIFETIME);
-  const [refused, setRefused] = useState("");
-  const [busy, setBusy] = useState(false);
   const [secret, setSecret] = useState("");
-  const create = async (event: FormEvent) => {
-    event.preventDefault();
-    if (busy) return;
-    setBusy(true);
-    try {
-      setSecret(await makeToken(comment.trim(), lifetime, whom === undefined ? undefined : name.trim()));
-      setRefused("");
-      made();
-    } catch (error) {
-      setRefused(words(error));
-    }
-    setBusy(false);
+  const create = async () => {
+    setSecret(await makeToken(comment.trim(), lifetime, whom === undefined ? undefined : name.trim()));
+    made();
   };
   return (
     <Modal
@@ -96,40 +85,29 @@ export function CreateToken({ whom, close, made }: { whom?: string; close: () =>
           </Group>
         </Stack>
       ) : (
-        <form onSubmit={(event) => void create(event)}>
-          <Stack gap="sm">
-            {whom !== undefined && (
-              <TextInput
-                label="Whose"
-                description="A user's name, or a service principal's application id."
-                placeholder="someone@example.com"
-                spellCheck={false}
-                autoComplete="off"
-                required
-                value={name}
-                onChange={(event) => setName(event.currentTarget.value)}
-                data-autofocus
-              />
-            )}
+        <DialogForm action="Create" submit={create} close={close}>
+          {whom !== undefined && (
             <TextInput
-              label="Comment"
-              description="What it is for."
-              value={comment}
-              onChange={(event) => setComment(event.currentTarget.value)}
-              data-autofocus={whom === undefined || undefined}
+              label="Whose"
+              description="A user's name, or a service principal's application id."
+              placeholder="someone@example.com"
+              spellCheck={false}
+              autoComplete="off"
+              required
+              value={name}
+              onChange={(event) => setName(event.currentTarget.value)}
+              data-autofocus
             />
-            <Lifetime value={lifetime} change={setLifetime} />
-            <Refused text={refused} />
-            <Group justify="flex-end" gap="xs">
-              <Button variant="default" onClick={close}>
-                Cancel
-              </Button>
-              <Button type="submit" loading={busy}>
-                Create
-              </Button>
-            </Group>
-          </Stack>
-        </form>
+          )}
+          <TextInput
+            label="Comment"
+            description="What it is for."
+            value={comment}
+            onChange={(event) => setComment(event.currentTarget.value)}
+            data-autofocus={whom === undefined || undefined}
+          />
+          <Lifetime value={lifetime} change={setLifetime} />
+        </DialogForm>
       )}
     </Modal>
   );

@@ -2,12 +2,12 @@ import "../cluster/cluster.css";
 import "./admin.css";
 import { Button, Group, Text, Title } from "@mantine/core";
 import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
+import { useState } from "react";
 import { meQuery } from "../access/rights";
 import { api, body } from "../api/client";
 import { Icon } from "../app/icons";
-import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
+import { Reading } from "../app/reading";
+import { useTitle } from "../app/title";
 import { Names } from "./parts";
 import { ENTITLEMENTS } from "./scim";
 import { CreateToken } from "./secret";
@@ -24,9 +24,7 @@ export function SettingsPage() {
   const tokens = useQuery(ownTokensQuery);
   const queries = useQueryClient();
   const [creating, setCreating] = useState(false);
-  useEffect(() => {
-    document.title = "Settings - Brickyard";
-  }, []);
+  useTitle("Settings");
   const again = () => void queries.invalidateQueries({ queryKey: ["tokens"] });
   const label = (value: string) => ENTITLEMENTS.find((each) => each.value === value)?.label ?? value;
   return (
@@ -66,11 +64,7 @@ export function SettingsPage() {
         Programs log in with a token: the SDK, the CLI, Terraform. It may do whatever you may.
       </Text>
       {tokens.data === undefined ? (
-        tokens.isError ? (
-          <Trouble error={tokens.error} retry={() => void tokens.refetch()} />
-        ) : (
-          <Waiting what="Reading your tokens" rows={3} />
-        )
+        <Reading query={tokens} what="Reading your tokens" rows={3} />
       ) : (
         <Tokens
           tokens={tokens.data}

@@ -3,6 +3,7 @@ import { useState } from "react";
 import { words } from "../api/client";
 import { confirm } from "../app/confirm";
 import { CopyIcon } from "../app/copy";
+import { PlainTable } from "../app/plaintable";
 import { toast } from "../app/toasts";
 import { ago, exactly, useNow } from "../lib/time";
 
@@ -62,62 +63,48 @@ export function Tokens({
   };
   if (tokens.length === 0) return <Text className="nothing">There is no token.</Text>;
   return (
-    <table className="plain">
-      <thead>
-        <tr>
-          <th scope="col">Comment</th>
-          {owners && <th scope="col">Owner</th>}
-          <th scope="col">Created</th>
-          <th scope="col">Expires</th>
-          <th scope="col">Last used</th>
-          <th scope="col">
-            <span className="unseen">Actions</span>
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {tokens.map((token) => (
-          <tr key={token.token_id}>
-            <td data-label="Comment">
+    <PlainTable heads={["Comment", ...(owners ? ["Owner"] : []), "Created", "Expires", "Last used"]} unseen="Actions">
+      {tokens.map((token) => (
+        <tr key={token.token_id}>
+          <td data-label="Comment">
+            <span>
+              <b>{token.comment || "without a comment"}</b>
+              <span className="under mono" title={token.token_id}>
+                {token.token_id.slice(0, SHOWN)}
+                {token.token_id.length > SHOWN && "…"} <CopyIcon text={token.token_id} what="Copy the id" />
+              </span>
+            </span>
+          </td>
+          {owners && (
+            <td data-label="Owner">
               <span>
-                <b>{token.comment || "without a comment"}</b>
-                <span className="under mono" title={token.token_id}>
-                  {token.token_id.slice(0, SHOWN)}
-                  {token.token_id.length > SHOWN && "…"} <CopyIcon text={token.token_id} what="Copy the id" />
-                </span>
+                {token.owner}
+                {token.created_by_username !== token.owner && (
+                  <span className="under">made by {token.created_by_username}</span>
+                )}
               </span>
             </td>
-            {owners && (
-              <td data-label="Owner">
-                <span>
-                  {token.owner}
-                  {token.created_by_username !== token.owner && (
-                    <span className="under">made by {token.created_by_username}</span>
-                  )}
-                </span>
-              </td>
-            )}
-            <td data-label="Created" title={exactly(token.creation_time)}>
-              {ago(token.creation_time, now)}
-            </td>
-            <td data-label="Expires">
-              <Expiry at={token.expiry_time} now={now} />
-            </td>
-            <td data-label="Last used">{lastUse(token.last_used_day, now)}</td>
-            <td className="end">
-              <Button
-                variant="subtle"
-                color="gray"
-                loading={busy === token.token_id}
-                aria-label={`Revoke ${token.comment || token.token_id}`}
-                onClick={() => void ask(token)}
-              >
-                Revoke
-              </Button>
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+          )}
+          <td data-label="Created" title={exactly(token.creation_time)}>
+            {ago(token.creation_time, now)}
+          </td>
+          <td data-label="Expires">
+            <Expiry at={token.expiry_time} now={now} />
+          </td>
+          <td data-label="Last used">{lastUse(token.last_used_day, now)}</td>
+          <td className="end">
+            <Button
+              variant="subtle"
+              color="gray"
+              loading={busy === token.token_id}
+              aria-label={`Revoke ${token.comment || token.token_id}`}
+              onClick={() => void ask(token)}
+            >
+              Revoke
+            </Button>
+          </td>
+        </tr>
+      ))}
+    </PlainTable>
   );
 }

@@ -10,6 +10,10 @@ import { styled } from "./look";
 import { Shell } from "./shell";
 import { Trouble } from "./trouble";
 
+/** A page whose code is loaded when it is opened. */
+const page = <T extends Record<string, unknown>, Name extends keyof T & string>(load: () => Promise<T>, name: Name) =>
+  lazyRouteComponent(styled(load), name);
+
 const root = createRootRoute({ component: Shell, notFoundComponent: NotFound });
 
 const start = createRoute({
@@ -34,105 +38,72 @@ const create = createRoute({
     Object.fromEntries(
       (["clone", "pool", "policy"] as const).filter((name) => given[name]).map((name) => [name, String(given[name])]),
     ),
-  component: lazyRouteComponent(
-    styled(() => import("../editor/create")),
-    "CreatePage",
-  ),
+  component: page(() => import("../editor/create"), "CreatePage"),
 });
 
 const edit = createRoute({
   getParentRoute: () => root,
   path: "/compute/clusters/$id/edit",
-  component: lazyRouteComponent(
-    styled(() => import("../editor/edit")),
-    "EditPage",
-  ),
+  component: page(() => import("../editor/edit"), "EditPage"),
 });
 
 const cluster = createRoute({
   getParentRoute: () => root,
   path: "/compute/clusters/$id",
   validateSearch: readClusterSearch,
-  component: lazyRouteComponent(
-    styled(() => import("../cluster/page")),
-    "ClusterPage",
-  ),
+  component: page(() => import("../cluster/page"), "ClusterPage"),
 });
 
 const admin = createRoute({
   getParentRoute: () => root,
   path: "/admin",
   validateSearch: readAdminSearch,
-  component: lazyRouteComponent(
-    styled(() => import("../admin/page")),
-    "AdminPage",
-  ),
+  component: page(() => import("../admin/page"), "AdminPage"),
 });
 
 const settings = createRoute({
   getParentRoute: () => root,
   path: "/settings",
-  component: lazyRouteComponent(
-    styled(() => import("../admin/settings")),
-    "SettingsPage",
-  ),
+  component: page(() => import("../admin/settings"), "SettingsPage"),
 });
 
 const pool = createRoute({
   getParentRoute: () => root,
   path: "/compute/pools/$id",
   validateSearch: readPoolSearch,
-  component: lazyRouteComponent(
-    styled(() => import("../pools/page")),
-    "PoolPage",
-  ),
+  component: page(() => import("../pools/page"), "PoolPage"),
 });
 
 const createPool = createRoute({
   getParentRoute: () => root,
   path: "/compute/pools/create",
-  component: lazyRouteComponent(
-    styled(() => import("../pools/form")),
-    "CreatePoolPage",
-  ),
+  component: page(() => import("../pools/form"), "CreatePoolPage"),
 });
 
 const editPool = createRoute({
   getParentRoute: () => root,
   path: "/compute/pools/$id/edit",
-  component: lazyRouteComponent(
-    styled(() => import("../pools/form")),
-    "EditPoolPage",
-  ),
+  component: page(() => import("../pools/form"), "EditPoolPage"),
 });
 
 const policy = createRoute({
   getParentRoute: () => root,
   path: "/compute/policies/$id",
   validateSearch: readPolicySearch,
-  component: lazyRouteComponent(
-    styled(() => import("../policies/page")),
-    "PolicyPage",
-  ),
+  component: page(() => import("../policies/page"), "PolicyPage"),
 });
 
 const createPolicy = createRoute({
   getParentRoute: () => root,
   path: "/compute/policies/create",
   validateSearch: readCreateSearch,
-  component: lazyRouteComponent(
-    styled(() => import("../policies/editor")),
-    "CreatePolicyPage",
-  ),
+  component: page(() => import("../policies/editor"), "CreatePolicyPage"),
 });
 
 const editPolicy = createRoute({
   getParentRoute: () => root,
   path: "/compute/policies/$id/edit",
-  component: lazyRouteComponent(
-    styled(() => import("../policies/editor")),
-    "EditPolicyPage",
-  ),
+  component: page(() => import("../policies/editor"), "EditPolicyPage"),
 });
 
 const pools = [pool, createPool, editPool] as const;

@@ -1,16 +1,15 @@
-import { Anchor, Button, Group, NativeSelect, NumberInput, Stack, Text, TextInput } from "@mantine/core";
+import { Anchor, Button, NativeSelect, NumberInput, Text, TextInput } from "@mantine/core";
 import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import { useState } from "react";
 import { api, body, words } from "../api/client";
 import { POLL_MS } from "../api/live";
 import type { components } from "../api/schema";
 import { remote } from "../api/session";
 import { confirm } from "../app/confirm";
-import { Icon } from "../app/icons";
-import { Refused } from "../app/refused";
+import { LineForm } from "../app/forms";
+import { PlainTable } from "../app/plaintable";
+import { Reading } from "../app/reading";
 import { toast } from "../app/toasts";
-import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
 import type { TabProps } from "./tab";
 
 type Port = components["schemas"]["PortView"];
@@ -30,12 +29,7 @@ export default function Apps({ cluster, may }: TabProps) {
   const asked = useQuery({ ...portsQuery(id), refetchInterval: POLL_MS }); // their states have no events
   const queries = useQueryClient();
   const again = () => queries.invalidateQueries({ queryKey: ["cluster", id, "ports"] });
-  if (asked.data === undefined)
-    return asked.isError ? (
-      <Trouble error={asked.error} retry={() => void asked.refetch()} />
-    ) : (
-      <Waiting what="Reading the port mappings" rows={3} />
-    );
+  if (asked.data === undefined) return <Reading query={asked} what="Reading the port mappings" rows={3} />;
   const remove = async (port: Port) => {
     const name = port.description || `port ${port.internal_port}`;
     const consequence = "It cannot be reached from outside any more. The program itself goes on.";
@@ -57,56 +51,43 @@ export default function Apps({ cluster, may }: TabProps) {
       {asked.data.length === 0 ? (
         <Text className="nothing">No port of this cluster is open to the outside.</Text>
       ) : (
-        <table className="plain">
-          <thead>
-            <tr>
-              <th scope="col">App</th>
-              <th scope="col">Port</th>
-              <th scope="col">Address</th>
-              <th scope="col">Status</th>
-              <th scope="col">
-                <span className="unseen">Actions</span>
-              </th>
+        <PlainTable heads={["App", "Port", "Address", "Status"]} unseen="Actions">
+          {asked.data.map((port) => (
+            <tr key={port.id}>
+              <td data-label="App">{port.description || "No description"}</td>
+              <td data-label="Port">
+                <span>
+                  {port.internal_port} <span className="soft">{port.protocol}</span>
+                </span>
+              </td>
+              <td data-label="Address" className="mono">
+                {port.protocol === "http" && port.status === "active" ? (
+                  <Anchor href={pathOf(port.url)} target="_blank" rel="noopener" size="sm">
+                    {pathOf(port.url)}
+                  </Anchor>
+                ) : (
+                  port.url
+                )}
+              </td>
+              <td data-label="Status">
+                <span className={`word ${LOOKS[port.status]}`}>{port.status}</span>
+                {port.status_details && <div className="soft">{port.status_details}</div>}
+              </td>
+              <td className="end">
+                {may("CAN_MANAGE") && (
+                  <Button
+                    variant="subtle"
+                    color="gray"
+                    aria-label={`Remove port ${port.internal_port}`}
+                    onClick={() => void remove(port)}
+                  >
+                    Remove
+                  </Button>
+                )}
+              </td>
             </tr>
-          </thead>
-          <tbody>
-            {asked.data.map((port) => (
-              <tr key={port.id}>
-                <td data-label="App">{port.description || "No description"}</td>
-                <td data-label="Port">
-                  <span>
-                    {port.internal_port} <span className="soft">{port.protocol}</span>
-                  </span>
-                </td>
-                <td data-label="Address" className="mono">
-                  {port.protocol === "http" && port.status === "active" ? (
-                    <Anchor href={pathOf(port.url)} target="_blank" rel="noopener" size="sm">
-                      {pathOf(port.url)}
-                    </Anchor>
-                  ) : (
-                    port.url
-                  )}
-                </td>
-                <td data-label="Status">
-                  <span className={`word ${LOOKS[port.status]}`}>{port.status}</span>
-                  {port.status_details && <div className="soft">{port.status_details}</div>}
-                </td>
-                <td className="end">
-                  {may("CAN_MANAGE") && (
-                    <Button
-                      variant="subtle"
-                      color="gray"
-                      aria-label={`Remove port ${port.internal_port}`}
-                      onClick={() => void remove(port)}
-                    >
-                      Remove
-                    </Button>
-                  )}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+          ))}
+        </PlainTable>
       )}
     </>
   );
@@ -125,61 +106,42 @@ function Add({ id, added }: { id: string; added: () => Promise<void> }) {
   const [port, setPort] = useState<number | string>("");
   const [protocol, setProtocol] = useState<"http" | "tcp">("http");
   const [description, setDescription] = useState("");
-  const [refused, setRefused] = useState("");
-  const [busy, setBusy] = useState(false);
-  const add = async (event: FormEvent) => {
-    event.preventDefault();
-    if (busy || port === "") return;
-    setBusy(true);
-    setRefused("");
-    try {
-      await body(
-        api.POST("/v1/clusters/{cluster_id}/proxy/ports", {
-          params: { path: { cluster_id: id } },
-          body: { internal_port: Number(port), protocol, description },
-        } as never),
-      );
-      setPort("");
-      setDescription("");
-      await added();
-    } catch (error) {
-      setRefused(words(error));
-    }
-    setBusy(false);
+  const add = async () => {
+    await body(
+      api.POST("/v1/clusters/{cluster_id}/proxy/ports", {
+        params: { path: { cluster_id: id } },
+        body: { internal_port: Number(port), protocol, description },
+      } as never),
+    );
+    setPort("");
+    setDescription("");
+    await added();
   };
   return (
-    <form onSubmit={(event) => void add(event)} aria-label="Add an app">
-      <Stack gap={4}>
-        <Group gap={6} align="flex-end">
-          <NumberInput
-            size="xs"
-            label="Port on the driver"
-            placeholder="8888"
-            hideControls
-            allowDecimal={false}
-            value={port}
-            onChange={setPort}
-          />
-          <NativeSelect
-            size="xs"
-            label="Protocol"
-            data={["http", "tcp"]}
-            value={protocol}
-            onChange={(event) => setProtocol(event.currentTarget.value as "http" | "tcp")}
-          />
-          <TextInput
-            className="wide"
-            label="Description"
-            placeholder="JupyterLab"
-            value={description}
-            onChange={(event) => setDescription(event.currentTarget.value)}
-          />
-          <Button type="submit" loading={busy} disabled={port === ""} leftSection={<Icon name="plus" size={14} />}>
-            Add
-          </Button>
-        </Group>
-        <Refused text={refused} />
-      </Stack>
-    </form>
+    <LineForm label="Add an app" action="Add" ready={port !== ""} submit={add}>
+      <NumberInput
+        size="xs"
+        label="Port on the driver"
+        placeholder="8888"
+        hideControls
+        allowDecimal={false}
+        value={port}
+        onChange={setPort}
+      />
+      <NativeSelect
+        size="xs"
+        label="Protocol"
+        data={["http", "tcp"]}
+        value={protocol}
+        onChange={(event) => setProtocol(event.currentTarget.value as "http" | "tcp")}
+      />
+      <TextInput
+        className="wide"
+        label="Description"
+        placeholder="JupyterLab"
+        value={description}
+        onChange={(event) => setDescription(event.currentTarget.value)}
+      />
+    </LineForm>
   );
 }

@@ -15,9 +15,8 @@ import { api, body } from "../api/client";
 import { POLL_MS } from "../api/live";
 import { Icon } from "../app/icons";
 import { More } from "../app/more";
+import { Reading } from "../app/reading";
 import { Scroller } from "../app/scroller";
-import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
 import { download } from "../lib/files";
 import { count } from "../lib/sizes";
 import { exactly } from "../lib/time";
@@ -112,11 +111,7 @@ export default function Events({ cluster, live, search, change }: TabProps) {
         </Group>
       </Group>
       {shown === undefined ? (
-        asked.isError ? (
-          <Trouble error={asked.error} retry={() => void asked.refetch()} />
-        ) : (
-          <Waiting what="Reading the events" />
-        )
+        <Reading query={asked} what="Reading the events" />
       ) : shown.length === 0 ? (
         <Text className="nothing">
           {search.type || span?.ms ? "No event matches." : "Nothing has happened to this cluster yet."}

@@ -1,9 +1,10 @@
-import { ActionIcon, Button, Group, Loader, Menu, Title, Tooltip } from "@mantine/core";
+import { ActionIcon, Button, Loader, Menu, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { Cluster } from "../api/client";
 import { pinnedQuery, pricesQuery, runtimesQuery, sparkVersionsOf } from "../api/queries";
 import { FactList } from "../app/factlist";
 import { Icon } from "../app/icons";
+import { ObjectHead } from "../app/objectpage";
 import { useWatch } from "../app/watch";
 import { ACTIONS, type ActionName, fitting, useActions } from "../compute/actions";
 import { accessOf, driverType, failed, hourly, money, nameOf, running, since, target } from "../compute/facts";
@@ -27,12 +28,10 @@ export function Header({ cluster, may, gone, open }: Props) {
   const told = cluster.state === "PENDING" || cluster.state === "RESTARTING" || failed(cluster); // elsewhere on the page
   const said = told ? "" : cluster.state_message;
   return (
-    <header className="head">
-      <Group justify="space-between" align="flex-start" gap="xs">
-        <Group gap="sm" className="title">
-          <Title order={1} size="h3">
-            {nameOf(cluster)}
-          </Title>
+    <ObjectHead
+      name={nameOf(cluster)}
+      beside={
+        <>
           {pinned && (
             <span role="img" aria-label="Pinned">
               <Icon name="pin" size={14} />
@@ -40,12 +39,13 @@ export function Header({ cluster, may, gone, open }: Props) {
           )}
           <StateWord cluster={cluster} />
           <Since cluster={cluster} />
-        </Group>
-        {!gone && <Actions cluster={cluster} pinned={pinned} may={may} open={open} />}
-      </Group>
-      {said && <p className="said soft">{said}</p>}
+        </>
+      }
+      actions={!gone && <Actions cluster={cluster} pinned={pinned} may={may} open={open} />}
+      said={said}
+    >
       <Facts cluster={cluster} />
-    </header>
+    </ObjectHead>
   );
 }
 
@@ -68,7 +68,7 @@ function Actions({ cluster, pinned, may, open }: Omit<Props, "gone"> & { pinned:
   const waits = busy.has(cluster.cluster_id);
   const why = (level: Level) => (may(level) ? undefined : `This takes ${level} on the cluster`);
   return (
-    <Group gap={6}>
+    <>
       {waits && <Loader size="xs" role="img" aria-label="Waiting for the server" />}
       {IN_SIGHT.filter((name) => ACTIONS[name].fits(cluster, pinned)).map((name) => (
         <Tooltip key={name} label={why(ACTIONS[name].takes)} disabled={may(ACTIONS[name].takes)}>
@@ -103,7 +103,7 @@ function Actions({ cluster, pinned, may, open }: Omit<Props, "gone"> & { pinned:
           </MenuItems>
         </Menu.Dropdown>
       </Menu>
-    </Group>
+    </>
   );
 }
 

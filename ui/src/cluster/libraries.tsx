@@ -1,15 +1,14 @@
-import { Alert, Button, Code, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
+import { Alert, Button, Code, NativeSelect, Text, TextInput } from "@mantine/core";
 import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import { useState } from "react";
 import { api, body, words } from "../api/client";
 import { POLL_MS } from "../api/live";
 import type { components } from "../api/schema";
 import { confirm } from "../app/confirm";
-import { Icon } from "../app/icons";
-import { Refused } from "../app/refused";
+import { LineForm } from "../app/forms";
+import { PlainTable } from "../app/plaintable";
+import { Reading } from "../app/reading";
 import { toast } from "../app/toasts";
-import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
 import { useActions } from "../compute/actions";
 import { active } from "../compute/facts";
 import { useKeptText } from "../lib/kept";
@@ -64,12 +63,7 @@ export default function Libraries({ cluster, may, live }: TabProps) {
   const { act, busy } = useActions();
   const found = asked.data;
   const leaving = (found ?? []).filter((each) => each.status === "UNINSTALL_ON_RESTART");
-  if (found === undefined)
-    return asked.isError ? (
-      <Trouble error={asked.error} retry={() => void asked.refetch()} />
-    ) : (
-      <Waiting what="Reading the libraries" rows={3} />
-    );
+  if (found === undefined) return <Reading query={asked} what="Reading the libraries" rows={3} />;
   return (
     <>
       {may("CAN_MANAGE") && <Install id={id} />}
@@ -88,29 +82,17 @@ export default function Libraries({ cluster, may, live }: TabProps) {
       {found.length === 0 ? (
         <Text className="nothing">No libraries are installed on this cluster.</Text>
       ) : (
-        <table className="plain">
-          <thead>
-            <tr>
-              <th scope="col">Library</th>
-              <th scope="col">Source</th>
-              <th scope="col">Status</th>
-              <th scope="col">
-                <span className="unseen">Actions</span>
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {found.map((each) => (
-              <Row
-                key={JSON.stringify(each.library)}
-                id={id}
-                each={each}
-                runs={active(cluster)}
-                may={may("CAN_MANAGE")}
-              />
-            ))}
-          </tbody>
-        </table>
+        <PlainTable heads={["Library", "Source", "Status"]} unseen="Actions">
+          {found.map((each) => (
+            <Row
+              key={JSON.stringify(each.library)}
+              id={id}
+              each={each}
+              runs={active(cluster)}
+              may={may("CAN_MANAGE")}
+            />
+          ))}
+        </PlainTable>
       )}
     </>
   );
@@ -171,63 +153,39 @@ function Install({ id }: { id: string }) {
   const [source, setSource] = useState<Source>("PyPI");
   const [text, setText] = useKeptText(`library.${id}`);
   const [repo, setRepo] = useState("");
-  const [refused, setRefused] = useState("");
-  const [busy, setBusy] = useState(false);
   const withRepo = source === "PyPI" || source === "Maven" || source === "CRAN";
-  const install = async (event: FormEvent) => {
-    event.preventDefault();
-    if (busy || text.trim() === "") return;
-    setBusy(true);
-    setRefused("");
-    try {
-      const libraries = [made(source, text.trim(), withRepo ? repo.trim() : "")];
-      await body(api.POST("/api/2.0/libraries/install", { body: { cluster_id: id, libraries } }));
-      setText("");
-      await queries.invalidateQueries({ queryKey: ["cluster", id, "libraries"] });
-    } catch (error) {
-      setRefused(words(error));
-    }
-    setBusy(false);
+  const install = async () => {
+    const libraries = [made(source, text.trim(), withRepo ? repo.trim() : "")];
+    await body(api.POST("/api/2.0/libraries/install", { body: { cluster_id: id, libraries } }));
+    setText("");
+    await queries.invalidateQueries({ queryKey: ["cluster", id, "libraries"] });
   };
   return (
-    <form onSubmit={(event) => void install(event)} aria-label="Install a library">
-      <Stack gap={4}>
-        <Group gap={6} align="flex-end">
-          <NativeSelect
-            size="xs"
-            label="Source"
-            data={[...SOURCES]}
-            value={source}
-            onChange={(event) => setSource(event.currentTarget.value as Source)}
-          />
-          <TextInput
-            className="wide"
-            label={withRepo ? "Package" : "File"}
-            placeholder={HINTS[source]}
-            spellCheck={false}
-            value={text}
-            onChange={(event) => setText(event.currentTarget.value)}
-          />
-          {withRepo && (
-            <TextInput
-              label="Repository (optional)"
-              placeholder="https://..."
-              spellCheck={false}
-              value={repo}
-              onChange={(event) => setRepo(event.currentTarget.value)}
-            />
-          )}
-          <Button
-            type="submit"
-            loading={busy}
-            disabled={text.trim() === ""}
-            leftSection={<Icon name="plus" size={14} />}
-          >
-            Install
-          </Button>
-        </Group>
-        <Refused text={refused} />
-      </Stack>
-    </form>
+    <LineForm label="Install a library" action="Install" ready={text.trim() !== ""} submit={install}>
+      <NativeSelect
+        size="xs"
+        label="Source"
+        data={[...SOURCES]}
+        value={source}
+        onChange={(event) => setSource(event.currentTarget.value as Source)}
+      />
+      <TextInput
+        className="wide"
+        label={withRepo ? "Package" : "File"}
+        placeholder={HINTS[source]}
+        spellCheck={false}
+        value={text}
+        onChange={(event) => setText(event.currentTarget.value)}
+      />
+      {withRepo && (
+        <TextInput
+          label="Repository (optional)"
+          placeholder="https://..."
+          spellCheck={false}
+          value={repo}
+          onChange={(event) => setRepo(event.currentTarget.value)}
+        />
+      )}
+    </LineForm>
   );
 }

@@ -5,8 +5,8 @@ import { api, body, words } from "../api/client";
 import { POLL_MS } from "../api/live";
 import type { components } from "../api/schema";
 import { Icon } from "../app/icons";
+import { Reading } from "../app/reading";
 import { toast } from "../app/toasts";
-import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
 import { download } from "../lib/files";
 import { useKept } from "../lib/kept";
@@ -35,12 +35,7 @@ export default function Logs({ cluster, live, search, change }: TabProps) {
   const asked = useQuery({ ...logsQuery(id), refetchInterval: live ? 30_000 : POLL_MS });
   const files = asked.data?.files ?? [];
   const chosen = files.find((each) => each.file === search.file) ?? (search.file ? undefined : first(files));
-  if (asked.data === undefined)
-    return asked.isError ? (
-      <Trouble error={asked.error} retry={() => void asked.refetch()} />
-    ) : (
-      <Waiting what="Reading the list of logs" rows={3} />
-    );
+  if (asked.data === undefined) return <Reading query={asked} what="Reading the list of logs" rows={3} />;
   const nodes = [...new Set(files.map((each) => each.node))];
   const groups = nodes.map((node) => {
     const ofNode = files.filter((each) => each.node === node);

@@ -2,8 +2,7 @@ import { Button, Group, NativeSelect, SegmentedControl, Text } from "@mantine/co
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { api, body, type Cluster } from "../api/client";
-import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
+import { Reading } from "../app/reading";
 import { exactly, useNow } from "../lib/time";
 import { ChartView, type Mark } from "./chart";
 import { charts } from "./charts";
@@ -55,12 +54,7 @@ export default function Metrics({ cluster, search, change }: TabProps) {
     const steps = Math.ceil((data.end_time - data.start_time) / data.step_ms);
     return Array.from({ length: steps }, (_, at) => (data.start_time + at * data.step_ms) / 1000);
   }, [data]);
-  if (data === undefined || drawn === undefined)
-    return asked.isError ? (
-      <Trouble error={asked.error} retry={() => void asked.refetch()} />
-    ) : (
-      <Waiting what="Reading the metrics" />
-    );
+  if (data === undefined || drawn === undefined) return <Reading query={asked} what="Reading the metrics" />;
   return (
     <>
       <Group justify="space-between" gap="xs">

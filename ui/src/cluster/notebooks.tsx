@@ -3,8 +3,8 @@ import { useQuery } from "@tanstack/react-query";
 import { api, body } from "../api/client";
 import { POLL_MS } from "../api/live";
 import { offered } from "../api/session";
-import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
+import { PlainTable } from "../app/plaintable";
+import { Reading } from "../app/reading";
 import { ago, exactly, useNow } from "../lib/time";
 import { Console } from "./console";
 import type { TabProps } from "./tab";
@@ -38,12 +38,7 @@ function Attached({ id }: { id: string }) {
     refetchInterval: POLL_MS,
   });
   const now = useNow(POLL_MS);
-  if (asked.data === undefined)
-    return asked.isError ? (
-      <Trouble error={asked.error} retry={() => void asked.refetch()} />
-    ) : (
-      <Waiting what="Reading who is attached" rows={2} />
-    );
+  if (asked.data === undefined) return <Reading query={asked} what="Reading who is attached" rows={2} />;
   const { contexts = [], connect_sessions: sessions = [] } = asked.data;
   if (contexts.length + sessions.length === 0) return <Text c="dimmed">Nobody is attached to this cluster now.</Text>;
   const rows = [
@@ -63,31 +58,20 @@ function Attached({ id }: { id: string }) {
     })),
   ];
   return (
-    <table className="plain">
-      <thead>
-        <tr>
-          <th scope="col">User</th>
-          <th scope="col">What</th>
-          <th scope="col">State</th>
-          <th scope="col">Last used</th>
-          <th scope="col">Id</th>
+    <PlainTable heads={["User", "What", "State", "Last used", "Id"]}>
+      {rows.map((each) => (
+        <tr key={each.key}>
+          <td data-label="User">{each.user}</td>
+          <td data-label="What">{each.kind}</td>
+          <td data-label="State">{each.state}</td>
+          <td data-label="Last used">
+            {each.used > 0 && <time title={exactly(each.used)}>{ago(each.used, now)}</time>}
+          </td>
+          <td data-label="Id" className="mono soft">
+            {each.key}
+          </td>
         </tr>
-      </thead>
-      <tbody>
-        {rows.map((each) => (
-          <tr key={each.key}>
-            <td data-label="User">{each.user}</td>
-            <td data-label="What">{each.kind}</td>
-            <td data-label="State">{each.state}</td>
-            <td data-label="Last used">
-              {each.used > 0 && <time title={exactly(each.used)}>{ago(each.used, now)}</time>}
-            </td>
-            <td data-label="Id" className="mono soft">
-              {each.key}
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+      ))}
+    </PlainTable>
   );
 }

@@ -2,8 +2,8 @@ import { Anchor, Group, Loader, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { ApiError, api, body, LostConnection } from "../api/client";
 import { remote } from "../api/session";
+import { Reading } from "../app/reading";
 import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
 import type { TabProps } from "./tab";
 
 /** The link holds a pass for this cluster's UI alone. */
@@ -36,12 +36,7 @@ export default function SparkUi(props: TabProps) {
 function Elsewhere({ cluster }: TabProps) {
   const id = cluster.cluster_id;
   const asked = useQuery({ queryKey: ["spark-ui", id, "elsewhere"], queryFn: () => link(id), retry: false });
-  if (asked.data === undefined)
-    return asked.isError ? (
-      <Trouble error={asked.error} retry={() => void asked.refetch()} />
-    ) : (
-      <Waiting what="Asking for the Spark UI's address" />
-    );
+  if (asked.data === undefined) return <Reading query={asked} what="Asking for the Spark UI's address" />;
   return (
     <Anchor href={asked.data} target="_blank" rel="noopener noreferrer">
       Open the Spark UI at {new URL(asked.data).host}

@@ -10,6 +10,7 @@ import type { Level } from "../cluster/rights";
 import { isJob, nameOf } from "./facts";
 
 export type ActionName = "start" | "stop" | "restart" | "pin" | "unpin" | "delete";
+export type Act = (name: ActionName, cluster: Cluster) => void;
 
 interface Action {
   label: string;

@@ -1,6 +1,6 @@
-import { Button, Code, Group, Stack, Text } from "@mantine/core";
+import { Button, Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useMemo, useState } from "react";
 import type { Cluster } from "../api/client";
 import { connection, POLL_MS } from "../api/live";
@@ -9,12 +9,12 @@ import { clustersQuery, pinnedQuery, pricesQuery, runtimesQuery } from "../api/q
 import { session } from "../api/session";
 import { Icon } from "../app/icons";
 import type { Selected } from "../app/listing";
-import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
+import { Reading } from "../app/reading";
 import { useValue } from "../lib/value";
 import { ACTIONS, type ActionName, useActions } from "./actions";
 import { active, failed, hourly, isJob, money } from "./facts";
 import { Filters, shows } from "./filters";
+import { Beginning, Counters } from "./overview";
 import type { ListSearch } from "./search";
 import { ClusterTable } from "./table";
 
@@ -56,12 +56,7 @@ export function Clusters() {
   const change = (changed: Partial<ListSearch>) =>
     void navigate({ search: (old) => ({ ...old, ...changed }), replace: true });
 
-  if (clusters.data === undefined)
-    return clusters.isError ? (
-      <Trouble error={clusters.error} retry={() => void clusters.refetch()} />
-    ) : (
-      <Waiting what="Reading the clusters" />
-    );
+  if (clusters.data === undefined) return <Reading query={clusters} what="Reading the clusters" />;
   return (
     <>
       {chosen.length > 0 && (
@@ -76,7 +71,7 @@ export function Clusters() {
       <div hidden={chosen.length > 0}>
         <Filters search={search} change={change} clusters={ofTab} nameFor={known.nameFor} />
       </div>
-      <Counters clusters={ofTab} prices={prices} />
+      <Overview clusters={ofTab} prices={prices} />
       {shown.length === 0 ? (
         <Nothing
           any={ofTab.length > 0}
@@ -99,7 +94,7 @@ export function Clusters() {
   );
 }
 
-function Counters({
+function Overview({
   clusters,
   prices,
 }: {
@@ -116,16 +111,7 @@ function Counters({
     ["Failed", String(clusters.filter(failed).length)],
   ];
   if (prices !== undefined) facts.push(["Spend per hour", money(spend, prices.currency)]);
-  return (
-    <dl className="counters">
-      {facts.map(([name, value]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{value}</dd>
-        </div>
-      ))}
-    </dl>
-  );
+  return <Counters counters={facts} />;
 }
 
 function Bulk({
@@ -186,20 +172,18 @@ function Nothing({ any, job, clear }: { any: boolean; job: boolean; clear: () =>
         </Button>
       </Stack>
     );
+  if (job)
+    return (
+      <Stack className="nothing" align="flex-start" gap="xs">
+        <Text>No job has had a cluster of its own in the last 30 days.</Text>
+      </Stack>
+    );
   return (
-    <Stack className="nothing" align="flex-start" gap="xs">
-      <Text>
-        {job ? "No job has had a cluster of its own in the last 30 days." : "There is no cluster yet that you may see."}
-      </Text>
-      {!job && (
-        <>
-          <Button component={Link} to="/compute/create">
-            Create compute
-          </Button>
-          <Text c="dimmed">The SDK does the same:</Text>
-          <Code block>{SDK}</Code>
-        </>
-      )}
-    </Stack>
+    <Beginning
+      text="There is no cluster yet that you may see."
+      to="/compute/create"
+      label="Create compute"
+      code={SDK}
+    />
   );
 }

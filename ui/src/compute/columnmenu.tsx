@@ -2,7 +2,7 @@ import { Checkbox, Popover, Stack } from "@mantine/core";
 import { Icon } from "../app/icons";
 import { useFirstMenu } from "../app/later";
 import { IconButton } from "../app/plain";
-import type { ChoiceProps } from "./table";
+import type { ChoiceProps } from "./columns";
 
 /** Which columns the list has. It is opened as it is made. */
 export default function ColumnMenu({ columns }: ChoiceProps) {

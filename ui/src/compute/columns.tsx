@@ -1,6 +1,6 @@
 import type { Cluster } from "../api/client";
 import { Icon } from "../app/icons";
-import { type DataColumn, FIGURES } from "../app/listing";
+import { type DataColumn, FIGURES, type ListColumn } from "../app/listing";
 import { Go } from "../app/plain";
 import { ago, exactly } from "../lib/time";
 import { accessOf, driverType, hourly, money, nameOf, running, since, tagsOf, target } from "./facts";
@@ -14,6 +14,11 @@ export interface Known {
 }
 
 /** The columns in their order. Figures are sorted as such. */
+/** What the menu of the columns gets: those that can be hidden. */
+export interface ChoiceProps {
+  columns: ListColumn<Cluster>[];
+}
+
 export function columns(known: Known, now: number): DataColumn<Cluster>[] {
   const { pinned, prices, runtimes, nameFor } = known;
   const spend = (cluster: Cluster) => hourly(cluster, prices?.perHour);

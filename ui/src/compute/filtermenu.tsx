@@ -1,7 +1,7 @@
 import { Button, Checkbox, Popover, ScrollArea, Stack } from "@mantine/core";
 import { useFirstMenu } from "../app/later";
 import { PlainButton } from "../app/plain";
-import { type ChipProps, ChipText } from "./filters";
+import { type ChipProps, ChipText } from "./chip";
 
 /** The values of a filter, with how many clusters have them. It is opened as it is made. */
 export default function FilterMenu(props: ChipProps) {

@@ -1,9 +1,9 @@
 import { lazy, Suspense, useState } from "react";
 import type { Cluster } from "../api/client";
-import { Icon } from "../app/icons";
 import { later } from "../app/later";
 import { PlainButton } from "../app/plain";
 import { Search } from "../app/searchfield";
+import { type ChipProps, ChipText } from "./chip";
 import { accessOf, nameOf, tagsOf } from "./facts";
 import type { Facet, ListSearch } from "./search";
 
@@ -72,15 +72,6 @@ function Toggle({ on, label, change }: { on: true | undefined; label: string; ch
   );
 }
 
-export interface ChipProps {
-  label: string;
-  of: (cluster: Cluster) => string[];
-  chosen: string[];
-  choose: (values: string[]) => void;
-  clusters: Cluster[];
-  nameFor: (id: string) => string;
-}
-
 /** A filter. What can be chosen is made when it is opened for the first time. */
 function Chip(props: ChipProps) {
   const [opened, setOpened] = useState(false);
@@ -99,14 +90,5 @@ function Chip(props: ChipProps) {
     <Suspense fallback={button}>
       <FilterMenu {...props} />
     </Suspense>
-  );
-}
-
-export function ChipText({ label, chosen, nameFor }: ChipProps) {
-  return (
-    <>
-      {chosen.length > 0 ? `${label}: ${chosen.map(nameFor).join(", ")}` : label}
-      <Icon name="down" size={12} />
-    </>
   );
 }

@@ -5,12 +5,10 @@ import { Icon } from "../app/icons";
 import { later } from "../app/later";
 import { contentOf, type Features, type ListColumn } from "../app/listing";
 import { IconButton, Tick } from "../app/plain";
-import { ACTIONS, type ActionName, fitting } from "./actions";
+import { ACTIONS, type Act, fitting } from "./actions";
 import { nameOf } from "./facts";
 
 const RowMenu = lazy(later(() => import("./rowmenu")));
-
-export type Act = (name: ActionName, cluster: Cluster) => void;
 
 interface Props {
   row: Row<Features, Cluster>;

@@ -4,10 +4,9 @@ import { Icon } from "../app/icons";
 import { useFirstMenu } from "../app/later";
 import { IconButton } from "../app/plain";
 import { useWatch } from "../app/watch";
-import type { ActionName } from "./actions";
+import type { Act, ActionName } from "./actions";
 import { nameOf } from "./facts";
 import { MenuItems } from "./menuitems";
-import type { Act } from "./row";
 
 /** All that can be done with a cluster of the list. It is opened as it is made. */
 export default function RowMenu({ cluster, fits, act }: { cluster: Cluster; fits: ActionName[]; act: Act }) {

@@ -7,14 +7,15 @@ import { hasPrices } from "../api/queries";
 import { Heads } from "../app/datatable";
 import { Icon } from "../app/icons";
 import { later } from "../app/later";
-import { type Features, type Hidden, type ListColumn, type Selected, useListing } from "../app/listing";
+import { type Features, type Hidden, type Selected, useListing } from "../app/listing";
 import { inOrder } from "../app/order";
 import { IconButton, Tick } from "../app/plain";
 import { useRowKeys } from "../app/rowkeys";
 import { useKept } from "../lib/kept";
 import { useNow } from "../lib/time";
-import { columns as allColumns, type Known } from "./columns";
-import { type Act, ClusterRow, classOf } from "./row";
+import type { Act } from "./actions";
+import { columns as allColumns, type ChoiceProps, type Known } from "./columns";
+import { ClusterRow, classOf } from "./row";
 
 const ColumnMenu = lazy(later(() => import("./columnmenu")));
 
@@ -154,10 +155,6 @@ function SelectAll({ table }: { table: Table<Features, Cluster> }) {
       onChange={() => table.toggleAllRowsSelected(!all, { deselectAll: true })}
     />
   );
-}
-
-export interface ChoiceProps {
-  columns: ListColumn<Cluster>[];
 }
 
 function ColumnChoice(props: ChoiceProps) {

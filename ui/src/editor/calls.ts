@@ -1,7 +1,8 @@
 import { queryOptions } from "@tanstack/react-query";
-import { ApiError, api, body } from "../api/client";
+import { ApiError, api, body, words } from "../api/client";
 import type { components } from "../api/schema";
 import { offered } from "../api/session";
+import type { Level } from "../cluster/rights";
 import { leaves, type Spec, same } from "./spec";
 
 type Schemas = components["schemas"];
@@ -159,3 +160,28 @@ export const startsQuery = (key: string, ids: string[]) =>
       return middle === undefined ? null : { medianMs: middle, count: lasted.length };
     },
   });
+
+/** A permission that a new cluster is to give. */
+export interface Grant {
+  kind: "user_name" | "group_name" | "service_principal_name";
+  name: string;
+  level: Level;
+}
+
+/** Without rows in which nobody was named. */
+export const named = (grants: Grant[]) => grants.filter((each) => each.name.trim() !== "");
+
+/** Gives them one by one, so that what is wrong with one keeps back no other. Returns what the server says against each. */
+export async function give(id: string, grants: Grant[]): Promise<string[]> {
+  const refused: string[] = [];
+  for (const { kind, name, level } of named(grants)) {
+    try {
+      const access_control_list = [{ [kind]: name.trim(), permission_level: level }];
+      const params = { path: { object_id: id } };
+      await body(api.PATCH("/api/2.0/permissions/clusters/{object_id}", { params, body: { access_control_list } }));
+    } catch (error) {
+      refused.push(`${level} for ${name.trim()}: ${words(error)}`);
+    }
+  }
+  return refused;
+}

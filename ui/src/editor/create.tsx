@@ -10,9 +10,17 @@ import { toast } from "../app/toasts";
 import { Trouble } from "../app/trouble";
 import { nameOf } from "../compute/facts";
 import { beginning, carried } from "./begin";
-import { changeLibraries, createCluster, type Library, ownLibrariesQuery, validate } from "./calls";
+import {
+  changeLibraries,
+  createCluster,
+  type Grant,
+  give,
+  type Library,
+  named,
+  ownLibrariesQuery,
+  validate,
+} from "./calls";
 import "./editor.css";
-import { type Grant, give, named } from "./grants";
 import { filled } from "./libraries";
 import { changes, type Spec, same, specOf } from "./spec";
 import { useEditorState, useOffers } from "./state";

@@ -14,6 +14,7 @@ import { carried } from "./begin";
 import { changeLibraries, editCluster, type Library, lastEditQuery, ownLibrariesQuery, resizeCluster } from "./calls";
 import { Waiting } from "./create";
 import "./editor.css";
+import { useTitle } from "../app/title";
 import { filled } from "./libraries";
 import { Review } from "./review";
 import { changes, merge, type Spec, same } from "./spec";
@@ -26,9 +27,7 @@ export function EditPage() {
   const live = useValue(connection) === "live";
   const cluster = useQuery({ ...clusterQuery(id), refetchInterval: live ? false : POLL_MS });
   const libraries = useQuery(ownLibrariesQuery(id));
-  useEffect(() => {
-    document.title = "Edit compute - Brickyard";
-  }, []);
+  useTitle("Edit compute");
   const failed = [cluster, libraries].find((each) => each.isError && each.data === undefined);
   if (failed) return <Trouble error={failed.error} retry={() => void failed.refetch()} />;
   if (cluster.data === undefined || libraries.data === undefined) return <Waiting />;

@@ -1,39 +1,14 @@
 import { Button, NativeSelect, TextInput } from "@mantine/core";
-import { api, body, words } from "../api/client";
 import { Icon } from "../app/icons";
 import { LEVELS, type Level } from "../cluster/rights";
+import type { Grant } from "./calls";
 import { RemoveButton } from "./fields";
-
-/** A permission that a new cluster is to give. */
-export interface Grant {
-  kind: "user_name" | "group_name" | "service_principal_name";
-  name: string;
-  level: Level;
-}
 
 const KINDS: { value: Grant["kind"]; label: string }[] = [
   { value: "user_name", label: "User" },
   { value: "group_name", label: "Group" },
   { value: "service_principal_name", label: "Service principal" },
 ];
-
-/** Without rows in which nobody was named. */
-export const named = (grants: Grant[]) => grants.filter((each) => each.name.trim() !== "");
-
-/** Gives them one by one, so that what is wrong with one keeps back no other. Returns what the server says against each. */
-export async function give(id: string, grants: Grant[]): Promise<string[]> {
-  const refused: string[] = [];
-  for (const { kind, name, level } of named(grants)) {
-    try {
-      const access_control_list = [{ [kind]: name.trim(), permission_level: level }];
-      const params = { path: { object_id: id } };
-      await body(api.PATCH("/api/2.0/permissions/clusters/{object_id}", { params, body: { access_control_list } }));
-    } catch (error) {
-      refused.push(`${level} for ${name.trim()}: ${words(error)}`);
-    }
-  }
-  return refused;
-}
 
 /** Who else may use the cluster, one in each row. */
 export function Grants({ grants, change }: { grants: Grant[]; change: (grants: Grant[]) => void }) {

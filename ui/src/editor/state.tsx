@@ -3,8 +3,7 @@ import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-quer
 import { createContext, type ReactNode, useCallback, useContext, useMemo } from "react";
 import { type NodeType, nodeTypesQuery, type Policy, type Pool, policiesQuery, poolsQuery } from "../api/offers";
 import { pricesQuery, runtimesQuery } from "../api/queries";
-import { type FieldError, type Library, type Lock, type Target, type Verdict, validate } from "./calls";
-import type { Grant } from "./grants";
+import { type FieldError, type Grant, type Library, type Lock, type Target, type Verdict, validate } from "./calls";
 import { pathOf, type Rules, rulesOf, yielded } from "./policy";
 import { type Path, read, type Spec, same, write } from "./spec";
 

@@ -1,8 +1,8 @@
-import { Alert, Button, Group, Loader, Tabs, Title } from "@mantine/core";
+import { Alert, Button, Group, Loader, Tabs } from "@mantine/core";
 import { lazy, type ReactNode, Suspense, useState } from "react";
-import { useLeaveGuard, useMainKey } from "../app/leaving";
 import { goTo } from "./fields";
 import { Form } from "./form";
+import { EditorFrame } from "./frame";
 import { KeptOpen } from "./section";
 import { type Spec, same } from "./spec";
 import { type Editor, EditorProvider } from "./state";
@@ -61,9 +61,6 @@ export function Workspace({
     const { spec } = parsed(next);
     if (spec !== undefined) editor.change(() => spec);
   };
-  const unsaved = dirty || mistake !== undefined;
-  useLeaveGuard(unsaved);
-  useMainKey();
   const go = () => {
     const [first] = editor.errors;
     if (first !== undefined) {
@@ -74,34 +71,18 @@ export function Workspace({
   };
   return (
     <EditorProvider editor={editor}>
-      <div className="content editor">
-        <div className="editor-head">
-          <div className="editor-title">
-            {above}
-            <Title order={1} size="h3">
-              {title}
-            </Title>
-          </div>
-          <Group gap={8} wrap="nowrap">
-            <Button variant="default" onClick={cancel}>
-              Cancel
-            </Button>
-            <Button
-              data-main-action
-              onClick={go}
-              loading={busy}
-              disabled={blocked !== undefined || mistake !== undefined}
-              title={blocked}
-            >
-              {action}
-            </Button>
-          </Group>
-        </div>
-        {problem !== undefined && (
-          <Alert variant="default" className="notice bad" role="alert" title="It was not saved">
-            {problem}
-          </Alert>
-        )}
+      <EditorFrame
+        title={title}
+        above={above}
+        action={action}
+        act={go}
+        busy={busy}
+        unsaved={dirty || mistake !== undefined}
+        blocked={blocked}
+        disabled={mistake !== undefined}
+        cancel={cancel}
+        problem={problem}
+      >
         {news}
         <Tabs value={tab} onChange={(next) => setTab(next === "json" ? "json" : "form")} keepMounted={false}>
           <Tabs.List>
@@ -139,7 +120,7 @@ export function Workspace({
             <Summary />
           </div>
         </Tabs>
-      </div>
+      </EditorFrame>
     </EditorProvider>
   );
 }

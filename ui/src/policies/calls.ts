@@ -1,14 +1,7 @@
-import { useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
-import { ApiError, api, body, type Cluster, words } from "../api/client";
-import { markGone } from "../api/gone";
-import { type Policy, refreshPolicies } from "../api/offers";
-import { clustersQuery } from "../api/queries";
+import { ApiError, api, body } from "../api/client";
+import { refreshPolicies } from "../api/offers";
 import type { components } from "../api/schema";
-import { confirm } from "../app/confirm";
-import { toast } from "../app/toasts";
-import { nameOf } from "../compute/facts";
-import { listed } from "../pools/actions";
+import { useDeletion } from "../compute/deletion";
 
 type Schemas = components["schemas"];
 export type Trial = Schemas["PolicyTrial"];
@@ -53,33 +46,14 @@ export async function complianceOf(policyId: string): Promise<Compliance[]> {
   return found;
 }
 
-function consequence(clusters: Cluster[]): string {
-  if (clusters.length === 0) return "No cluster that you may see uses it.";
-  return `Used by ${listed(clusters.map(nameOf))}: they can still run and start, and cannot be edited before they leave it.`;
-}
-
-/** Deletes a policy, after saying what uses it. Resolves to whether it is gone. */
-export function useDeletePolicy() {
-  const queries = useQueryClient();
-  const [busy, setBusy] = useState("");
-  const remove = async (policy: Policy): Promise<boolean> => {
-    const known = await queries.ensureQueryData(clustersQuery).catch(() => []);
-    const using = known.filter((each) => each.policy_id === policy.policy_id);
-    const title = `Delete ${policy.name}?`;
-    if (!(await confirm({ title, consequence: consequence(using), action: "Delete the policy" }))) return false;
-    setBusy(policy.policy_id);
-    try {
-      await body(api.POST("/api/2.0/policies/clusters/delete", { body: { policy_id: policy.policy_id } }));
-      markGone(policy.policy_id, "The policy was deleted.");
-      toast(`${policy.name} is deleted.`);
-      return true;
-    } catch (error) {
-      toast(`${policy.name}: ${words(error)}`, { failed: true });
-      return false;
-    } finally {
-      setBusy("");
-      void refreshPolicies(queries);
-    }
-  };
-  return { busy, remove };
-}
+export const useDeletePolicy = () =>
+  useDeletion({
+    noun: "policy",
+    uses: (id) => (cluster) => cluster.policy_id === id,
+    consequence: (using) =>
+      using === ""
+        ? "No cluster that you may see uses it."
+        : `Used by ${using}: they can still run and start, and cannot be edited before they leave it.`,
+    call: (id) => body(api.POST("/api/2.0/policies/clusters/delete", { body: { policy_id: id } })),
+    refresh: refreshPolicies,
+  });

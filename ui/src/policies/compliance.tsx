@@ -5,9 +5,11 @@ import { useState } from "react";
 import { api, body, type Cluster, words } from "../api/client";
 import { clustersQuery } from "../api/queries";
 import { confirm } from "../app/confirm";
+import { PlainTable } from "../app/plaintable";
+import { Reading } from "../app/reading";
+import { Refused } from "../app/refused";
+import { useSubmit } from "../app/submit";
 import { toast } from "../app/toasts";
-import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
 import { nameOf } from "../compute/facts";
 import { StateWord } from "../compute/state";
 import { count } from "../lib/sizes";
@@ -25,12 +27,7 @@ export function Compliances({ policyId }: { policyId: string }) {
     queryFn: () => complianceOf(policyId),
     placeholderData: (old: Compliance[] | undefined) => old,
   });
-  if (asked.data === undefined)
-    return asked.isError ? (
-      <Trouble error={asked.error} retry={() => void asked.refetch()} />
-    ) : (
-      <Waiting what="Reading the clusters" rows={4} />
-    );
+  if (asked.data === undefined) return <Reading query={asked} what="Reading the clusters" rows={4} />;
   const again = () => void queries.invalidateQueries({ queryKey: key });
   const byId = new Map(clusters.map((each) => [each.cluster_id, each]));
   const wrong = asked.data.filter((each) => !each.is_compliant).length;
@@ -42,47 +39,35 @@ export function Compliances({ policyId }: { policyId: string }) {
           ? `All of its ${count(asked.data.length, "cluster")} comply.`
           : `${wrong} of ${count(asked.data.length, "cluster")} ${wrong === 1 ? "does" : "do"} not comply.`}
       </Text>
-      <table className="plain">
-        <thead>
-          <tr>
-            <th scope="col">Cluster</th>
-            <th scope="col">State</th>
-            <th scope="col">Complies</th>
-            <th scope="col">
-              <span className="unseen">Actions</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {asked.data.map((each) => {
-            const cluster = byId.get(each.cluster_id);
-            return (
-              <tr key={each.cluster_id}>
-                <td data-label="Cluster" className="name-id">
-                  <Link to="/compute/clusters/$id" params={{ id: each.cluster_id }}>
-                    {cluster ? nameOf(cluster) : each.cluster_id}
-                  </Link>
-                </td>
-                <td data-label="State">{cluster && <StateWord cluster={cluster} />}</td>
-                <td data-label="Complies">
-                  <Judged found={each} />
-                </td>
-                <td className="end">
-                  {each.pending_enforcement ? (
-                    <Cancel id={each.cluster_id} done={again} />
-                  ) : (
-                    !each.is_compliant && (
-                      <Button variant="default" onClick={() => setChosen(each)}>
-                        Enforce…
-                      </Button>
-                    )
-                  )}
-                </td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
+      <PlainTable heads={["Cluster", "State", "Complies"]} unseen="Actions">
+        {asked.data.map((each) => {
+          const cluster = byId.get(each.cluster_id);
+          return (
+            <tr key={each.cluster_id}>
+              <td data-label="Cluster" className="name-id">
+                <Link to="/compute/clusters/$id" params={{ id: each.cluster_id }}>
+                  {cluster ? nameOf(cluster) : each.cluster_id}
+                </Link>
+              </td>
+              <td data-label="State">{cluster && <StateWord cluster={cluster} />}</td>
+              <td data-label="Complies">
+                <Judged found={each} />
+              </td>
+              <td className="end">
+                {each.pending_enforcement ? (
+                  <Cancel id={each.cluster_id} done={again} />
+                ) : (
+                  !each.is_compliant && (
+                    <Button variant="default" onClick={() => setChosen(each)}>
+                      Enforce…
+                    </Button>
+                  )
+                )}
+              </td>
+            </tr>
+          );
+        })}
+      </PlainTable>
       {chosen !== undefined && (
         <Enforce
           found={chosen}
@@ -152,8 +137,7 @@ function Enforce({ found, cluster, close }: EnforceProps) {
   const name = cluster ? nameOf(cluster) : cluster_id;
   const runs = cluster !== undefined && cluster.state !== "TERMINATED";
   const [mode, setMode] = useState<Mode>("ENFORCE_IMMEDIATELY");
-  const [busy, setBusy] = useState(false);
-  const [refused, setRefused] = useState("");
+  const { busy, refused, call } = useSubmit();
   const enforce = (more: { validate_only?: boolean; enforce_mode?: Mode }) =>
     body(
       api.POST("/api/2.0/policies/clusters/enforce-compliance", {
@@ -168,41 +152,26 @@ function Enforce({ found, cluster, close }: EnforceProps) {
     queryFn: () => enforce({ validate_only: true }),
   });
   const act = async () => {
-    setBusy(true);
-    try {
-      const done = await enforce({ enforce_mode: mode });
-      const later = done.enforce_result === "DEFERRED";
-      toast(later ? `${name} will be changed when it terminates.` : `${name} complies now.`);
-      close(true);
-    } catch (error) {
-      setRefused(words(error));
-      setBusy(false);
-    }
+    const done = await enforce({ enforce_mode: mode });
+    const later = done.enforce_result === "DEFERRED";
+    toast(later ? `${name} will be changed when it terminates.` : `${name} complies now.`);
+    close(true);
   };
   return (
     <Modal opened onClose={() => close(false)} title={`Make ${name} comply`} centered size="lg">
       {preview.data ? (
         <Stack gap="md">
-          <table className="plain">
-            <thead>
-              <tr>
-                <th scope="col">Field</th>
-                <th scope="col">Now</th>
-                <th scope="col">Then</th>
+          <PlainTable heads={["Field", "Now", "Then"]}>
+            {(preview.data.changes ?? []).map((each) => (
+              <tr key={each.field}>
+                <td data-label="Field" className="mono">
+                  {each.field}
+                </td>
+                <td data-label="Now">{each.previous_value ?? <span className="soft">not set</span>}</td>
+                <td data-label="Then">{each.new_value ?? <span className="soft">not set</span>}</td>
               </tr>
-            </thead>
-            <tbody>
-              {(preview.data.changes ?? []).map((each) => (
-                <tr key={each.field}>
-                  <td data-label="Field" className="mono">
-                    {each.field}
-                  </td>
-                  <td data-label="Now">{each.previous_value ?? <span className="soft">not set</span>}</td>
-                  <td data-label="Then">{each.new_value ?? <span className="soft">not set</span>}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+            ))}
+          </PlainTable>
           {runs && (
             <Radio.Group label="When" value={mode} onChange={(next) => setMode(next as Mode)}>
               <Stack gap={6} pt={4}>
@@ -215,16 +184,12 @@ function Enforce({ found, cluster, close }: EnforceProps) {
               </Stack>
             </Radio.Group>
           )}
-          {refused && (
-            <Text c="var(--mantine-color-error)" role="alert">
-              {refused}
-            </Text>
-          )}
+          <Refused text={refused} />
           <Group justify="flex-end" gap="xs">
             <Button variant="default" onClick={() => close(false)}>
               Cancel
             </Button>
-            <Button loading={busy} onClick={() => void act()}>
+            <Button loading={busy} onClick={() => void call(act)}>
               Enforce
             </Button>
           </Group>

@@ -1,26 +1,25 @@
 import "../cluster/cluster.css";
-import "../editor/editor.css";
 import "./policies.css";
-import { Alert, Button, Group, Loader, NumberInput, Select, Textarea, TextInput, Title } from "@mantine/core";
+import { Button, Loader, NumberInput, Select, Textarea, TextInput } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";
-import { api, body, words } from "../api/client";
+import { lazy, Suspense, useState } from "react";
+import { api, body } from "../api/client";
 import { familiesQuery, type Policy, policyQuery, refreshPolicies } from "../api/offers";
 import type { components } from "../api/schema";
 import { Crumbs } from "../app/crumbs";
-import { useLeaveGuard, useMainKey } from "../app/leaving";
-import { toast } from "../app/toasts";
-import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
+import { BeingRead } from "../app/objectpage";
+import { useTitle } from "../app/title";
 import type { Library } from "../editor/calls";
+import { EditorFrame, Part } from "../editor/frame";
 import { filled, LibraryRows } from "../editor/libraries";
-import { same } from "../editor/spec";
+import { useSaving } from "../editor/saving";
 import type { Problem, Source } from "./calls";
 import { pretty } from "./text";
 import { Trial, triesPolicies, useTrial } from "./trial";
 
 const JsonEditor = lazy(() => import("../editor/json"));
+const POLICIES = { tab: "policies", label: "Policies" } as const;
 const OWN = "own"; // in place of a family
 
 interface Draft {
@@ -66,11 +65,8 @@ const wanted = (draft: Draft) => ({
 export function CreatePolicyPage() {
   const { clone, family } = useSearch({ from: "/compute/policies/create" });
   const source = useQuery({ ...policyQuery(clone ?? ""), enabled: clone !== undefined });
-  useEffect(() => {
-    document.title = "Create policy - Brickyard";
-  }, []);
-  if (clone !== undefined && source.data === undefined)
-    return <Reading error={source.isError ? source.error : undefined} retry={() => void source.refetch()} />;
+  useTitle("Create policy");
+  if (clone !== undefined && source.data === undefined) return <BeingRead {...POLICIES} noun="policy" query={source} />;
   const copied = source.data && draftOf(source.data);
   const empty: Draft = {
     name: "",
@@ -89,95 +85,37 @@ export function EditPolicyPage() {
   const { id } = useParams({ from: "/compute/policies/$id/edit" });
   const asked = useQuery(policyQuery(id));
   const name = asked.data?.name ?? id;
-  useEffect(() => {
-    document.title = `Edit ${name} - Brickyard`;
-  }, [name]);
-  if (asked.data === undefined)
-    return <Reading error={asked.isError ? asked.error : undefined} retry={() => void asked.refetch()} />;
+  useTitle(`Edit ${name}`);
+  if (asked.data === undefined) return <BeingRead {...POLICIES} noun="policy" query={asked} />;
   return <Form key={id} id={id} initial={draftOf(asked.data)} fixedFamily={asked.data.is_default ?? false} />;
-}
-
-function Reading({ error, retry }: { error: unknown; retry: () => void }) {
-  return (
-    <div className="content">
-      <Crumbs tab="policies" label="Policies" />
-      {error === undefined ? <Waiting what="Reading the policy" /> : <Trouble error={error} retry={retry} />}
-    </div>
-  );
 }
 
 function Form({ id, initial, fixedFamily = false }: { id?: string; initial: Draft; fixedFamily?: boolean }) {
   const navigate = useNavigate();
   const queries = useQueryClient();
-  const [first] = useState(initial);
-  const [base, setBase] = useState(() => wanted(initial)); // what is saved, as far as the page knows
   const [draft, setDraft] = useState(initial);
-  const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<string>();
   const set = (part: Partial<Draft>) => setDraft((now) => ({ ...now, ...part }));
   const trying = useTrial(sourceOf(draft));
-  const dirty = !same(wanted(draft), wanted(first));
-  useLeaveGuard(dirty);
-  useMainKey();
+  const fields = wanted(draft);
+  const saving = useSaving({
+    noun: "policy",
+    id,
+    name: draft.name,
+    fields,
+    read: async (policy) => wanted(draftOf(await queries.fetchQuery({ ...policyQuery(policy), staleTime: 0 }))),
+    create: async () => (await body(api.POST("/api/2.0/policies/clusters/create", { body: fields }))).policy_id,
+    edit: (policy_id) => body(api.POST("/api/2.0/policies/clusters/edit", { body: { ...fields, policy_id } })),
+    done: async (saved) => {
+      void refreshPolicies(queries);
+      await navigate({ to: "/compute/policies/$id", params: { id: saved }, search: {}, ignoreBlocker: true });
+    },
+  });
   const back = () =>
     id === undefined
       ? navigate({ to: "/compute", search: { tab: "policies" } })
       : navigate({ to: "/compute/policies/$id", params: { id }, search: {} });
-
-  /** Saves, and answers with the policy's id; undefined if somebody else has changed it since it was read. */
-  const save = async (): Promise<string | undefined> => {
-    const fields = wanted(draft);
-    if (id === undefined)
-      return (await body(api.POST("/api/2.0/policies/clusters/create", { body: fields }))).policy_id;
-    const now = wanted(draftOf(await queries.fetchQuery({ ...policyQuery(id), staleTime: 0 })));
-    if (!same(now, base)) {
-      setBase(now);
-      return undefined;
-    }
-    await body(api.POST("/api/2.0/policies/clusters/edit", { body: { ...fields, policy_id: id } }));
-    return id;
-  };
-  const act = async () => {
-    setBusy(true);
-    setProblem(undefined);
-    try {
-      const saved = await save();
-      if (saved === undefined) {
-        setProblem("Somebody else has changed this policy meanwhile. Save again to replace what they saved.");
-        return;
-      }
-      void refreshPolicies(queries);
-      toast(`${draft.name} is ${id === undefined ? "created" : "saved"}.`);
-      await navigate({ to: "/compute/policies/$id", params: { id: saved }, search: {}, ignoreBlocker: true });
-    } catch (error) {
-      setProblem(words(error));
-    } finally {
-      setBusy(false);
-    }
-  };
   return (
-    <div className="content editor policy">
-      <div className="editor-head">
-        <div className="editor-title">
-          <Crumbs tab="policies" label="Policies" />
-          <Title order={1} size="h3">
-            {id === undefined ? "Create policy" : `Edit ${first.name}`}
-          </Title>
-        </div>
-        <Group gap={8} wrap="nowrap">
-          <Button variant="default" onClick={() => void back()}>
-            Cancel
-          </Button>
-          <Button data-main-action loading={busy} onClick={() => void act()}>
-            {id === undefined ? "Create policy" : "Save"}
-          </Button>
-        </Group>
-      </div>
-      {problem !== undefined && (
-        <Alert variant="default" className="notice bad" role="alert" title="It was not saved">
-          {problem}
-        </Alert>
-      )}
+    <EditorFrame {...saving} className="policy" above={<Crumbs {...POLICIES} />} cancel={() => void back()}>
       <div className="editor-columns">
         <div className="parts">
           <Part title="Basics" narrow>
@@ -214,7 +152,7 @@ function Form({ id, initial, fixedFamily = false }: { id?: string; initial: Draf
         </div>
         {triesPolicies() && <Trial trying={trying} />}
       </div>
-    </div>
+    </EditorFrame>
   );
 }
 
@@ -312,12 +250,3 @@ function Definition({ draft, set, fixedFamily, problems }: DefinitionProps) {
 }
 
 const Fallback = () => <Loader size="sm" role="status" aria-label="Loading the editor" />;
-
-function Part({ title, narrow = false, children }: { title: string; narrow?: boolean; children: ReactNode }) {
-  return (
-    <section className="part" aria-label={title}>
-      <h2>{title}</h2>
-      <div className={narrow ? "part-body narrow" : "part-body"}>{children}</div>
-    </section>
-  );
-}

@@ -1,75 +1,39 @@
 import "../pools/pools.css";
-import { ActionIcon, Badge, Button, Group, Loader, Menu, Stack, Text } from "@mantine/core";
+import { Badge, Menu } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { Link } from "@tanstack/react-router";
 import { useAdmin } from "../access/rights";
 import { familiesQuery, type Policy, policiesQuery } from "../api/offers";
 import { clustersQuery } from "../api/queries";
-import { DataTable } from "../app/datatable";
 import { Icon } from "../app/icons";
 import { type DataColumn, FIGURES } from "../app/listing";
-import { Search } from "../app/searchfield";
-import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
+import { Reading } from "../app/reading";
 import { Creator } from "../compute/columns";
-import type { ListSearch } from "../compute/search";
+import { ObjectList } from "../compute/objectlist";
 import { useDeletePolicy } from "./calls";
 
 export default function Policies() {
-  const search = useSearch({ from: "/compute" });
-  const navigate = useNavigate({ from: "/compute" });
   const policies = useQuery({ ...policiesQuery, staleTime: 5000 });
   const families = useQuery(familiesQuery).data;
   const clusters = useQuery(clustersQuery).data;
   const admin = useAdmin();
   const { busy, remove } = useDeletePolicy();
-  const change = (changed: Partial<ListSearch>) =>
-    void navigate({ search: (old) => ({ ...old, ...changed }), replace: true });
-  if (policies.data === undefined)
-    return policies.isError ? (
-      <Trouble error={policies.error} retry={() => void policies.refetch()} />
-    ) : (
-      <Waiting what="Reading the policies" />
-    );
-  const text = (search.q ?? "").toLowerCase();
-  const shown = policies.data.filter((each) =>
-    [each.name, each.policy_id, each.description ?? ""].some((word) => word.toLowerCase().includes(text)),
-  );
+  if (policies.data === undefined) return <Reading query={policies} what="Reading the policies" />;
   const uses = new Map<string, number>();
   for (const { policy_id } of clusters ?? []) if (policy_id) uses.set(policy_id, (uses.get(policy_id) ?? 0) + 1);
   const familyName = (id: string) => families?.find((each) => each.policy_family_id === id)?.name ?? id;
   return (
-    <>
-      <search aria-label="Policies">
-        <Search text={search.q ?? ""} change={(q) => change({ q: q || undefined })} />
-      </search>
-      {shown.length === 0 ? (
-        <Stack className="nothing" align="flex-start" gap="xs">
-          <Text>{policies.data.length === 0 ? "There is no policy that you may use." : "No policy matches."}</Text>
-          {policies.data.length > 0 && (
-            <Button variant="default" onClick={() => change({ q: undefined })}>
-              Clear the search
-            </Button>
-          )}
-        </Stack>
-      ) : (
-        <DataTable
-          label="List of policies"
-          rows={shown}
-          idOf={(each) => each.policy_id}
-          columns={columns(uses, familyName)}
-          sort={search.sort}
-          onSort={(sort) => change({ sort })}
-          actions={(policy) =>
-            busy === policy.policy_id ? (
-              <Loader size="xs" role="img" aria-label="Waiting for the server" />
-            ) : (
-              <RowActions policy={policy} admin={admin} remove={() => void remove(policy)} />
-            )
-          }
-        />
-      )}
-    </>
+    <ObjectList
+      label="Policies"
+      objects={policies.data}
+      idOf={(each) => each.policy_id}
+      nameOf={(each) => each.name}
+      textsOf={(each) => [each.name, each.policy_id, each.description ?? ""]}
+      columns={columns(uses, familyName)}
+      busy={busy}
+      menu={(each) => <Items policy={each} admin={admin} remove={() => void remove(each.policy_id, each.name)} />}
+      none={policies.data.length === 0 ? "There is no policy that you may use." : "No policy matches."}
+    />
   );
 }
 
@@ -117,46 +81,37 @@ const columns = (uses: Map<string, number>, familyName: (id: string) => string):
   },
 ];
 
-function RowActions({ policy, admin, remove }: { policy: Policy; admin: boolean; remove: () => void }) {
+function Items({ policy, admin, remove }: { policy: Policy; admin: boolean; remove: () => void }) {
   const params = { id: policy.policy_id };
   return (
-    <Group gap={2} wrap="nowrap" justify="flex-end">
-      <Menu position="bottom-end" withinPortal>
-        <Menu.Target>
-          <ActionIcon variant="subtle" color="gray" aria-label={`Actions on ${policy.name}`}>
-            <Icon name="more" />
-          </ActionIcon>
-        </Menu.Target>
-        <Menu.Dropdown>
+    <>
+      <Menu.Item
+        renderRoot={(props) => <Link {...props} to="/compute/create" search={{ policy: policy.policy_id }} />}
+        leftSection={<Icon name="plus" size={14} />}
+      >
+        Create compute under it
+      </Menu.Item>
+      {admin && (
+        <>
           <Menu.Item
-            renderRoot={(props) => <Link {...props} to="/compute/create" search={{ policy: policy.policy_id }} />}
-            leftSection={<Icon name="plus" size={14} />}
+            renderRoot={(props) => <Link {...props} to="/compute/policies/$id/edit" params={params} />}
+            leftSection={<Icon name="pencil" size={14} />}
           >
-            Create compute under it
+            Edit
           </Menu.Item>
-          {admin && (
-            <>
-              <Menu.Item
-                renderRoot={(props) => <Link {...props} to="/compute/policies/$id/edit" params={params} />}
-                leftSection={<Icon name="pencil" size={14} />}
-              >
-                Edit
-              </Menu.Item>
-              <Menu.Item
-                renderRoot={(props) => (
-                  <Link {...props} to="/compute/policies/create" search={{ clone: policy.policy_id }} />
-                )}
-                leftSection={<Icon name="copy" size={14} />}
-              >
-                Clone
-              </Menu.Item>
-              <Menu.Item leftSection={<Icon name="trash" size={14} />} onClick={remove}>
-                Delete
-              </Menu.Item>
-            </>
-          )}
-        </Menu.Dropdown>
-      </Menu>
-    </Group>
+          <Menu.Item
+            renderRoot={(props) => (
+              <Link {...props} to="/compute/policies/create" search={{ clone: policy.policy_id }} />
+            )}
+            leftSection={<Icon name="copy" size={14} />}
+          >
+            Clone
+          </Menu.Item>
+          <Menu.Item leftSection={<Icon name="trash" size={14} />} onClick={remove}>
+            Delete
+          </Menu.Item>
+        </>
+      )}
+    </>
   );
 }

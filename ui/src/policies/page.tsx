@@ -1,22 +1,18 @@
 import "../cluster/cluster.css";
 import "./policies.css";
-import { Badge, Button, Group, Tabs, Text, Title, Tooltip } from "@mantine/core";
+import { Badge, Button, Group, Tabs, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { useEffect } from "react";
 import { Permissions } from "../access/permissions";
 import { useAdmin } from "../access/rights";
-import { ApiError, words } from "../api/client";
 import { familiesQuery, type Policy, policyQuery } from "../api/offers";
 import { clustersQuery } from "../api/queries";
 import { CopyButton } from "../app/copy";
-import { Crumbs } from "../app/crumbs";
 import { FactList } from "../app/factlist";
 import { Icon } from "../app/icons";
+import { HeadButton, ObjectHead, ObjectPage } from "../app/objectpage";
 import { Scroller } from "../app/scroller";
 import { TabList } from "../app/tablist";
-import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
 import { MiniList } from "../compute/minilist";
 import type { Library } from "../editor/calls";
 import { libraryName } from "../editor/libraries";
@@ -38,78 +34,56 @@ function OfPolicy({ id }: { id: string }) {
   const asked = useQuery({ ...policyQuery(id), staleTime: 5000 });
   const clusters = useQuery(clustersQuery).data ?? [];
   const admin = useAdmin();
-  const policy = asked.data;
-  const name = policy?.name ?? id;
-  useEffect(() => {
-    document.title = `${name} - Brickyard`;
-  }, [name]);
-  if (policy === undefined)
-    return (
-      <div className="content">
-        <Crumbs tab="policies" label="Policies" />
-        {asked.isError ? (
-          <Trouble error={asked.error} retry={() => void asked.refetch()} />
-        ) : (
-          <Waiting what="Reading the policy" />
-        )}
-      </div>
-    );
-  const gone = asked.error instanceof ApiError && asked.error.status === 404;
   const open = (next: PolicyTab) => void navigate({ search: next === "rules" ? {} : { tab: next } });
-  const text = pretty(policy.definition);
   return (
-    <div className="content cluster">
-      <Crumbs tab="policies" label="Policies" />
-      {gone ? (
-        <div className="gone" role="alert">
-          <b>This policy was deleted.</b> What you see is how it was.
-        </div>
-      ) : (
-        asked.error instanceof ApiError &&
-        asked.error.status !== 401 && (
-          <div className="gone" role="alert">
-            <b>What you see may be old.</b> {words(asked.error)}
-          </div>
-        )
+    <ObjectPage
+      noun="policy"
+      query={asked}
+      title={asked.data?.name ?? id}
+      back={{ tab: "policies", label: "Policies" }}
+    >
+      {(policy, gone) => (
+        <>
+          <Header policy={policy} admin={admin} gone={gone} />
+          <Tabs value={tab} onChange={(next) => open(next as PolicyTab)} keepMounted={false} className="tabs">
+            <TabList label="About the policy" chosen={tab}>
+              <Tabs.Tab value="rules">Rules</Tabs.Tab>
+              <Tabs.Tab value="json">JSON</Tabs.Tab>
+              <Tabs.Tab value="clusters">Clusters</Tabs.Tab>
+              <Tabs.Tab value="permissions">Permissions</Tabs.Tab>
+            </TabList>
+            <Tabs.Panel value="rules" className="tab">
+              <Rules definition={policy.definition} />
+              <Libraries libraries={(policy.libraries ?? []) as Library[]} />
+            </Tabs.Panel>
+            <Tabs.Panel value="json" className="tab">
+              <Group justify="flex-end">
+                <CopyButton text={pretty(policy.definition)} />
+              </Group>
+              <Scroller className="code" label="The definition as JSON">
+                {pretty(policy.definition)}
+              </Scroller>
+            </Tabs.Panel>
+            <Tabs.Panel value="clusters" className="tab">
+              {admin && !gone ? (
+                <Compliances policyId={id} />
+              ) : (
+                <>
+                  <MiniList
+                    clusters={clusters.filter((each) => each.policy_id === id)}
+                    none="No cluster that you may see uses this policy."
+                  />
+                  {!gone && <Text c="dimmed">Administrators also see which of them comply.</Text>}
+                </>
+              )}
+            </Tabs.Panel>
+            <Tabs.Panel value="permissions" className="tab">
+              <Permissions on={{ of: "cluster-policies", id }} owner={undefined} manage={admin && !gone} />
+            </Tabs.Panel>
+          </Tabs>
+        </>
       )}
-      <Header policy={policy} admin={admin} gone={gone} />
-      <Tabs value={tab} onChange={(next) => open(next as PolicyTab)} keepMounted={false} className="tabs">
-        <TabList label="About the policy" chosen={tab}>
-          <Tabs.Tab value="rules">Rules</Tabs.Tab>
-          <Tabs.Tab value="json">JSON</Tabs.Tab>
-          <Tabs.Tab value="clusters">Clusters</Tabs.Tab>
-          <Tabs.Tab value="permissions">Permissions</Tabs.Tab>
-        </TabList>
-        <Tabs.Panel value="rules" className="tab">
-          <Rules definition={policy.definition} />
-          <Libraries libraries={(policy.libraries ?? []) as Library[]} />
-        </Tabs.Panel>
-        <Tabs.Panel value="json" className="tab">
-          <Group justify="flex-end">
-            <CopyButton text={text} />
-          </Group>
-          <Scroller className="code" label="The definition as JSON">
-            {text}
-          </Scroller>
-        </Tabs.Panel>
-        <Tabs.Panel value="clusters" className="tab">
-          {admin && !gone ? (
-            <Compliances policyId={id} />
-          ) : (
-            <>
-              <MiniList
-                clusters={clusters.filter((each) => each.policy_id === id)}
-                none="No cluster that you may see uses this policy."
-              />
-              {!gone && <Text c="dimmed">Administrators also see which of them comply.</Text>}
-            </>
-          )}
-        </Tabs.Panel>
-        <Tabs.Panel value="permissions" className="tab">
-          <Permissions on={{ of: "cluster-policies", id }} owner={undefined} manage={admin && !gone} />
-        </Tabs.Panel>
-      </Tabs>
-    </div>
+    </ObjectPage>
   );
 }
 
@@ -133,70 +107,50 @@ function Header({ policy, admin, gone }: { policy: Policy; admin: boolean; gone:
   const id = policy.policy_id;
   const navigate = useNavigate();
   const { busy, remove } = useDeletePolicy();
-  const why = "Only administrators change policies";
+  const why = admin ? undefined : "Only administrators change policies";
+  const actions = !gone && (
+    <>
+      <Button
+        renderRoot={(props) => <Link {...props} to="/compute/create" search={{ policy: id }} />}
+        variant="default"
+        leftSection={<Icon name="plus" size={14} />}
+      >
+        Create compute
+      </Button>
+      <HeadButton
+        icon="pencil"
+        label="Edit"
+        why={why}
+        onClick={() => void navigate({ to: "/compute/policies/$id/edit", params: { id } })}
+      />
+      <HeadButton
+        icon="copy"
+        label="Clone"
+        why={why}
+        onClick={() => void navigate({ to: "/compute/policies/create", search: { clone: id } })}
+      />
+      <HeadButton
+        icon="trash"
+        label="Delete"
+        why={why}
+        loading={busy !== ""}
+        onClick={() =>
+          void remove(id, policy.name).then((done) => {
+            if (done) void navigate({ to: "/compute", search: { tab: "policies" } });
+          })
+        }
+      />
+    </>
+  );
+  const badge = policy.is_default && (
+    <Badge variant="default" radius="sm" tt="none" fw={500}>
+      default
+    </Badge>
+  );
   return (
-    <header className="head">
-      <Group justify="space-between" align="flex-start" gap="xs">
-        <Group gap="sm" className="title">
-          <Title order={1} size="h3">
-            {policy.name}
-          </Title>
-          {policy.is_default && (
-            <Badge variant="default" radius="sm" tt="none" fw={500}>
-              default
-            </Badge>
-          )}
-        </Group>
-        {!gone && (
-          <Group gap={6}>
-            <Button
-              renderRoot={(props) => <Link {...props} to="/compute/create" search={{ policy: id }} />}
-              variant="default"
-              leftSection={<Icon name="plus" size={14} />}
-            >
-              Create compute
-            </Button>
-            <Tooltip label={why} disabled={admin}>
-              <Button
-                variant="default"
-                leftSection={<Icon name="pencil" size={14} />}
-                disabled={!admin}
-                onClick={() => void navigate({ to: "/compute/policies/$id/edit", params: { id } })}
-              >
-                Edit
-              </Button>
-            </Tooltip>
-            <Tooltip label={why} disabled={admin}>
-              <Button
-                variant="default"
-                leftSection={<Icon name="copy" size={14} />}
-                disabled={!admin}
-                onClick={() => void navigate({ to: "/compute/policies/create", search: { clone: id } })}
-              >
-                Clone
-              </Button>
-            </Tooltip>
-            <Tooltip label={why} disabled={admin}>
-              <Button
-                variant="default"
-                leftSection={<Icon name="trash" size={14} />}
-                disabled={!admin}
-                loading={busy !== ""}
-                onClick={() =>
-                  void remove(policy).then((done) => {
-                    if (done) void navigate({ to: "/compute", search: { tab: "policies" } });
-                  })
-                }
-              >
-                Delete
-              </Button>
-            </Tooltip>
-          </Group>
-        )}
-      </Group>
-      {policy.description && <p className="said soft">{policy.description}</p>}
+    <ObjectHead name={policy.name} beside={badge} actions={actions} said={policy.description}>
       <Facts policy={policy} />
-    </header>
+    </ObjectHead>
   );
 }
 

@@ -1,4 +1,5 @@
 import { Badge, Text } from "@mantine/core";
+import { PlainTable } from "../app/plaintable";
 import { hint, type Rule } from "../editor/policy";
 
 interface Written extends Rule {
@@ -30,35 +31,22 @@ export function Rules({ definition }: { definition: string }) {
   if (rules === undefined) return <Text>The definition is not JSON: the JSON tab has its text.</Text>;
   if (rules.length === 0) return <Text c="dimmed">It has no rules: everything is allowed.</Text>;
   return (
-    <table className="plain">
-      <thead>
-        <tr>
-          <th scope="col">Attribute</th>
-          <th scope="col">Type</th>
-          <th scope="col">Rule</th>
-          <th scope="col">Default</th>
-          <th scope="col">
-            <span className="unseen">Notes</span>
-          </th>
+    <PlainTable heads={["Attribute", "Type", "Rule", "Default"]} unseen="Notes">
+      {rules.map(([path, rule]) => (
+        <tr key={path}>
+          <td data-label="Attribute" className="mono">
+            {path}
+          </td>
+          <td data-label="Type">{rule.type}</td>
+          <td data-label="Rule">{says(rule)}</td>
+          <td data-label="Default">{rule.defaultValue === undefined ? "" : String(rule.defaultValue)}</td>
+          <td className="end">
+            {rule.isOptional && <Note>optional</Note>}
+            {rule.hidden && <Note>hidden</Note>}
+          </td>
         </tr>
-      </thead>
-      <tbody>
-        {rules.map(([path, rule]) => (
-          <tr key={path}>
-            <td data-label="Attribute" className="mono">
-              {path}
-            </td>
-            <td data-label="Type">{rule.type}</td>
-            <td data-label="Rule">{says(rule)}</td>
-            <td data-label="Default">{rule.defaultValue === undefined ? "" : String(rule.defaultValue)}</td>
-            <td className="end">
-              {rule.isOptional && <Note>optional</Note>}
-              {rule.hidden && <Note>hidden</Note>}
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+      ))}
+    </PlainTable>
   );
 }
 

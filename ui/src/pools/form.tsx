@@ -1,22 +1,22 @@
-import "../editor/editor.css";
 import "./pools.css";
-import { Alert, Button, Group, NumberInput, Select, TextInput, Title } from "@mantine/core";
+import { NumberInput, Select, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
-import { type ReactNode, useEffect, useState } from "react";
-import { api, body, words } from "../api/client";
+import type { ReactNode } from "react";
+import { api, body } from "../api/client";
 import { nodeTypesQuery, type Pool, poolQuery, refreshPools } from "../api/offers";
 import { runtimesQuery } from "../api/queries";
 import { Crumbs } from "../app/crumbs";
-import { useLeaveGuard, useMainKey } from "../app/leaving";
-import { toast } from "../app/toasts";
+import { BeingRead } from "../app/objectpage";
+import { useTitle } from "../app/title";
 import { Trouble } from "../app/trouble";
 import { Waiting } from "../app/waiting";
 import { money } from "../compute/facts";
 import { newestFirst } from "../editor/begin";
+import { EditorFrame, Part } from "../editor/frame";
 import { nodeTypeGroups } from "../editor/offers";
-import { same } from "../editor/spec";
+import { useSaving } from "../editor/saving";
 import { useOffers } from "../editor/state";
 import { runtimeOf } from "./facts";
 import { mapOf, type Pair, Pairs, pairsOf } from "./pairs";
@@ -60,15 +60,14 @@ const wanted = (draft: Draft) => ({
   max_capacity: draft.most ?? null,
   idle_instance_autotermination_minutes: draft.minutes ?? null,
   custom_tags: mapOf(draft.tags),
+  preloaded_spark_versions: draft.runtime ? [draft.runtime] : null,
 });
 
 export function CreatePoolPage() {
   const offers = useOffers();
   const ready = [useQuery(nodeTypesQuery), useQuery(runtimesQuery)];
   const failed = ready.find((each) => each.isError && each.data === undefined);
-  useEffect(() => {
-    document.title = "Create pool - Brickyard";
-  }, []);
+  useTitle("Create pool");
   if (failed) return <Trouble error={failed.error} retry={() => void failed.refetch()} />;
   if (ready.some((each) => each.data === undefined))
     return (
@@ -95,20 +94,8 @@ export function EditPoolPage() {
   const { id } = useParams({ from: "/compute/pools/$id/edit" });
   const asked = useQuery(poolQuery(id));
   const name = asked.data?.instance_pool_name ?? id;
-  useEffect(() => {
-    document.title = `Edit ${name} - Brickyard`;
-  }, [name]);
-  if (asked.data === undefined)
-    return (
-      <div className="content">
-        <Crumbs tab="pools" label="Pools" />
-        {asked.isError ? (
-          <Trouble error={asked.error} retry={() => void asked.refetch()} />
-        ) : (
-          <Waiting what="Reading the pool" />
-        )}
-      </div>
-    );
+  useTitle(`Edit ${name}`);
+  if (asked.data === undefined) return <BeingRead tab="pools" label="Pools" noun="pool" query={asked} />;
   return <Form key={id} id={id} initial={draftOf(asked.data)} />;
 }
 
@@ -116,81 +103,41 @@ function Form({ id, initial }: { id?: string; initial: Draft }) {
   const navigate = useNavigate();
   const queries = useQueryClient();
   const offers = useOffers();
-  const [first] = useState(initial);
-  const [base, setBase] = useState(() => wanted(initial)); // what is saved, as far as the page knows
   const form = useForm({ initialValues: initial });
   const draft = form.values;
-  const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState(""); // of no field in particular
-  const dirty = !same(wanted(draft), wanted(first)) || draft.runtime !== first.runtime;
-  useLeaveGuard(dirty);
-  useMainKey();
+  const fields = wanted(draft);
+  const saving = useSaving({
+    noun: "pool",
+    id,
+    name: draft.name,
+    fields,
+    read: async (pool) => wanted(draftOf(await queries.fetchQuery({ ...poolQuery(pool), staleTime: 0 }))),
+    create: async () => (await body(api.POST("/api/2.0/instance-pools/create", { body: fields }))).instance_pool_id,
+    edit: (instance_pool_id) => {
+      const { preloaded_spark_versions: _, ...changed } = fields;
+      return body(api.POST("/api/2.0/instance-pools/edit", { body: { ...changed, instance_pool_id } }));
+    },
+    done: async (saved) => {
+      void refreshPools(queries, [saved]);
+      await navigate({ to: "/compute/pools/$id", params: { id: saved }, search: {}, ignoreBlocker: true });
+    },
+    placed: (message) => {
+      const field = FIELDS[NAMED.exec(message)?.[1] ?? ""];
+      if (field !== undefined) form.setFieldError(field, message);
+      return field !== undefined;
+    },
+  });
+  const act = () => {
+    form.clearErrors();
+    saving.act();
+  };
   const back = () =>
     id === undefined
       ? navigate({ to: "/compute", search: { tab: "pools" } })
       : navigate({ to: "/compute/pools/$id", params: { id }, search: {} });
-
-  /** Saves, and answers with the pool's id; undefined if somebody else has changed it since it was read. */
-  const save = async (): Promise<string | undefined> => {
-    const fields = wanted(draft);
-    if (id === undefined) {
-      const preloaded_spark_versions = draft.runtime ? [draft.runtime] : null;
-      const asked = api.POST("/api/2.0/instance-pools/create", { body: { ...fields, preloaded_spark_versions } });
-      return (await body(asked)).instance_pool_id;
-    }
-    const now = wanted(draftOf(await queries.fetchQuery({ ...poolQuery(id), staleTime: 0 })));
-    if (!same(now, base)) {
-      setBase(now);
-      return undefined;
-    }
-    await body(api.POST("/api/2.0/instance-pools/edit", { body: { ...fields, instance_pool_id: id } }));
-    return id;
-  };
-  const act = async () => {
-    setBusy(true);
-    setProblem("");
-    form.clearErrors();
-    try {
-      const saved = await save();
-      if (saved === undefined) {
-        setProblem("Somebody else has changed this pool meanwhile. Save again to replace what they saved.");
-        return;
-      }
-      void refreshPools(queries, [saved]);
-      toast(`${draft.name} is ${id === undefined ? "created" : "saved"}.`);
-      await navigate({ to: "/compute/pools/$id", params: { id: saved }, search: {}, ignoreBlocker: true });
-    } catch (error) {
-      const field = FIELDS[NAMED.exec(words(error))?.[1] ?? ""];
-      if (field === undefined) setProblem(words(error));
-      else form.setFieldError(field, words(error));
-    } finally {
-      setBusy(false);
-    }
-  };
   const fixed = id !== undefined; // node type and runtime are the pool's for good
   return (
-    <div className="content editor">
-      <div className="editor-head">
-        <div className="editor-title">
-          <Crumbs tab="pools" label="Pools" />
-          <Title order={1} size="h3">
-            {id === undefined ? "Create pool" : `Edit ${first.name}`}
-          </Title>
-        </div>
-        <Group gap={8} wrap="nowrap">
-          <Button variant="default" onClick={() => void back()}>
-            Cancel
-          </Button>
-          <Button data-main-action loading={busy} onClick={() => void act()}>
-            {id === undefined ? "Create pool" : "Save"}
-          </Button>
-        </Group>
-      </div>
-      {problem !== "" && (
-        <Alert variant="default" className="notice bad" role="alert" title="It was not saved">
-          {problem}
-        </Alert>
-      )}
+    <EditorFrame {...saving} act={act} above={<Crumbs tab="pools" label="Pools" />} cancel={() => void back()}>
       <div className="editor-columns">
         <div className="parts">
           <Part title="Basics">
@@ -259,16 +206,7 @@ function Form({ id, initial }: { id?: string; initial: Draft }) {
         </div>
         <Summary draft={draft} />
       </div>
-    </div>
-  );
-}
-
-function Part({ title, children }: { title: string; children: ReactNode }) {
-  return (
-    <section className="part" aria-label={title}>
-      <h2>{title}</h2>
-      <div className="part-body">{children}</div>
-    </section>
+    </EditorFrame>
   );
 }
 

@@ -1,91 +1,52 @@
 import "./pools.css";
-import { ActionIcon, Button, Code, Group, Loader, Menu, Stack, Text, Tooltip } from "@mantine/core";
+import { Menu, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { Link } from "@tanstack/react-router";
 import { connection, POLL_MS } from "../api/live";
 import { type Pool, type PoolDetails, poolDetailsQuery, poolsQuery } from "../api/offers";
 import { runtimesQuery, sparkVersionsOf } from "../api/queries";
-import { DataTable } from "../app/datatable";
 import { Icon } from "../app/icons";
 import { type DataColumn, FIGURES } from "../app/listing";
-import { Search } from "../app/searchfield";
-import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
+import { Reading } from "../app/reading";
 import { Creator } from "../compute/columns";
-import type { ListSearch } from "../compute/search";
+import { ObjectList } from "../compute/objectlist";
+import { Beginning, Counters } from "../compute/overview";
 import { count } from "../lib/sizes";
 import { useValue } from "../lib/value";
 import { useDeletePool } from "./actions";
 import { idleOf, idleText, minutes, pendingOf, poolTags, runtimeOf, troubleOf, usedOf } from "./facts";
 
 export default function Pools() {
-  const search = useSearch({ from: "/compute" });
-  const navigate = useNavigate({ from: "/compute" });
   const live = useValue(connection) === "live";
   const refetchInterval = live ? false : POLL_MS;
   const pools = useQuery({ ...poolsQuery, refetchInterval });
   const details = useQuery({ ...poolDetailsQuery, refetchInterval }).data;
   const runtimes = useQuery(runtimesQuery).data;
   const { busy, remove } = useDeletePool();
-  const change = (changed: Partial<ListSearch>) =>
-    void navigate({ search: (old) => ({ ...old, ...changed }), replace: true });
-  if (pools.data === undefined)
-    return pools.isError ? (
-      <Trouble error={pools.error} retry={() => void pools.refetch()} />
-    ) : (
-      <Waiting what="Reading the pools" />
-    );
+  if (pools.data === undefined) return <Reading query={pools} what="Reading the pools" />;
   if (pools.data.length === 0) return <Nothing />;
-  const text = (search.q ?? "").toLowerCase();
-  const shown = pools.data.filter((each) =>
-    [each.instance_pool_name, each.instance_pool_id, each.node_type_id, ...poolTags(each)].some((word) =>
-      word.toLowerCase().includes(text),
-    ),
-  );
   const sum = (of: (pool: Pool) => number) => String(pools.data.reduce((total, each) => total + of(each), 0));
   return (
-    <>
-      <search aria-label="Pools">
-        <Search text={search.q ?? ""} change={(q) => change({ q: q || undefined })} />
-      </search>
-      <dl className="counters">
-        {[
+    <ObjectList
+      label="Pools"
+      objects={pools.data}
+      idOf={(each) => each.instance_pool_id}
+      nameOf={(each) => each.instance_pool_name}
+      textsOf={(each) => [each.instance_pool_name, each.instance_pool_id, each.node_type_id, ...poolTags(each)]}
+      columns={columns(details, (key) => sparkVersionsOf(runtimes, key))}
+      busy={busy}
+      menu={(each) => <Items pool={each} remove={() => void remove(each.instance_pool_id, each.instance_pool_name)} />}
+      none="No pool matches."
+    >
+      <Counters
+        counters={[
           ["Pools", String(pools.data.length)],
           ["Idle", sum(idleOf)],
           ["Used", sum(usedOf)],
           ["Pending", sum(pendingOf)],
-        ].map(([name, value]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
-      {shown.length === 0 ? (
-        <Stack className="nothing" align="flex-start" gap="xs">
-          <Text>No pool matches.</Text>
-          <Button variant="default" onClick={() => change({ q: undefined })}>
-            Clear the search
-          </Button>
-        </Stack>
-      ) : (
-        <DataTable
-          label="List of pools"
-          rows={shown}
-          idOf={(each) => each.instance_pool_id}
-          columns={columns(details, (key) => sparkVersionsOf(runtimes, key))}
-          sort={search.sort}
-          onSort={(sort) => change({ sort })}
-          actions={(pool) =>
-            busy === pool.instance_pool_id ? (
-              <Loader size="xs" role="img" aria-label="Waiting for the server" />
-            ) : (
-              <RowActions pool={pool} remove={() => void remove(pool)} />
-            )
-          }
-        />
-      )}
-    </>
+        ]}
+      />
+    </ObjectList>
   );
 }
 
@@ -155,37 +116,28 @@ function columns(
   ];
 }
 
-function RowActions({ pool, remove }: { pool: Pool; remove: () => void }) {
+function Items({ pool, remove }: { pool: Pool; remove: () => void }) {
   const params = { id: pool.instance_pool_id };
   return (
-    <Group gap={2} wrap="nowrap" justify="flex-end">
-      <Menu position="bottom-end" withinPortal>
-        <Menu.Target>
-          <ActionIcon variant="subtle" color="gray" aria-label={`Actions on ${pool.instance_pool_name}`}>
-            <Icon name="more" />
-          </ActionIcon>
-        </Menu.Target>
-        <Menu.Dropdown>
-          <Menu.Item
-            renderRoot={(props) => <Link {...props} to="/compute/pools/$id/edit" params={params} />}
-            leftSection={<Icon name="pencil" size={14} />}
-          >
-            Edit
-          </Menu.Item>
-          <Menu.Item
-            renderRoot={(props) => (
-              <Link {...props} to="/compute/pools/$id" params={params} search={{ tab: "permissions" }} />
-            )}
-            leftSection={<Icon name="people" size={14} />}
-          >
-            Permissions
-          </Menu.Item>
-          <Menu.Item leftSection={<Icon name="trash" size={14} />} onClick={remove}>
-            Delete
-          </Menu.Item>
-        </Menu.Dropdown>
-      </Menu>
-    </Group>
+    <>
+      <Menu.Item
+        renderRoot={(props) => <Link {...props} to="/compute/pools/$id/edit" params={params} />}
+        leftSection={<Icon name="pencil" size={14} />}
+      >
+        Edit
+      </Menu.Item>
+      <Menu.Item
+        renderRoot={(props) => (
+          <Link {...props} to="/compute/pools/$id" params={params} search={{ tab: "permissions" }} />
+        )}
+        leftSection={<Icon name="people" size={14} />}
+      >
+        Permissions
+      </Menu.Item>
+      <Menu.Item leftSection={<Icon name="trash" size={14} />} onClick={remove}>
+        Delete
+      </Menu.Item>
+    </>
   );
 }
 
@@ -202,15 +154,11 @@ w.instance_pools.create(
 
 function Nothing() {
   return (
-    <Stack className="nothing" align="flex-start" gap="xs">
-      <Text>
-        There is no pool yet that you may see. A pool keeps instances ready, so that clusters start in seconds.
-      </Text>
-      <Button component={Link} to="/compute/pools/create">
-        Create pool
-      </Button>
-      <Text c="dimmed">The SDK does the same:</Text>
-      <Code block>{SDK}</Code>
-    </Stack>
+    <Beginning
+      text="There is no pool yet that you may see. A pool keeps instances ready, so that clusters start in seconds."
+      to="/compute/pools/create"
+      label="Create pool"
+      code={SDK}
+    />
   );
 }

@@ -1,21 +1,18 @@
 import "../cluster/cluster.css";
 import "./pools.css";
-import { Button, Group, Tabs, Title, Tooltip } from "@mantine/core";
+import { Button, Tabs } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { useEffect } from "react";
 import { Permissions } from "../access/permissions";
 import { useLevel } from "../access/rights";
-import { ApiError, words } from "../api/client";
 import { connection, POLL_MS } from "../api/live";
 import { hasPoolDetails, type Pool, type PoolDetails, poolInstancesQuery, poolQuery } from "../api/offers";
 import { clustersQuery, pricesQuery, runtimesQuery, sparkVersionsOf } from "../api/queries";
-import { Crumbs } from "../app/crumbs";
 import { FactList } from "../app/factlist";
 import { Icon } from "../app/icons";
+import { HeadButton, ObjectHead, ObjectPage } from "../app/objectpage";
+import { Reading } from "../app/reading";
 import { TabList } from "../app/tablist";
-import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
 import { money, nameOf } from "../compute/facts";
 import { MiniList } from "../compute/minilist";
 import { exactly } from "../lib/time";
@@ -43,23 +40,6 @@ function OfPool({ id }: { id: string }) {
   const details = useQuery({ ...poolInstancesQuery(id), refetchInterval });
   const clusters = useQuery({ ...clustersQuery, refetchInterval });
   const may = useLevel({ of: "instance-pools", id }, LEVELS);
-  const pool = asked.data;
-  const name = pool?.instance_pool_name ?? id;
-  useEffect(() => {
-    document.title = `${name} - Brickyard`;
-  }, [name]);
-  if (pool === undefined)
-    return (
-      <div className="content">
-        <Crumbs tab="pools" label="Pools" />
-        {asked.isError ? (
-          <Trouble error={asked.error} retry={() => void asked.refetch()} />
-        ) : (
-          <Waiting what="Reading the pool" />
-        )}
-      </div>
-    );
-  const gone = asked.error instanceof ApiError && asked.error.status === 404;
   const using = (clusters.data ?? []).filter(usesPool(id));
   const named = (cluster: string) => {
     const found = clusters.data?.find((each) => each.cluster_id === cluster);
@@ -67,60 +47,54 @@ function OfPool({ id }: { id: string }) {
   };
   const open = (next: PoolTab) => void navigate({ search: next === first ? {} : { tab: next } });
   return (
-    <div className="content cluster">
-      <Crumbs tab="pools" label="Pools" />
-      {gone ? (
-        <div className="gone" role="alert">
-          <b>This pool was deleted.</b> What you see is how it was; nothing can be done with it any more.
-        </div>
-      ) : (
-        asked.error instanceof ApiError &&
-        asked.error.status !== 401 && (
-          <div className="gone" role="alert">
-            <b>What you see may be old.</b> {words(asked.error)}
-          </div>
-        )
-      )}
-      <Header pool={pool} details={details.data ?? undefined} manage={!gone && may("CAN_MANAGE")} gone={gone} />
-      {troubleOf(pool).length > 0 && (
-        <div className="gone" role="alert">
-          <b>The pool does not get all of its instances.</b> It tries again by itself, ever more rarely; an edit makes
-          it try at once.
-          {troubleOf(pool).map((each) => (
-            <div key={each.instance_id + each.message}>
-              {each.instance_id && <span className="mono">{each.instance_id} </span>}
-              {each.message}
+    <ObjectPage
+      noun="pool"
+      query={asked}
+      title={asked.data?.instance_pool_name ?? id}
+      back={{ tab: "pools", label: "Pools" }}
+    >
+      {(pool, gone) => (
+        <>
+          <Header pool={pool} details={details.data ?? undefined} manage={!gone && may("CAN_MANAGE")} gone={gone} />
+          {troubleOf(pool).length > 0 && (
+            <div className="gone" role="alert">
+              <b>The pool does not get all of its instances.</b> It tries again by itself, ever more rarely; an edit
+              makes it try at once.
+              {troubleOf(pool).map((each) => (
+                <div key={each.instance_id + each.message}>
+                  {each.instance_id && <span className="mono">{each.instance_id} </span>}
+                  {each.message}
+                </div>
+              ))}
             </div>
-          ))}
-        </div>
-      )}
-      <Tabs value={tab} onChange={(next) => open(next as PoolTab)} keepMounted={false} className="tabs">
-        <TabList label="About the pool" chosen={tab}>
-          {hasPoolDetails() && <Tabs.Tab value="instances">Instances</Tabs.Tab>}
-          <Tabs.Tab value="clusters">Clusters</Tabs.Tab>
-          <Tabs.Tab value="permissions">Permissions</Tabs.Tab>
-        </TabList>
-        <Tabs.Panel value="instances" className="tab">
-          {details.data ? (
-            <Picture pool={pool} instances={gone ? [] : (details.data.instances ?? [])} nameOf={named} />
-          ) : details.isError ? (
-            <Trouble error={details.error} retry={() => void details.refetch()} />
-          ) : (
-            <Waiting what="Reading the instances" rows={3} />
           )}
-        </Tabs.Panel>
-        <Tabs.Panel value="clusters" className="tab">
-          <MiniList clusters={using} none="No cluster that you may see uses this pool." />
-        </Tabs.Panel>
-        <Tabs.Panel value="permissions" className="tab">
-          <Permissions
-            on={{ of: "instance-pools", id }}
-            owner={details.data?.creator_user_name}
-            manage={!gone && may("CAN_MANAGE")}
-          />
-        </Tabs.Panel>
-      </Tabs>
-    </div>
+          <Tabs value={tab} onChange={(next) => open(next as PoolTab)} keepMounted={false} className="tabs">
+            <TabList label="About the pool" chosen={tab}>
+              {hasPoolDetails() && <Tabs.Tab value="instances">Instances</Tabs.Tab>}
+              <Tabs.Tab value="clusters">Clusters</Tabs.Tab>
+              <Tabs.Tab value="permissions">Permissions</Tabs.Tab>
+            </TabList>
+            <Tabs.Panel value="instances" className="tab">
+              {details.data ? (
+                <Picture pool={pool} instances={gone ? [] : (details.data.instances ?? [])} nameOf={named} />
+              ) : (
+                <Reading query={details} what="Reading the instances" rows={3} />
+              )}
+            </Tabs.Panel>
+            <Tabs.Panel value="clusters" className="tab">
+              <MiniList clusters={using} none="No cluster that you may see uses this pool." />
+            </Tabs.Panel>
+            <Tabs.Panel value="permissions" className="tab">
+              <Permissions
+                on={{ of: "instance-pools", id }}
+                owner={details.data?.creator_user_name}
+                manage={!gone && may("CAN_MANAGE")}
+              />
+            </Tabs.Panel>
+          </Tabs>
+        </>
+      )}
+    </ObjectPage>
   );
 }
 
@@ -135,54 +109,39 @@ function Header({ pool, details, manage, gone }: HeaderProps) {
   const id = pool.instance_pool_id;
   const navigate = useNavigate();
   const { busy, remove } = useDeletePool();
-  const why = "This takes CAN_MANAGE on the pool";
+  const why = manage ? undefined : "This takes CAN_MANAGE on the pool";
+  const actions = !gone && (
+    <>
+      <Button
+        renderRoot={(props) => <Link {...props} to="/compute/create" search={{ pool: id }} />}
+        variant="default"
+        leftSection={<Icon name="plus" size={14} />}
+      >
+        Create compute
+      </Button>
+      <HeadButton
+        icon="pencil"
+        label="Edit"
+        why={why}
+        onClick={() => void navigate({ to: "/compute/pools/$id/edit", params: { id } })}
+      />
+      <HeadButton
+        icon="trash"
+        label="Delete"
+        why={why}
+        loading={busy !== ""}
+        onClick={() =>
+          void remove(id, pool.instance_pool_name).then((done) => {
+            if (done) void navigate({ to: "/compute", search: { tab: "pools" } });
+          })
+        }
+      />
+    </>
+  );
   return (
-    <header className="head">
-      <Group justify="space-between" align="flex-start" gap="xs">
-        <div className="title">
-          <Title order={1} size="h3">
-            {pool.instance_pool_name}
-          </Title>
-        </div>
-        {!gone && (
-          <Group gap={6}>
-            <Button
-              renderRoot={(props) => <Link {...props} to="/compute/create" search={{ pool: id }} />}
-              variant="default"
-              leftSection={<Icon name="plus" size={14} />}
-            >
-              Create compute
-            </Button>
-            <Tooltip label={why} disabled={manage}>
-              <Button
-                variant="default"
-                leftSection={<Icon name="pencil" size={14} />}
-                disabled={!manage}
-                onClick={() => void navigate({ to: "/compute/pools/$id/edit", params: { id } })}
-              >
-                Edit
-              </Button>
-            </Tooltip>
-            <Tooltip label={why} disabled={manage}>
-              <Button
-                variant="default"
-                leftSection={<Icon name="trash" size={14} />}
-                disabled={!manage}
-                loading={busy !== ""}
-                onClick={() =>
-                  void remove(pool).then((done) => {
-                    if (done) void navigate({ to: "/compute", search: { tab: "pools" } });
-                  })
-                }
-              >
-                Delete
-              </Button>
-            </Tooltip>
-          </Group>
-        )}
-      </Group>
+    <ObjectHead name={pool.instance_pool_name} actions={actions}>
       <Facts pool={pool} details={details} />
-    </header>
+    </ObjectHead>
   );
 }
 
