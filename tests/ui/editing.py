@@ -45,7 +45,7 @@ def made_of(w: WorkspaceClient) -> Iterator[dict[str, str]]:
 
 
 def accepted(page: Page) -> None:
-    expect(page.get_by_text("The server accepts this.")).to_be_visible()
+    expect(page.get_by_text("The configuration is valid.")).to_be_visible()
 
 
 def opened(page: Page, title: str) -> Locator:

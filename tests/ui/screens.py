@@ -215,7 +215,7 @@ def ran(page: Page) -> None:
 def reviewed(page: Page) -> None:
     page.get_by_label("Terminate after").fill("30")
     page.get_by_label("Workers", exact=True).fill("3")
-    expect(page.get_by_text("The server accepts this.")).to_be_visible()
+    expect(page.get_by_text("The configuration is valid.")).to_be_visible()
     page.get_by_role("button", name="Review and save").click()
 
 

@@ -55,8 +55,8 @@ def test_giving_a_colleague_access_is_one_dialog(
     page.keyboard.press("Escape")
     page.get_by_label("Create clusters").check()
     page.get_by_role("button", name="Add", exact=True).click()
-    dialog = page.get_by_role("dialog", name="newcomer@example.com is added")
-    expect(dialog).to_contain_text("It is shown only now")
+    dialog = page.get_by_role("dialog", name="newcomer@example.com was added")
+    expect(dialog).to_contain_text("It is shown only once")
     token = dialog.locator("code").inner_text()
     dialog.get_by_role("button", name="Done").click()
     expect(row(page, "newcomer@example.com")).to_contain_text("data")
@@ -121,7 +121,7 @@ def test_groups_get_and_lose_members(session: Session, w: WorkspaceClient, peopl
     page.get_by_role("dialog", name="Delete temporary?").get_by_role("button", name="Delete").click()
     expect(row(page, "temporary")).to_have_count(0)
     page.get_by_role("button", name="users").click()
-    expect(page.get_by_role("dialog", name="users")).to_contain_text("Everyone is in this group.")
+    expect(page.get_by_role("dialog", name="users")).to_contain_text("Everyone is a member of this group")
     assert session.said == []
 
 
@@ -151,11 +151,11 @@ def test_tokens_are_shown_once_and_revoked(session: Session, w: WorkspaceClient,
     expect(row(page, "my laptop")).to_have_count(0)
     page.get_by_label("Clear the search").click()
     page.get_by_role("button", name="Create a token").click()
-    page.get_by_label("Whose").fill("ada@example.com")
+    page.get_by_label("Owner").fill("ada@example.com")
     page.get_by_role("button", name="Create", exact=True).click()
-    expect(page.get_by_role("dialog")).to_contain_text("A new token of ada@example.com")
+    expect(page.get_by_role("dialog")).to_contain_text("New token for ada@example.com")
     page.get_by_role("button", name="Done").click()
-    expect(row(page, "ada@example.com")).to_contain_text("made by")
+    expect(row(page, "ada@example.com")).to_contain_text("created by")
     assert session.said == []
 
 
@@ -166,9 +166,9 @@ def test_a_service_principal_gets_an_oauth_secret_that_is_shown_once(
     page = session.go("/admin?tab=service-principals")
     page.get_by_role("button", name=HOSTILE).click()
     secrets = page.get_by_role("dialog").get_by_label("OAuth secrets")
-    expect(secrets).to_contain_text("There is none")
+    expect(secrets).to_contain_text("No secrets yet")
     secrets.get_by_role("button", name="Create a secret").click()
-    expect(secrets).to_contain_text("It is shown only now")
+    expect(secrets).to_contain_text("It is shown only once")
     secret = secrets.locator("code").inner_text()
     expect(secrets.get_by_role("listitem")).to_have_count(1)
 
@@ -197,7 +197,7 @@ def test_the_audit_log_is_filtered_by_the_address(session: Session, w: Workspace
     page.get_by_role("button", name="Only this user").click()
     expect(page).to_have_url(f"{session.server.url}/admin?tab=audit&operation=users.create&user=admin%40brickyard.local")
     page.get_by_label("Operation").fill("no.such")
-    expect(page.get_by_text("No entry matches.")).to_be_visible()
+    expect(page.get_by_text("No entries match.")).to_be_visible()
     page.get_by_label("Operation").fill("groups.create")
     expect(page.locator(".audit li").first).to_contain_text("groups.create")
     with page.expect_download() as loading:
@@ -220,7 +220,7 @@ def test_nodes_and_room_are_shown_with_who_has_them(session: Session, w: Workspa
     page.go_back()
     readable(page)
     w.clusters.permanent_delete(str(made.cluster_id))
-    expect(page.get_by_text("No cluster and no pool has a node.")).to_be_visible()
+    expect(page.get_by_text("No nodes are running.")).to_be_visible()
     assert session.said == []
 
 
@@ -242,9 +242,13 @@ def test_runtimes_say_whether_they_are_trained(session: Session) -> None:
 
     session.page.route("**/api/2.1/runtimes", standing)
     page = session.go("/admin?tab=runtimes")
-    expect(row(page, "0.x")).to_contain_text("Not trained yet: starts are slower until it is")
-    expect(row(page, "1.x")).to_contain_text(f"Being trained, and until then starts are slower: 3 of 5: {HOSTILE}")
-    expect(row(page, "2.x")).to_contain_text(f"Starts are slower: its training has failed: no room on the disk {HOSTILE}")
+    expect(row(page, "0.x")).to_contain_text("No startup cache yet, so starts are slower")
+    expect(row(page, "1.x")).to_contain_text(
+        f"Building the startup cache. Until it is ready, starts are slower: 3 of 5: {HOSTILE}"
+    )
+    expect(row(page, "2.x")).to_contain_text(
+        f"Starts are slower, because building the startup cache failed: no room on the disk {HOSTILE}"
+    )
     expect(row(page, "3.x")).to_contain_text("Installed")
     expect(row(page, "3.x")).not_to_contain_text("trained")
     readable(page)
@@ -254,7 +258,7 @@ def test_runtimes_say_whether_they_are_trained(session: Session) -> None:
 def test_the_chosen_tab_is_in_sight_on_a_telephone(session: Session) -> None:
     session.page.set_viewport_size({"width": 390, "height": 844})
     page = session.go("/admin?tab=machine")
-    expect(page.get_by_role("tab", name="Nodes and room")).to_be_in_viewport(ratio=0.9)
+    expect(page.get_by_role("tab", name="Nodes and capacity")).to_be_in_viewport(ratio=0.9)
     expect(page.get_by_role("tab", name="Users")).not_to_be_in_viewport()
 
 

@@ -113,7 +113,7 @@ def test_a_start_shows_what_it_waits_for_and_a_failure_what_to_do(
     page = opened(session, made.cluster_id)
     expect(state(page)).to_have_text("PENDING")
     timeline = page.get_by_label("Start: its phases")
-    expect(timeline.locator("[aria-current=step]")).to_contain_text("Get instances")
+    expect(timeline.locator("[aria-current=step]")).to_contain_text("Acquire instances")
     expect(timeline.get_by_role("status")).to_contain_text("Waiting for Ray: {CPU: 4} for ")
     machines.knobs.register_s, machines.knobs.waits_for = 0, ""
     page.get_by_role("button", name="Stop").click()
@@ -121,7 +121,7 @@ def test_a_start_shows_what_it_waits_for_and_a_failure_what_to_do(
     expect(state(page)).to_have_text("TERMINATED")
     machines.knobs.full_types = frozenset({"r5.large"})
     page.get_by_role("button", name="Start", exact=True).click()
-    failure = page.get_by_role("alert").filter(has_text="The cluster has failed: CLOUD_PROVIDER_RESOURCE_STOCKOUT")
+    failure = page.get_by_role("alert").filter(has_text="The cluster failed: CLOUD_PROVIDER_RESOURCE_STOCKOUT")
     expect(failure).to_contain_text("there are no instances of r5.large now")
     expect(failure).to_contain_text("choose a smaller node type")
     failure.get_by_role("button", name="Event log").click()
@@ -217,7 +217,7 @@ def test_libraries_are_installed_and_uninstalled(session: Session, w: WorkspaceC
     page.get_by_label("Uninstall requests==2.32.3").click()
     page.get_by_role("dialog").get_by_role("button", name="Uninstall").click()
     expect(row).to_contain_text("UNINSTALL_ON_RESTART")
-    expect(page.get_by_text("A restart is needed")).to_be_visible()
+    expect(page.get_by_text("Restart required")).to_be_visible()
     page.get_by_role("button", name="Restart").last.click()
     page.get_by_role("button", name="Restart the cluster").click()
     expect(row).to_have_count(0)
@@ -230,7 +230,7 @@ def test_metrics_are_drawn_for_all_nodes_and_for_one(session: Session, w: Worksp
     cpu = page.get_by_role("img", name="CPU in cores: used last")
     expect(cpu).to_be_visible()
     expect(page.get_by_text("GPU temperature, GPU power.")).to_be_visible()
-    expect(page.get_by_text("made up by the simulated provider")).to_be_visible()
+    expect(page.get_by_text("The simulated provider makes up")).to_be_visible()
     driver = str(getattr(w.clusters.get(cluster).driver, "instance_id", ""))
     page.get_by_label("Node", exact=True).select_option(driver)
     expect(page).to_have_url(f"{session.server.url}/compute/clusters/{cluster}?tab=metrics&range=15m&node={driver}")
@@ -279,7 +279,7 @@ def test_the_console_runs_commands_and_shows_results_as_text(session: Session, c
     entries.nth(3).get_by_role("button", name="Cancel").click()
     expect(entries.nth(3)).to_contain_text("Cancelled")
     page.get_by_role("button", name="End the session").click()
-    expect(page.get_by_text("Nobody is attached")).to_be_visible()
+    expect(page.get_by_text("Nothing is attached")).to_be_visible()
     assert session.said == []
 
 
@@ -292,7 +292,7 @@ def test_permissions_are_given_changed_and_taken(session: Session, w: WorkspaceC
     page.get_by_label("Name", exact=True).fill("guest@example.com")
     page.get_by_role("button", name="Add").click()
     row = page.locator("tbody tr").filter(has_text="guest@example.com")
-    expect(row).to_contain_text("granted here")
+    expect(row).to_contain_text("direct")
     expect(page.locator("tbody tr").filter(has_text="admins")).to_contain_text("inherited")
     page.get_by_label("Level of guest@example.com").select_option("CAN_RESTART")
     until(lambda: level_of(w, cluster) == "CAN_RESTART", "the new level")
@@ -322,7 +322,7 @@ def test_who_may_only_attach_is_offered_no_more(chromium: Browser, server: Serve
     expect(page.get_by_role("button", name="Stop")).to_be_disabled()
     expect(page.get_by_role("button", name="Install", exact=True)).to_have_count(0)
     page.get_by_role("tab", name="Driver logs").click()
-    expect(page.get_by_role("alert")).to_contain_text("You may not see this")
+    expect(page.get_by_role("alert")).to_contain_text("You do not have access")
     context.close()
 
 
@@ -367,7 +367,7 @@ def test_nothing_typed_is_lost_when_the_session_ends_or_the_server_is_away(sessi
     page.get_by_role("button", name="Run").click()
     expect(page.get_by_role("dialog", name="Your session has ended")).to_be_visible()
     session.log_in()
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(code).to_have_value("precious = 1")
     session.context.set_offline(True)

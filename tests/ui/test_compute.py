@@ -85,9 +85,9 @@ def test_filters_are_in_the_address_and_columns_are_kept(session: Session, clust
     expect(row(page, "adhoc")).to_have_count(0)
     expect(page.get_by_role("columnheader", name="Creator")).to_have_count(0)
     session.go("/compute?q=nothing-has-this-name")
-    expect(page.get_by_text("No cluster matches.")).to_be_visible()
+    expect(page.get_by_text("No clusters match.")).to_be_visible()
     session.go("/compute?tab=job")
-    expect(page.get_by_text("No job has had a cluster")).to_be_visible()
+    expect(page.get_by_text("No job clusters")).to_be_visible()
     assert session.said == []
 
 
@@ -98,7 +98,7 @@ def test_actions_do_what_they_say_and_ask_before_they_end_something(
     page.get_by_label("Start adhoc").click()
     expect(row(page, "adhoc")).to_contain_text("RUNNING")
     page.get_by_label("Stop adhoc").click()
-    expect(page.get_by_role("dialog")).to_contain_text("Its nodes end")
+    expect(page.get_by_role("dialog")).to_contain_text("Everything that runs on it is stopped")
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.get_by_label("Select adhoc").check()
@@ -144,7 +144,7 @@ def test_keys_open_what_they_say(session: Session, clusters: dict[str, str]) -> 
     page = session.go("/compute")
     expect(row(page, "etl")).to_be_visible()
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     assert violations(page) == []
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
@@ -251,7 +251,7 @@ def test_a_session_that_ends_takes_nothing_along(session: Session, clusters: dic
     page.get_by_role("button", name="Stop the cluster").click()
     expect(page.get_by_role("dialog", name="Your session has ended")).to_be_visible()
     session.log_in()
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page.get_by_label("Search by name or id")).to_have_value("et")
     expect(row(page, "etl")).to_contain_text("RUNNING")  # it was not stopped

@@ -34,9 +34,9 @@ def test_an_edit_shows_what_it_changes_and_what_restarts(session: Session, w: Wo
     save.click()
     review = page.get_by_role("dialog", name="Review the changes")
     expect(review).to_contain_text("1 workers")
-    expect(review).to_contain_text("no restart")
+    expect(review).to_contain_text("without a restart")
     review.get_by_role("button", name="Save", exact=True).click()
-    expect(page.get_by_role("status").filter(has_text="is resized")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="is resizing")).to_be_visible()
     until(lambda: (now := w.clusters.get(made["edited"])).state is State.RUNNING and now.num_workers == 2, "it is not resized")
 
     session.go(f"/compute/clusters/{made['edited']}/edit")
@@ -51,10 +51,10 @@ def test_an_edit_shows_what_it_changes_and_what_restarts(session: Session, w: Wo
     for side in ("old", "new"):  # they are told apart by more than their place
         expect(review.locator(f"td.{side}").first).not_to_have_css("background-color", "rgba(0, 0, 0, 0)")
     expect(review).to_contain_text("PyPI simplejson")
-    expect(review).to_contain_text("The cluster restarts at once")
+    expect(review).to_contain_text("The cluster restarts")
     assert violations(page) == []
     review.get_by_role("button", name="Save and restart").click()
-    expect(page.get_by_role("status").filter(has_text="restarts")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="is restarting")).to_be_visible()
     until(lambda: w.clusters.get(made["edited"]).state is State.RUNNING, "it does not run again")
     assert w.clusters.get(made["edited"]).autotermination_minutes == 30
     assert [each.library for each in w.libraries.cluster_status(made["edited"])] == [
@@ -72,7 +72,7 @@ def test_a_clone_has_what_the_other_one_has(session: Session, w: WorkspaceClient
     page.get_by_label("Name", exact=True).fill("the clone")
     accepted(page)
     page.get_by_role("button", name="Create compute").click()
-    expect(page.get_by_role("status").filter(has_text="the clone is created")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="the clone was created")).to_be_visible()
     [ours] = [each for each in w.clusters.list() if each.cluster_name == "the clone"]
     assert [each.library for each in w.libraries.cluster_status(str(ours.cluster_id))] == [
         Library(pypi=PythonPyPiLibrary(package="tabulate"))
@@ -92,11 +92,11 @@ def test_two_people_edit_one_cluster(session: Session, w: WorkspaceClient, made:
     theirs = page.get_by_role("alert").filter(has_text="has changed this cluster")
     expect(theirs).to_contain_text("admin")
     expect(theirs).to_contain_text("custom_tags by: not set → them")
-    expect(theirs).to_contain_text("Both of you have changed autotermination_minutes")
+    expect(theirs).to_contain_text("You both changed autotermination_minutes")
     expect(opened(page, "Tags").get_by_label("Value 1")).to_have_value("them")
     expect(page.get_by_label("Terminate after")).to_have_value("30 minutes")
     assert violations(page) == []
-    theirs.get_by_role("button", name="Take theirs").click()
+    theirs.get_by_role("button", name="Use theirs").click()
     expect(page.get_by_label("Terminate after")).to_have_value("90 minutes")
     accepted(page)
 
@@ -105,14 +105,14 @@ def test_two_people_edit_one_cluster(session: Session, w: WorkspaceClient, made:
     w.clusters.edit(made_here, cluster_name="shared", autotermination_minutes=90, custom_tags=tags, **common)
     page.get_by_role("button", name="Review and save").click()
     page.get_by_role("dialog").get_by_role("button", name="Save", exact=True).click()
-    expect(page.get_by_role("alert").filter(has_text="Somebody else was faster")).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="Someone else saved this cluster first")).to_be_visible()
     page.unroute("**/api/2.1/clusters/get*")
     page.context.set_offline(True)
     page.context.set_offline(False)  # the page reads again what it missed
     expect(theirs).to_contain_text("custom_tags and: not set → more")
     page.get_by_role("button", name="Review and save").click()
     page.get_by_role("dialog").get_by_role("button", name="Save", exact=True).click()
-    expect(page.get_by_role("status").filter(has_text="is saved")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="was saved")).to_be_visible()
     found: Any = w.api_client.do("GET", "/api/2.1/clusters/get", query={"cluster_id": made_here})
     assert found["spec"] == common | {
         "cluster_name": "mine", "autotermination_minutes": 90, "custom_tags": tags
@@ -122,7 +122,7 @@ def test_two_people_edit_one_cluster(session: Session, w: WorkspaceClient, made:
     page.get_by_label("Name", exact=True).fill("goes on")
     w.clusters.permanent_delete(made_here)
     gone = page.get_by_role("alert").filter(has_text="not there any more")
-    gone.get_by_role("button", name="Make a new cluster of it").click()
+    gone.get_by_role("button", name="Create a new cluster from it").click()
     expect(page.get_by_role("heading", name="Create compute")).to_be_visible()
     expect(page.get_by_label("Name", exact=True)).to_have_value("goes on")
 
@@ -144,7 +144,7 @@ def test_nothing_typed_is_lost(session: Session, made: dict[str, str]) -> None:
     ended = page.get_by_role("dialog", name="Your session has ended")
     expect(ended).to_be_visible()
     session.log_in()
-    ended.get_by_role("button", name="Go on").click()
+    ended.get_by_role("button", name="Continue").click()
     expect(page.get_by_label("Name", exact=True)).to_have_value("precious")
     page.get_by_role("link", name="Compute", exact=True).first.click()
     asked.get_by_role("button", name="Leave").click()

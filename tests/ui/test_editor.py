@@ -46,7 +46,7 @@ def test_everything_that_a_cluster_can_have_is_created_from_the_form(
     expect(summary.get_by_text("$")).to_have_count(1)
 
     opened(page, "Spot instances")
-    choose(page, "Availability", "Spot, on demand where there is none")
+    choose(page, "Availability", "Spot with fallback to on demand")
     page.get_by_label("First nodes on demand").fill("1")
     tags = opened(page, "Tags")
     tags.get_by_role("button", name="Add a tag").click()
@@ -98,7 +98,7 @@ def test_everything_that_a_cluster_can_have_is_created_from_the_form(
     assert body_of(page) == expected
     accepted(page)
     page.get_by_role("button", name="Create compute").click()
-    expect(page.get_by_role("status").filter(has_text="is created and starts")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="was created and is starting")).to_be_visible()
     ours = [each for each in w.clusters.list() if each.cluster_name == HOSTILE and each.cluster_id != made["hostile"]]
     assert len(ours) == 1
     detail: Any = w.api_client.do("GET", "/api/2.1/clusters/get", query={"cluster_id": ours[0].cluster_id})
@@ -141,7 +141,7 @@ def test_a_policy_locks_fields_and_says_why(session: Session, w: WorkspaceClient
     accepted(page)
     assert violations(page) == []
     page.get_by_role("button", name="Create compute").click()
-    expect(page.get_by_role("status").filter(has_text="governed is created")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="governed was created")).to_be_visible()
     [ours] = [each for each in w.clusters.list() if each.cluster_name == "governed"]
     assert (ours.autotermination_minutes, ours.node_type_id, ours.num_workers) == (20, TYPE, 2)
     assert (ours.spark_conf or {})["spark.sql.shuffle.partitions"] == "8"
@@ -166,7 +166,7 @@ def test_nothing_is_said_of_what_is_not_checked_yet(session: Session, made: dict
     summary = page.get_by_role("complementary", name="Summary")
     expect(summary).to_contain_text("Checking")
     until(lambda: page.evaluate("1") and held, "the server is asked")  # the browser's calls come while it is asked something
-    expect(summary).not_to_contain_text("The server does not know")
+    expect(summary).not_to_contain_text("Unknown field")
     later.append(True)
     for each in held:
         each.continue_()
@@ -190,12 +190,12 @@ def test_form_and_json_are_the_same(session: Session, made: dict[str, str]) -> N
     summary = page.get_by_role("complementary", name="Summary")
     expect(summary).to_contain_text("Cluster size must be at least 1 worker")
     type_all(json.dumps(spec | {"num_workers": 2}))
-    expect(summary).to_contain_text("The server does not know colour")
+    expect(summary).to_contain_text("Unknown field colour")
     type_all('{"cluster_name": ')
     page.get_by_role("tab", name="Form").click()
-    expect(page.get_by_text("The JSON text has a mistake")).to_be_visible()
+    expect(page.get_by_text("The JSON is not valid")).to_be_visible()
     expect(page.get_by_role("button", name="Create compute")).to_be_disabled()
-    page.get_by_role("button", name="Back to the JSON text").click()
+    page.get_by_role("button", name="Back to the JSON").click()
     expect(text).to_contain_text('{"cluster_name": ')  # nothing typed is lost
     type_all(json.dumps(spec | {"num_workers": 2}))
     page.get_by_role("tab", name="Form").click()
@@ -210,7 +210,7 @@ def test_form_and_json_are_the_same(session: Session, made: dict[str, str]) -> N
     choose(page, "Pool", re.compile("^warm"))  # it decides the node type, and makes starts warm
     expect(page.get_by_label("Worker type", exact=True)).to_have_count(0)
     expect(summary).to_contain_text("Partly warm")
-    expect(summary).to_contain_text("the pool has 1 warm with this runtime")
+    expect(summary).to_contain_text("1 warm instance in the pool with this runtime")
     accepted(page)
     assert "node_type_id" not in body_of(page)
     page.get_by_label("Clear pool").click()
@@ -234,6 +234,6 @@ def test_what_the_server_refuses_is_not_shown_as_if_it_worked(session: Session, 
     page.get_by_label("Path", exact=True).fill("s3://bucket/logs")
     expect(page.get_by_role("button", name=re.compile("give region or endpoint"))).to_be_visible()
     page.get_by_role("button", name="Create compute").click()
-    expect(page.get_by_role("alert").filter(has_text="It was not saved")).to_contain_text("spark.local.dir")
+    expect(page.get_by_role("alert").filter(has_text="Not saved")).to_contain_text("spark.local.dir")
     assert violations(page) == []
     assert session.said == []

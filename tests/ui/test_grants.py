@@ -31,7 +31,7 @@ def test_permissions_are_given_with_the_cluster_and_a_wrong_one_loses_nothing(se
     page.get_by_role("button", name="Create compute").click()
     expect(page.get_by_role("heading", name="shared from the start")).to_be_visible()
     expect(page.get_by_role("tab", name="Permissions")).to_have_attribute("aria-selected", "true")
-    refused = page.get_by_role("status").filter(has_text="is created, but not this permission: CAN_ATTACH_TO for no@one")
+    refused = page.get_by_role("status").filter(has_text="was created without this permission: CAN_ATTACH_TO for no@one")
     expect(refused).to_be_visible()
     rows = page.locator("tbody tr")
     expect(rows.filter(has_text="with-it@example.com").get_by_role("combobox")).to_have_value("CAN_RESTART")

@@ -153,7 +153,7 @@ def test_a_row_restarts_and_is_deleted_as_many_are(session: Session, w: Workspac
     expect(page.get_by_role("toolbar")).to_contain_text("2 selected")
     page.get_by_role("toolbar").get_by_role("button", name="Delete").click()
     page.get_by_role("button", name="Delete 2 clusters").click()
-    expect(page.get_by_text("No cluster matches.")).to_be_visible()
+    expect(page.get_by_text("No clusters match.")).to_be_visible()
     assert not [each for each in w.clusters.list() if each.cluster_id in (first, second, third)]
 
 
@@ -211,7 +211,7 @@ def test_clusters_of_jobs_and_no_warehouses(session: Session, w: WorkspaceClient
     expect(ended).to_have_count(1)
     expect(ended.get_by_label(re.compile("^Start "))).to_have_count(0)  # a run's cluster ends with it, and the server starts none
     page.get_by_role("tab", name="SQL warehouses").click()
-    expect(page.get_by_text("There are no SQL warehouses here")).to_be_visible()
+    expect(page.get_by_text("Brickyard has no SQL warehouses")).to_be_visible()
 
 
 def test_every_kind_of_library_script_and_destination(session: Session, made: dict[str, str]) -> None:
@@ -272,7 +272,7 @@ def test_the_spot_mix_has_the_words_of_its_cloud(
     choose(page, "Availability", "Spot only")
     page.get_by_label("First nodes on demand").fill("2")
     assert body_of(page)[field] == {"availability": names[1], "first_on_demand": 2}
-    choose(page, "Availability", "Spot, on demand where there is none")
+    choose(page, "Availability", "Spot with fallback to on demand")
     assert body_of(page)[field]["availability"] == names[0]
 
 
@@ -288,9 +288,7 @@ def test_a_quota_that_is_used_up_is_said_where_one_creates(session: Session, mad
     )
     page.get_by_label("Name", exact=True).fill("too much")
     page.get_by_role("button", name="Create compute").click()
-    expect(page.get_by_role("alert").filter(has_text="It was not saved")).to_contain_text(
-        "The quota of cores for the family DSv2"
-    )
+    expect(page.get_by_role("alert").filter(has_text="Not saved")).to_contain_text("The quota of cores for the family DSv2")
     expect(page.get_by_label("Name", exact=True)).to_have_value("too much")
 
 

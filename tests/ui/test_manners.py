@@ -138,7 +138,7 @@ def test_an_empty_list_says_how_to_begin(chromium: Browser, server: Server, w: W
     session = Session(context, server)
     session.log_in(create(w, "sees.nothing@example.com", comment="", days=None))
     page = session.go("/compute")
-    expect(page.get_by_text("There is no cluster yet that you may see.")).to_be_visible()
+    expect(page.get_by_text("No clusters yet, or none that you have access to.")).to_be_visible()
     expect(page.locator("main pre")).to_contain_text("w.clusters.create(")
     assert violations_in_both_schemes(page) == []
     assert session.said == []
@@ -164,8 +164,8 @@ def test_a_page_of_an_older_version_says_so(session: Session, made: dict[str, st
     expect(row(page, "aaa")).to_be_visible()
     page.route(re.compile("/assets/"), lambda route: route.fulfill(status=404))
     page.get_by_role("tab", name="Pools").click()
-    expect(page.get_by_role("main").get_by_text("This page has failed")).to_be_visible()
-    again = page.get_by_role("button", name="Load the page again")
+    expect(page.get_by_role("main").get_by_text("Something went wrong on this page")).to_be_visible()
+    again = page.get_by_role("button", name="Reload the page")
     expect(again).to_have_count(1)  # the files are not there, but the server's page is still this one
 
     def newer(route: Route) -> None:
@@ -176,9 +176,9 @@ def test_a_page_of_an_older_version_says_so(session: Session, made: dict[str, st
 
     page.route(re.compile(r"/compute(\?|$)"), newer)
     page.get_by_role("button", name="Try again").click()
-    expect(page.get_by_role("status").filter(has_text="The server has a newer version of this page")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="A newer version of this page is available")).to_be_visible()
     page.unroute_all()
-    page.get_by_role("status").get_by_role("button", name="Load the page again").click()
-    expect(page.get_by_text("There is no pool yet")).to_be_visible()
-    expect(page.get_by_text("The server has a newer version")).to_have_count(0)
+    page.get_by_role("status").get_by_role("button", name="Reload the page").click()
+    expect(page.get_by_text("No pools yet")).to_be_visible()
+    expect(page.get_by_text("A newer version")).to_have_count(0)
     session.said.clear()  # of files that were not there

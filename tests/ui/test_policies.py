@@ -34,7 +34,7 @@ def test_the_list_leads_to_a_policy_and_its_rules(session: Session, server: Serv
     page.get_by_role("tab", name="Policies").click()
     expect(page).to_have_url(f"{server.url}/compute?tab=policies")
     row = page.get_by_role("row").filter(has_text=policy)
-    expect(row).to_contain_text("own definition")
+    expect(row).to_contain_text("custom")
     expect(page.get_by_role("row").filter(has_text="Personal Compute")).to_contain_text("default")
     page.keyboard.press("/")
     page.keyboard.type(policy)
@@ -76,15 +76,15 @@ def test_a_policy_is_checked_and_tried_while_it_is_typed(session: Session, serve
     expect(answer).to_contain_text("per hour")
     expect(page.get_by_label("Locks")).to_contain_text("autotermination_minutes is 60")
     page.get_by_label("Name", exact=True).fill(HOSTILE)
-    mistakes = page.get_by_label("Mistakes of the policy")
+    mistakes = page.get_by_label("Errors in the policy")
     type_all(page, "Definition", json.dumps({"nonsense": {"type": "fixed", "value": 1}, "num_workers": {"type": "huge"}}))
     expect(mistakes.get_by_role("listitem")).to_have_count(2)
     expect(mistakes).to_contain_text("nonsense")
-    expect(answer).to_contain_text("The policy itself has mistakes")
+    expect(answer).to_contain_text("The policy has errors")
     mistakes.get_by_role("button", name="num_workers: ").click()
     assert page.evaluate("getSelection().toString()") == '"num_workers"'
     page.get_by_role("button", name="Create policy").click()
-    expect(page.get_by_role("alert").filter(has_text="It was not saved")).to_contain_text("definition is malformed")
+    expect(page.get_by_role("alert").filter(has_text="Not saved")).to_contain_text("definition is malformed")
     rules = {"num_workers": {"type": "range", "maxValue": 2}, "init_scripts": {"type": "forbidden"}}
     type_all(page, "Definition", json.dumps(rules))
     expect(mistakes.get_by_role("listitem")).to_have_count(0)
@@ -118,7 +118,7 @@ def test_a_policy_is_checked_and_tried_while_it_is_typed(session: Session, serve
     expect(page).to_have_url(f"{server.url}/compute?tab=policies")
     expect(page.get_by_role("row").filter(has_text=copy)).to_have_count(0)
     w.cluster_policies.delete(policy_id)
-    assert all("status of 40" in said for said in session.said), "what the server has refused, and what is deleted"
+    assert all("status of 40" in said for said in session.said), "what the server has refused, and what was deleted"
     assert page.title() != "taken over"
 
 

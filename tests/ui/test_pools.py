@@ -134,14 +134,14 @@ def test_a_pool_is_created_edited_and_deleted_from_the_page(session: Session, se
     assert made.preloaded_spark_versions, "the newest long-term runtime"
     page.get_by_role("button", name="Edit").click()
     expect(page.get_by_role("combobox", name="Node type")).to_be_disabled()
-    page.get_by_label("Idle instances end after").fill("5")
+    page.get_by_label("Terminate idle instances after").fill("5")
     page.get_by_role("button", name="Remove team").click()
     w.instance_pools.edit(
         instance_pool_id=pool_id, instance_pool_name="theirs", node_type_id=str(made.node_type_id), max_capacity=4
     )
     page.get_by_label("Max capacity").fill("5")
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_text("Somebody else has changed this pool meanwhile.")).to_be_visible()
+    expect(page.get_by_text("Someone else saved this pool first.")).to_be_visible()
     page.get_by_role("link", name="Pools").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Save").click()
@@ -154,12 +154,12 @@ def test_a_pool_is_created_edited_and_deleted_from_the_page(session: Session, se
     expect(page.locator(".brick[data-state=USED], .brick[data-state=PENDING_USED]")).to_have_count(2)
     page.get_by_role("button", name="Delete").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("Used by attached: what runs goes on and cannot grow")
+    expect(dialog).to_contain_text("Used by attached. Running clusters keep running but cannot grow")
     dialog.get_by_role("button", name="Delete the pool").click()
     expect(page).to_have_url(f"{server.url}/compute?tab=pools")
     expect(page.get_by_role("row").filter(has_text=pool_id)).to_have_count(0)
     w.clusters.permanent_delete(cluster)
-    assert all("status of 40" in said for said in session.said), "what the server refused, and what is deleted"
+    assert all("status of 40" in said for said in session.said), "what the server refused, and what was deleted"
 
 
 def test_who_may_not_manage_a_pool_is_told_so(chromium: Browser, server: Server, w: WorkspaceClient, pool: str) -> None:
@@ -170,7 +170,7 @@ def test_who_may_not_manage_a_pool_is_told_so(chromium: Browser, server: Server,
     stranger = Session(context, server)
     stranger.log_in(create(w, name, comment="", days=None))
     page = stranger.go(f"/compute/pools/{pool}")
-    expect(page.get_by_role("alert")).to_contain_text("You may not see this")
+    expect(page.get_by_role("alert")).to_contain_text("You do not have access")
     admin = w.api_client
     admin.do(
         "PATCH",
@@ -179,7 +179,7 @@ def test_who_may_not_manage_a_pool_is_told_so(chromium: Browser, server: Server,
     )
     cluster = w.clusters.create(cluster_name="private", spark_version=RUNTIME, instance_pool_id=pool, num_workers=1).result()
     expect(page.get_by_role("button", name="Delete")).to_be_disabled()
-    expect(page.locator(".brick[data-state=USED]").first).to_contain_text("a cluster of others")
+    expect(page.locator(".brick[data-state=USED]").first).to_contain_text("a cluster that you cannot see")
     expect(page.get_by_text("private")).to_have_count(0)
     page.get_by_role("tab", name="Permissions").click()
     expect(page.get_by_role("row").filter(has_text=name)).to_contain_text("CAN_ATTACH_TO")

@@ -169,9 +169,9 @@ def test_nodes_of_two_providers(chromium: Browser, tmp_path: Any) -> None:
         expect(page.get_by_role("heading", name="Provider simulated")).to_be_visible()
         expect(page.get_by_role("heading", name="Provider ray")).to_be_visible()
         expect(page.get_by_text("2 providers, 1 server, 4 nodes.")).to_be_visible()
-        expect(page.get_by_text("of it cannot be chosen, because a provider before it has one of that name")).to_contain_text(
-            f"{hidden} (simulated)"
-        )
+        expect(
+            page.get_by_text("of this provider are hidden, because a provider listed before it offers them too")
+        ).to_contain_text(f"{hidden} (simulated)")
         expect(page.locator("tbody tr").filter(has_text="there").first).to_contain_text("provider ray")
         readable(page)
         other.away = True

@@ -40,14 +40,14 @@ def test_a_cluster_lives_from_the_editor_to_its_end(session: Session, server: Se
     choose(page, "Runtime version", re.compile("17.3 LTS"))
     choose(page, "Worker type", re.compile(r"^brickyard\.small "))
     page.get_by_label("Workers", exact=True).fill("1")
-    expect(page.get_by_text("The server accepts this.")).to_be_visible()
+    expect(page.get_by_text("The configuration is valid.")).to_be_visible()
     page.get_by_role("button", name="Create compute").click()
 
     expect(page.get_by_role("heading", name="by hand", level=1)).to_be_visible()
     state, steps = page.locator(".head .word"), page.get_by_label("Start: its phases")
     expect(state).to_have_text("PENDING")
     expect(steps.locator("[aria-current=step]")).to_contain_text("Start Spark", timeout=PATIENCE_MS)
-    expect(steps.get_by_role("listitem").filter(has_text="Get instances")).to_contain_text("done")
+    expect(steps.get_by_role("listitem").filter(has_text="Acquire instances")).to_contain_text("done")
     expect(state).to_have_text("RUNNING", timeout=PATIENCE_MS)
     expect(steps).to_have_count(0)
 
@@ -82,7 +82,7 @@ def test_a_cluster_lives_from_the_editor_to_its_end(session: Session, server: Se
     page.get_by_role("tab", name="Metrics").click()
     expect(page.get_by_role("img", name=re.compile("^CPU in cores: .*used last"))).to_be_visible(timeout=PATIENCE_MS)
     expect(page.get_by_role("img", name=re.compile("^Memory"))).to_be_visible()
-    expect(page.get_by_text("made up by the simulated provider")).to_have_count(0)
+    expect(page.get_by_text("The simulated provider makes up")).to_have_count(0)
 
     page.get_by_role("tab", name="Event log").click()
     expect(page.locator(".events > li").filter(has_text="RUNNING").first).to_be_visible()

@@ -123,7 +123,7 @@ def test_what_is_typed_is_only_done_when_it_is_saved(
 ) -> None:
     with remote_ui(databricks.url, token_file) as ui, opened(chromium, ui) as window:
         page = window.go("/compute/create")
-        expect(page.get_by_text("This workspace says what is wrong when it is saved.")).to_be_visible()
+        expect(page.get_by_text("This workspace checks the configuration when you save it.")).to_be_visible()
         expect(page.get_by_text("This server runs it with Spark's own engine.")).to_have_count(0)  # theirs has Photon
         page.get_by_label("Name", exact=True).fill("from here")
         before = {each.cluster_id for each in w.clusters.list()}
@@ -136,13 +136,13 @@ def test_what_is_typed_is_only_done_when_it_is_saved(
         w.clusters.edit(cluster, cluster_name="theirs", autotermination_minutes=99, **COMMON)  # somebody else was faster
         page.get_by_role("button", name="Save").click()
         page.get_by_role("dialog").get_by_role("button", name=re.compile("Save|Confirm")).click()
-        expect(page.get_by_text("Somebody else was faster")).to_be_visible()
+        expect(page.get_by_text("Someone else saved this cluster first")).to_be_visible()
         assert w.clusters.get(cluster).cluster_name == "theirs"
 
         untold = json.dumps({"cluster_id": cluster, "cluster_name": "theirs", "state": "RUNNING"}).encode()
         databricks.answers["/api/2.1/clusters/get"] = (200, {"content-type": "application/json"}, untold)
         page = window.go(f"/compute/clusters/{cluster}/edit")  # nothing is saved over what cannot be seen
-        expect(page.get_by_text("does not tell the cluster's specification")).to_be_visible()
+        expect(page.get_by_text("does not return the full specification")).to_be_visible()
         expect(page.get_by_role("button", name="Save")).to_have_count(0)
 
         sent = [heard.body.decode() for heard in databricks.heard if heard.method == "POST"]

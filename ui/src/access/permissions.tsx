@@ -52,7 +52,7 @@ export function Permissions({ on, owner, manage }: Props) {
   /** Takes the level away. The API replaces the whole list: it is read again just before. */
   const remove = async (entry: Entry) => {
     const name = nameOf(entry);
-    const consequence = "What the principal has through a group, or as the owner, stays.";
+    const consequence = "Access through a group or as the owner is not affected.";
     if (!(await confirm({ title: `Remove ${name}?`, consequence, action: "Remove" }))) return;
     setBusy(name);
     try {
@@ -108,8 +108,8 @@ export function Permissions({ on, owner, manage }: Props) {
                   {permission.inherited
                     ? `inherited: ${(permission.inherited_from_object ?? []).join(", ")}`
                     : owns
-                      ? "the owner"
-                      : "granted here"}
+                      ? "owner"
+                      : "direct"}
                 </td>
                 <td className="end">
                   {direct && manage && (
@@ -155,7 +155,7 @@ function Add({ give, levels }: AddProps) {
     setName("");
   };
   return (
-    <LineForm label="Give a permission" action="Add" ready={name.trim() !== ""} submit={add}>
+    <LineForm label="Grant a permission" action="Add" ready={name.trim() !== ""} submit={add}>
       <NativeSelect
         size="xs"
         label="Kind"

@@ -20,7 +20,7 @@ export function AddIdentity({ kind, close }: { kind: Kind; close: () => void }) 
   const [made, setMade] = useState<Made | null>(null);
   const person = kind === "Users";
   const title =
-    made === null ? (person ? "Add a user" : "Add a service principal") : `${nameOf(made.identity)} is added`;
+    made === null ? (person ? "Add a user" : "Add a service principal") : `${nameOf(made.identity)} was added`;
   const done = (found: Made) => {
     setMade(found);
     void queries.invalidateQueries({ queryKey: ["scim"] });
@@ -69,7 +69,7 @@ function Form({
       {person && (
         <TextInput
           label="User name"
-          description="An email address, as they log in with. It cannot be changed later."
+          description="The email address that the user logs in with. It cannot be changed later."
           placeholder="someone@example.com"
           spellCheck={false}
           autoComplete="off"
@@ -90,7 +90,7 @@ function Form({
         size="xs"
         label="Groups"
         placeholder={member.length === 0 ? "Choose groups" : undefined}
-        description="They bring their permissions and entitlements along. Everyone is in users."
+        description="Members get the group's permissions and entitlements. Everyone is a member of users."
         data={groups
           .filter((each) => each.displayName !== "users")
           .map((each) => ({ value: each.id, label: each.displayName }))}
@@ -105,7 +105,7 @@ function Form({
           onChange={(event) => setWithToken(event.currentTarget.checked)}
           label="Create a token"
           description={
-            person ? "With it they log in to this page, the SDK and the CLI." : "With it the program logs in."
+            person ? "For logging in to this page, the SDK and the CLI." : "The program logs in with this token."
           }
         />
       )}
@@ -126,13 +126,12 @@ function Added({ made, close }: { made: Made; close: () => void }) {
   return (
     <Stack gap="md">
       {made.token !== "" && (
-        <Secret
-          text={made.token}
-          what={`The token of ${nameOf(made.identity)}. At ${location.host} it logs them in.`}
-        />
+        <Secret text={made.token} what={`Token for ${nameOf(made.identity)} at ${location.host}.`} />
       )}
-      {made.refused !== "" && <Refused text={`There is no token: ${made.refused}`} />}
-      {made.token === "" && made.refused === "" && <Text>Without a token they log in by the identity provider.</Text>}
+      {made.refused !== "" && <Refused text={`The token was not created: ${made.refused}`} />}
+      {made.token === "" && made.refused === "" && (
+        <Text>No token was created. The user logs in through the identity provider.</Text>
+      )}
       <Group justify="flex-end">
         <Button onClick={close}>Done</Button>
       </Group>

@@ -47,7 +47,7 @@ export default function AllTokens({ search, change }: AdminProps) {
       ) : (
         <>
           <Text size="sm" c="dimmed">
-            {count(fits.length, "token")}. A token may do whatever its owner may.
+            {count(fits.length, "token")}. A token has all permissions of its owner.
           </Text>
           <Tokens
             tokens={fits.slice(0, most)}

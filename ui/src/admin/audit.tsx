@@ -8,7 +8,7 @@ import { Icon } from "../app/icons";
 import { More } from "../app/more";
 import { Reading } from "../app/reading";
 import { Scroller } from "../app/scroller";
-import { exactly } from "../lib/time";
+import { exactly, toTheSecond } from "../lib/time";
 import type { AdminProps } from "./search";
 
 type Entry = components["schemas"]["AuditEntry"];
@@ -82,7 +82,7 @@ export default function Audit({ search, change }: AdminProps) {
       {entries === undefined ? (
         <Reading query={asked} what="Reading the audit log" />
       ) : entries.length === 0 && !asked.hasNextPage ? (
-        <Text className="nothing">No entry matches.</Text>
+        <Text className="nothing">No entries match.</Text>
       ) : (
         <ol className="audit">
           {entries.map((entry) => (
@@ -97,15 +97,6 @@ export default function Audit({ search, change }: AdminProps) {
   );
 }
 
-const when = (ms: number) =>
-  new Date(ms).toLocaleString(undefined, {
-    month: "short",
-    day: "numeric",
-    hour: "2-digit",
-    minute: "2-digit",
-    second: "2-digit",
-  });
-
 function Line({ entry, only }: { entry: Entry; only: AdminProps["change"] }) {
   const [open, setOpen] = useState(false);
   const fine = entry.status < 400;
@@ -113,7 +104,7 @@ function Line({ entry, only }: { entry: Entry; only: AdminProps["change"] }) {
     <li>
       <UnstyledButton className="entry-line" aria-expanded={open} onClick={() => setOpen(!open)}>
         <time dateTime={new Date(entry.time).toISOString()} title={exactly(entry.time)}>
-          {when(entry.time)}
+          {toTheSecond(entry.time)}
         </time>
         <span>{entry.user_name || <span className="soft">nobody</span>}</span>
         <span className="mono">{entry.operation}</span>

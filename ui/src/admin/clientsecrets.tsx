@@ -50,7 +50,7 @@ export function ClientSecrets({ principal }: { principal: string }) {
       setMade((await body(api.POST(route, { params: { path }, body: given }))).secret);
     });
   const remove = async (id: string) => {
-    const consequence = "Programs that use it get no more access tokens, and those that they have are refused.";
+    const consequence = "Programs can no longer get access tokens with it, and their current tokens stop working.";
     if (!(await confirm({ title: "Delete this OAuth secret?", consequence, action: "Delete the secret" }))) return;
     await act(id, async () => {
       const route = "/api/2.0/accounts/servicePrincipals/{service_principal_id}/credentials/secrets/{secret_id}";
@@ -62,8 +62,8 @@ export function ClientSecrets({ principal }: { principal: string }) {
       <Title order={3} size="h6">
         OAuth secrets
       </Title>
-      {made !== "" && <Secret text={made} what="A new secret; the client id is the application id." />}
-      {asked.data?.length === 0 && <Text c="dimmed">There is none. With one, a program logs in as client.</Text>}
+      {made !== "" && <Secret text={made} what="The new secret. Use the application id as the client id." />}
+      {asked.data?.length === 0 && <Text c="dimmed">No secrets yet. A program uses a client secret to log in.</Text>}
       <ul className="secrets">
         {(asked.data ?? []).map((each) => (
           <li key={each.id}>

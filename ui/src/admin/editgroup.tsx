@@ -53,9 +53,9 @@ export function EditGroup({ group, close }: { group: Group; close: () => void })
     if (changes.length > 0) await changeGroup(group.id, changes);
   };
   const remove = async (call: Submit["call"]) => {
-    const consequence = "Its members stay, without what they have through it.";
+    const consequence = "Its members lose the permissions and entitlements that come from this group.";
     if (await confirm({ title: `Delete ${group.displayName}?`, consequence, action: "Delete" }))
-      await call(() => act(() => deleteGroup(group.id), `${group.displayName} is deleted.`));
+      await call(() => act(() => deleteGroup(group.id), `${group.displayName} was deleted.`));
   };
   const deletion = ({ busy, call }: Submit) => (
     <Button variant="subtle" color="gray" disabled={busy} onClick={() => void remove(call)}>
@@ -67,7 +67,7 @@ export function EditGroup({ group, close }: { group: Group; close: () => void })
       <DialogForm
         action="Save"
         cancel="Close"
-        submit={() => act(save, `${name.trim()} is changed.`)}
+        submit={() => act(save, `${name.trim()} was updated.`)}
         close={close}
         aside={builtIn ? undefined : deletion}
       >
@@ -75,7 +75,7 @@ export function EditGroup({ group, close }: { group: Group; close: () => void })
           <TextInput label="Name" required value={name} onChange={(event) => setName(event.currentTarget.value)} />
         )}
         {group.displayName === "users" ? (
-          <Text>Everyone is in this group. What it is entitled to, everyone is.</Text>
+          <Text>Everyone is a member of this group and has its entitlements.</Text>
         ) : (
           <Members group={group} />
         )}
@@ -157,7 +157,7 @@ function Add({ taken, add }: { taken: Reference[]; add: (id: string) => void }) 
       aria-label="Add a member"
       placeholder="Add a user, a service principal or a group"
       searchable
-      nothingFoundMessage="Nobody has such a name."
+      nothingFoundMessage="No matches"
       data={[
         { group: "Users", items: options(people.map((each) => ({ value: each.id, label: nameOf(each) }))) },
         {

@@ -64,15 +64,15 @@ export function EditIdentity({ kind, identity, close }: { kind: Kind; identity: 
     }
   };
   const remove = async (call: Submit["call"]) => {
-    const consequence = `${name} loses all tokens, groups and permissions. Clusters of theirs stay. To keep what they have, deactivate them instead.`;
+    const consequence = `${name} loses all tokens, groups and permissions. Their clusters are kept. To keep the rest too, deactivate the user instead.`;
     if (await confirm({ title: `Delete ${name}?`, consequence, action: "Delete" }))
-      await call(() => act(() => deleteIdentity(kind, identity.id), `${name} is deleted.`));
+      await call(() => act(() => deleteIdentity(kind, identity.id), `${name} was deleted.`));
   };
   return (
     <Modal opened onClose={close} title={name} centered>
       <DialogForm
         action="Save"
-        submit={() => act(() => save(kind, identity, draft), `${name} is changed.`)}
+        submit={() => act(() => save(kind, identity, draft), `${name} was updated.`)}
         close={close}
         aside={({ busy, call }) => (
           <Button variant="subtle" color="gray" disabled={name === me || busy} onClick={() => void remove(call)}>
@@ -95,7 +95,7 @@ export function EditIdentity({ kind, identity, close }: { kind: Kind; identity: 
           checked={draft.active}
           onChange={(event) => set({ active: event.currentTarget.checked })}
           label="Active"
-          description="Whoever is not active can do nothing here: their tokens are refused, and what they run on clusters ends."
+          description="Deactivated users are locked out: their tokens stop working and their running code is stopped."
           disabled={name === me}
         />
         <MultiSelect

@@ -34,7 +34,7 @@ export default function Groups({ search, change }: AdminProps) {
       {asked.data === undefined ? (
         <Reading query={asked} what="Reading the groups" />
       ) : fits.length === 0 ? (
-        <Text className="nothing">No group has such a name.</Text>
+        <Text className="nothing">No groups match.</Text>
       ) : (
         <>
           <Text size="sm" c="dimmed">
@@ -52,7 +52,7 @@ export default function Groups({ search, change }: AdminProps) {
 
 function Rows({ groups, open }: { groups: Group[]; open: (id: string) => void }) {
   return (
-    <PlainTable heads={["Name", "In the groups", "Entitlements"]}>
+    <PlainTable heads={["Name", "Member of", "Entitlements"]}>
       {groups.map((each) => (
         <tr key={each.id}>
           <td data-label="Name">
@@ -61,13 +61,11 @@ function Rows({ groups, open }: { groups: Group[]; open: (id: string) => void })
                 {each.displayName}
               </UnstyledButton>
               {BUILT_IN.has(each.displayName) && (
-                <span className="under">
-                  {each.displayName === "admins" ? "May do everything" : "Everyone is in it"}
-                </span>
+                <span className="under">{each.displayName === "admins" ? "Full access" : "Everyone is a member"}</span>
               )}
             </span>
           </td>
-          <td data-label="In the groups">
+          <td data-label="Member of">
             <Names names={(each.groups ?? []).map((group) => group.display ?? group.value)} />
           </td>
           <td data-label="Entitlements">
@@ -86,7 +84,7 @@ function AddGroup({ close, open }: { close: () => void; open: (id: string) => vo
   const add = async () => {
     const made = await createGroup(name.trim(), entitled);
     await queries.invalidateQueries({ queryKey: ["scim"] });
-    toast(`${made.displayName} is added. Choose its members.`);
+    toast(`${made.displayName} was added. Now add its members.`);
     close();
     open(made.id);
   };

@@ -18,13 +18,13 @@ const WORDS: Record<Kind, { one: string; find: string; add: string; none: string
     one: "user",
     find: "Search by name",
     add: "Add a user",
-    none: "Nobody has such a name.",
+    none: "No users match.",
   },
   ServicePrincipals: {
     one: "service principal",
     find: "Search by name or application id",
     add: "Add a service principal",
-    none: "There is none yet. A service principal is an identity for a program, such as a scheduler.",
+    none: "No service principals yet. A service principal is an identity for a program, such as a scheduler.",
   },
 };
 const label = (value: string) => ENTITLEMENTS.find((each) => each.value === value)?.label ?? value;
@@ -72,9 +72,7 @@ function Identities({ kind, search, change }: AdminProps & { kind: Kind }) {
 function Rows({ kind, found, open }: { kind: Kind; found: Identity[]; open: (id: string) => void }) {
   const program = kind === "ServicePrincipals";
   return (
-    <PlainTable
-      heads={["Name", ...(program ? ["Application id"] : []), "Groups", "Entitlements of their own", "State"]}
-    >
+    <PlainTable heads={["Name", ...(program ? ["Application id"] : []), "Groups", "Direct entitlements", "State"]}>
       {found.map((each) => (
         <tr key={each.id} data-off={each.active === false || undefined}>
           <td data-label="Name">

@@ -50,7 +50,7 @@ function parts(nodes: Node[], of: (node: Node) => number): Part[] {
     const kind = node.cluster_id ? "cluster" : node.instance_pool_id ? "pool" : "other";
     const key = node.cluster_id || node.instance_pool_id || "other";
     const name =
-      node.cluster_name || node.cluster_id || node.instance_pool_name || node.instance_pool_id || "being ended";
+      node.cluster_name || node.cluster_id || node.instance_pool_name || node.instance_pool_id || "being terminated";
     const part = found.get(key) ?? { key, name, kind, value: 0 };
     part.value += of(node);
     found.set(key, part);
@@ -60,7 +60,7 @@ function parts(nodes: Node[], of: (node: Node) => number): Part[] {
 
 export default function MachineTab() {
   const asked = useQuery(machineQuery);
-  if (asked.data === undefined) return <Reading query={asked} what="Reading what the machine has" />;
+  if (asked.data === undefined) return <Reading query={asked} what="Reading the machine's capacity" />;
   return <Shown machine={asked.data} />;
 }
 
@@ -102,11 +102,7 @@ function Shown({ machine }: { machine: Machine }) {
       <Title order={2} size="h5" mt="xs">
         Nodes
       </Title>
-      {nodes.length === 0 ? (
-        <Text>No cluster and no pool has a node.</Text>
-      ) : (
-        <Nodes nodes={ordered(nodes)} several={several} />
-      )}
+      {nodes.length === 0 ? <Text>No nodes are running.</Text> : <Nodes nodes={ordered(nodes)} several={several} />}
     </>
   );
 }
@@ -123,13 +119,13 @@ function Of({ provider, titled, nodes }: { provider: Provider; titled: boolean; 
       )}
       {provider.trouble && (
         <Alert variant="default" className="notice bad" title={`Provider ${provider.name} does not answer`}>
-          {provider.trouble}. Its nodes go on; none is launched or ended until it does.
+          {provider.trouble}. Its nodes keep running, but none is launched or terminated until it answers.
         </Alert>
       )}
       {!provider.configured ? (
         <Text>
-          This provider is no longer in the settings. Its {count(provider.nodes, "node")} go on until they are no longer
-          wanted, and none is replaced.
+          This provider is no longer in the settings. Its {count(provider.nodes, "node")} keep running until they are no
+          longer needed, and none is replaced.
         </Text>
       ) : room ? (
         <div className="meters">
@@ -149,11 +145,12 @@ function Of({ provider, titled, nodes }: { provider: Provider; titled: boolean; 
           />
         </div>
       ) : (
-        <Text>This provider does not say how much room it has.</Text>
+        <Text>This provider does not report its capacity.</Text>
       )}
       {hidden.length > 0 && (
         <Text size="sm" c="dimmed">
-          {count(hidden.length, "node type")} of it cannot be chosen, because a provider before it has one of that name:{" "}
+          {count(hidden.length, "node type")} of this provider are hidden, because a provider listed before it offers
+          them too:{" "}
           {hidden
             .slice(0, 5)
             .map((each) => `${each.node_type_id} (${each.provider})`)
@@ -186,13 +183,13 @@ function Meter({
       <p>
         <b>{what}</b>{" "}
         <span className="soft">
-          {text(used)} of {text(total)} taken
+          {text(used)} of {text(total)} used
         </span>
       </p>
       <svg
         className="bar"
         role="img"
-        aria-label={`${what}: ${text(used)} of ${text(total)} taken`}
+        aria-label={`${what}: ${text(used)} of ${text(total)} used`}
         width="100%"
         height={12}
       >
@@ -225,10 +222,10 @@ function Nodes({ nodes, several }: { nodes: Node[]; several: boolean }) {
   const [most, setMost] = useState(STEP);
   return (
     <>
-      <PlainTable heads={["Taken by", "Role", "Node type", "State", "Since"]}>
+      <PlainTable heads={["Used by", "Role", "Node type", "State", "Since"]}>
         {nodes.slice(0, most).map((each) => (
           <tr key={each.instance_id}>
-            <td data-label="Taken by">
+            <td data-label="Used by">
               <Taker node={each} />
             </td>
             <td data-label="Role">{each.cluster_id ? each.role.toLowerCase() : <span className="soft">idle</span>}</td>

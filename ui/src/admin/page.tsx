@@ -25,7 +25,7 @@ const TABS: LazyTab<AdminTab, AdminProps>[] = [
   { tab: "tokens", label: "Tokens", Content: lazy(() => import("./alltokens")) },
   { tab: "audit", label: "Audit log", of: "/api/2.0/audit-logs", Content: lazy(() => import("./audit")) },
   { tab: "runtimes", label: "Runtimes", of: "/api/2.1/runtimes", Content: lazy(() => import("./runtimes")) },
-  { tab: "machine", label: "Nodes and room", of: "/api/2.1/machine", Content: lazy(() => import("./machine")) },
+  { tab: "machine", label: "Nodes and capacity", of: "/api/2.1/machine", Content: lazy(() => import("./machine")) },
 ];
 
 export function AdminPage() {

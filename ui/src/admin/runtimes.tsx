@@ -29,7 +29,7 @@ export default function Runtimes() {
   const now = useNow(MINUTE);
   const act = async (runtime: Standing, what: "install" | "remove") => {
     const shared = (asked.data ?? []).filter((each) => each.environment === runtime.environment && each !== runtime);
-    const also = shared.length > 0 ? ` With it goes ${shared.map((each) => each.key).join(", ")}.` : "";
+    const also = shared.length > 0 ? ` This also removes ${shared.map((each) => each.key).join(", ")}.` : "";
     const consequence = `The next cluster that needs it installs it again, which takes minutes.${also}`;
     if (what === "remove" && !(await confirm({ title: `Remove ${runtime.key}?`, consequence, action: "Remove" })))
       return;
@@ -47,7 +47,8 @@ export default function Runtimes() {
   return (
     <>
       <Text size="sm" c="dimmed">
-        Of the machine of the server that answers. Whatever is missing is installed by the first cluster that needs it.
+        Runtimes on the machine of the server that answers. A missing runtime is installed by the first cluster that
+        needs it.
       </Text>
       <PlainTable heads={["Runtime", "Spark", "State"]} unseen="Actions">
         {[...asked.data].reverse().map((each) => (
@@ -83,9 +84,11 @@ export default function Runtimes() {
 }
 
 function untrained(runtime: Standing): string {
-  if (runtime.training) return `Being trained, and until then starts are slower: ${runtime.training.message}`;
-  if (runtime.training_failure) return `Starts are slower: its training has failed: ${runtime.training_failure}`;
-  return "Not trained yet: starts are slower until it is, which happens when the machine has nothing else to do";
+  if (runtime.training)
+    return `Building the startup cache. Until it is ready, starts are slower: ${runtime.training.message}`;
+  if (runtime.training_failure)
+    return `Starts are slower, because building the startup cache failed: ${runtime.training_failure}`;
+  return "No startup cache yet, so starts are slower. It is built when the machine is idle.";
 }
 
 function State({ runtime, now }: { runtime: Standing; now: number }) {

@@ -36,14 +36,14 @@ export interface Page<T> {
 
 export type Kind = "Users" | "ServicePrincipals";
 export const ENTITLEMENTS: { value: string; label: string; what: string }[] = [
-  { value: "workspace-access", label: "Use the workspace", what: "Log in, see what is shared, attach to clusters." },
-  { value: "allow-cluster-create", label: "Create clusters", what: "Without a policy too." },
+  { value: "workspace-access", label: "Use the workspace", what: "Log in, see shared objects, attach to clusters." },
+  { value: "allow-cluster-create", label: "Create clusters", what: "With or without a policy." },
   {
     value: "databricks-sql-access",
     label: "Use SQL",
-    what: "Kept for clients that ask for it: there are no SQL warehouses here.",
+    what: "Stored only. Brickyard has no SQL warehouses.",
   },
-  { value: "allow-instance-pool-create", label: "Create pools", what: "Pools keep machines warm." },
+  { value: "allow-instance-pool-create", label: "Create pools", what: "Pools keep instances ready." },
 ];
 const PAGE = 100;
 const PATCH = "urn:ietf:params:scim:api:messages:2.0:PatchOp";

@@ -50,7 +50,7 @@ export function Lifetime({
 export function Secret({ text, what }: { text: string; what: string }) {
   return (
     <Stack gap={6}>
-      <Text>{what} It is shown only now: copy it before you close this.</Text>
+      <Text>{what} It is shown only once. Copy it before you close this dialog.</Text>
       <div className="secret">
         <code>{text}</code>
         <CopyButton text={text} />
@@ -73,13 +73,13 @@ export function CreateToken({ whom, close, made }: { whom?: string; close: () =>
     <Modal
       opened
       onClose={close}
-      title={secret === "" ? "Create a token" : "The token"}
+      title={secret === "" ? "Create a token" : "New token"}
       centered
       closeOnClickOutside={false}
     >
       {secret !== "" ? (
         <Stack gap="md">
-          <Secret text={secret} what={whom === undefined ? "Your new token." : `A new token of ${name.trim()}.`} />
+          <Secret text={secret} what={whom === undefined ? "Your new token." : `New token for ${name.trim()}.`} />
           <Group justify="flex-end">
             <Button onClick={close}>Done</Button>
           </Group>
@@ -88,7 +88,7 @@ export function CreateToken({ whom, close, made }: { whom?: string; close: () =>
         <DialogForm action="Create" submit={create} close={close}>
           {whom !== undefined && (
             <TextInput
-              label="Whose"
+              label="Owner"
               description="A user's name, or a service principal's application id."
               placeholder="someone@example.com"
               spellCheck={false}
@@ -101,7 +101,7 @@ export function CreateToken({ whom, close, made }: { whom?: string; close: () =>
           )}
           <TextInput
             label="Comment"
-            description="What it is for."
+            description="What the token is for."
             value={comment}
             onChange={(event) => setComment(event.currentTarget.value)}
             data-autofocus={whom === undefined || undefined}

@@ -61,7 +61,7 @@ export function SettingsPage() {
         </Button>
       </Group>
       <Text size="sm" c="dimmed">
-        Programs log in with a token: the SDK, the CLI, Terraform. It may do whatever you may.
+        Programs log in with a token: the SDK, the CLI, Terraform. A token has all of your permissions.
       </Text>
       {tokens.data === undefined ? (
         <Reading query={tokens} what="Reading your tokens" rows={3} />

@@ -50,25 +50,25 @@ export function Tokens({
   const ask = async (token: Token) => {
     const name = token.comment || token.token_id;
     const whose = owners && token.owner ? ` of ${token.owner}` : "";
-    const consequence = "Whatever uses it is refused from now on. This cannot be undone.";
+    const consequence = "Programs that use it are locked out at once. This cannot be undone.";
     if (!(await confirm({ title: `Revoke ${name}${whose}?`, consequence, action: "Revoke" }))) return;
     setBusy(token.token_id);
     try {
       await revoke(token);
-      toast(`${name} is revoked.`);
+      toast(`${name} was revoked.`);
     } catch (error) {
       toast(words(error), { failed: true });
     }
     setBusy("");
   };
-  if (tokens.length === 0) return <Text className="nothing">There is no token.</Text>;
+  if (tokens.length === 0) return <Text className="nothing">No tokens.</Text>;
   return (
     <PlainTable heads={["Comment", ...(owners ? ["Owner"] : []), "Created", "Expires", "Last used"]} unseen="Actions">
       {tokens.map((token) => (
         <tr key={token.token_id}>
           <td data-label="Comment">
             <span>
-              <b>{token.comment || "without a comment"}</b>
+              <b>{token.comment || "No comment"}</b>
               <span className="under mono" title={token.token_id}>
                 {token.token_id.slice(0, SHOWN)}
                 {token.token_id.length > SHOWN && "…"} <CopyIcon text={token.token_id} what="Copy the id" />
@@ -80,7 +80,7 @@ export function Tokens({
               <span>
                 {token.owner}
                 {token.created_by_username !== token.owner && (
-                  <span className="under">made by {token.created_by_username}</span>
+                  <span className="under">created by {token.created_by_username}</span>
                 )}
               </span>
             </td>

@@ -11,7 +11,7 @@ async function copy(text: string): Promise<boolean> {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    toast("This browser does not let the page copy: select the text instead.", { failed: true });
+    toast("The browser does not allow copying. Select the text and copy it yourself.", { failed: true });
     return false;
   }
 }

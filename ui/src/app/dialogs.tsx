@@ -30,15 +30,15 @@ const KEYS: [string[], string][] = [
   [["c"], "Create compute"],
   [["j"], "Next row of the list"],
   [["k"], "Previous row of the list"],
-  [["Ctrl", "Enter"], "Save, or create"],
+  [["Ctrl", "Enter"], "Save or create"],
   [["Ctrl", "K"], "Go to a cluster, pool, policy or page"],
-  [["?"], "Show these keys"],
+  [["?"], "Show keyboard shortcuts"],
   [["Esc"], "Close what is open"],
 ];
 
 function Help({ made }: Made) {
   return (
-    <Modal opened={useValue(help) && made} onClose={() => help.set(false)} title="Keys" centered>
+    <Modal opened={useValue(help) && made} onClose={() => help.set(false)} title="Keyboard shortcuts" centered>
       <Stack gap="xs">
         {KEYS.map(([keys, what]) => (
           <Group key={what} justify="space-between">
@@ -94,7 +94,7 @@ function Expired({ made }: Made) {
   };
   return (
     <Modal opened={expired && made} onClose={() => {}} withCloseButton={false} title="Your session has ended" centered>
-      <Text mb="md">Log in again in another tab, then go on here: nothing on this page is lost.</Text>
+      <Text mb="md">Log in again in another tab, then continue here. Nothing on this page is lost.</Text>
       {still && (
         <Text mb="md" c="var(--mantine-color-error)" role="alert">
           You are not logged in yet.
@@ -102,7 +102,7 @@ function Expired({ made }: Made) {
       )}
       <Group justify="flex-end" gap="xs">
         <Button variant="default" onClick={() => void goOn()}>
-          Go on
+          Continue
         </Button>
         <Button component="a" href="/login" target="_blank" rel="noopener" data-autofocus>
           Log in

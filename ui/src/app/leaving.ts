@@ -9,7 +9,7 @@ export function useLeaveGuard(unsaved: boolean) {
       unsaved &&
       !(await confirm({
         title: "Leave without saving?",
-        consequence: "What was changed on this page is lost.",
+        consequence: "Your changes on this page will be lost.",
         action: "Leave",
       })),
     enableBeforeUnload: unsaved,

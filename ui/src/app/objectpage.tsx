@@ -1,4 +1,5 @@
 import { Button, Group, Title, Tooltip } from "@mantine/core";
+import { Link, useNavigate } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { ApiError, isGone, words } from "../api/client";
 import type { ListTab } from "../compute/search";
@@ -41,13 +42,13 @@ export function ObjectPage<T>({ noun, query, title, back, children }: Props<T>) 
       <Crumbs {...back} />
       {gone ? (
         <div className="gone" role="alert">
-          <b>This {noun} was deleted.</b> What you see is how it was; nothing can be done with it any more.
+          <b>This {noun} was deleted.</b> This page shows its last state.
         </div>
       ) : (
         error instanceof ApiError &&
         error.status !== 401 && (
           <div className="gone" role="alert">
-            <b>What you see may be old.</b> {words(error)}
+            <b>This page may be out of date.</b> {words(error)}
           </div>
         )
       )}
@@ -82,6 +83,38 @@ export function ObjectHead({ name, beside, actions, said, children }: HeadProps)
   );
 }
 
+interface ActionsProps {
+  why: string | undefined; // nothing but creating a cluster is allowed
+  create: { pool: string } | { policy: string }; // what the cluster is to use
+  edit: () => void;
+  clone?: () => void;
+  remove: () => Promise<boolean>; // whether it is gone
+  removing: boolean;
+  tab: ListTab; // where the page leads to once it is gone
+}
+
+/** What can be done with an object that clusters use. */
+export function ObjectActions({ why, create, edit, clone, remove, removing, tab }: ActionsProps) {
+  const navigate = useNavigate();
+  const leave = async () => {
+    if (await remove()) await navigate({ to: "/compute", search: { tab } });
+  };
+  return (
+    <>
+      <Button
+        renderRoot={(props) => <Link {...props} to="/compute/create" search={create} />}
+        variant="default"
+        leftSection={<Icon name="plus" size={14} />}
+      >
+        Create compute
+      </Button>
+      <HeadButton icon="pencil" label="Edit" why={why} onClick={edit} />
+      {clone && <HeadButton icon="copy" label="Clone" why={why} onClick={clone} />}
+      <HeadButton icon="trash" label="Delete" why={why} loading={removing} onClick={() => void leave()} />
+    </>
+  );
+}
+
 interface ButtonProps {
   icon: IconName;
   label: string;
@@ -90,8 +123,7 @@ interface ButtonProps {
   onClick: () => void;
 }
 
-/** A button in the head of an object's page. */
-export function HeadButton({ icon, label, why, loading, onClick }: ButtonProps) {
+function HeadButton({ icon, label, why, loading, onClick }: ButtonProps) {
   return (
     <Tooltip label={why} disabled={why === undefined}>
       <Button

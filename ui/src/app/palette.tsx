@@ -95,7 +95,7 @@ function Places({ close }: { close: () => void }) {
           {each.name}
         </UnstyledButton>
       ))}
-      {found.length === 0 && <Text c="dimmed">Nothing has that name.</Text>}
+      {found.length === 0 && <Text c="dimmed">No matches.</Text>}
     </Stack>
   );
 }

@@ -125,10 +125,10 @@ function NotFound() {
   return (
     <div className="trouble">
       <Title order={1} size="h4">
-        There is no such page
+        Page not found
       </Title>
       <Text>
-        <Link to="/compute">Go to the clusters</Link>
+        <Link to="/compute">Go to Compute</Link>
       </Text>
     </div>
   );

@@ -37,7 +37,7 @@ export function Shell() {
         <Admin />
         <div className="rest" />
         <Scheme />
-        <IconButton tip="Keys (?)" aria-label="Show the keys" onClick={() => help.set(true)}>
+        <IconButton tip="Keyboard shortcuts (?)" aria-label="Show keyboard shortcuts" onClick={() => help.set(true)}>
           <Icon name="keyboard" />
         </IconButton>
         <User />
@@ -129,8 +129,8 @@ function Outdated() {
   if (!useValue(outdated)) return null;
   return (
     <div className="lost" role="status">
-      The server has a newer version of this page, and parts of this one no longer open.{" "}
-      <PlainButton onClick={() => location.reload()}>Load the page again</PlainButton>
+      A newer version of this page is available, and parts of this one no longer open.{" "}
+      <PlainButton onClick={() => location.reload()}>Reload the page</PlainButton>
     </div>
   );
 }
@@ -152,7 +152,7 @@ function Lost() {
   if (!lost) return null;
   return (
     <div className="lost" role="status">
-      The connection to the server is interrupted. The page tries again every few seconds; what you see may be old.
+      The connection to the server is interrupted. This page retries every few seconds and may be out of date.
     </div>
   );
 }

@@ -3,16 +3,16 @@ import { ApiError, LostConnection, words } from "../api/client";
 
 const TITLES: Record<number, string> = {
   401: "Your session has ended",
-  403: "You may not see this",
-  404: "This is not there",
+  403: "You do not have access",
+  404: "Not found",
   429: "The workspace is busy",
   503: "The workspace is busy",
 };
 
 function title(error: unknown): string {
   if (error instanceof LostConnection) return "No connection to the server";
-  if (error instanceof ApiError) return TITLES[error.status] ?? "The server could not answer";
-  return "This page has failed";
+  if (error instanceof ApiError) return TITLES[error.status] ?? "The server returned an error";
+  return "Something went wrong on this page";
 }
 
 /** Says what failed, why, and what to do. `missing`: what it means that something is not there. */
@@ -26,14 +26,14 @@ export function Trouble({ error, retry, missing }: { error: unknown; retry: () =
       <Text>{words(error)}</Text>
       {error instanceof ApiError && error.requestId && (
         <Text size="sm" c="dimmed">
-          <Code>{error.code}</Code> Request <Code>{error.requestId}</Code>: the server's log has more.
+          <Code>{error.code}</Code> Request <Code>{error.requestId}</Code>. See the server's log for details.
         </Text>
       )}
       <Group gap="xs">
         <Button onClick={retry}>Try again</Button>
         {!(error instanceof ApiError || error instanceof LostConnection) && (
           <Button variant="default" onClick={() => location.reload()}>
-            Load the page again
+            Reload the page
           </Button>
         )}
       </Group>

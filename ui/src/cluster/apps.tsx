@@ -32,7 +32,7 @@ export default function Apps({ cluster, may }: TabProps) {
   if (asked.data === undefined) return <Reading query={asked} what="Reading the port mappings" rows={3} />;
   const remove = async (port: Port) => {
     const name = port.description || `port ${port.internal_port}`;
-    const consequence = "It cannot be reached from outside any more. The program itself goes on.";
+    const consequence = "The port is no longer reachable from outside. The program keeps running.";
     if (!(await confirm({ title: `Remove ${name}?`, consequence, action: "Remove" }))) return;
     try {
       const path = { cluster_id: id, port_id: port.id };
@@ -49,7 +49,7 @@ export default function Apps({ cluster, may }: TabProps) {
       </Text>
       {may("CAN_MANAGE") && <Add id={id} added={again} />}
       {asked.data.length === 0 ? (
-        <Text className="nothing">No port of this cluster is open to the outside.</Text>
+        <Text className="nothing">No apps yet. Add a port to reach a program on the driver.</Text>
       ) : (
         <PlainTable heads={["App", "Port", "Address", "Status"]} unseen="Actions">
           {asked.data.map((port) => (

@@ -77,9 +77,9 @@ function Fields({ cluster }: { cluster: Cluster }) {
           ["Engine", cluster.runtime_engine],
           ["Driver type", driverType(cluster)],
           ["Worker type", cluster.node_type_id],
-          ["Workers", cluster.is_single_node ? "None: a single node" : target(cluster)],
+          ["Workers", cluster.is_single_node ? "None (single node)" : target(cluster)],
           ["Autoscaling", cluster.autoscale ? "On" : "Off"],
-          ["Terminates after", minutes > 0 ? `${minutes} minutes of inactivity` : "Never by itself"],
+          ["Terminates after", minutes > 0 ? `${minutes} minutes of inactivity` : "Never"],
           ["Pool", cluster.instance_pool_id && <PoolLink key="pool" id={cluster.instance_pool_id} />],
           [
             "Driver's pool",
@@ -99,7 +99,7 @@ function Fields({ cluster }: { cluster: Cluster }) {
         rows={[
           ["Delivered to", logs?.dbfs?.destination ?? logs?.volumes?.destination ?? logs?.s3?.destination],
           ["Last delivery", delivered?.last_attempted ? exactly(delivered.last_attempted) : undefined],
-          ["Its error", delivered?.last_exception],
+          ["Delivery error", delivered?.last_exception],
         ]}
       />
       <Section
@@ -113,10 +113,10 @@ function Fields({ cluster }: { cluster: Cluster }) {
         title="About"
         rows={[
           ["Creator", cluster.creator_user_name],
-          ["Made by", cluster.cluster_source],
+          ["Created by", cluster.cluster_source],
           ["Created", cluster.start_time ? exactly(cluster.start_time) : undefined],
           ["Last started", restarted ? exactly(restarted) : undefined],
-          ["Closed to", closed(clients)],
+          ["Not available to", closed(clients)],
         ]}
       />
     </div>
@@ -161,7 +161,7 @@ function Section({ title, rows, mono = false }: { title: string; rows: Row[]; mo
       </Title>
       {shown.length === 0 ? (
         <Text size="sm" c="dimmed">
-          Nothing is set.
+          Not set.
         </Text>
       ) : (
         <dl className={mono ? "rows mono" : "rows"}>

@@ -185,8 +185,8 @@ export function Console({ cluster, runs }: { cluster: Cluster; runs: boolean }) 
           </Button>
           <Text size="sm" c="dimmed">
             {runs
-              ? "Ctrl Enter runs it. What you type stays in this tab."
-              : `The cluster is ${cluster.state ?? "away"}: it runs commands once it is RUNNING.`}
+              ? "Run with Ctrl+Enter. Your text stays in this tab."
+              : `The cluster is ${cluster.state ?? "away"}. You can run commands once it is RUNNING.`}
           </Text>
         </Group>
       </form>

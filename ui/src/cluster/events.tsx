@@ -19,7 +19,7 @@ import { Reading } from "../app/reading";
 import { Scroller } from "../app/scroller";
 import { download } from "../lib/files";
 import { count } from "../lib/sizes";
-import { exactly } from "../lib/time";
+import { exactly, toTheSecond } from "../lib/time";
 import { type ClusterEvent, describe, lookOf } from "./eventwords";
 import type { TabProps } from "./tab";
 
@@ -113,9 +113,7 @@ export default function Events({ cluster, live, search, change }: TabProps) {
       {shown === undefined ? (
         <Reading query={asked} what="Reading the events" />
       ) : shown.length === 0 ? (
-        <Text className="nothing">
-          {search.type || span?.ms ? "No event matches." : "Nothing has happened to this cluster yet."}
-        </Text>
+        <Text className="nothing">{search.type || span?.ms ? "No events match." : "No events yet."}</Text>
       ) : (
         <ol className="events" onPointerEnter={() => setStill(shown)} onPointerLeave={() => setStill(null)}>
           {shown.map((event) => (
@@ -145,7 +143,7 @@ function Event({ event }: { event: ClusterEvent }) {
     <li>
       <UnstyledButton className="event" aria-expanded={open} onClick={() => setOpen(!open)}>
         <time dateTime={new Date(event.timestamp).toISOString()} title={exactly(event.timestamp)}>
-          {when(event.timestamp)}
+          {toTheSecond(event.timestamp)}
         </time>
         <span className={`word ${lookOf(event)}`}>{event.type}</span>
         <span className="what">{describe(event)}</span>
@@ -159,15 +157,6 @@ function Event({ event }: { event: ClusterEvent }) {
     </li>
   );
 }
-
-const when = (ms: number) =>
-  new Date(ms).toLocaleString(undefined, {
-    month: "short",
-    day: "numeric",
-    hour: "2-digit",
-    minute: "2-digit",
-    second: "2-digit",
-  });
 
 function Types({ chosen, change }: { chosen: string[]; change: (chosen: string[]) => void }) {
   const toggle = (type: string) =>

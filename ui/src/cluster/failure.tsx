@@ -7,35 +7,33 @@ import type { Tab } from "./search";
 
 /** What to do about the reasons for which clusters end here. */
 const REMEDIES: Record<string, string> = {
-  BOOTSTRAP_TIMEOUT: "A node did not come up in time. Its log says how far it got; then start the cluster again.",
+  BOOTSTRAP_TIMEOUT: "A node did not start in time. Check its log, then start the cluster again.",
   CLOUD_PROVIDER_LAUNCH_FAILURE:
-    "The provider could not start a node. If the message names no reason, the server's log does.",
+    "The provider could not start a node. If the message gives no reason, see the server's log.",
   CLOUD_PROVIDER_RESOURCE_STOCKOUT:
-    "There is no room for a node of that type now. Stop another cluster, choose a smaller node type or fewer workers, or start it later.",
+    "There is no capacity for this node type now. Stop another cluster, choose a smaller node type or fewer workers, or try again later.",
   CLOUD_PROVIDER_SHUTDOWN: "The machine or the server was shut down. Start the cluster again.",
   DRIVER_OUT_OF_MEMORY:
-    "The driver has used all its memory. Choose a larger driver type, or collect less data into the driver.",
-  DRIVER_UNEXPECTED_FAILURE: "The driver's process ended. The end of its stderr usually says why.",
+    "The driver ran out of memory. Choose a larger driver type, or collect less data to the driver.",
+  DRIVER_UNEXPECTED_FAILURE: "The driver process exited. The end of its stderr usually shows why.",
   DRIVER_UNREACHABLE: "The driver's instance is gone or cannot be reached. Start the cluster again.",
   DRIVER_UNRESPONSIVE:
-    "The driver did not answer: it is often busy with garbage collection. Look at its memory in the metrics, and choose a larger driver type.",
+    "The driver stopped responding, often because of garbage collection. Check its memory in the metrics, and choose a larger driver type.",
   GLOBAL_INIT_SCRIPT_FAILURE:
-    "A global init script has failed. Its output is among the driver logs; an administrator can repair or disable it.",
+    "A global init script failed. Its output is in the driver logs. An administrator can fix or disable it.",
   INIT_SCRIPT_FAILURE:
-    "An init script has failed. Its output is among the driver logs; repair the script, then start the cluster.",
-  INSTANCE_POOL_MAX_CAPACITY_REACHED: "All instances of the pool are in use. Wait, or raise the pool's maximum.",
-  INSTANCE_POOL_NOT_FOUND: "The pool is gone. Edit the cluster, and choose another pool or a node type.",
-  INVALID_ARGUMENT: "The configuration cannot be started as it is. Edit the cluster.",
+    "An init script failed. Its output is in the driver logs. Fix the script, then start the cluster.",
+  INSTANCE_POOL_MAX_CAPACITY_REACHED:
+    "All instances of the pool are in use. Try again later, or raise the pool's max capacity.",
+  INSTANCE_POOL_NOT_FOUND: "The pool was deleted. Edit the cluster and choose another pool or a node type.",
+  INVALID_ARGUMENT: "The cluster cannot start with this configuration. Edit the cluster.",
   SECRET_PERMISSION_DENIED:
-    "The cluster's owner may not read a secret that the configuration refers to. Ask for READ on its scope.",
-  SECRET_RESOLUTION_ERROR: "A secret that the configuration refers to does not exist. Create it, or edit the cluster.",
-  SPARK_STARTUP_FAILURE:
-    "Spark did not start. The Spark configuration is often the reason; the driver's log says more.",
-  SPOT_INSTANCE_TERMINATION:
-    "The driver's spot instance was taken back. Put the driver on demand (first_on_demand: 1).",
-  STORAGE_DOWNLOAD_FAILURE:
-    "A file that the configuration names could not be read. See that it exists and may be read.",
-  UNSUPPORTED_INSTANCE_TYPE: "The node type is no longer offered. Edit the cluster, and choose another one.",
+    "The cluster's owner has no access to a secret in the configuration. Ask for READ on its scope.",
+  SECRET_RESOLUTION_ERROR: "A secret in the configuration does not exist. Create it, or edit the cluster.",
+  SPARK_STARTUP_FAILURE: "Spark did not start, often because of the Spark configuration. See the driver's log.",
+  SPOT_INSTANCE_TERMINATION: "The driver's spot instance was reclaimed. Run the driver on demand (first_on_demand: 1).",
+  STORAGE_DOWNLOAD_FAILURE: "A file in the configuration could not be read. Check that it exists and is readable.",
+  UNSUPPORTED_INSTANCE_TYPE: "The node type is no longer available. Edit the cluster and choose another one.",
 };
 
 /** Says why a cluster ended that nobody has stopped, and what to do. */
@@ -56,7 +54,7 @@ export function Failure({ cluster, open }: { cluster: Cluster; open: (tab: Tab) 
       color="red"
       variant="light"
       icon={<Icon name="alert" />}
-      title={`The cluster has failed: ${code}`}
+      title={`The cluster failed: ${code}`}
     >
       <Text className="said">{said || parameters.map(([, value]) => value).join(" ")}</Text>
       {REMEDIES[code] && (

@@ -66,7 +66,7 @@ function Since({ cluster }: { cluster: Cluster }) {
 function Actions({ cluster, pinned, may, open }: Omit<Props, "gone"> & { pinned: boolean }) {
   const { busy, act } = useActions();
   const waits = busy.has(cluster.cluster_id);
-  const why = (level: Level) => (may(level) ? undefined : `This takes ${level} on the cluster`);
+  const why = (level: Level) => (may(level) ? undefined : `You need ${level} on this cluster`);
   return (
     <>
       {waits && <Loader size="xs" role="img" aria-label="Waiting for the server" />}
@@ -110,7 +110,7 @@ function Actions({ cluster, pinned, may, open }: Omit<Props, "gone"> & { pinned:
 function Watch({ cluster }: { cluster: Cluster }) {
   const [on, change] = useWatch(cluster);
   return (
-    <Tooltip label={on ? "Stop watching" : "Watch: tell me when it runs, fails or ends"}>
+    <Tooltip label={on ? "Stop watching" : "Watch: notify me when it runs, fails or terminates"}>
       <ActionIcon
         variant={on ? "light" : "default"}
         size={30}

@@ -68,9 +68,10 @@ export default function Libraries({ cluster, may, live }: TabProps) {
     <>
       {may("CAN_MANAGE") && <Install id={id} />}
       {leaving.length > 0 && (
-        <Alert color="yellow" variant="light" title="A restart is needed">
+        <Alert color="yellow" variant="light" title="Restart required">
           <Text size="sm">
-            {leaving.length === 1 ? "One library goes" : `${leaving.length} libraries go`} when the cluster restarts.
+            {leaving.length === 1 ? "One library is" : `${leaving.length} libraries are`} removed when the cluster
+            restarts.
           </Text>
           {cluster.state === "RUNNING" && may("CAN_RESTART") && (
             <Button mt="xs" variant="default" loading={busy.has(id)} onClick={() => void act("restart", [cluster])}>
@@ -104,8 +105,8 @@ function Row({ id, each, runs, may }: { id: string; each: Status; runs: boolean;
   const [source, name, repo] = named(each.library);
   const uninstall = async () => {
     const consequence = runs
-      ? "It stays until the cluster restarts, and is not installed from then on."
-      : "It is not installed when the cluster starts.";
+      ? "It stays installed until the cluster restarts."
+      : "It will not be installed at the next start.";
     if (!(await confirm({ title: `Uninstall ${name}?`, consequence, action: "Uninstall" }))) return;
     setBusy(true);
     try {

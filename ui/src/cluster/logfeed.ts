@@ -112,10 +112,10 @@ export class LogFeed {
     stream.onopen = () => this.#show({ state: "following", error: "" });
     stream.onerror = () => {
       if (stream.readyState !== EventSource.CLOSED) {
-        this.#show({ state: "lost", error: "The connection is interrupted; the log goes on by itself." });
+        this.#show({ state: "lost", error: "The connection is interrupted. The log continues automatically." });
         return; // the browser tries again, with the last event's id
       }
-      this.#lost("The server does not send this log now; the page tries again.", () => void this.#resume());
+      this.#lost("The server does not send this log now. This page retries automatically.", () => void this.#resume());
     };
   }
 

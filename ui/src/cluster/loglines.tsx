@@ -125,7 +125,7 @@ export function LogLines({ lines, complete, wrap, find, onFind, earlier, before,
               </Tooltip>
               <span className="soft" role="status">
                 {hits.length === 0 ? "No line matches" : `${chosen + 1} of ${count(hits.length, "line")}`}
-                {complete ? "" : " in the part that is shown"}
+                {complete ? "" : " in the part shown"}
               </span>
             </>
           )}
@@ -145,7 +145,7 @@ export function LogLines({ lines, complete, wrap, find, onFind, earlier, before,
         <Scroller className={wrap ? "log wrap" : "log"} ref={scroller} label="The log" onScroll={scrolled}>
           {earlier && (
             <Button variant="subtle" color="gray" onClick={() => void more()}>
-              Show what is before ({bytes(before)})
+              Show earlier lines ({bytes(before)})
             </Button>
           )}
           {shown <= 0 && <p className="soft">Nothing has been written yet.</p>}

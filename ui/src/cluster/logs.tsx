@@ -53,9 +53,7 @@ export default function Logs({ cluster, live, search, change }: TabProps) {
         </Alert>
       ))}
       {files.length === 0 ? (
-        <Text className="nothing">
-          {cluster.start_time ? "No node of this cluster has left a log." : "This cluster has not been started yet."}
-        </Text>
+        <Text className="nothing">{cluster.start_time ? "No logs." : "This cluster has not been started yet."}</Text>
       ) : (
         <>
           <Select
@@ -104,8 +102,8 @@ function OneLog(props: OneProps) {
 
 const SAYS = {
   reading: "Reading",
-  following: "Shown as it is written",
-  ended: "Its node has ended",
+  following: "Live",
+  ended: "Node terminated",
   lost: "Interrupted",
 };
 

@@ -84,9 +84,9 @@ export default function Metrics({ cluster, search, change }: TabProps) {
         />
       </Group>
       <Text size="sm" c="dimmed">
-        {exactly(from)} to {exactly(to)}. {ended ? "The cluster has ended; its metrics are kept for 30 days. " : ""}
-        Drag over a chart to look closer.
-        {data.nodes.some((each) => each.simulated) ? " These numbers are made up by the simulated provider." : ""}
+        {exactly(from)} to {exactly(to)}. {ended ? "The cluster is terminated. Its metrics are kept for 30 days. " : ""}
+        Drag over a chart to zoom in.
+        {data.nodes.some((each) => each.simulated) ? " The simulated provider makes up these numbers." : ""}
       </Text>
       {drawn.shown.length === 0 ? (
         <Text className="nothing">Nothing was measured in this range: no node of the cluster ran.</Text>
@@ -107,7 +107,7 @@ export default function Metrics({ cluster, search, change }: TabProps) {
       )}
       {drawn.shown.length > 0 && drawn.missing.length > 0 && (
         <Text size="sm" c="dimmed">
-          Not measured here: {drawn.missing.join(", ")}.
+          Not available: {drawn.missing.join(", ")}.
         </Text>
       )}
     </>

@@ -22,7 +22,7 @@ export default function Notebooks({ cluster }: TabProps) {
           {runs ? (
             <Attached id={cluster.cluster_id} />
           ) : (
-            <Text c="dimmed">Nothing is attached: the cluster does not run.</Text>
+            <Text c="dimmed">Nothing is attached, because the cluster is not running.</Text>
           )}
         </section>
       )}
@@ -40,7 +40,7 @@ function Attached({ id }: { id: string }) {
   const now = useNow(POLL_MS);
   if (asked.data === undefined) return <Reading query={asked} what="Reading who is attached" rows={2} />;
   const { contexts = [], connect_sessions: sessions = [] } = asked.data;
-  if (contexts.length + sessions.length === 0) return <Text c="dimmed">Nobody is attached to this cluster now.</Text>;
+  if (contexts.length + sessions.length === 0) return <Text c="dimmed">Nothing is attached to this cluster.</Text>;
   const rows = [
     ...contexts.map((each) => ({
       key: each.context_id,

@@ -127,7 +127,7 @@ function Table({ result }: { result: Result }) {
       <Group gap="xs">
         <Text size="sm" c="dimmed">
           {count(rows.length, "row")}
-          {result.truncated ? "; the result is longer" : ""}
+          {result.truncated ? "; the result has more rows" : ""}
         </Text>
         {rows.length > most && (
           <Button variant="subtle" color="gray" onClick={() => setMost(most + DRAWN)}>

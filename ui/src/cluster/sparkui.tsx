@@ -55,7 +55,7 @@ function Framed({ cluster }: TabProps) {
   });
   if (asked.data === undefined)
     return asked.isError ? (
-      <Trouble error={asked.error} retry={() => void asked.refetch()} missing="There is no Spark UI to show" />
+      <Trouble error={asked.error} retry={() => void asked.refetch()} missing="No Spark UI available" />
     ) : (
       <Group gap="xs" role="status">
         <Loader size="xs" />
@@ -66,12 +66,10 @@ function Framed({ cluster }: TabProps) {
     <>
       <Group justify="space-between" gap="xs">
         <Text size="sm" c="dimmed">
-          {runs
-            ? "The driver's own Spark UI, live."
-            : "Spark's history of the last run, from the event logs that the cluster has left."}
+          {runs ? "Live Spark UI of the driver." : "Spark history of the last run, from the cluster's event logs."}
         </Text>
         <Anchor size="sm" href={`/spark-ui/${encodeURIComponent(id)}/`} target="_blank" rel="noopener">
-          Open it in a tab of its own
+          Open in a new tab
         </Anchor>
       </Group>
       {/* Code of the cluster can put scripts into these pages: they get an origin of their own, which is nobody on the API. */}

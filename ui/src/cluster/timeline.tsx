@@ -17,17 +17,17 @@ type Phase = Operation["phases"][number];
 
 const NAMES: Record<string, string> = {
   validating_configuration: "Check the configuration",
-  acquiring_instances: "Get instances",
+  acquiring_instances: "Acquire instances",
   restoring_snapshot: "Restore the snapshot",
   updating_configuration: "Set up the nodes",
   starting_services: "Start Spark",
-  health_checks: "Check its health",
-  stopping_processes: "Stop what runs",
+  health_checks: "Run health checks",
+  stopping_processes: "Stop processes",
   creating_checkpoint: "Save a checkpoint",
-  notifying_processes: "Tell the nodes",
-  waiting_for_graceful_exit: "Let programs end",
+  notifying_processes: "Notify the nodes",
+  waiting_for_graceful_exit: "Wait for programs to finish",
   creating_snapshot: "Save a snapshot",
-  terminating_resources: "End the nodes",
+  terminating_resources: "Terminate the nodes",
   cleaning_up: "Clean up",
 };
 const KINDS = { start: "Start", restart: "Restart", stop: "Stop" };
@@ -45,7 +45,7 @@ function took(phase: Phase, now: number): string {
   return lasting((at(phase.finished_at) ?? now) - from);
 }
 
-const SAYS = { pending: "not begun", in_progress: "now", completed: "done", failed: "failed" };
+const SAYS = { pending: "not started", in_progress: "now", completed: "done", failed: "failed" };
 
 /** The last start, restart or stop of a cluster as a line of steps with their times. */
 export function Timeline({ id, live }: { id: string; live: boolean }) {
@@ -71,7 +71,7 @@ export function Timeline({ id, live }: { id: string; live: boolean }) {
       </ol>
       {current && (
         <p role="status">
-          <span>{current.message || "Waits for the nodes"}</span>{" "}
+          <span>{current.message || "Waiting for the nodes"}</span>{" "}
           <span className="soft">
             for {lasting(now - (at(current.started_at) ?? now))}
             {left ? `; usually about ${lasting(left * 1000)} more` : ""}

@@ -38,7 +38,7 @@ export const ACTIONS: Record<ActionName, Action> = {
     label: "Stop",
     icon: "stop",
     done: "is stopping",
-    consequence: "Its nodes end, and with them everything that runs there. Its configuration stays.",
+    consequence: "Everything that runs on it is stopped. Its configuration is kept.",
     takes: "CAN_RESTART",
     call: (id) => body(api.POST("/api/2.1/clusters/delete", given(id))),
     fits: ends,
@@ -47,7 +47,7 @@ export const ACTIONS: Record<ActionName, Action> = {
     label: "Restart",
     icon: "restart",
     done: "is restarting",
-    consequence: "Everything that runs there now ends, and what notebooks hold in memory is lost.",
+    consequence: "Everything that runs on it is stopped, and notebooks lose their state.",
     takes: "CAN_RESTART",
     call: (id) => body(api.POST("/api/2.1/clusters/restart", { body: { cluster_id: id, restart_user: null } })),
     fits: (cluster) => cluster.state === "RUNNING" && !isJob(cluster),
@@ -71,8 +71,8 @@ export const ACTIONS: Record<ActionName, Action> = {
   delete: {
     label: "Delete",
     icon: "trash",
-    done: "is deleted",
-    consequence: "The cluster ends if it runs, and its configuration and logs are gone for good.",
+    done: "was deleted",
+    consequence: "The cluster is terminated, and its configuration and logs are permanently deleted.",
     takes: "CAN_MANAGE",
     call: async (id) => {
       await body(api.POST("/api/2.1/clusters/permanent-delete", given(id)));

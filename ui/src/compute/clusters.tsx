@@ -166,7 +166,7 @@ function Nothing({ any, job, clear }: { any: boolean; job: boolean; clear: () =>
   if (any)
     return (
       <Stack className="nothing" align="flex-start" gap="xs">
-        <Text>No cluster matches.</Text>
+        <Text>No clusters match.</Text>
         <Button variant="default" onClick={clear}>
           Clear the filters
         </Button>
@@ -175,12 +175,12 @@ function Nothing({ any, job, clear }: { any: boolean; job: boolean; clear: () =>
   if (job)
     return (
       <Stack className="nothing" align="flex-start" gap="xs">
-        <Text>No job has had a cluster of its own in the last 30 days.</Text>
+        <Text>No job clusters in the last 30 days.</Text>
       </Stack>
     );
   return (
     <Beginning
-      text="There is no cluster yet that you may see."
+      text="No clusters yet, or none that you have access to."
       to="/compute/create"
       label="Create compute"
       code={SDK}

@@ -40,7 +40,7 @@ export function useDeletion({ noun, uses, consequence, call, refresh }: Kind) {
     try {
       await call(id);
       markGone(id, `The ${noun} was deleted.`);
-      toast(`${name} is deleted.`);
+      toast(`${name} was deleted.`);
       return true;
     } catch (error) {
       toast(`${name}: ${words(error)}`, { failed: true });

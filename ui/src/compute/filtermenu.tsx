@@ -42,7 +42,7 @@ export default function FilterMenu(props: ChipProps) {
                   onChange={() => toggle(value)}
                 />
               ))}
-            {counts.size === 0 && <span>No cluster has one.</span>}
+            {counts.size === 0 && <span>No values.</span>}
           </Stack>
         </ScrollArea.Autosize>
         {chosen.length > 0 && (

@@ -30,7 +30,7 @@ export function Beginning({ text, to, label, code }: Props) {
       <Button component={Link} to={to}>
         {label}
       </Button>
-      <Text c="dimmed">The SDK does the same:</Text>
+      <Text c="dimmed">Or with the SDK:</Text>
       <Code block>{code}</Code>
     </Stack>
   );

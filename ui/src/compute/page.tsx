@@ -101,8 +101,7 @@ function TopTabs({ shown, open }: { shown: Shown["tab"]; open: (tab: Shown["tab"
 function Warehouses() {
   return (
     <p className="nothing">
-      There are no SQL warehouses here: SQL runs on clusters, in notebooks, over Spark Connect, or in a cluster's
-      console.
+      Brickyard has no SQL warehouses. Run SQL on clusters: in notebooks, over Spark Connect, or in a cluster's console.
     </p>
   );
 }

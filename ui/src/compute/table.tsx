@@ -87,7 +87,7 @@ export function ClusterTable({ clusters, known, sort, onSort, selected, onSelect
         </span>
         <div className="rowactions">
           <IconButton
-            tip={density === "compact" ? "Higher rows" : "Compact rows"}
+            tip={density === "compact" ? "Taller rows" : "Compact rows"}
             aria-label="Compact rows"
             aria-pressed={density === "compact"}
             onClick={() => setDensity(density === "compact" ? "comfortable" : "compact")}

@@ -71,7 +71,7 @@ function tokenFor(asked: string): string {
 export async function editCluster(id: string, base: Spec, spec: Spec): Promise<void> {
   if (!checks()) {
     const now = await body(api.GET("/api/2.1/clusters/get", { params: { query: { cluster_id: id } } }));
-    if (!same(now.spec, base)) throw new ApiError(409, "ABORTED", "Somebody else has changed the cluster.", "");
+    if (!same(now.spec, base)) throw new ApiError(409, "ABORTED", "Someone else changed the cluster.", "");
     await edit(id, spec, {});
     return;
   }

@@ -114,18 +114,18 @@ function Create({ initial, prefilled, clone, cloned, policy }: Beginning) {
       const id = await createCluster(draft, copies ? clone : undefined);
       const name = draft.cluster_name || id;
       const refused = await give(id, grants);
-      for (const each of refused) toast(`${name} is created, but not this permission: ${each}`, { failed: true });
+      for (const each of refused) toast(`${name} was created without this permission: ${each}`, { failed: true });
       if (!copies && wanted.length > 0) {
         try {
           await changeLibraries(id, [], wanted);
         } catch (error) {
           carried.set({ id, libraries: wanted, problem: words(error) });
-          toast(`${name} is created, but its libraries were refused: ${words(error)}`, { failed: true });
+          toast(`${name} was created, but its libraries were refused: ${words(error)}`, { failed: true });
           await navigate({ to: "/compute/clusters/$id/edit", params: { id }, ignoreBlocker: true });
           return;
         }
       }
-      toast(`${name} is created and starts.`);
+      toast(`${name} was created and is starting.`);
       const search = refused.length > 0 ? ({ tab: "permissions" } as const) : {};
       await navigate({ to: "/compute/clusters/$id", params: { id }, search, ignoreBlocker: true });
     } catch (error) {

@@ -39,7 +39,7 @@ export function EditPage() {
 
 const CONFLICT = 409;
 const UNTOLD =
-  "The workspace does not tell the cluster's specification (`spec`), and a save would reset what is not shown here.";
+  "This workspace does not return the full specification (`spec`). Saving would reset the fields that are missing here.";
 
 function Edit({ cluster, installed, gone }: { cluster: Cluster; installed: Library[]; gone: ApiError | undefined }) {
   const id = cluster.cluster_id;
@@ -102,7 +102,7 @@ function Edit({ cluster, installed, gone }: { cluster: Cluster; installed: Libra
       if (resize) await resizeCluster(id, draft);
       else if (found.length > 0) await editCluster(id, base, draft);
       toast(
-        `${nameOf(cluster)} is saved${cluster.state !== "RUNNING" || found.length === 0 ? "" : resize ? " and is resized" : " and restarts"}.`,
+        `${nameOf(cluster)} was saved${cluster.state !== "RUNNING" || found.length === 0 ? "" : resize ? " and is resizing" : " and is restarting"}.`,
       );
       await navigate({ to: "/compute/clusters/$id", params: { id }, search: {}, ignoreBlocker: true });
     } catch (error) {
@@ -111,7 +111,7 @@ function Edit({ cluster, installed, gone }: { cluster: Cluster; installed: Libra
       const other = error instanceof ApiError && error.status === CONFLICT;
       setProblem(
         other
-          ? "Somebody else was faster. Their changes are merged below: look at them, and save again."
+          ? "Someone else saved this cluster first. Their changes are merged below. Review them and save again."
           : words(error),
       );
       await queries.invalidateQueries({ queryKey: clusterQuery(id).queryKey });
@@ -126,9 +126,9 @@ function Edit({ cluster, installed, gone }: { cluster: Cluster; installed: Libra
   const news = (
     <>
       {gone && (
-        <Alert variant="default" className="notice bad" role="alert" title="This cluster is not there any more">
-          <p>{words(gone)} What is typed here can become a new cluster.</p>
-          <Button onClick={copy}>Make a new cluster of it</Button>
+        <Alert variant="default" className="notice bad" role="alert" title="This cluster no longer exists">
+          <p>{words(gone)} You can create a new cluster from your changes.</p>
+          <Button onClick={copy}>Create a new cluster from it</Button>
         </Alert>
       )}
       {theirs && (
@@ -158,7 +158,7 @@ function Edit({ cluster, installed, gone }: { cluster: Cluster; installed: Libra
         action="Review and save"
         act={() => editor.errors.length === 0 && setReviewing(true)}
         busy={false}
-        blocked={gone ? "The cluster is not there any more" : dirty ? undefined : "Nothing is changed"}
+        blocked={gone ? "The cluster no longer exists" : dirty ? undefined : "No changes to save"}
         cancel={() => void navigate({ to: "/compute", search: {} })}
         problem={problem}
         news={news}

@@ -68,7 +68,7 @@ export function Locked({ path, label, whole }: { path: Path; label: ReactNode; w
       {field.error !== undefined && <div className="wrong">{field.error}</div>}
       {field.value !== undefined && shown(field.value) !== field.lock?.value && (
         <button type="button" className="textbutton" onClick={() => field.set(undefined)}>
-          Leave it to the policy (it is {shown(field.value)} now)
+          Use the policy's value (now {shown(field.value)})
         </button>
       )}
     </div>
@@ -100,7 +100,7 @@ function useInput({ path, label, help }: Props) {
 }
 
 const asPlaceholder = (effective: unknown) =>
-  effective === undefined || effective === null ? undefined : `${shown(effective)} if it is left empty`;
+  effective === undefined || effective === null ? undefined : `Default: ${shown(effective)}`;
 
 export function TextField(props: Props & { placeholder?: string; options?: string[] }) {
   const { field, props: given } = useInput(props);
@@ -192,8 +192,7 @@ export function SelectField(props: SelectProps) {
       allowDeselect={props.clear !== undefined}
       clearButtonProps={{ "aria-label": `Clear ${props.label.toLowerCase()}` }}
       placeholder={
-        props.clear ??
-        (typeof field.effective === "string" ? `${nameOf(field.effective)} if it is left empty` : "Choose")
+        props.clear ?? (typeof field.effective === "string" ? `Default: ${nameOf(field.effective)}` : "Choose")
       }
       nothingFoundMessage="Nothing matches"
       maxDropdownHeight={320}

@@ -1,5 +1,6 @@
 import { Radio, SegmentedControl } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import { count } from "../lib/sizes";
 import { checks, refusalQuery } from "./calls";
 import { CheckField, Label, Locked, NumberField, SelectField, TextField, useField } from "./fields";
 import { Grants } from "./grants";
@@ -8,7 +9,7 @@ import { LogFields, logOf } from "./logdelivery";
 import { MapField } from "./mapfield";
 import { NodeTypeField, poolOptions, runtimeOptions } from "./offers";
 import { InitScripts } from "./scripts";
-import { count, Section } from "./section";
+import { Section } from "./section";
 import { read, type Spec, write } from "./spec";
 import { SpotFields, spotOf } from "./spot";
 import { useEditor } from "./state";
@@ -23,7 +24,7 @@ export function Form() {
   return (
     <div className="parts">
       <Section title="Basics" fields={["cluster_name", "policy_id"]}>
-        <TextField path={["cluster_name"]} label="Name" placeholder="The id, if it is left empty" />
+        <TextField path={["cluster_name"]} label="Name" placeholder="Default: the cluster's id" />
         <PolicyField />
       </Section>
       <Section title="Access" fields={["data_security_mode", "single_user_name"]}>
@@ -57,7 +58,7 @@ export function Form() {
           keyLabel="Key"
           valueLabel="Value"
           add="Add a tag"
-          help="Spend can be grouped by them."
+          help="Use tags to group spend."
         />
       </Section>
       <Section
@@ -72,7 +73,7 @@ export function Form() {
           keyLabel="Setting"
           valueLabel="Value"
           add="Add a setting"
-          help="Several lines can be pasted at once. Write {{secrets/scope/key}} for a secret."
+          help="You can paste several lines at once. Write {{secrets/scope/key}} for a secret."
         />
         <MapField
           name="spark_env_vars"
@@ -80,7 +81,7 @@ export function Form() {
           keyLabel="Variable"
           valueLabel="Value"
           add="Add a variable"
-          help="Of every process on the nodes. Several lines can be pasted at once."
+          help="Set for every process on the nodes. You can paste several lines at once."
         />
       </Section>
       <Section
@@ -124,9 +125,9 @@ function PolicyField() {
     <SelectField
       path={["policy_id"]}
       label="Policy"
-      clear="None: everything can be chosen"
+      clear="Unrestricted"
       choose={(id) => void editor.choosePolicy(id)}
-      help={policy?.description || "Fixes or limits what a cluster can be."}
+      help={policy?.description || "A policy limits the configuration of its clusters."}
       data={editor.offers.policies.map((each) => ({ value: each.policy_id, label: each.name }))}
     />
   );
@@ -136,16 +137,16 @@ const MODES = [
   {
     mode: "SINGLE_USER",
     label: "Dedicated",
-    help: "One user runs code.",
+    help: "Only one user can run code.",
     also: ["DATA_SECURITY_MODE_DEDICATED", "LEGACY_SINGLE_USER", "LEGACY_SINGLE_USER_STANDARD"],
   },
   {
     mode: "USER_ISOLATION",
     label: "Standard",
-    help: "Several users, kept apart from one another.",
+    help: "Several users, isolated from each other.",
     also: ["DATA_SECURITY_MODE_STANDARD"],
   },
-  { mode: "NONE", label: "No isolation shared", help: "Everybody who may attach shares one session.", also: [] },
+  { mode: "NONE", label: "No isolation shared", help: "Everyone who can attach shares one session.", also: [] },
 ] as const;
 
 function AccessField() {
@@ -186,7 +187,7 @@ function AccessField() {
         </Radio.Group>
       )}
       {(known?.mode === "SINGLE_USER" || field.lock?.value === "SINGLE_USER" || editor.draft.single_user_name) && (
-        <TextField path={["single_user_name"]} label="User" help="Only this user runs code on the cluster." />
+        <TextField path={["single_user_name"]} label="User" help="Only this user can run code on the cluster." />
       )}
     </>
   );
@@ -203,7 +204,7 @@ function RuntimeFields() {
         label="Use Photon acceleration"
         on="PHOTON"
         refusal={photon}
-        help={checks() ? "This server runs it with Spark's own engine." : "Faster queries, at a price of its own."}
+        help={checks() ? "This server runs it with Spark's own engine." : "Faster queries at a higher price."}
       />
     </>
   );
@@ -302,9 +303,9 @@ function PoolField({ choose }: { choose: (id: string | undefined) => void }) {
     <SelectField
       path={["instance_pool_id"]}
       label="Pool"
-      clear="None: instances are launched"
+      clear="None"
       choose={choose}
-      help="Its idle instances make starts faster, and it decides the node type."
+      help="The pool sets the node type. Its idle instances make starts faster."
       data={poolOptions(editor.offers)}
     />
   );
@@ -320,7 +321,7 @@ function AutoTermination() {
       label="Terminate after"
       suffix=" minutes"
       min={0}
-      help={minutes === 0 ? "It runs until somebody ends it." : "Without activity. 0: never."}
+      help={minutes === 0 ? "The cluster runs until someone terminates it." : "Minutes without activity. 0: never."}
     />
   );
 }

@@ -61,7 +61,7 @@ export function EditorFrame(props: Props) {
         </Group>
       </div>
       {problem !== undefined && (
-        <Alert variant="default" className="notice bad" role="alert" title="It was not saved">
+        <Alert variant="default" className="notice bad" role="alert" title="Not saved">
           {problem}
         </Alert>
       )}

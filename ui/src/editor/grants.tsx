@@ -62,7 +62,7 @@ export function Grants({ grants, change }: { grants: Grant[]; change: (grants: G
         >
           Add a permission
         </Button>
-        <span className="help">Given as soon as the cluster exists. You and administrators may do everything.</span>
+        <span className="help">Granted when the cluster is created. You and administrators have all permissions.</span>
       </div>
     </div>
   );

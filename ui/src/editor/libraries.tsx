@@ -62,7 +62,7 @@ export function Libraries() {
       <LibraryRows
         libraries={libraries}
         change={setLibraries}
-        help="Installed on every node at every start. What is removed here stays until the next start."
+        help="Installed on every node at every start. Removed libraries stay until the next start."
       />
       {editor.libraryError !== undefined && <div className="wrong">{editor.libraryError}</div>}
     </div>

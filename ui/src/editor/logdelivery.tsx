@@ -60,8 +60,8 @@ export function LogFields() {
       {store === "s3" && (
         <div className="beside">
           <TextField path={[...path, "s3", "region"]} label="Region" placeholder="eu-central-1" />
-          <TextField path={[...path, "s3", "endpoint"]} label="Endpoint" placeholder="If it is not AWS" />
-          <CheckField path={[...path, "s3", "enable_encryption"]} label="Encrypt at the server" />
+          <TextField path={[...path, "s3", "endpoint"]} label="Endpoint" placeholder="Only for stores other than AWS" />
+          <CheckField path={[...path, "s3", "enable_encryption"]} label="Server-side encryption" />
         </div>
       )}
       {field.error !== undefined && <div className="wrong">{field.error}</div>}

@@ -77,14 +77,14 @@ export function Review({
         {!running
           ? "It takes effect at the next start."
           : resize
-            ? "The cluster is resized while it runs: no restart."
+            ? "The cluster is resized without a restart."
             : librariesOnly
-              ? "New libraries are installed while it runs. Removed ones go at its next start."
-              : "The cluster restarts at once: what runs on it ends, and what notebooks hold in memory is lost."}
+              ? "New libraries are installed without a restart. Removed libraries stay until the next start."
+              : "The cluster restarts. Everything that runs on it is stopped, and notebooks lose their state."}
       </Text>
       <Group justify="flex-end" gap="xs">
         <Button variant="default" onClick={close}>
-          Go on editing
+          Keep editing
         </Button>
         <Button onClick={save} loading={busy} data-autofocus>
           {running && !resize && !librariesOnly ? "Save and restart" : "Save"}

@@ -30,13 +30,13 @@ export function useSaving<Fields>(saving: Saving<Fields>) {
         const now = await read(id);
         if (!same(now, base)) {
           setBase(now);
-          setProblem(`Somebody else has changed this ${noun} meanwhile. Save again to replace what they saved.`);
+          setProblem(`Someone else saved this ${noun} first. Save again to replace their changes.`);
           return;
         }
         await edit(id);
       }
       const saved = id ?? (await create());
-      toast(`${name} is ${id === undefined ? "created" : "saved"}.`);
+      toast(`${name} was ${id === undefined ? "created" : "saved"}.`);
       await done(saved);
     } catch (error) {
       if (!placed?.(words(error))) setProblem(words(error));

@@ -16,7 +16,7 @@ const PLACES: { place: Place; label: string; example: string }[] = [
   { place: "s3", label: "S3", example: "s3://bucket/init.sh" },
   { place: "abfss", label: "ABFSS", example: "abfss://container@account.dfs.core.windows.net/init.sh" },
   { place: "gcs", label: "Google Cloud Storage", example: "gs://bucket/init.sh" },
-  { place: "file", label: "File of the node", example: "file:/opt/init.sh" },
+  { place: "file", label: "File on the node", example: "file:/opt/init.sh" },
 ];
 const placeOf = (script: Script) => PLACES.find((each) => script[each.place] != null) ?? PLACES[0];
 
@@ -35,7 +35,7 @@ export function InitScripts() {
     if (moved === undefined || to < 0 || to >= scripts.length || from === to) return;
     const others = scripts.filter((_, at) => at !== from);
     change([...others.slice(0, to), moved, ...others.slice(to)]);
-    setSaid(`Script ${from + 1} is number ${to + 1} of ${scripts.length} now`);
+    setSaid(`Script ${from + 1} moved to position ${to + 1} of ${scripts.length}`);
     requestAnimationFrame(() => list.current?.querySelectorAll<HTMLButtonElement>(".handle")[to]?.focus());
   };
   const drop = (event: DragEvent, to: number) => {

@@ -42,7 +42,7 @@ export function SpotFields() {
         help="Where there is no spot market, every node is on demand, and the RUNNING event says so."
         data={[
           { value: onDemand, label: "On demand" },
-          { value: fallback, label: "Spot, on demand where there is none" },
+          { value: fallback, label: "Spot with fallback to on demand" },
           { value: spot, label: "Spot only" },
         ]}
       />
@@ -53,7 +53,7 @@ export function SpotFields() {
             label="First nodes on demand"
             min={0}
             w={160}
-            help="The driver is the first one."
+            help="The driver is the first node."
           />
           {bid !== undefined && (
             <NumberField
@@ -61,7 +61,7 @@ export function SpotFields() {
               label={bid === "spot_bid_max_price" ? "Highest price per hour" : "Highest bid in % of the price"}
               decimals
               w={200}
-              help="Kept and shown: prices are not bid for here."
+              help="Stored only. Brickyard does not bid for spot capacity."
             />
           )}
         </div>

@@ -5,6 +5,7 @@ import { hasPoolDetails, poolDetailsQuery } from "../api/offers";
 import { clustersQuery } from "../api/queries";
 import { Icon } from "../app/icons";
 import { isJob, money } from "../compute/facts";
+import { count } from "../lib/sizes";
 import { lasting } from "../lib/time";
 import { checks, startsQuery } from "./calls";
 import { goTo } from "./fields";
@@ -112,9 +113,9 @@ function Start({ nodes }: { nodes: number }) {
         {starts && (starts.medianMs < 1000 ? ", under a second" : `, about ${lasting(starts.medianMs)}`)}
         <span className="soft">
           {warm > 0
-            ? `the pool has ${warm} warm with this runtime`
+            ? `${count(warm, "warm instance")} in the pool with this runtime`
             : idle > 0
-              ? `on ${idle} idle`
+              ? `on ${count(idle, "idle instance")}`
               : "instances are launched"}
           {starts && `; median of the last ${starts.count === 1 ? "start" : `${starts.count} starts`} like this`}
         </span>
@@ -155,17 +156,17 @@ function Verdict() {
       ) : verdict?.valid ? (
         <p className="soft">
           {!checks()
-            ? "This workspace says what is wrong when it is saved."
+            ? "This workspace checks the configuration when you save it."
             : checking
               ? "Checking…"
-              : "The server accepts this."}
+              : "The configuration is valid."}
         </p>
       ) : (
         <p className="soft">Checking…</p>
       )}
       {unknown.map(([name]) => (
         <p className="wrong" key={name}>
-          The server does not know <code>{name}</code>: it would be ignored.
+          Unknown field <code>{name}</code>. The server ignores it.
         </p>
       ))}
     </div>

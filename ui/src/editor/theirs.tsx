@@ -26,7 +26,7 @@ export function TheirChanges({
 }) {
   const { data: last } = useQuery(lastEditQuery(id));
   const now = useNow(10_000);
-  const who = last?.user ?? "Somebody else";
+  const who = last?.user ?? "Someone else";
   return (
     <Alert
       variant="default"
@@ -41,7 +41,7 @@ export function TheirChanges({
         </>
       }
     >
-      <p>Their changes are saved, and merged into what you see here:</p>
+      <p>Their changes are saved and merged into your draft:</p>
       <ul>
         {theirs.found.map((each) => (
           <li key={each.path.join("\0")}>
@@ -52,8 +52,8 @@ export function TheirChanges({
       {theirs.conflicts.map((each) => (
         <Group key={each.path.join("\0")} gap={8} className="conflict">
           <span>
-            Both of you have changed <code>{pathName(each.path)}</code>. Yours, <b>{shown(each.mine) || "not set"}</b>,
-            is kept; theirs is <b>{shown(each.theirs) || "not set"}</b>.
+            You both changed <code>{pathName(each.path)}</code>. Your value, <b>{shown(each.mine) || "not set"}</b>, is
+            kept; theirs is <b>{shown(each.theirs) || "not set"}</b>.
           </span>
           <Button
             variant="default"
@@ -62,7 +62,7 @@ export function TheirChanges({
               settle(each);
             }}
           >
-            Take theirs
+            Use theirs
           </Button>
           <Button variant="default" onClick={() => settle(each)}>
             Keep mine

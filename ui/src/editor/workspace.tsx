@@ -16,7 +16,7 @@ function parsed(text: string): { spec?: Spec; mistake?: string } {
   try {
     const found: unknown = JSON.parse(text);
     if (typeof found !== "object" || found === null || Array.isArray(found))
-      return { mistake: "It must be an object." };
+      return { mistake: "The text must be a JSON object." };
     return { spec: found as Spec };
   } catch (error) {
     return { mistake: error instanceof Error ? error.message : String(error) };
@@ -87,7 +87,7 @@ export function Workspace({
         <Tabs value={tab} onChange={(next) => setTab(next === "json" ? "json" : "form")} keepMounted={false}>
           <Tabs.List>
             <Tabs.Tab value="form">Form</Tabs.Tab>
-            <Tabs.Tab value="json">JSON{mistake !== undefined && " (has a mistake)"}</Tabs.Tab>
+            <Tabs.Tab value="json">JSON{mistake !== undefined && " (not valid)"}</Tabs.Tab>
           </Tabs.List>
           <div className="editor-columns">
             <div className="editor-main">
@@ -97,12 +97,12 @@ export function Workspace({
                     <Form />
                   </KeptOpen>
                 ) : (
-                  <Alert variant="default" className="notice bad" title="The JSON text has a mistake">
+                  <Alert variant="default" className="notice bad" title="The JSON is not valid">
                     <p>{mistake}</p>
                     <Group gap={8}>
-                      <Button onClick={() => setTab("json")}>Back to the JSON text</Button>
+                      <Button onClick={() => setTab("json")}>Back to the JSON</Button>
                       <Button variant="default" onClick={() => setText(undefined)}>
-                        Discard it
+                        Discard the text
                       </Button>
                     </Group>
                   </Alert>
@@ -113,7 +113,7 @@ export function Workspace({
                   <JsonEditor text={json} label="Specification as JSON" onChange={type} />
                 </Suspense>
                 <p className={mistake === undefined ? "help" : "wrong"} role="status">
-                  {mistake ?? "This is the body of the API's call. The form follows what is typed here."}
+                  {mistake ?? "This is the request body of the API. Changes here update the form."}
                 </p>
               </Tabs.Panel>
             </div>

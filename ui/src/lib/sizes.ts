@@ -12,4 +12,4 @@ export function bytes(count: number): string {
 }
 
 /** "1 node", "3 nodes". */
-export const count = (number: number, what: string) => `${number} ${what}${number === 1 ? "" : "s"}`;
+export const count = (number: number, one: string, many = `${one}s`) => `${number} ${number === 1 ? one : many}`;

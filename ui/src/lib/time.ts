@@ -27,6 +27,16 @@ export function exactly(then: number): string {
   return EXACT.format(then);
 }
 
+/** "Nov 27, 10:29:15 AM": of entries in a log. */
+export const toTheSecond = (then: number) =>
+  new Date(then).toLocaleString(undefined, {
+    month: "short",
+    day: "numeric",
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+  });
+
 /** The time, which goes on. */
 export function useNow(everyMs: number): number {
   const [now, setNow] = useState(Date.now);

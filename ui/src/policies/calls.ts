@@ -52,8 +52,8 @@ export const useDeletePolicy = () =>
     uses: (id) => (cluster) => cluster.policy_id === id,
     consequence: (using) =>
       using === ""
-        ? "No cluster that you may see uses it."
-        : `Used by ${using}: they can still run and start, and cannot be edited before they leave it.`,
+        ? "No cluster that you can see uses it."
+        : `Used by ${using}. These clusters keep running and can start, but must leave the policy before they can be edited.`,
     call: (id) => body(api.POST("/api/2.0/policies/clusters/delete", { body: { policy_id: id } })),
     refresh: refreshPolicies,
   });

@@ -36,7 +36,7 @@ export function Compliances({ policyId }: { policyId: string }) {
     <>
       <Text size="sm">
         {wrong === 0
-          ? `All of its ${count(asked.data.length, "cluster")} comply.`
+          ? `All clusters comply (${asked.data.length}).`
           : `${wrong} of ${count(asked.data.length, "cluster")} ${wrong === 1 ? "does" : "do"} not comply.`}
       </Text>
       <PlainTable heads={["Cluster", "State", "Complies"]} unseen="Actions">
@@ -94,7 +94,7 @@ function Judged({ found }: { found: Compliance }) {
       ))}
       {found.pending_enforcement && (
         <div className="soft">
-          Will be changed when it terminates, as {found.pending_enforcement.initiator_user} asked.
+          Will be changed when it terminates, requested by {found.pending_enforcement.initiator_user}.
         </div>
       )}
     </>
@@ -103,7 +103,7 @@ function Judged({ found }: { found: Compliance }) {
 
 function Cancel({ id, done }: { id: string; done: () => void }) {
   const act = async () => {
-    const consequence = "The cluster keeps the configuration that it has.";
+    const consequence = "The cluster keeps its current configuration.";
     if (!(await confirm({ title: "Cancel the enforcement?", consequence, action: "Cancel the enforcement" }))) return;
     try {
       await body(
@@ -178,7 +178,7 @@ function Enforce({ found, cluster, close }: EnforceProps) {
                 <Radio
                   value="ENFORCE_IMMEDIATELY"
                   label="Now"
-                  description="A running cluster restarts: what runs there ends."
+                  description="A running cluster restarts. Everything that runs on it is stopped."
                 />
                 <Radio value="WAIT_FOR_TERMINATION" label="When it terminates" description="Nothing is interrupted." />
               </Stack>
@@ -197,7 +197,7 @@ function Enforce({ found, cluster, close }: EnforceProps) {
       ) : preview.isError ? (
         <Text role="alert">{words(preview.error)}</Text>
       ) : (
-        <Loader size="xs" role="status" aria-label="Asking what would change" />
+        <Loader size="xs" role="status" aria-label="Reading what would change" />
       )}
     </Modal>
   );

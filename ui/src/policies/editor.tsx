@@ -133,7 +133,7 @@ function Form({ id, initial, fixedFamily = false }: { id?: string; initial: Draf
           <Part title="Limit" narrow>
             <NumberInput
               label="Clusters per user"
-              description="Active ones at a time."
+              description="Active clusters at the same time."
               w={220}
               clampBehavior="none"
               allowDecimal={false}
@@ -146,7 +146,7 @@ function Form({ id, initial, fixedFamily = false }: { id?: string; initial: Draf
             <LibraryRows
               libraries={draft.libraries}
               change={(libraries) => set({ libraries })}
-              help="If there are any, clusters of the policy have these and no others, from their next start on."
+              help="If set, clusters of this policy have exactly these libraries from their next start on."
             />
           </Part>
         </div>
@@ -178,11 +178,11 @@ function Definition({ draft, set, fixedFamily, problems }: DefinitionProps) {
         disabled={fixedFamily}
         description={
           fixedFamily
-            ? "A default policy stays with its family."
+            ? "The family of a default policy cannot be changed."
             : (family?.description ?? "Each key is the path of an attribute, each value one rule.")
         }
         data={[
-          { value: OWN, label: "A definition of its own" },
+          { value: OWN, label: "Custom definition" },
           ...families.map((each) => ({ value: each.policy_family_id, label: `Family: ${each.name}` })),
         ]}
         value={draft.family || OWN}
@@ -201,7 +201,7 @@ function Definition({ draft, set, fixedFamily, problems }: DefinitionProps) {
             />
           </Suspense>
           <Button variant="default" mt={6} onClick={() => set({ family: "", definition: pretty(family.definition) })}>
-            Take them as a definition of its own
+            Copy to a custom definition
           </Button>
         </details>
       )}
@@ -228,9 +228,9 @@ function Definition({ draft, set, fixedFamily, problems }: DefinitionProps) {
             />
           )}
         </Suspense>
-        {draft.family && <p className="help">They replace the family's rules, path by path.</p>}
+        {draft.family && <p className="help">Overrides replace the family's rules, path by path.</p>}
       </div>
-      <div role="status" aria-live="polite" aria-label="Mistakes of the policy">
+      <div role="status" aria-live="polite" aria-label="Errors in the policy">
         <ul className="problems">
           {problems.map((each) => (
             <li key={each.path + each.message} className="wrong">

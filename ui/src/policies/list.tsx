@@ -32,7 +32,7 @@ export default function Policies() {
       columns={columns(uses, familyName)}
       busy={busy}
       menu={(each) => <Items policy={each} admin={admin} remove={() => void remove(each.policy_id, each.name)} />}
-      none={policies.data.length === 0 ? "There is no policy that you may use." : "No policy matches."}
+      none={policies.data.length === 0 ? "No policies that you can use." : "No policies match."}
     />
   );
 }
@@ -62,7 +62,7 @@ const columns = (uses: Map<string, number>, familyName: (id: string) => string):
     header: "Family",
     accessorFn: (each) => (each.policy_family_id ? familyName(each.policy_family_id) : ""),
     cell: ({ row: { original: each } }) =>
-      each.policy_family_id ? familyName(each.policy_family_id) : <span className="soft">own definition</span>,
+      each.policy_family_id ? familyName(each.policy_family_id) : <span className="soft">custom</span>,
   },
   { id: "clusters", header: "Clusters", meta: FIGURES, accessorFn: (each) => uses.get(each.policy_id) ?? 0 },
   {
@@ -89,7 +89,7 @@ function Items({ policy, admin, remove }: { policy: Policy; admin: boolean; remo
         renderRoot={(props) => <Link {...props} to="/compute/create" search={{ policy: policy.policy_id }} />}
         leftSection={<Icon name="plus" size={14} />}
       >
-        Create compute under it
+        Create compute with this policy
       </Menu.Item>
       {admin && (
         <>

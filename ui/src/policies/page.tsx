@@ -1,16 +1,15 @@
 import "../cluster/cluster.css";
 import "./policies.css";
-import { Badge, Button, Group, Tabs, Text, Title } from "@mantine/core";
+import { Badge, Group, Tabs, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { Permissions } from "../access/permissions";
 import { useAdmin } from "../access/rights";
 import { familiesQuery, type Policy, policyQuery } from "../api/offers";
 import { clustersQuery } from "../api/queries";
 import { CopyButton } from "../app/copy";
 import { FactList } from "../app/factlist";
-import { Icon } from "../app/icons";
-import { HeadButton, ObjectHead, ObjectPage } from "../app/objectpage";
+import { ObjectActions, ObjectHead, ObjectPage } from "../app/objectpage";
 import { Scroller } from "../app/scroller";
 import { TabList } from "../app/tablist";
 import { MiniList } from "../compute/minilist";
@@ -71,9 +70,9 @@ function OfPolicy({ id }: { id: string }) {
                 <>
                   <MiniList
                     clusters={clusters.filter((each) => each.policy_id === id)}
-                    none="No cluster that you may see uses this policy."
+                    none="No cluster that you can see uses this policy."
                   />
-                  {!gone && <Text c="dimmed">Administrators also see which of them comply.</Text>}
+                  {!gone && <Text c="dimmed">Administrators also see which clusters comply.</Text>}
                 </>
               )}
             </Tabs.Panel>
@@ -107,40 +106,17 @@ function Header({ policy, admin, gone }: { policy: Policy; admin: boolean; gone:
   const id = policy.policy_id;
   const navigate = useNavigate();
   const { busy, remove } = useDeletePolicy();
-  const why = admin ? undefined : "Only administrators change policies";
+  const why = admin ? undefined : "Only administrators can change policies";
   const actions = !gone && (
-    <>
-      <Button
-        renderRoot={(props) => <Link {...props} to="/compute/create" search={{ policy: id }} />}
-        variant="default"
-        leftSection={<Icon name="plus" size={14} />}
-      >
-        Create compute
-      </Button>
-      <HeadButton
-        icon="pencil"
-        label="Edit"
-        why={why}
-        onClick={() => void navigate({ to: "/compute/policies/$id/edit", params: { id } })}
-      />
-      <HeadButton
-        icon="copy"
-        label="Clone"
-        why={why}
-        onClick={() => void navigate({ to: "/compute/policies/create", search: { clone: id } })}
-      />
-      <HeadButton
-        icon="trash"
-        label="Delete"
-        why={why}
-        loading={busy !== ""}
-        onClick={() =>
-          void remove(id, policy.name).then((done) => {
-            if (done) void navigate({ to: "/compute", search: { tab: "policies" } });
-          })
-        }
-      />
-    </>
+    <ObjectActions
+      why={why}
+      create={{ policy: id }}
+      edit={() => void navigate({ to: "/compute/policies/$id/edit", params: { id } })}
+      clone={() => void navigate({ to: "/compute/policies/create", search: { clone: id } })}
+      remove={() => remove(id, policy.name)}
+      removing={busy !== ""}
+      tab="policies"
+    />
   );
   const badge = policy.is_default && (
     <Badge variant="default" radius="sm" tt="none" fw={500}>
@@ -158,7 +134,7 @@ function Facts({ policy }: { policy: Policy }) {
   const families = useQuery(familiesQuery).data;
   const family = families?.find((each) => each.policy_family_id === policy.policy_family_id)?.name;
   const facts: [string, string | null | undefined][] = [
-    ["Family", family ?? policy.policy_family_id ?? "none: its own definition"],
+    ["Family", family ?? policy.policy_family_id ?? "none (custom definition)"],
     ["Overrides", policy.policy_family_id ? String(keysOf(policy.policy_family_definition_overrides)) : undefined],
     [
       "Clusters per user",

@@ -28,8 +28,8 @@ function parsed(text: string): [string, Written][] | undefined {
 /** A definition as a table. */
 export function Rules({ definition }: { definition: string }) {
   const rules = parsed(definition);
-  if (rules === undefined) return <Text>The definition is not JSON: the JSON tab has its text.</Text>;
-  if (rules.length === 0) return <Text c="dimmed">It has no rules: everything is allowed.</Text>;
+  if (rules === undefined) return <Text>The definition is not valid JSON. See the JSON tab.</Text>;
+  if (rules.length === 0) return <Text c="dimmed">No rules. Everything is allowed.</Text>;
   return (
     <PlainTable heads={["Attribute", "Type", "Rule", "Default"]} unseen="Notes">
       {rules.map(([path, rule]) => (

@@ -93,11 +93,11 @@ export function Trial({ trying }: { trying: Trying }) {
   return (
     <aside className="trial" aria-label="Try it">
       <h2>Try it</h2>
-      <p className="help">A cluster like this, created under the policy as it is typed. Nothing is saved or created.</p>
+      <p className="help">Checks this cluster against the policy in the editor. Nothing is saved or created.</p>
       {clusters.length > 0 && (
         <Select
-          aria-label="Take the specification of a cluster"
-          placeholder="Take the specification of a cluster"
+          aria-label="Copy the specification of a cluster"
+          placeholder="Copy the specification of a cluster"
           searchable
           nothingFoundMessage="Nothing matches"
           value={null}
@@ -127,7 +127,7 @@ export function Trial({ trying }: { trying: Trying }) {
         ) : trying.trial === undefined ? (
           <p className="soft">Checking…</p>
         ) : trying.trial.verdict == null ? (
-          <p className="wrong">The policy itself has mistakes: they are listed beside its definition.</p>
+          <p className="wrong">The policy has errors. They are listed next to its definition.</p>
         ) : (
           <Judgement verdict={trying.trial.verdict} />
         )}
@@ -160,7 +160,7 @@ function Judgement({ verdict }: { verdict: Verdict }) {
       />
       {verdict.effective && (
         <details>
-          <summary>The cluster that it would make</summary>
+          <summary>Resulting cluster</summary>
           {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard */}
           <pre className="code" tabIndex={0}>
             {JSON.stringify(verdict.effective, null, 2)}

@@ -5,7 +5,7 @@ import { useDeletion } from "../compute/deletion";
 export const usesPool = (id: string) => (cluster: Cluster) =>
   cluster.instance_pool_id === id || cluster.driver_instance_pool_id === id;
 
-const IDLE = "Its idle instances end, and nothing can attach to it any more.";
+const IDLE = "Its idle instances are terminated, and clusters can no longer attach to it.";
 
 export const useDeletePool = () =>
   useDeletion({
@@ -13,8 +13,8 @@ export const useDeletePool = () =>
     uses: usesPool,
     consequence: (using) =>
       using === ""
-        ? `${IDLE} No cluster that you may see uses it.`
-        : `${IDLE} Used by ${using}: what runs goes on and cannot grow; what is terminated cannot start until it is edited.`,
+        ? `${IDLE} No cluster that you can see uses it.`
+        : `${IDLE} Used by ${using}. Running clusters keep running but cannot grow. Terminated clusters cannot start until they are edited.`,
     call: (id) => body(api.POST("/api/2.0/instance-pools/delete", { body: { instance_pool_id: id } })),
     refresh: (queries) => refreshPools(queries, []),
   });

@@ -16,10 +16,10 @@ import { money } from "../compute/facts";
 import { newestFirst } from "../editor/begin";
 import { EditorFrame, Part } from "../editor/frame";
 import { nodeTypeGroups } from "../editor/offers";
+import { mapOf, type Pair, Pairs, pairsOf } from "../editor/pairs";
 import { useSaving } from "../editor/saving";
 import { useOffers } from "../editor/state";
 import { runtimeOf } from "./facts";
-import { mapOf, type Pair, Pairs, pairsOf } from "./pairs";
 
 interface Draft {
   name: string;
@@ -144,7 +144,9 @@ function Form({ id, initial }: { id?: string; initial: Draft }) {
             <TextInput label="Name" {...form.getInputProps("name")} />
             <Select
               label="Node type"
-              description={fixed ? "For good: create another pool for another node type." : "Of every instance."}
+              description={
+                fixed ? "Cannot be changed. To use another node type, create another pool." : "Used for every instance."
+              }
               searchable
               allowDeselect={false}
               disabled={fixed}
@@ -157,9 +159,11 @@ function Form({ id, initial }: { id?: string; initial: Draft }) {
             <Select
               label="Preloaded runtime"
               description={
-                fixed ? "For good." : "Idle instances are warm: clusters of this runtime start without starting Spark."
+                fixed
+                  ? "Cannot be changed."
+                  : "Idle instances keep this runtime warm, so clusters with it start faster."
               }
-              placeholder="None: instances are idle, and not warm"
+              placeholder="None"
               searchable
               clearable={!fixed}
               clearButtonProps={{ "aria-label": "Clear the preloaded runtime" }}
@@ -187,21 +191,31 @@ function Form({ id, initial }: { id?: string; initial: Draft }) {
               />
             </div>
             <p className="help">
-              The minimum is kept ready in addition to what is in use. The capacity counts idle, used and pending
+              The minimum is kept ready in addition to the instances in use. The capacity counts idle, used and pending
               instances.
             </p>
             <Figure
-              label="Idle instances end after"
+              label="Terminate idle instances after"
               suffix=" minutes"
               placeholder="60 minutes"
-              description="Only those beyond the minimum. 0: at once."
+              description="Applies to idle instances above the minimum. 0: at once."
               value={draft.minutes}
               error={form.errors.minutes}
               set={(minutes) => form.setFieldValue("minutes", minutes)}
             />
           </Part>
           <Part title="Tags">
-            <Pairs pairs={draft.tags} change={(tags) => form.setFieldValue("tags", tags)} error={form.errors.tags} />
+            <fieldset className="map" aria-label="Tags">
+              <Pairs
+                pairs={draft.tags}
+                change={(tags) => form.setFieldValue("tags", tags)}
+                keyLabel="Key"
+                valueLabel="Value"
+                add="Add a tag"
+                help="Clusters of the pool inherit these tags."
+              />
+              {form.errors.tags !== undefined && <div className="wrong">{form.errors.tags}</div>}
+            </fieldset>
           </Part>
         </div>
         <Summary draft={draft} />
@@ -257,7 +271,7 @@ function Summary({ draft }: { draft: Draft }) {
           </div>
         ))}
       </dl>
-      <p className="soft">Instances cost the same idle and in use: they run all the time.</p>
+      <p className="soft">Idle instances cost the same as instances in use.</p>
     </aside>
   );
 }

@@ -36,7 +36,7 @@ export default function Pools() {
       columns={columns(details, (key) => sparkVersionsOf(runtimes, key))}
       busy={busy}
       menu={(each) => <Items pool={each} remove={() => void remove(each.instance_pool_id, each.instance_pool_name)} />}
-      none="No pool matches."
+      none="No pools match."
     >
       <Counters
         counters={[
@@ -155,7 +155,7 @@ w.instance_pools.create(
 function Nothing() {
   return (
     <Beginning
-      text="There is no pool yet that you may see. A pool keeps instances ready, so that clusters start in seconds."
+      text="No pools yet, or none that you have access to. A pool keeps instances ready, so that clusters start in seconds."
       to="/compute/pools/create"
       label="Create pool"
       code={SDK}

@@ -1,16 +1,15 @@
 import "../cluster/cluster.css";
 import "./pools.css";
-import { Button, Tabs } from "@mantine/core";
+import { Tabs } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { Permissions } from "../access/permissions";
 import { useLevel } from "../access/rights";
 import { connection, POLL_MS } from "../api/live";
 import { hasPoolDetails, type Pool, type PoolDetails, poolInstancesQuery, poolQuery } from "../api/offers";
 import { clustersQuery, pricesQuery, runtimesQuery, sparkVersionsOf } from "../api/queries";
 import { FactList } from "../app/factlist";
-import { Icon } from "../app/icons";
-import { HeadButton, ObjectHead, ObjectPage } from "../app/objectpage";
+import { ObjectActions, ObjectHead, ObjectPage } from "../app/objectpage";
 import { Reading } from "../app/reading";
 import { TabList } from "../app/tablist";
 import { money, nameOf } from "../compute/facts";
@@ -58,8 +57,8 @@ function OfPool({ id }: { id: string }) {
           <Header pool={pool} details={details.data ?? undefined} manage={!gone && may("CAN_MANAGE")} gone={gone} />
           {troubleOf(pool).length > 0 && (
             <div className="gone" role="alert">
-              <b>The pool does not get all of its instances.</b> It tries again by itself, ever more rarely; an edit
-              makes it try at once.
+              <b>The pool cannot get all of its instances.</b> It retries automatically, at growing intervals. Edit the
+              pool to retry at once.
               {troubleOf(pool).map((each) => (
                 <div key={each.instance_id + each.message}>
                   {each.instance_id && <span className="mono">{each.instance_id} </span>}
@@ -82,7 +81,7 @@ function OfPool({ id }: { id: string }) {
               )}
             </Tabs.Panel>
             <Tabs.Panel value="clusters" className="tab">
-              <MiniList clusters={using} none="No cluster that you may see uses this pool." />
+              <MiniList clusters={using} none="No cluster that you can see uses this pool." />
             </Tabs.Panel>
             <Tabs.Panel value="permissions" className="tab">
               <Permissions
@@ -109,34 +108,16 @@ function Header({ pool, details, manage, gone }: HeaderProps) {
   const id = pool.instance_pool_id;
   const navigate = useNavigate();
   const { busy, remove } = useDeletePool();
-  const why = manage ? undefined : "This takes CAN_MANAGE on the pool";
+  const why = manage ? undefined : "You need CAN_MANAGE on this pool";
   const actions = !gone && (
-    <>
-      <Button
-        renderRoot={(props) => <Link {...props} to="/compute/create" search={{ pool: id }} />}
-        variant="default"
-        leftSection={<Icon name="plus" size={14} />}
-      >
-        Create compute
-      </Button>
-      <HeadButton
-        icon="pencil"
-        label="Edit"
-        why={why}
-        onClick={() => void navigate({ to: "/compute/pools/$id/edit", params: { id } })}
-      />
-      <HeadButton
-        icon="trash"
-        label="Delete"
-        why={why}
-        loading={busy !== ""}
-        onClick={() =>
-          void remove(id, pool.instance_pool_name).then((done) => {
-            if (done) void navigate({ to: "/compute", search: { tab: "pools" } });
-          })
-        }
-      />
-    </>
+    <ObjectActions
+      why={why}
+      create={{ pool: id }}
+      edit={() => void navigate({ to: "/compute/pools/$id/edit", params: { id } })}
+      remove={() => remove(id, pool.instance_pool_name)}
+      removing={busy !== ""}
+      tab="pools"
+    />
   );
   return (
     <ObjectHead name={pool.instance_pool_name} actions={actions}>
@@ -154,7 +135,7 @@ function Facts({ pool, details }: { pool: Pool; details: PoolDetails | undefined
     ["Preloaded", sparkVersionsOf(runtimes, runtimeOf(pool)) || "no runtime"],
     ["Min idle", String(pool.min_idle_instances ?? 0)],
     ["Max", pool.max_capacity == null ? "no limit" : String(pool.max_capacity)],
-    ["Idle instances end after", minutes(pool.idle_instance_autotermination_minutes)],
+    ["Terminate idle instances after", minutes(pool.idle_instance_autotermination_minutes)],
     ["Spend per hour", price ? money(price * sizeOf(pool), prices?.currency ?? "USD") : undefined],
     ["Tags", poolTags(pool).join(", ")],
     ["Creator", details?.creator_user_name],

@@ -10,8 +10,8 @@ type State = PoolInstance["state"];
 /** What an instance is doing, in words, and how its brick looks. */
 const LOOKS: Record<State, { word: string; look: string; says: string }> = {
   WARM: { word: "warm", look: "warm", says: "Idle, with the preloaded runtime's JVM waiting" },
-  IDLE: { word: "idle", look: "idle", says: "Idle: a cluster that takes it starts its own JVM" },
-  USED: { word: "used", look: "used", says: "A cluster has it" },
+  IDLE: { word: "idle", look: "idle", says: "Idle, without a warm JVM" },
+  USED: { word: "used", look: "used", says: "Used by a cluster" },
   PENDING_USED: { word: "pending", look: "coming", says: "Being launched for a cluster" },
   PREPARING: { word: "preparing", look: "coming", says: "Being cleaned, or warming up" },
   LAUNCHING: { word: "launching", look: "coming", says: "Being launched" },
@@ -70,8 +70,8 @@ export function Picture({ pool, instances, nameOf }: Props) {
       </ul>
       {places.length + added === 0 ? (
         <p className="soft">
-          The pool has no instances. They are launched when a cluster asks for them
-          {pool.min_idle_instances ? ", or as soon as the provider has room" : ""}.
+          The pool has no instances. They are launched when a cluster needs them
+          {pool.min_idle_instances ? ", or as soon as the provider has capacity" : ""}.
         </p>
       ) : (
         <ul className={places.length > DENSE ? "bricks dense" : "bricks"} aria-label="Instances">
@@ -87,7 +87,7 @@ export function Picture({ pool, instances, nameOf }: Props) {
           ))}
         </ul>
       )}
-      {free > FREE_SHOWN && <p className="soft">and room for {count(free - FREE_SHOWN, "more instance")}.</p>}
+      {free > FREE_SHOWN && <p className="soft">and capacity for {count(free - FREE_SHOWN, "more instance")}.</p>}
     </>
   );
 }
@@ -109,7 +109,7 @@ function Brick({ instance, nameOf }: { instance: PoolInstance; nameOf: Props["na
           {nameOf(id) ?? id}
         </Link>
       ) : held ? (
-        <span className="soft">a cluster of others</span>
+        <span className="soft">a cluster that you cannot see</span>
       ) : (
         <span className="soft mono">{instance.instance_id}</span>
       )}

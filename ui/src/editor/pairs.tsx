@@ -1,0 +1,98 @@
+import { Button, TextInput } from "@mantine/core";
+import type { ClipboardEvent, MouseEvent, ReactNode } from "react";
+import { Icon } from "../app/icons";
+import { RemoveButton } from "./fields";
+
+export interface Pair {
+  id: number;
+  key: string;
+  value: string;
+}
+
+let last = 0;
+const pair = (key = "", value = ""): Pair => ({ id: ++last, key, value });
+
+export const pairsOf = (map: object | null | undefined): Pair[] =>
+  Object.entries(map ?? {}).map(([key, value]) => pair(key, String(value)));
+
+/** A pair without a key is not finished and does not count. */
+export const mapOf = (pairs: Pair[]): Record<string, string> =>
+  Object.fromEntries(pairs.filter((each) => each.key !== "").map((each) => [each.key, each.value]));
+
+/** `spark.a b`, `A=b` or `a: b`, one on each line. */
+function linesOf(text: string): [string, string][] {
+  return text
+    .split(/\r?\n/)
+    .map((line) => line.trim())
+    .filter((line) => line !== "" && !line.startsWith("#"))
+    .map((line) => {
+      const parts = /^(?:export\s+)?([^\s=]+?)(?:\s*=\s*|:\s+|\s+)(.*)$/.exec(line);
+      return [parts?.[1] ?? line, parts?.[2] ?? ""];
+    });
+}
+
+interface Props {
+  pairs: Pair[];
+  change: (pairs: Pair[]) => void;
+  keyLabel: string;
+  valueLabel: string;
+  add: string;
+  help: ReactNode;
+  errorOf?: (key: string) => string;
+  beside?: (key: string) => ReactNode;
+}
+
+/** Keys and values that people choose, inside a fieldset. Pasting several lines makes several pairs. */
+export function Pairs({ pairs, change, keyLabel, valueLabel, add, help, errorOf, beside }: Props) {
+  const edit = (id: number, part: Partial<Pair>) =>
+    change(pairs.map((each) => (each.id === id ? { ...each, ...part } : each)));
+  const paste = (event: ClipboardEvent, id: number) => {
+    const text = event.clipboardData.getData("text");
+    if (!text.trim().includes("\n")) return;
+    event.preventDefault();
+    const pasted = linesOf(text).map(([key, value]) => pair(key, value));
+    change(pairs.flatMap((each) => (each.id !== id ? [each] : each.key || each.value ? [each, ...pasted] : pasted)));
+  };
+  const grow = (event: MouseEvent<HTMLElement>) => {
+    const box = event.currentTarget.closest("fieldset");
+    change([...pairs, pair()]);
+    requestAnimationFrame(() => [...(box?.querySelectorAll<HTMLInputElement>(".pair input") ?? [])].at(-2)?.focus());
+  };
+  const keys = pairs.map((each) => each.key);
+  return (
+    <>
+      {pairs.map((each, at) => {
+        const twice = each.key && keys.indexOf(each.key) !== at ? "Duplicate key. Only the last value is used." : "";
+        return (
+          <div className="pair" key={each.id}>
+            <TextInput
+              aria-label={`${keyLabel} ${at + 1}`}
+              placeholder={at === 0 ? keyLabel : undefined}
+              value={each.key}
+              error={(each.key && errorOf?.(each.key)) || twice || undefined}
+              onChange={(event) => edit(each.id, { key: event.currentTarget.value })}
+              onPaste={(event) => paste(event, each.id)}
+            />
+            <TextInput
+              aria-label={`${valueLabel} ${at + 1}`}
+              placeholder={at === 0 ? valueLabel : undefined}
+              value={each.value}
+              onChange={(event) => edit(each.id, { value: event.currentTarget.value })}
+            />
+            <RemoveButton
+              label={`Remove ${each.key || `row ${at + 1}`}`}
+              onClick={() => change(pairs.filter((one) => one.id !== each.id))}
+            />
+            {each.key !== "" && beside?.(each.key)}
+          </div>
+        );
+      })}
+      <div className="under">
+        <Button variant="default" leftSection={<Icon name="plus" size={14} />} onClick={grow}>
+          {add}
+        </Button>
+        <span className="help">{help}</span>
+      </div>
+    </>
+  );
+}
