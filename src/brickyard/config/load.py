@@ -14,7 +14,7 @@ import msgspec
 from brickyard.config import providernames
 from brickyard.config.checks import check, kind, wrong
 from brickyard.config.servicelinks import without_links
-from brickyard.config.settings import TABLES, ConfigError, Settings
+from brickyard.config.settings import TABLES, ConfigError, Settings, declared
 
 
 def load(
@@ -35,20 +35,8 @@ def load(
     except msgspec.ValidationError as error:
         raise ConfigError(f"{error}. Settings: {', '.join(Settings.names())}.") from error
     check(settings, sources)
-    places = {
-        name: getattr(settings, name)
-        for name in (
-            "data_dir",
-            "cache_dir",
-            "task_files_dir",
-            "node_prices",
-            "simulated_knobs",
-            "tls_cert",
-            "tls_key",
-            "agent_ca",
-        )
-    }
-    resolved: dict[str, Any] = {name: path and path.expanduser().resolve() for name, path in places.items()}
+    paths = {name: getattr(settings, name) for name, setting in declared().items() if setting.type is Path}
+    resolved: dict[str, Any] = {name: path and path.expanduser().resolve() for name, path in paths.items()}
     if settings.storage_url:
         resolved["storage_url"] = str(settings.storage_dir.resolve())
     return msgspec.structs.replace(settings, **resolved)
@@ -91,19 +79,18 @@ def _gather(
                 meant = f"Did you mean {near[0]}? " if near else ""
                 raise ConfigError(f"{sources[name]} is not a setting. {meant}Settings: {', '.join(Settings.names())}.")
         values[TABLES] = tables
-    for name in Settings.names():
-        variable, option = f"BRICKYARD_{name.upper()}", options.get(name)
-        if value := environ.get(variable):
-            values[name], sources[name] = value, variable
-        if option is not None:
-            values[name], sources[name] = option, f"--{name.replace('_', '-')}"
+    for setting in declared().values():
+        if value := environ.get(setting.variable):
+            values[setting.name], sources[setting.name] = value, setting.variable
+        if (option := options.get(setting.name)) is not None:
+            values[setting.name], sources[setting.name] = option, setting.option
     return values, sources
 
 
 def _gather_section(values: dict[str, Any], environ: Mapping[str, str]) -> None:
     """Adds the providers' variables: our prefix, a provider's name and the key's, as in RAY_ADDRESS for `address` in [ray]."""
     names = providernames.listed(str(values.get("provider", "")))
-    ours = {f"BRICKYARD_{field.upper()}" for field in Settings.names()}
+    ours = {setting.variable for setting in declared().values()}
     sections = {name: {**section} for name, section in values.get(TABLES, {}).items()}
     for variable, value in environ.items():
         if value and variable.startswith("BRICKYARD_") and variable not in ours:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 
 import msgspec
 
@@ -37,97 +39,199 @@ def default_cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "brickyard"
 
 
+@dataclass(frozen=True)
+class Help:
+    """What a setting is for, in one sentence: `--help` and docs/configuration.md have it.
+
+    `default`: what an empty default means, or what the value is in other words. Markdown.
+    """
+
+    text: str
+    default: str = ""
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Every field but `sections` is also a key of the TOML file and, in upper case with the prefix BRICKYARD_, an environment
-    variable."""
+    """The only place where a setting is declared.
+
+    Every field but `sections` is also a key of the TOML file, an option of `brickyard up` and, in upper case with the prefix
+    BRICKYARD_, an environment variable (`declared`).
+    """
 
     @staticmethod
     def names() -> tuple[str, ...]:
         """The names of all settings."""
         return tuple(name for name in Settings.__struct_fields__ if name != TABLES)
 
-    host: str = "127.0.0.1"
-    port: int = 8080  # 0 picks a free one
-    data_dir: Path = msgspec.field(default_factory=default_data_dir)
-    cache_dir: Path = msgspec.field(default_factory=default_cache_dir)
-    database_url: str = ""  # empty: SQLite in the data directory
-    database_wait_s: float = 60.0  # a start waits so long until something listens at the database's address
-    storage_url: str = ""  # a directory that all servers and nodes of the workspace can reach; empty: the data directory
-    public_url: str = ""  # the URL that agents on other machines call; empty: the address that the server listens on
-    agent_port: int | None = (
-        None  # this server's TLS port for agents on other machines; None: that of public_url; 0: a proxy has it
+    # --- Where it serves ---
+    host: Annotated[str, Help("Address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, Help("Port to listen on; 0 picks a free one.")] = 8080
+    public_url: Annotated[
+        str,
+        Help(
+            "URL of this server for nodes on other machines: http://HOST:PORT or https://HOST:PORT.",
+            "the address that it listens on",
+        ),
+    ] = ""
+    agent_port: Annotated[
+        int | None, Help("TLS port for nodes on other machines. 0: a proxy terminates TLS.", "the port of `public_url`")
+    ] = None
+    agent_ca: Annotated[
+        Path | None,
+        Help("PEM certificates that nodes on other machines trust, if a proxy terminates TLS.", "what the nodes' machines trust"),
+    ] = None
+    port_addresses: Annotated[str, Help("Addresses besides loopback on which tcp port mappings may listen, comma-separated.")] = (
+        ""
     )
-    agent_ca: Path | None = None  # PEM: what such agents trust where a proxy has the certificate; None: what their machine trusts
-    provider: str = "local"  # names from `config/providernames.py`, comma-separated, the default one first
-    simulated_knobs: Path | None = None  # a TOML file that controls the simulated provider; re-read while the server runs
-    isolation: Literal["auto", "required", "off"] = "auto"
-    network: Literal["auto", "isolated", "shared"] = "auto"  # separate networks for a cluster's nodes. auto: where possible;
-    # isolated: required, else nothing starts; shared: never
-    internet: bool = True  # whether code on clusters with a separate network can reach other machines
-    network_allow: str = ""  # ADDRESS:PORT of this machine that such code can reach anyway, comma-separated
-    machine_credentials: bool = True  # whether object stores get the machine's own credentials where a cluster has none
-    machine_credentials_endpoints: str = ""  # URLs to which they may go although a user names them, comma-separated
-    admin_user: str = "admin@brickyard.local"
-    admin_token: str = ""  # empty: generated at the first start and stored in the data directory
-    encryption_key: str = ""  # 64 hex digits; more keys after a comma only decrypt. Empty: the file secrets.key in the storage
-    cpu_overcommit: float = 16.0  # logical cores offered per core of the machine, so that cloud sizes fit on a laptop
-    memory_overcommit: float = 4.0  # this many nodes may each be promised the whole machine's memory (docs/resources.md)
-    memory_guard_share: float = 0.5  # a node that takes less of its share of memory is not ended when the machine runs out of it
-    min_free_disk_gb: float = 1.0  # at most a twentieth of the disk; below this, the node that uses the most is ended
-    node_disk_gb: float | None = None  # limit for one node's files; None: half of the disk
-    dbfs_gb: float | None = None  # limit for the workspace's files; None: half of the disk
-    snapshot_gb: float | None = None  # limit for the files in one snapshot of a workspace directory; None: half of the disk
-    snapshots_gb: float | None = None  # limit for all snapshots together, compressed; None: half of the disk
-    snapshot_days: float = 0.0  # snapshots are removed after this time; 0: when somebody deletes them
-    orphan_grace_s: float = 600.0  # agents that hear nothing for this long stop their node and exit
-    agent_silence_s: float = 60.0  # an agent that is silent for this long counts as lost
-    spark_silence_s: float = 60.0  # Spark silent for this long hangs: a driver is reported, a worker replaced
-    driver_give_up_s: float = 300.0  # a driver that hangs for this long ends its cluster
-    log_delivery_s: float = 300.0  # between two deliveries of a cluster's logs (cluster_log_conf)
-    launch_timeout_s: float = 1200.0  # from request to READY, including installation of the runtime
-    init_script_timeout_s: float = 600.0  # an init script that runs for longer has failed
-    autoscale_up_after_s: float = 1.0  # tasks that have waited this long add workers to an autoscaling cluster
-    autoscale_down_after_s: float = 150.0  # workers idle for this long are removed; on a job cluster after 40 s at most
-    max_nodes: int = 1_000  # the most workers of one cluster, and instances of one instance pool
-    photon: Literal["refuse", "standard"] = "refuse"  # what a cluster that asks for Photon gets: an error or Spark's own engine
-    policy_checks: Literal["strict", "lax"] = (
-        "strict"  # when a policy with mistakes is refused: when it is saved, or when it is used
+    host_names: Annotated[
+        str,
+        Help(
+            "Names by which clients call the workspace, comma-separated.",
+            "[names that no stranger can own](#names-of-the-server)",
+        ),
+    ] = ""
+    trusted_proxies: Annotated[
+        str, Help("Addresses or networks of proxies whose X-Forwarded-* headers are trusted, comma-separated.")
+    ] = ""
+    session_idle_s: Annotated[float, Help("Seconds without use after which a browser session ends.", "8 hours")] = 8 * 3600.0
+    session_lifetime_s: Annotated[float, Help("Seconds after which every browser session ends.", "7 days")] = 7 * 86_400.0
+    oidc_issuer: Annotated[str, Help("Issuer URL of an external OpenID Connect provider that people log in with.")] = ""
+    oidc_client_id: Annotated[str, Help("Client id at the provider.")] = ""
+    oidc_client_secret: Annotated[str, Help("Client secret at the provider (better: BRICKYARD_OIDC_CLIENT_SECRET).")] = ""
+    oidc_name: Annotated[str, Help("Name of the provider on the log-in page.", "the issuer's host")] = ""
+    oidc_scopes: Annotated[str, Help("Scopes to request from the provider, with openid among them.")] = "openid profile email"
+    oidc_user_claim: Annotated[str, Help("Claim that is the user's name. email counts only with email_verified.")] = "email"
+    oidc_domains: Annotated[str, Help("Domains of user names that may log in with the provider, comma-separated.", "all")] = ""
+    oidc_create_users: Annotated[bool, Help("Create users at their first log-in.")] = False
+    oidc_groups_claim: Annotated[str, Help("Claim with the provider's groups.")] = "groups"
+    oidc_single_log_out: Annotated[bool, Help("Log out at the provider as well.")] = False
+    oidc_groups: Annotated[str, Help("Groups to keep in step with the provider: VALUE=GROUP, comma-separated.")] = ""
+    rate_limits: Annotated[
+        str, Help("Calls per second and user, like dbfs=100,*=50, or off.", "as Databricks documents them")
+    ] = ""
+    audit_log_days: Annotated[float, Help("Days after which entries of the audit log are removed.")] = 365.0
+    log_days: Annotated[float, Help("Days after which the logs of ended nodes are removed.")] = 30.0
+    metrics_token: Annotated[str, Help("Token that /metrics requires (better: BRICKYARD_METRICS_TOKEN).")] = ""
+    connect_port: Annotated[int | None, Help("Port for Spark Connect; 0 disables it.", "15002, if it is free")] = None
+    connect_start_clusters: Annotated[bool, Help("Start a terminated cluster when a client connects to it.")] = False
+    tls_cert: Annotated[Path | None, Help("Certificate of the Spark Connect port, PEM.")] = None
+    tls_key: Annotated[Path | None, Help("Key of tls_cert, PEM.")] = None
+    tls_self_signed: Annotated[bool, Help("Create a self-signed certificate for the Spark Connect port.")] = False
+
+    # --- Where it keeps things ---
+    data_dir: Annotated[
+        Path, Help("Directory for the server's data.", "`$XDG_DATA_HOME/brickyard`, or `~/.local/share/brickyard`")
+    ] = msgspec.field(default_factory=default_data_dir)
+    storage_url: Annotated[str, Help("Directory of the workspace's files.", "`data_dir`")] = ""
+    cache_dir: Annotated[
+        Path,
+        Help(
+            "Directory for Spark runtimes and the quickstart's data, shared by workspaces.",
+            "`$XDG_CACHE_HOME/brickyard`, or `~/.cache/brickyard`",
+        ),
+    ] = msgspec.field(default_factory=default_cache_dir)
+    database_url: Annotated[
+        str, Help("PostgreSQL database: postgresql://user:password@host/database.", "SQLite in `data_dir`")
+    ] = ""
+    database_wait_s: Annotated[float, Help("Seconds that a start waits for the database's address; 0: not at all.")] = 60.0
+
+    # --- Who may use it ---
+    admin_user: Annotated[str, Help("The first administrator's name.")] = "admin@brickyard.local"
+    encryption_key: Annotated[
+        str,
+        Help(
+            "Key that encrypts secrets, 64 hex digits (better: BRICKYARD_ENCRYPTION_KEY).",
+            "the file `secrets.key` in the storage",
+        ),
+    ] = ""
+    admin_token: Annotated[
+        str, Help("The first administrator's token (better: BRICKYARD_ADMIN_TOKEN).", "made at the first start")
+    ] = ""
+
+    # --- Nodes ---
+    provider: Annotated[
+        str,
+        Help(
+            "Where nodes run: local, ray, slurm, kubernetes, simulated (for tests) or another installed provider. "
+            "Several, comma-separated: the first is the default."
+        ),
+    ] = "local"
+    isolation: Annotated[
+        Literal["auto", "required", "off"], Help("Isolation of clusters from this machine: auto, required or off.")
+    ] = "auto"
+    network: Annotated[
+        Literal["auto", "isolated", "shared"], Help("Whether every cluster has its own network: auto, isolated or shared.")
+    ] = "auto"
+    internet: Annotated[bool, Help("Whether clusters with their own networks reach other machines.")] = True
+    network_allow: Annotated[
+        str, Help("Services of this machine that isolated clusters can reach, as ADDRESS:PORT, comma-separated.")
+    ] = ""
+    machine_credentials: Annotated[
+        bool, Help("Whether clusters without credentials for an object store use the machine's own.")
+    ] = True
+    machine_credentials_endpoints: Annotated[
+        str, Help("URLs of object stores that may get the machine's credentials, comma-separated.")
+    ] = ""
+    simulated_knobs: Annotated[Path | None, Help("TOML file with the delays and failures of the simulated provider's nodes.")] = (
+        None
     )
-    task_files_dir: Path | None = None  # files below this directory may run as tasks (file:/...); None: no local files may
-    node_prices: Path | None = None  # a TOML file with prices of node types; None: the catalogue's list prices
-    background_training: bool = True  # runtimes are trained when the machine has nothing else to do
-    default_runtime: str = ""  # empty: the newest Spark 4 LTS of the catalogue
-    keep_nodes: bool = False
-    ends_with: int | None = None  # a process id: when it ends, the server stops and ends its nodes; None: no such process
-    connect_port: int | None = None  # Spark Connect; None: 15002 if free, off with the simulated provider; 0: off
-    connect_start_clusters: bool = False  # a connection to a terminated cluster starts it
-    session_idle_s: float = 8 * 3600.0  # a browser session that is not used for this long ends
-    session_lifetime_s: float = 7 * 86_400.0  # every browser session ends then
-    oidc_issuer: str = ""  # an external OpenID Connect provider for people (docs/authentication.md); empty: none
-    oidc_client_id: str = ""
-    oidc_client_secret: str = ""  # empty: this server is a public client of the provider, with PKCE alone
-    oidc_name: str = ""  # what people know the provider by; empty: the issuer's host
-    oidc_scopes: str = "openid profile email"
-    oidc_user_claim: str = "email"  # the claim that is the user's name here
-    oidc_domains: str = ""  # domains of user names that may log in with the provider; empty: all
-    oidc_create_users: bool = False  # at their first log-in; otherwise only known users may log in
-    oidc_single_log_out: bool = False  # log-out here leads to the provider's log-out
-    oidc_groups_claim: str = "groups"
-    oidc_groups: str = ""  # VALUE=GROUP, comma-separated: who has the value in that claim is in the group, and nobody else
-    port_addresses: str = (
-        ""  # IP addresses of this machine, besides loopback, on which tcp port mappings may listen, comma-separated
+    cpu_overcommit: Annotated[float, Help("Cores offered, as a multiple of the machine's cores.")] = 16.0
+    memory_overcommit: Annotated[float, Help("Memory offered, as a multiple of the machine's memory.")] = 4.0
+    memory_guard_share: Annotated[
+        float, Help("A node below this share of its memory is not ended when the machine runs out, 0 to 1.")
+    ] = 0.5
+    min_free_disk_gb: Annotated[float, Help("GiB to keep free on the storage's disk; 0: none.")] = 1.0
+    node_disk_gb: Annotated[float | None, Help("Limit for the files of one node, in GiB.", "half of the disk")] = None
+    dbfs_gb: Annotated[
+        float | None, Help("Limit for the workspace's files (DBFS, volumes, notebooks), in GiB.", "half of the disk")
+    ] = None
+    launch_timeout_s: Annotated[float, Help("Seconds that a cluster may take to start, including a runtime's installation.")] = (
+        1200.0
     )
-    host_names: str = ""  # comma-separated names by which clients call the servers, beside addresses and localhost; empty: any
-    trusted_proxies: str = ""  # comma-separated addresses or networks whose X-Forwarded-For and -Proto are trusted; empty: none
-    rate_limits: str = ""  # off, or changes of the documented ones, like "dbfs=100, *=50" (domain/ratelimits.py)
-    audit_log_days: float = 365.0  # how long entries of the audit log are kept
-    log_days: float = 30.0  # how long the logs that nodes leave are kept
-    metrics_token: str = ""  # bearer token required for /metrics; empty: none required
-    tls_cert: Path | None = None  # PEM, for the Spark Connect port
-    tls_key: Path | None = None
-    tls_self_signed: bool = False  # generate a certificate for this machine in the data directory
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    log_format: Literal["console", "json"] = "console"
+    init_script_timeout_s: Annotated[float, Help("Seconds that each init script may run.")] = 600.0
+    agent_silence_s: Annotated[float, Help("Seconds of silence after which a node counts as lost.")] = 60.0
+    log_delivery_s: Annotated[float, Help("Seconds between two deliveries of a cluster's logs.")] = 300.0
+    spark_silence_s: Annotated[float, Help("Seconds without an answer after which a node's Spark counts as hung.")] = 60.0
+    driver_give_up_s: Annotated[float, Help("Seconds without an answer from a driver's Spark after which its cluster ends.")] = (
+        300.0
+    )
+    snapshot_gb: Annotated[
+        float | None, Help("Limit for the files in one snapshot of a workspace directory, in GiB.", "half of the disk")
+    ] = None
+    snapshots_gb: Annotated[float | None, Help("Limit for all snapshots together, compressed, in GiB.", "half of the disk")] = (
+        None
+    )
+    snapshot_days: Annotated[float, Help("Days after which snapshots are removed; 0: never.")] = 0.0
+    orphan_grace_s: Annotated[float, Help("Seconds without a server after which nodes end themselves.")] = 600.0
+    keep_nodes: Annotated[bool, Help("Leave nodes running when the server stops; the next start adopts them.")] = False
+    ends_with: Annotated[int | None, Help("Process id: the server stops when that process ends.")] = None
+    task_files_dir: Annotated[Path | None, Help("Directory of Python files that tasks may run (file:/...).")] = None
+    node_prices: Annotated[Path | None, Help("TOML file with prices per hour of node types.", "the catalogue's list prices")] = (
+        None
+    )
+    background_training: Annotated[bool, Help("Whether installed runtimes are trained while the machine is idle.")] = True
+    default_runtime: Annotated[
+        str, Help("Runtime key that quickstart and runtime install take.", "the newest LTS on Spark 4")
+    ] = ""
+    policy_checks: Annotated[
+        Literal["strict", "lax"],
+        Help("When a cluster policy with mistakes is refused: strict (when it is saved) or lax (when it is used)."),
+    ] = "strict"
+    max_nodes: Annotated[int, Help("Most workers of one cluster, and most instances of one pool.")] = 1_000
+    photon: Annotated[
+        Literal["refuse", "standard"],
+        Help("What a cluster that asks for Photon gets: refuse (an error) or standard (Spark's own engine)."),
+    ] = "refuse"
+    autoscale_up_after_s: Annotated[float, Help("Seconds that tasks wait before an autoscaling cluster grows.")] = 1.0
+    autoscale_down_after_s: Annotated[float, Help("Seconds after which an autoscaling cluster removes an idle worker.")] = 150.0
+
+    # --- Logs ---
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], Help("Least severe messages of the log: debug, info, warning or error.")
+    ] = "info"
+    log_format: Annotated[
+        Literal["console", "json"], Help("Format of the log: console (for people) or json (one object per line).")
+    ] = "console"
+
     sections: dict[str, dict[str, Any]] = {}  # settings of providers, by their names: the TOML file's tables, like [ray]
 
     @property
@@ -177,3 +281,35 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def allowed_places(self) -> tuple[str, ...]:
         """The entries of `network_allow`."""
         return tuple(place.strip() for place in self.network_allow.split(",") if place.strip())
+
+
+class Declaration(NamedTuple):
+    """A setting as it is declared in `Settings`. `type` is without None, and `str` for one of several words."""
+
+    name: str
+    type: type
+    default: Any
+    help: Help
+
+    @property
+    def variable(self) -> str:
+        """Its environment variable."""
+        return f"BRICKYARD_{self.name.upper()}"
+
+    @property
+    def option(self) -> str:
+        """Its option of `brickyard up`."""
+        return f"--{self.name.replace('_', '-')}"
+
+
+@cache
+def declared() -> dict[str, Declaration]:
+    """All settings by name, in the order of their declaration."""
+    hints, defaults = get_type_hints(Settings, include_extras=True), Settings()
+    found = {}
+    for name in Settings.names():
+        kind, help_ = get_args(hints[name])
+        choices = [each for each in get_args(kind) if each is not type(None)]
+        plain = kind if not choices else choices[0] if isinstance(choices[0], type) else str
+        found[name] = Declaration(name, plain, getattr(defaults, name), help_)
+    return found

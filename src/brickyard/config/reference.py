@@ -1,0 +1,37 @@
+"""The tables of settings in docs/configuration.md. Run as a program (`./dev docs`), it writes them into the file."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from brickyard.config.settings import Declaration, declared
+
+TABLE = re.compile(r"(<!-- settings (\w+) to (\w+):.*?-->\n).*?(?=<!-- end -->)", re.DOTALL)
+
+
+def with_tables(text: str) -> str:
+    """The document with every table as the settings are declared now. A table has the settings from one to another."""
+    return TABLE.sub(lambda found: found[1] + _table(found[2], found[3]), text)
+
+
+def _table(first: str, last: str) -> str:
+    names = list(declared())
+    rows = [_row(declared()[name]) for name in names[names.index(first) : names.index(last) + 1]]
+    return "".join(["| setting | default | meaning |\n|---|---|---|\n", *rows])
+
+
+def _row(setting: Declaration) -> str:
+    value, words = setting.default, setting.help.default
+    if value in ("", None) or isinstance(value, Path):
+        default = words or "none"
+    else:
+        plain = str(value).lower() if isinstance(value, bool) else f"{value:.12g}" if isinstance(value, float) else str(value)
+        default = f"{plain} ({words})" if words else plain
+    return f"| `{setting.name}` | {default} | {setting.help.text} |\n"
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    path.write_text(with_tables(path.read_text()))
