@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard.agent.converge import Current, Size, Stage, Step, decide, size_of, starts_early, why_cold
+from brickyard.domain.libraries import Library
 from brickyard.domain.node import Assignment, Role
 from brickyard.domain.scripts import InitScript
 from tests.agent.world import assignment, preparation
@@ -31,7 +32,7 @@ own = st.builds(
 nobodys = st.builds(Current, prepared=sizes, warm=st.booleans())
 currents = own | nobodys | st.just(Current())
 assignments = st.builds(
-    lambda generation, runtime, role, master_url, retiring, scripts, closing: assignment(
+    lambda generation, runtime, role, master_url, retiring, scripts, closing, libraries: assignment(
         generation=generation,
         runtime=runtime,
         role=role,
@@ -40,6 +41,7 @@ assignments = st.builds(
         init_scripts=(InitScript(name="a.sh"),) if scripts else (),
         driver_host=scripts,
         closing=closing,
+        libraries=(Library(jar="dbfs:/a.jar"),) if libraries else (),
     ),
     generations,
     runtimes,
@@ -47,6 +49,7 @@ assignments = st.builds(
     st.sampled_from(["", "spark://a:1", "spark://b:2"]),
     st.booleans(),
     st.sampled_from(["", "198.18.0.9"]),
+    st.booleans(),
     st.booleans(),
 )
 preparations = st.builds(
@@ -73,6 +76,7 @@ def done(current: Current, step: Step, wanted: Assignment | None) -> Current:
         Step.HOST: {"stage": Stage.HOSTED},
         Step.SCRIPTS: {"scripted": True},
         Step.START: {"stage": Stage.STARTED},
+        Step.LIBRARIES: {"libraries": wanted.libraries},
         Step.JOIN: {"stage": Stage.JOINED, "master_url": wanted.master_url},
         Step.TELL_MASTER: {"master_url": wanted.master_url},
         Step.RETIRE: {"retiring": True},
@@ -154,7 +158,7 @@ def test_init_scripts_run_before_spark_and_once(current: Current, wanted: Assign
     if Step.SCRIPTS in steps:
         assert wanted.init_scripts
         later = steps[steps.index(Step.SCRIPTS) + 1 :]
-        assert set(later) <= {Step.START, Step.JOIN, Step.TELL_MASTER}
+        assert set(later) <= {Step.START, Step.JOIN, Step.TELL_MASTER, Step.LIBRARIES}
         assert Step.SCRIPTS not in decide(done(current, steps[0], wanted), wanted) or steps[0] is not Step.SCRIPTS
     elif Step.JOIN in steps:
         assert not wanted.init_scripts or (is_of(current, wanted) and current.scripted)
