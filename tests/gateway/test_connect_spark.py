@@ -13,6 +13,7 @@ import requests
 from databricks.sdk.service.compute import Language, State
 from databricks.sdk.service.iam import AccessControlRequest, Patch, PatchOp, PermissionLevel
 
+from brickyard.gateway.sparkui import SparkUi
 from brickyard.services.caller import Caller
 from tests.support.patience import PATIENCE_S, until
 from tests.support.ports import free_port
@@ -209,7 +210,9 @@ def test_the_spark_ui_is_there_for_those_who_may_see_it(way: Way) -> None:
     # Its own port is closed to everybody else on this machine.
     assert way.server.application is not None
     me = Caller(user_name="admin@brickyard.local", user_id="1", is_admin=True, token_id="")
-    own = asyncio.run(way.server.application.parts.gateway.ui_sources.find(me, way.cluster_id))
+    parts = way.server.application.parts
+    source = SparkUi(attach=parts.services.attach, history=parts.gateway.history)
+    own = asyncio.run(source.find(me, source.address(f"/spark-ui/{way.cluster_id}")))
     try:
         assert requests.get(own.url + "/jobs/", timeout=PATIENCE_S).status_code == 403
     except requests.ConnectionError:  # the cluster has a network of its own, and nobody out here has a way in

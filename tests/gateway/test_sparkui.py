@@ -27,7 +27,7 @@ from brickyard.gateway import pages
 from brickyard.gateway.answers import MAX_REWRITTEN
 from brickyard.gateway.history import HistoryServers
 from brickyard.gateway.jws import signed_token
-from brickyard.gateway.sparkui import Upstream
+from brickyard.gateway.pages import Upstream
 from brickyard.logs import keep
 from brickyard.runtime import installer
 from brickyard.runtime.catalogue import rows

@@ -15,9 +15,11 @@ from aiohttp import web
 from brickyard.api.edge.authentication import Authenticator
 from brickyard.api.edge.serving import serving
 from brickyard.domain.clock import Ids
-from brickyard.domain.errors import PermissionDenied, ResourceDoesNotExist
+from brickyard.domain.errors import PermissionDenied, ResourceDoesNotExist, TemporarilyUnavailable
 from brickyard.gateway.answers import MAX_REWRITTEN
-from brickyard.gateway.sparkui import SparkUi, Upstream
+from brickyard.gateway.pages import Upstream
+from brickyard.gateway.sparkui import SparkUi
+from brickyard.gateway.webproxy import Address, WebProxy
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.sessions import SessionService
@@ -102,28 +104,29 @@ class FakeSpark:
                     await opened.send_bytes(data)
 
 
-class FakeSources:
+class FakeSources(SparkUi):
     """Knows one cluster, and one user who may not see it."""
 
     def __init__(self, url: str, run: str) -> None:
         self.upstream = Upstream(url, "signed", run)
         self.forgotten: list[str] = []
 
-    async def find(self, caller: Caller, cluster_id: str) -> Upstream:
+    async def find(self, caller: Caller, address: Address) -> Upstream:
         if caller.user_name == "stranger@example.com":
             raise PermissionDenied("stranger@example.com may not attach to this cluster.")
-        if cluster_id != ID:
-            raise ResourceDoesNotExist(f"Cluster {cluster_id} does not exist")
+        if address.cluster_id != ID:
+            raise ResourceDoesNotExist(f"Cluster {address.cluster_id} does not exist")
         return self.upstream
 
-    def forget(self, cluster_id: str) -> None:
-        self.forgotten.append(cluster_id)
+    def forget(self, address: Address) -> TemporarilyUnavailable:
+        self.forgotten.append(address.cluster_id)
+        return TemporarilyUnavailable("It does not answer.")
 
-    async def check(self, caller: Caller, cluster_id: str) -> None:
-        await self.find(caller, cluster_id)
+    async def check(self, caller: Caller, address: Address) -> None:
+        await self.find(caller, address)
 
     async def executor_log(self, caller: Caller, cluster_id: str, executor: int, stream: str) -> bytes:
-        await self.find(caller, cluster_id)
+        await self.find(caller, Address("", cluster_id, "", ""))
         return f"<b>{stream} of {executor}</b>".encode()
 
 
@@ -161,10 +164,10 @@ async def world(tmp_path: Path, run: str = "") -> AsyncIterator[World]:
     links, sources = UiLinks(key=b"k" * 32, store=store, clock=clock), FakeSources(spark.url, run)
     sessions = SessionService(store=store, clock=clock, ids=Ids(), tokens=tokens, key=b"k" * 32)
     noted: list[tuple[str, str, dict[str, str]]] = []
-    ui = SparkUi(
+    ui = WebProxy(
+        sources,
         authenticator=Authenticator(tokens=tokens, links=links, sessions=sessions),
         links=links,
-        sources=sources,
         note=lambda operation, caller, *, address="", **objects: noted.append((operation, caller.user_name, objects)),
     )
     with socket.socket() as listening:

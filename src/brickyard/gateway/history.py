@@ -26,7 +26,7 @@ from brickyard.domain.errors import ResourceDoesNotExist, TemporarilyUnavailable
 from brickyard.domain.periodic import Periodic
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.gateway.jws import signed_token
-from brickyard.gateway.sparkui import Upstream
+from brickyard.gateway.pages import Upstream
 from brickyard.machine import files
 from brickyard.runtime.catalogue import rows
 from brickyard.runtime.classes import compile_classes
@@ -105,9 +105,6 @@ class HistoryServers(Periodic):
                 server = await self._start(cluster_id, logs)
             server.used = self._monotonic()
             return Upstream(server.url, signed_token(server.key), server.run)
-
-    def forget(self, cluster_id: str) -> None:
-        """Does nothing: when a server does not answer, the next `find` notices."""
 
     async def kept_log(self, cluster_id: str, name: re.Pattern[str], limit: int) -> bytes | None:
         """The end of the cluster's newest kept log with such a name, or None if there is none."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from html import escape
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 # Treat a cluster's page as hostile: it runs in a separate origin, from which its scripts cannot read anything else on this
@@ -38,13 +40,36 @@ _KEPT = frozenset(
      b"vary", b"accept-ranges", b"content-range"}
 )  # fmt: skip
 
+_HISTORY = re.compile(r"/(history|static|api|logPage)(/|$)")  # a history server's own; with a query, also its run list at "/"
 
-def response_headers(given: list[tuple[bytes, bytes]], *, prefix: str) -> list[tuple[bytes, bytes]]:
+
+class Upstream(NamedTuple):
+    """The location of a cluster's UI: its base URL, the token that it requires, the path below which a history server has the
+    pages of the run shown, and, if it is in a separate network, the Unix socket that leads to it."""
+
+    url: str
+    bearer: str
+    run: str = ""
+    way: str = ""
+
+    def elsewhere(self, path: str, query: str) -> str:
+        """The actual path of a page requested at a live UI's path; "" if the paths are the same."""
+        if not path:
+            return f"{self.run}/jobs/" if self.run else "/"
+        if not self.run or _HISTORY.match(path) or (path == "/" and query):
+            return ""
+        page = self.run + ("/jobs/" if path == "/" else path)
+        return page + (f"?{query}" if query else "")
+
+
+def response_headers(given: Iterable[tuple[bytes, bytes]], *, prefix: str) -> list[tuple[bytes, bytes]]:
     """The headers to send on: those that describe the content, a location that leads back here, and the security headers."""
-    kept = [(name.lower(), value) for name, value in given if name.lower() in _KEPT]
-    for name, value in given:
-        if name.lower() == b"location":
-            kept.append((b"location", location(value.decode("latin-1"), prefix=prefix).encode("latin-1")))
+    kept = []
+    for name, value in ((name.lower(), value) for name, value in given):
+        if name in _KEPT:
+            kept.append((name, value))
+        elif name == b"location":
+            kept.append((name, location(value.decode("latin-1"), prefix=prefix).encode("latin-1")))
     return [*kept, *HEADERS]
 
 

@@ -11,7 +11,6 @@ from brickyard.api.app import all_operations, build_app
 from brickyard.api.context import ApiContext
 from brickyard.config.settings import Settings
 from brickyard.domain.ratelimits import DOCUMENTED, covers, rates
-from brickyard.gateway import portproxy, sparkui
 from brickyard.providers.base import SetupError
 from brickyard.server.assembly import Parts
 from brickyard.server.looplag import LargestLag
@@ -53,7 +52,7 @@ def application(given: Resources, parts: Parts, *, ready: Callable[[], Awaitable
         metrics_token=given.settings.metrics_token,
         rate_limits=_rate_limits(given.settings),
     )
-    mounts: dict[str, ASGIApp] = {sparkui.PREFIX: parts.gateway.spark_ui, portproxy.PREFIX: parts.gateway.ports}
+    mounts: dict[str, ASGIApp] = {each.prefix: each for each in (parts.gateway.spark_ui, parts.gateway.ports)}
     return build_app(context, authenticator=parts.authenticator, mounts=mounts)
 
 

@@ -16,10 +16,10 @@ from brickyard.api.edge.throttle import LoginThrottle
 from brickyard.config.settings import CONNECT_PORT, Settings
 from brickyard.gateway.forwarding.loop import TcpPorts
 from brickyard.gateway.history import HistoryServers
-from brickyard.gateway.portproxy import PortProxy
-from brickyard.gateway.portsources import PortSources
+from brickyard.gateway.httpports import HttpPorts, PortTarget
+from brickyard.gateway.pages import Upstream
 from brickyard.gateway.sparkui import SparkUi
-from brickyard.gateway.uisources import UiSources
+from brickyard.gateway.webproxy import WebProxy
 from brickyard.providers.capacity import GIB, allowance
 from brickyard.runtime.catalogue import rows as runtimes
 from brickyard.server.background import Loops, Nodes, build_loops, build_nodes
@@ -76,9 +76,8 @@ class Gateway:
     """Access to what clusters serve. Spark Connect has a separate port, which `lifecycle` opens."""
 
     history: HistoryServers
-    ui_sources: UiSources
-    spark_ui: SparkUi
-    ports: PortProxy
+    spark_ui: WebProxy[Upstream]
+    ports: WebProxy[PortTarget]
     tcp_ports: TcpPorts
 
 
@@ -300,12 +299,12 @@ def _sign_in(given: Resources, *, sessions: SessionService, digests: Digests, ho
 
 def _gateway(given: Resources, services: Services, authenticator: Authenticator, tcp_ports: TcpPorts) -> Gateway:
     history = HistoryServers(settings=given.settings, storage=given.storage)
-    sources = UiSources(attach=services.attach, history=history)
-    ports = PortSources(attach=services.attach, ports=services.ports)
+    ui = SparkUi(attach=services.attach, history=history)
+    ports = HttpPorts(attach=services.attach, ports=services.ports)
+    links, note = services.ui_links, services.audit.note
     return Gateway(
         history=history,
-        ui_sources=sources,
-        spark_ui=SparkUi(authenticator=authenticator, links=services.ui_links, sources=sources, note=services.audit.note),
-        ports=PortProxy(authenticator=authenticator, links=services.ui_links, sources=ports, note=services.audit.note),
+        spark_ui=WebProxy(ui, authenticator=authenticator, links=links, note=note),
+        ports=WebProxy(ports, authenticator=authenticator, links=links, note=note),
         tcp_ports=tcp_ports,
     )
