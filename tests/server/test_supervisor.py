@@ -122,3 +122,21 @@ def test_a_loop_that_does_not_end_holds_up_a_stop_only_for_a_while(monkeypatch: 
         ended.set()
 
     asyncio.run(main())
+
+
+def test_a_loop_that_fails_as_it_is_stopped_does_not_run_again() -> None:
+    runs = 0
+
+    async def run() -> None:
+        nonlocal runs
+        runs += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("unforeseen")
+
+    async def scenario(_: Supervisor) -> None:
+        await begun(lambda: runs == 1)
+
+    supervised(run, scenario)
+    assert runs == 1

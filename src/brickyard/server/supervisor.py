@@ -58,6 +58,9 @@ class Supervisor:
                 error = cancelled  # something that it waited for was cancelled, and not this task
             except Exception as failure:
                 error = failure
+                if (task := asyncio.current_task()) is not None and task.cancelling():  # it failed to end in order
+                    log.exception("loop_failed", loop=name)
+                    return
             finally:
                 steady.cancel()
             times, before = self._failures.get(name, (0, ""))
