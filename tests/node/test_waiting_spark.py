@@ -55,7 +55,7 @@ def warm(node: Node, memory_mb: int = MEMORY_MB) -> None:
         warm=True, cores=1, memory_mb=memory_mb,
     )  # fmt: skip
     expected = "a JVM waits to be an executor" if memory_mb else "first commands were practised"
-    until(lambda: any(expected in line for line in node.lines), f"never warm: {node.lines}")
+    until(lambda: any(expected in line for line in node.lines), lambda: f"never warm: {node.lines}, {node.status}")
 
 
 def join(driver: Node, worker: Node, **fields: Any) -> None:

@@ -60,7 +60,7 @@ class User:
             assert reached or State.RUNNING not in states or now.state is not State.TERMINATED, now.state_message
             return now if reached else None
 
-        return until(there, f"never {states}: {self.get(cluster_id)}", patience_s=self.patience_s)
+        return until(there, lambda: f"never {states}: {self.get(cluster_id)}", patience_s=self.patience_s)
 
     def ended(self, cluster_id: str) -> tuple[str, dict[str, str], str]:
         """Wait until it has ended; the reason's code and parameters, and the message."""
@@ -145,7 +145,7 @@ class Live(User):
         """`brickyard down`, and nothing may be left."""
         command = [sys.executable, "-c", "from brickyard.cli import main; main()", "down", "--data-dir", str(self.data)]
         subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
-        until(lambda: not self.processes(), f"processes are left: {self.processes()}")
+        until(lambda: not self.processes(), lambda: f"processes are left: {self.processes()}")
 
     def driver_agent(self, cluster_id: str) -> psutil.Process:
         driver = self.get(cluster_id).driver

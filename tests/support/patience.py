@@ -15,11 +15,15 @@ PATIENCE_S = 240.0
 SOON = timedelta(seconds=PATIENCE_S)
 
 
-def until(condition: Callable[[], T | None], what: str = "the condition", *, patience_s: float = PATIENCE_S) -> T:
-    """Calls `condition` 50 times a second and returns its first true answer."""
+def until(
+    condition: Callable[[], T | None], what: str | Callable[[], str] = "the condition", *, patience_s: float = PATIENCE_S
+) -> T:
+    """Calls `condition` 50 times a second and returns its first true answer. `what` it is, or a function that tells how things
+    are when patience has ended."""
     deadline = time.monotonic() + patience_s
     while not (answer := condition()):
-        assert time.monotonic() < deadline, f"{what}: not within {patience_s:g} s"
+        if time.monotonic() >= deadline:
+            raise AssertionError(f"{what if isinstance(what, str) else what()}: not within {patience_s:g} s")
         time.sleep(0.02)
     return answer
 
