@@ -89,7 +89,7 @@ def test_feature() -> None:
 
 def test_agent_step() -> None:
     files = {path.stem for path in (SOURCES / "agent" / "steps").glob("*.py")} - {"__init__", "work"}
-    places = {
+    places: dict[str, Collection[str]] = {
         "agent/converge.py": set(Step),
         "agent/steps/": files,
         "agent/steps/__init__.py": set(LADDER),

@@ -275,9 +275,11 @@ async def test_a_history_server_that_is_starting_is_not_idle(tmp_path: Path) -> 
         log = tmp_path / "logs" / name / "i-1-1" / "eventlog" / "app"
         log.parent.mkdir(parents=True)
         log.write_bytes(b"hello")
+    sweeping = asyncio.create_task(servers.run())
     await servers.find("0101-000000-first", "")
     await servers.find("0101-000000-second", "")
     assert ["first" in str(logs) for logs in ended] == [True], "the first was idle, the second was starting"
+    sweeping.cancel()
     await servers.close()
 
 

@@ -278,7 +278,7 @@ def test_the_class_path_that_archives_were_made_with_comes_first() -> None:
     options = launch.JvmOptions(heap_mb=512)
     bare: Any = {"spark_home": "/s"}
     without = launch.class_path(bare, options)
-    assert launch.class_path({**bare, "classes": "/r/1.jar"}, options) == f"{without}:/r/1.jar"
+    assert launch.class_path(bare | {"classes": "/r/1.jar"}, options) == f"{without}:/r/1.jar"
 
 
 def test_spark_hides_the_values_of_secrets_by_value() -> None:

@@ -250,7 +250,7 @@ async def test_a_snapshot_has_the_newest_of_all_servers_and_nothing_old(world: W
     other.take("i-3", ID, world.measured(3))
     await other.write()
     one.take("i-1", ID, world.measured(1))
-    service = ClusterMetrics(store=store, clock=world.clock, authorizer=Authorizer(), heard=one.fresh)
+    service = ClusterMetrics(store=store, clock=world.clock, authorizer=Authorizer(), samples=one)
 
     async def seen() -> dict[str, float]:
         return {node.instance_id: node.metrics["cpu_cores"] for node in (await service.snapshot(ADMIN, ID)).nodes}

@@ -56,14 +56,14 @@ async def test_other_credentials_are_no_bearer_tokens(world: World, store: Store
 async def test_last_use_is_written_in_the_background(world: World, store: Store) -> None:
     me = world.me
     token, _ = await world.tokens.create(me)
-    await world.tokens.use.write()
+    await world.tokens.use.run_once()
     assert world.rows()[0].last_used_ms == 0
     for _ in range(3):
         world.clock.advance(ms=1)
         await world.tokens.authenticate(token)
     used = world.clock.now_ms()
     assert world.rows()[0].last_used_ms == 0, "a request wrote it"
-    await world.tokens.use.write()
+    await world.tokens.use.run_once()
     assert world.rows()[0].last_used_ms == used
     await store.write(lambda tx: tx.tokens.used({world.rows()[0].token_id: used - 1}))
     assert world.rows()[0].last_used_ms == used, "an earlier use replaced a later one"

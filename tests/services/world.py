@@ -65,7 +65,7 @@ class World:
     async def lasts(self, cookie: str) -> bool:
         """Whether the session goes on. Asking uses it."""
         session = await self.sessions.find(cookie)
-        await self.tokens.use.write()
+        await self.tokens.use.run_once()
         return session is not None
 
     async def code(self) -> str:

@@ -121,7 +121,7 @@ async def test_a_cluster_starts_and_stops_at_its_times_once(table: Timetable, se
     row = await table.desk.row(made)
     assert (row.target, row.incarnation) == (Target.RUNNING, 2)
     assert row.spec.spark_env_vars is not None and row.spec.spark_env_vars["DAY"] == "1"
-    assert (row.workbench.limits.max_runtime_minutes, row.workbench.limits.by) == (90, ADMIN.user_name)
+    assert (row.workbench.auto_terminate.max_runtime_minutes, row.workbench.auto_terminate.by) == (90, ADMIN.user_name)
     assert [each["schedule_id"] for each in table.noted] == [morning.id]
     planned = (await table.look(morning)).next_run_at
     assert planned is not None and ms(planned) - ms(morning.next_run_at) == DAY * 60_000
@@ -150,7 +150,7 @@ async def test_a_start_waits_for_a_cluster_that_is_still_stopping(table: Timetab
     made = await table.running()
     start = await table.plan(made)
     await table.at_next(start)
-    await table.gpu.stop(ADMIN, StopV1Cluster(cluster_id=made))
+    await table.v1.stop(ADMIN, StopV1Cluster(cluster_id=made))
     await table.loop().work(start.id, timed=False)
     assert (await table.look(start)).last_run is None
     table.clock.advance(seconds=3)
@@ -227,10 +227,10 @@ async def test_a_server_that_is_killed_in_a_run_leaves_it_to_another(table: Time
     def dies(*_: Any, **__: Any) -> Any:
         raise Killed
 
-    begin, table.gpu.begin = table.gpu.begin, dies  # type: ignore[method-assign] # it dies in the transaction
+    begin, table.v1.begin = table.v1.begin, dies  # type: ignore[method-assign] # it dies in the transaction
     with pytest.raises(Killed):
         await table.loop().work(start.id, timed=False)
-    table.gpu.begin = begin  # type: ignore[method-assign] # as before
+    table.v1.begin = begin  # type: ignore[method-assign] # as before
     assert (await table.look(start)).last_run is None
     assert (await table.desk.row(made)).incarnation == 1
     assert await table.run(start, 2) == (Result.STARTED, "")
@@ -265,7 +265,7 @@ async def test_schedules_go_with_their_cluster_which_stays_for_them(table: Timet
     await table.passes(made)
     assert (await table.desk.row(made)).forget_ms == table.clock.now_ms() + RETENTION_MS, "it is kept as after an unpin"
     other = await table.plan(made)
-    await table.gpu.delete(ADMIN, DeleteV1Cluster(cluster_id=made, confirm_deletion="DELETE"))
+    await table.v1.delete(ADMIN, DeleteV1Cluster(cluster_id=made, confirm_deletion="DELETE"))
     table.clock.advance(minutes=DAY)
     await table.loop().work(other.id, timed=False)
     assert await table.store.read(lambda tx: tx.schedules.get(other.id)) is None
@@ -274,7 +274,7 @@ async def test_schedules_go_with_their_cluster_which_stays_for_them(table: Timet
 async def test_a_purged_cluster_leaves_no_schedule(table: Timetable) -> None:
     made = await table.stopped()
     other = await table.plan(made)
-    await table.gpu.delete(ADMIN, DeleteV1Cluster(cluster_id=made, confirm_deletion="DELETE"))
+    await table.v1.delete(ADMIN, DeleteV1Cluster(cluster_id=made, confirm_deletion="DELETE"))
     await table.store.write(lambda tx: tx.clusters.delete(made))
     assert await table.store.read(lambda tx: tx.schedules.get(other.id)) is None
 
