@@ -38,7 +38,8 @@ from brickyard.api.databricks import (
 from brickyard.api.databricks.policies import CancelPendingEnforcement
 from brickyard.api.edge.registry import EVERY, Answer, Auth, Empty, Need, Operation
 from brickyard.api.edge.streaming import Stream
-from brickyard.domain import policies, pools, ports, schedules, scripts, snapshots
+from brickyard.api.services import Services
+from brickyard.domain import policies, pools, ports, scripts, snapshots
 from brickyard.domain import requests as ask
 from brickyard.domain import runviews as view
 from brickyard.domain.access import PERMISSIONS, Grant, ObjectKind, Permission, Place, Principal, SecurableObject, Visible
@@ -55,6 +56,13 @@ from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask
 from brickyard.domain.v1 import clusters as v1
 from brickyard.domain.v1.details import GetV1Metrics
 from brickyard.domain.validation import TryPolicy
+from brickyard.features.libraries.service import LibraryService
+from brickyard.features.schedules import model
+from brickyard.features.schedules.service import ScheduleService
+from brickyard.features.scripts.service import GlobalScriptService
+from brickyard.features.secrets.service import SecretService
+from brickyard.features.spend.model import AskClusterSpend, AskSpend
+from brickyard.features.spend.service import SpendService
 from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.samples import Samples
 from brickyard.nodes.tokens import InstanceTokens
@@ -74,10 +82,8 @@ from brickyard.services.commands import CommandService
 from brickyard.services.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
 from brickyard.services.files.homes import FormerHomes
 from brickyard.services.files.workspace import Format
-from brickyard.services.globalscripts import GlobalScriptService
 from brickyard.services.identity import IdentityServices
 from brickyard.services.identity.namedgroups import Member
-from brickyard.services.libraries import LibraryService
 from brickyard.services.logfollowing import LogFollowers
 from brickyard.services.loginlinks import LoginLinks
 from brickyard.services.machine import MachineService
@@ -87,16 +93,12 @@ from brickyard.services.policies import PolicyService
 from brickyard.services.pools import PoolService
 from brickyard.services.runs import RunService
 from brickyard.services.runtimes import RuntimeKey, RuntimeService
-from brickyard.services.secrets import SecretService
-from brickyard.services.services import Services
 from brickyard.services.sessions import SessionService
-from brickyard.services.spend import AskClusterSpend, AskSpend, SpendService
 from brickyard.services.taskfiles import TaskFiles
 from brickyard.services.tokenmanagement import TokenManagement
 from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import UiLinks
 from brickyard.services.v1 import PortPlanner, PortService, V1ClusterService, V1Details
-from brickyard.services.v1.schedules import ScheduleService
 from brickyard.storage.directory import Storage
 from brickyard.storage.logs import KeptLogs
 from brickyard.storage.vault import Vault
@@ -493,7 +495,7 @@ def by_port(kind: type[msgspec.Struct], **fields: Any) -> Example:
 def scheduled(kind: type[msgspec.Struct], **fields: Any) -> Example:
     async def example(world: World) -> msgspec.Struct:
         cluster_id = await world.cluster(stopped=True)
-        asked = schedules.CreateSchedule(cluster_id=cluster_id, action=schedules.Action.STOP, cron="0 8 * * *")
+        asked = model.CreateSchedule(cluster_id=cluster_id, action=model.Action.STOP, cron="0 8 * * *")
         made = await world.context.services.v1_schedules.create(ADMIN, asked)
         return kind(cluster_id=cluster_id, schedule_id=made.id, **fields)
 
@@ -752,11 +754,11 @@ EXAMPLES: dict[str, Example] = {
     "gpu_ports.add": by_cluster(ports.AddPort, internal_port=8888),
     "gpu_ports.change": by_port(ports.ChangePort, description="other"),
     "gpu_ports.remove": by_port(ports.RemovePort),
-    "gpu_schedules.create": by_cluster(schedules.CreateSchedule, action=schedules.Action.STOP, cron="0 8 * * *"),
+    "gpu_schedules.create": by_cluster(model.CreateSchedule, action=model.Action.STOP, cron="0 8 * * *"),
     "gpu_schedules.list": by_cluster(v1.V1ClusterId),
-    "gpu_schedules.get": scheduled(schedules.NamedSchedule),
-    "gpu_schedules.update": scheduled(schedules.UpdateSchedule, paused=True),
-    "gpu_schedules.delete": scheduled(schedules.NamedSchedule),
+    "gpu_schedules.get": scheduled(model.NamedSchedule),
+    "gpu_schedules.update": scheduled(model.UpdateSchedule, paused=True),
+    "gpu_schedules.delete": scheduled(model.NamedSchedule),
     "gpu_snapshots.create": by_cluster(snapshots.CreateSnapshot),
     "gpu_snapshots.list": by_cluster(snapshots.ListSnapshots),
     "gpu_snapshots.get": its_snapshot,

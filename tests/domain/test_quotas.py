@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from brickyard.domain.access import Principal
 from brickyard.domain.errors import QuotaExceeded
 from brickyard.domain.quotas import ByteQuota, Occupancy, Quota
+from brickyard.features.secrets.service import SCOPES
 from brickyard.gateway.connect import CALLS
 from brickyard.gateway.websockets import WEBSOCKETS
 from brickyard.services.changes import WATCHERS
 from brickyard.services.contextshares import CONTEXTS
 from brickyard.services.files.uploads import HANDLES
 from brickyard.services.logfollowing import FOLLOWERS
-from brickyard.services.secrets import SCOPES
 from brickyard.services.v1.following import STREAMS
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brickyard.domain.schedules import Action, Missed, Schedule
-from brickyard.plan.schedule import MISSED_MS, MOST_OFTEN_MS, ScheduleError, check, due, next_ms
+from brickyard.features.schedules.model import Action, Missed, Schedule
+from brickyard.features.schedules.rules import MISSED_MS, MOST_OFTEN_MS, ScheduleError, check, due, next_ms
 
 BERLIN = "Europe/Berlin"
 NOW = 1_795_000_000_000

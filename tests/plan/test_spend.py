@@ -17,7 +17,8 @@ from brickyard.domain.nodetypes import Catalogue, NodeType
 from brickyard.domain.prices import Prices, parse_prices, priced
 from brickyard.domain.spec import AutoScale, ClusterSpec, NodeTypeFlexibility
 from brickyard.domain.spend import Charge
-from brickyard.plan.spend import PriceRange, grouped, price_per_hour, settle
+from brickyard.features.spend.rules import grouped
+from brickyard.plan.spend import PriceRange, price_per_hour, settle
 from brickyard.providers import pricing
 from brickyard.testing.builders import NOW, SMALL, cluster, instance
 

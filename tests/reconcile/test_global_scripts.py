@@ -13,8 +13,8 @@ from brickyard.domain.clock import Ids
 from brickyard.domain.errors import PermissionDenied, QuotaExceeded
 from brickyard.domain.scripts import MAX_GLOBAL_SCRIPTS, CreateGlobalInitScript, UpdateGlobalInitScript
 from brickyard.domain.states import State
+from brickyard.features.scripts.service import GlobalScriptService
 from brickyard.services.access import Authorizer
-from brickyard.services.globalscripts import GlobalScriptService
 from brickyard.store.store import Store
 from tests.reconcile.world import CLOCK, World, provider
 from tests.services.desk import ADMIN, USER

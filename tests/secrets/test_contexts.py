@@ -19,10 +19,10 @@ from brickyard.agent.networks import Networks
 from brickyard.agent.node import Node as AgentNode
 from brickyard.domain.access import Grant, Permission
 from brickyard.domain.node import AskSecrets, SecretsReply
+from brickyard.features.secrets.contexts import ContextSecrets
 from brickyard.logs.bounded import LogFile
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.sandbox.launcher import Isolation
-from brickyard.services.contextsecrets import ContextSecrets
 from brickyard.storage.sealer import Sealer
 from brickyard.store.store import Store
 from tests.secrets.test_secrets import OTHER, Shelf

@@ -22,10 +22,10 @@ from brickyard.domain.errors import (
     ResourceLimitExceeded,
 )
 from brickyard.domain.secrets import SecretName
-from brickyard.services import secrets as service
+from brickyard.features.secrets import service
+from brickyard.features.secrets.service import SecretService
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
-from brickyard.services.secrets import SecretService
 from brickyard.storage.vault import Vault
 from brickyard.store.store import Store
 from brickyard.testing.clock import ManualClock

@@ -18,8 +18,8 @@ from brickyard.api.app import build_app
 from brickyard.api.context import ApiContext
 from brickyard.api.edge.authentication import Authenticator
 from brickyard.api.edge.registry import Operation
+from brickyard.api.services import Services
 from brickyard.services.caller import Caller
-from brickyard.services.services import Services
 from tests.support.patience import PATIENCE_S
 
 NAMES = {field.name for field in dataclasses.fields(Services)}

@@ -11,6 +11,7 @@ import pytest
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.service import compute, jobs
 
+from brickyard.features.schedules.rows import ScheduleRows
 from brickyard.providers.simulated import SimulatedProvider
 from tests.reconcile.runworld import answer
 from tests.support.patience import until
@@ -68,13 +69,13 @@ def comes(server: Server, schedule_id: str) -> None:
     """Lets the schedule's time come, and waits until it has run."""
 
     def now(tx: Any) -> None:
-        row = tx.schedules.get(schedule_id)
-        tx.schedules.update(msgspec.structs.replace(row, next_ms=row.created_ms + 1))
+        row = tx.rows(ScheduleRows).get(schedule_id)
+        tx.rows(ScheduleRows).update(msgspec.structs.replace(row, next_ms=row.created_ms + 1))
 
     server.store.write_sync(now)
 
     def has_run() -> bool:
-        row = server.store.read_sync(lambda tx: tx.schedules.get(schedule_id))
+        row = server.store.read_sync(lambda tx: tx.rows(ScheduleRows).get(schedule_id))
         return row is not None and row.last is not None
 
     until(has_run, f"{schedule_id} to run")

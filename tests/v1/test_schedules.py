@@ -14,7 +14,10 @@ from brickyard.domain.access import Grant, ObjectKind, Permission, Place
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import RETENTION_MS, Target
 from brickyard.domain.errors import ApiError, PermissionDenied, ResourceNotFound, SemanticError
-from brickyard.domain.schedules import (
+from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
+from brickyard.domain.v1.clusters import CreateV1Cluster, DeleteV1Cluster, StopV1Cluster, V1Cluster
+from brickyard.features.schedules.loop import ScheduleLoop
+from brickyard.features.schedules.model import (
     MOST_SCHEDULES,
     Action,
     CreateSchedule,
@@ -24,12 +27,10 @@ from brickyard.domain.schedules import (
     ScheduleView,
     UpdateSchedule,
 )
-from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
-from brickyard.domain.v1.clusters import CreateV1Cluster, DeleteV1Cluster, StopV1Cluster, V1Cluster
+from brickyard.features.schedules.rows import ScheduleRows
+from brickyard.features.schedules.service import ScheduleService
 from brickyard.providers.base import CapacityError
 from brickyard.services.access import Authorizer
-from brickyard.services.v1.schedules import ScheduleService
-from brickyard.services.v1.scheduling import ScheduleLoop
 from brickyard.store.store import Store
 from tests.services.desk import ADMIN, USER
 from tests.support.databases import both_databases, empty_sqlite
@@ -115,7 +116,7 @@ async def test_a_cluster_starts_and_stops_at_its_times_once(table: Timetable, se
     await table.loop().work(morning.id, timed=False)
     assert (await table.look(morning)).last_run is None, "it is not due"
     await table.at_next(morning)
-    due = await table.store.read(lambda tx: tx.schedules.due(table.clock.now_ms(), 10))
+    due = await table.store.read(lambda tx: tx.rows(ScheduleRows).due(table.clock.now_ms(), 10))
     assert due == [morning.id]
     assert await table.run(morning, servers) == (Result.STARTED, "")
     row = await table.desk.row(made)
@@ -154,7 +155,7 @@ async def test_a_start_waits_for_a_cluster_that_is_still_stopping(table: Timetab
     await table.loop().work(start.id, timed=False)
     assert (await table.look(start)).last_run is None
     table.clock.advance(seconds=3)
-    assert start.id in await table.store.read(lambda tx: tx.schedules.due(table.clock.now_ms(), 10))
+    assert start.id in await table.store.read(lambda tx: tx.rows(ScheduleRows).due(table.clock.now_ms(), 10))
     await table.end(made)
     assert await table.run(start) == (Result.STARTED, "")
 
@@ -172,7 +173,7 @@ async def test_a_missed_run_is_done_once_or_skipped(table: Timetable) -> None:
     for each in (late, skipped):
         planned = (await table.look(each)).next_run_at
         assert planned is not None and ms(planned) > table.clock.now_ms()
-    assert await table.store.read(lambda tx: tx.schedules.due(table.clock.now_ms(), 10)) == []
+    assert await table.store.read(lambda tx: tx.rows(ScheduleRows).due(table.clock.now_ms(), 10)) == []
 
 
 async def test_it_runs_with_the_rights_that_its_owner_has_then(table: Timetable) -> None:
@@ -245,7 +246,7 @@ async def test_a_paused_schedule_does_not_run_and_an_update_plans_anew(table: Ti
     assert (paused.paused, paused.next_run_at) == (True, None)
     table.clock.advance(minutes=2 * DAY)
     await table.loop().work(start.id, timed=False)
-    assert await table.store.read(lambda tx: tx.schedules.due(table.clock.now_ms(), 10)) == []
+    assert await table.store.read(lambda tx: tx.rows(ScheduleRows).due(table.clock.now_ms(), 10)) == []
     again = await table.schedules.update(ADMIN, UpdateSchedule(**which, paused=False, cron="30 9 * * *"))
     assert again.next_run_at is not None and ms(again.next_run_at) > table.clock.now_ms(), "what was missed is not done"
     assert again.last_run is None and again.cron == "30 9 * * *"
@@ -268,7 +269,7 @@ async def test_schedules_go_with_their_cluster_which_stays_for_them(table: Timet
     await table.v1.delete(ADMIN, DeleteV1Cluster(cluster_id=made, confirm_deletion="DELETE"))
     table.clock.advance(minutes=DAY)
     await table.loop().work(other.id, timed=False)
-    assert await table.store.read(lambda tx: tx.schedules.get(other.id)) is None
+    assert await table.store.read(lambda tx: tx.rows(ScheduleRows).get(other.id)) is None
 
 
 async def test_a_purged_cluster_leaves_no_schedule(table: Timetable) -> None:
@@ -276,7 +277,7 @@ async def test_a_purged_cluster_leaves_no_schedule(table: Timetable) -> None:
     other = await table.plan(made)
     await table.v1.delete(ADMIN, DeleteV1Cluster(cluster_id=made, confirm_deletion="DELETE"))
     await table.store.write(lambda tx: tx.clusters.delete(made))
-    assert await table.store.read(lambda tx: tx.schedules.get(other.id)) is None
+    assert await table.store.read(lambda tx: tx.rows(ScheduleRows).get(other.id)) is None
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from prometheus_client import CollectorRegistry
 
+from brickyard.api.services import Services
 from brickyard.nodes.sessions import AgentService
-from brickyard.services.services import Services
 from brickyard.services.webpage import WebPage
 
 

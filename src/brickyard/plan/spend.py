@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -106,26 +106,3 @@ def _charge(node: Instance, cluster: Cluster, node_types: Mapping[str, NodeType]
         cluster_name=cluster.spec.cluster_name or "",
         tags={**cluster.pool_tags, **(cluster.spec.custom_tags or {})},
     )
-
-
-class Group(NamedTuple):
-    """The sum of some charges in one currency. `price_per_hour` is of those that go on at the end of the range."""
-
-    key: str
-    currency: str
-    amount: float
-    node_hours: float
-    price_per_hour: float
-
-
-def grouped(charges: Iterable[Charge], key: Callable[[Charge], str], *, start_ms: int, end_ms: int, now: int) -> list[Group]:
-    """Sums between two times by a key, the greatest first. Charges that have not ended are counted until now."""
-    until = min(end_ms, now)
-    sums: dict[tuple[str, str], list[float]] = {}
-    for charge in charges:
-        row = sums.setdefault((key(charge), charge.currency), [0.0, 0.0, 0.0])
-        row[0] += charge.amount(start_ms, until)
-        row[1] += charge.hours(start_ms, until)
-        row[2] += charge.price_per_hour if not charge.ended_ms and end_ms >= now else 0.0
-    found = [Group(name, unit, *(round(value, _DIGITS) for value in row)) for (name, unit), row in sums.items()]
-    return sorted(found, key=lambda each: (-each.amount, each.key, each.currency))

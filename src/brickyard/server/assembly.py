@@ -13,7 +13,15 @@ from prometheus_client import ProcessCollector
 
 from brickyard.api.edge.authentication import Authenticator
 from brickyard.api.edge.throttle import LoginThrottle
+from brickyard.api.services import Services
 from brickyard.config.settings import CONNECT_PORT, Settings
+from brickyard.features.libraries.service import LibraryService
+from brickyard.features.schedules.loop import ScheduleLoop
+from brickyard.features.schedules.service import ScheduleService
+from brickyard.features.scripts.service import GlobalScriptService
+from brickyard.features.secrets.contexts import ContextSecrets
+from brickyard.features.secrets.service import SecretService
+from brickyard.features.spend.service import SpendService
 from brickyard.gateway.forwarding.loop import TcpPorts
 from brickyard.gateway.history import HistoryServers
 from brickyard.gateway.httpports import HttpPorts, PortTarget
@@ -34,14 +42,11 @@ from brickyard.services.clusterlogs import ClusterLogs
 from brickyard.services.clustermetrics import ClusterMetrics
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
-from brickyard.services.contextsecrets import ContextSecrets
 from brickyard.services.digests import Digests
 from brickyard.services.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
 from brickyard.services.files.homes import FormerHomes
-from brickyard.services.globalscripts import GlobalScriptService
 from brickyard.services.identity import IdentityServices
 from brickyard.services.lastuse import SessionLimits
-from brickyard.services.libraries import LibraryService
 from brickyard.services.logfollowing import LogFollowers
 from brickyard.services.loginlinks import LoginLinks
 from brickyard.services.machine import MachineService
@@ -51,18 +56,13 @@ from brickyard.services.policies import PolicyService
 from brickyard.services.pools import PoolService
 from brickyard.services.runs import RunService
 from brickyard.services.runtimes import RuntimeService
-from brickyard.services.secrets import SecretService
 from brickyard.services.secretvalues import SecretValues
-from brickyard.services.services import Services
 from brickyard.services.sessions import SessionService
-from brickyard.services.spend import SpendService
 from brickyard.services.tokenmanagement import TokenManagement
 from brickyard.services.tokens import TokenService
 from brickyard.services.trainings import Trainings
 from brickyard.services.uilinks import UiLinks
 from brickyard.services.v1 import PortPlanner, PortService, SnapshotService, V1ClusterService, V1Details
-from brickyard.services.v1.schedules import ScheduleService
-from brickyard.services.v1.scheduling import ScheduleLoop
 from brickyard.services.withdrawal import Withdrawal
 from brickyard.storage.sealer import Sealer
 from brickyard.storage.vault import Vault

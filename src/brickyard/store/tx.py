@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
@@ -24,7 +24,6 @@ from brickyard.store.pools import PoolRows
 from brickyard.store.ports import PortRows
 from brickyard.store.runs import RunRows
 from brickyard.store.samples import SampleRows
-from brickyard.store.schedules import ScheduleRows
 from brickyard.store.scripts import ScriptRows
 from brickyard.store.secrets import SecretRows
 from brickyard.store.servers import ServerRows
@@ -53,10 +52,18 @@ _ROWS: Mapping[str, Callable[[Connection, bool, Changes], Any]] = {
     "charges": lambda connection, _locking, _changed: ChargeRows(connection),
     "start_times": lambda connection, _locking, _changed: StartTimeRows(connection),
     "ports": lambda connection, _locking, changed: PortRows(connection, changed=changed),
-    "schedules": lambda connection, locking, _changed: ScheduleRows(connection, locking=locking),
     "snapshots": lambda connection, _locking, changed: SnapshotRows(connection, changed=changed),
     "secrets": lambda connection, _locking, changed: SecretRows(connection, changed=changed),
 }
+
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class RowsOf(Protocol[R_co]):
+    """The class of a feature's rows, which the core does not know."""
+
+    def __call__(self, connection: Connection, *, locking: bool) -> R_co: ...
 
 
 class ChangedHands(Exception):
@@ -85,7 +92,6 @@ class Tx:
     charges: ChargeRows
     start_times: StartTimeRows
     ports: PortRows
-    schedules: ScheduleRows
     snapshots: SnapshotRows
     secrets: SecretRows
 
@@ -104,6 +110,10 @@ class Tx:
             rows = make(self._connection, self._locking, self._changed)
             setattr(self, name, rows)
             return rows
+
+    def rows(self, kind: RowsOf[R_co]) -> R_co:
+        """The rows of a feature."""
+        return kind(self._connection, locking=self._locking)
 
     def get_meta(self, key: str) -> str | None:
         """A fact about the workspace itself, such as its id."""

@@ -7,8 +7,8 @@ from brickyard.api.edge.registry import EVERY, Operation
 from brickyard.domain import libraries
 from brickyard.domain.access import Permission
 from brickyard.domain.requests import ClusterId
+from brickyard.features.libraries.service import LibraryService
 from brickyard.services.caller import Caller
-from brickyard.services.libraries import LibraryService
 
 
 async def _cluster_status(service: LibraryService, caller: Caller, request: ClusterId) -> libraries.ClusterLibraryStatuses:

@@ -13,8 +13,8 @@ from brickyard.domain.access import Grant, ObjectKind, Permission
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.secrets import SecretName
 from brickyard.domain.spec import Wire
+from brickyard.features.secrets.service import SecretService
 from brickyard.services.caller import Caller
-from brickyard.services.secrets import SecretService
 
 BODY_LIMIT = 1024 * 1024  # a value of 128 KB, escaped
 

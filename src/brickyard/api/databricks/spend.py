@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from brickyard.api.edge.group import ADMIN, CAN_ATTACH, IN_WORKSPACE, Group
 from brickyard.api.edge.registry import Operation
-from brickyard.services.spend import SpendService
+from brickyard.features.spend.service import SpendService
 
 _SPEND = Group("spend", lambda ctx: ctx.services.spend, "/api/2.1/spend")
 OPERATIONS: tuple[Operation, ...] = (

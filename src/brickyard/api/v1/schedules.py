@@ -5,32 +5,32 @@ from __future__ import annotations
 from brickyard.api.edge.group import CAN_ATTACH, CAN_MANAGE, Group
 from brickyard.api.edge.registry import Operation
 from brickyard.api.v1.dialect import V1
-from brickyard.domain import schedules as v1
 from brickyard.domain.v1.clusters import V1ClusterId
+from brickyard.features.schedules import model
+from brickyard.features.schedules.service import ScheduleService
 from brickyard.services.caller import Caller
-from brickyard.services.v1.schedules import ScheduleService
 
 
-async def _create(schedules: ScheduleService, caller: Caller, request: v1.CreateSchedule) -> v1.ScheduleAnswer:
-    return v1.ScheduleAnswer(data=await schedules.create(caller, request))
+async def _create(schedules: ScheduleService, caller: Caller, request: model.CreateSchedule) -> model.ScheduleAnswer:
+    return model.ScheduleAnswer(data=await schedules.create(caller, request))
 
 
-async def _list(schedules: ScheduleService, caller: Caller, request: V1ClusterId) -> v1.ScheduleListAnswer:
+async def _list(schedules: ScheduleService, caller: Caller, request: V1ClusterId) -> model.ScheduleListAnswer:
     found = await schedules.list(caller, request.cluster_id)
-    return v1.ScheduleListAnswer(data=v1.ScheduleList(schedules=list(found)))
+    return model.ScheduleListAnswer(data=model.ScheduleList(schedules=list(found)))
 
 
-async def _get(schedules: ScheduleService, caller: Caller, request: v1.NamedSchedule) -> v1.ScheduleAnswer:
-    return v1.ScheduleAnswer(data=await schedules.get(caller, request))
+async def _get(schedules: ScheduleService, caller: Caller, request: model.NamedSchedule) -> model.ScheduleAnswer:
+    return model.ScheduleAnswer(data=await schedules.get(caller, request))
 
 
-async def _update(schedules: ScheduleService, caller: Caller, request: v1.UpdateSchedule) -> v1.ScheduleAnswer:
-    return v1.ScheduleAnswer(data=await schedules.update(caller, request))
+async def _update(schedules: ScheduleService, caller: Caller, request: model.UpdateSchedule) -> model.ScheduleAnswer:
+    return model.ScheduleAnswer(data=await schedules.update(caller, request))
 
 
-async def _delete(schedules: ScheduleService, caller: Caller, request: v1.NamedSchedule) -> v1.DeletedScheduleAnswer:
+async def _delete(schedules: ScheduleService, caller: Caller, request: model.NamedSchedule) -> model.DeletedScheduleAnswer:
     await schedules.delete(caller, request)
-    return v1.DeletedScheduleAnswer(data=v1.DeletedSchedule(id=request.schedule_id))
+    return model.DeletedScheduleAnswer(data=model.DeletedSchedule(id=request.schedule_id))
 
 
 _SCHEDULES = Group(

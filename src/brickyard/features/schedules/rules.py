@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from brickyard.domain.schedules import Missed, Schedule
+from brickyard.features.schedules.model import Missed, Schedule
 
 MISSED_MS = 60_000  # a run that is later than this was missed: no server was there
 MOST_OFTEN_MS = 5 * 60_000

@@ -5,6 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from brickyard.features.libraries.service import LibraryService
+from brickyard.features.schedules.service import ScheduleService
+from brickyard.features.scripts.service import GlobalScriptService
+from brickyard.features.secrets.contexts import ContextSecrets
+from brickyard.features.secrets.service import SecretService
+from brickyard.features.spend.service import SpendService
 from brickyard.services.attach import AttachService
 from brickyard.services.audit import AuditLog
 from brickyard.services.changes import Changes
@@ -12,11 +18,8 @@ from brickyard.services.clusterlogs import ClusterLogs
 from brickyard.services.clustermetrics import ClusterMetrics
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
-from brickyard.services.contextsecrets import ContextSecrets
 from brickyard.services.files import DbfsService, VolumeService, WorkspaceService
-from brickyard.services.globalscripts import GlobalScriptService
 from brickyard.services.identity import IdentityServices
-from brickyard.services.libraries import LibraryService
 from brickyard.services.logfollowing import LogFollowers
 from brickyard.services.loginlinks import LoginLinks
 from brickyard.services.machine import MachineService
@@ -26,14 +29,11 @@ from brickyard.services.policies import PolicyService
 from brickyard.services.pools import PoolService
 from brickyard.services.runs import RunService
 from brickyard.services.runtimes import RuntimeService
-from brickyard.services.secrets import SecretService
 from brickyard.services.sessions import SessionService
-from brickyard.services.spend import SpendService
 from brickyard.services.tokenmanagement import TokenManagement
 from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import UiLinks
 from brickyard.services.v1 import PortService, V1ClusterService, V1Details
-from brickyard.services.v1.schedules import ScheduleService
 
 if TYPE_CHECKING:
     from brickyard.services.signin import SignInService  # cryptography and HTTP, only where they are used

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
-from brickyard.domain.schedules import ScheduleRow
+from brickyard.features.schedules.model import ScheduleRow
 from brickyard.store.due import Due, DueRows
 from brickyard.store.tables import schedules as t
 

@@ -1,4 +1,4 @@
-"""Schedules of clusters: create, list, get, change, delete. What they do is `services/v1/scheduling.py`."""
+"""Schedules of clusters: create, list, get, change, delete. What they do is `features/schedules/loop.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from brickyard.domain.clock import Clock, Ids, rfc3339
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.decoding import converter
 from brickyard.domain.errors import ResourceNotFound, SemanticError
-from brickyard.domain.schedules import (
+from brickyard.domain.states import ClusterSource
+from brickyard.domain.strict import Problem
+from brickyard.domain.v1.clusters import StartV1Cluster
+from brickyard.features.schedules.model import (
     MOST_SCHEDULES,
     Action,
     CreateSchedule,
@@ -24,10 +27,8 @@ from brickyard.domain.schedules import (
     ScheduleView,
     UpdateSchedule,
 )
-from brickyard.domain.states import ClusterSource
-from brickyard.domain.strict import Problem
-from brickyard.domain.v1.clusters import StartV1Cluster
-from brickyard.plan.schedule import ScheduleError, check, next_ms
+from brickyard.features.schedules.rows import ScheduleRows
+from brickyard.features.schedules.rules import ScheduleError, check, next_ms
 from brickyard.plan.v1.progress import failed
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
@@ -63,7 +64,7 @@ class ScheduleService:
         def work(tx: Tx) -> ScheduleView:
             cluster = self._managed(tx, caller, request.cluster_id)
             refuse(self._problems(tx, caller, cluster, schedule, request.start, now=now))
-            count = tx.schedules.count(cluster.cluster_id)
+            count = tx.rows(ScheduleRows).count(cluster.cluster_id)
             if count >= MOST_SCHEDULES:
                 raise SemanticError(
                     f"Cluster {cluster.cluster_id} has {count} schedules, which is the maximum. Delete one first.",
@@ -80,7 +81,7 @@ class ScheduleService:
                 start=request.start or {},
                 next_ms=next_ms(schedule, after_ms=now),
             )
-            tx.schedules.insert(row)
+            tx.rows(ScheduleRows).insert(row)
             tx.clusters.update(_counted(cluster, count + 1, now))
             return shown(row, cluster)
 
@@ -91,7 +92,7 @@ class ScheduleService:
 
         def work(tx: Tx) -> Sequence[ScheduleView]:
             cluster = self._seen(tx, caller, cluster_id)
-            return [shown(row, cluster) for row in tx.schedules.of_cluster(cluster_id)]
+            return [shown(row, cluster) for row in tx.rows(ScheduleRows).of_cluster(cluster_id)]
 
         return await self._store.read(work)
 
@@ -120,7 +121,7 @@ class ScheduleService:
             same = all(getattr(schedule, name) == getattr(row.schedule, name) for name in timed)
             planned = row.next_ms if same else next_ms(schedule, after_ms=now)
             row = msgspec.structs.replace(row, schedule=schedule, start=start, owner=caller.user_name, next_ms=planned)
-            tx.schedules.update(row)
+            tx.rows(ScheduleRows).update(row)
             return shown(row, cluster)
 
         return await self._store.write(work)
@@ -131,8 +132,8 @@ class ScheduleService:
         def work(tx: Tx) -> None:
             cluster = self._managed(tx, caller, request.cluster_id)
             row = _found(tx, request.cluster_id, request.schedule_id)
-            tx.schedules.delete(row.schedule_id)
-            left = tx.schedules.count(cluster.cluster_id)
+            tx.rows(ScheduleRows).delete(row.schedule_id)
+            left = tx.rows(ScheduleRows).count(cluster.cluster_id)
             tx.clusters.update(_counted(cluster, left, self._clock.now_ms()))
             tx.clusters.wake(cluster.cluster_id)  # its retention begins, if that was the last one
 
@@ -215,7 +216,7 @@ def shown(row: ScheduleRow, cluster: Cluster) -> ScheduleView:
 
 
 def _found(tx: Tx, cluster_id: str, schedule_id: str) -> ScheduleRow:
-    row = tx.schedules.get(schedule_id)
+    row = tx.rows(ScheduleRows).get(schedule_id)
     if row is None or row.cluster_id != cluster_id:
         raise ResourceNotFound(
             f"Cluster {cluster_id} has no schedule {schedule_id[:140]}.", resource="schedule", id=schedule_id[:140]

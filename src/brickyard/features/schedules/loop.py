@@ -15,10 +15,12 @@ from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.errors import ApiError, DatabaseTrouble, RequestLimitExceeded, StateConflict
 from brickyard.domain.requests import ClusterId
-from brickyard.domain.schedules import Action, LastRun, Result, ScheduleRow
 from brickyard.domain.strict import Problem
 from brickyard.domain.v1.clusters import StartV1Cluster, V1ClusterState
-from brickyard.plan.schedule import due
+from brickyard.features.schedules.model import Action, LastRun, Result, ScheduleRow
+from brickyard.features.schedules.rows import ScheduleRows
+from brickyard.features.schedules.rules import due
+from brickyard.features.schedules.service import start_of
 from brickyard.plan.v1.progress import state_of
 from brickyard.reconcile.loop import KeyedLoop
 from brickyard.services.audit import Note, unnoted
@@ -26,9 +28,7 @@ from brickyard.services.caller import Caller
 from brickyard.services.clusters import ClusterService
 from brickyard.services.principals import active_principal, caller_of
 from brickyard.services.v1.problems import refuse
-from brickyard.services.v1.schedules import start_of
 from brickyard.services.v1.service import V1ClusterService
-from brickyard.store.schedules import ScheduleRows
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -63,12 +63,12 @@ class ScheduleLoop(KeyedLoop[str]):
         self._note = note
 
     def rows(self, tx: Tx) -> ScheduleRows:
-        return tx.schedules
+        return tx.rows(ScheduleRows)
 
     async def work(self, key: str, *, timed: bool) -> None:
         """Does the run of the schedule that is due, if it still is."""
         now = self._clock.now_ms()
-        row = await self._store.read(lambda tx: tx.schedules.get(key), background=True)
+        row = await self._store.read(lambda tx: tx.rows(ScheduleRows).get(key), background=True)
         if row is None or not row.next_ms or now < row.next_ms:
             return
         planned = row.next_ms
@@ -106,18 +106,18 @@ class ScheduleLoop(KeyedLoop[str]):
     def _run(self, tx: Tx, known: ScheduleRow, now: int, problems: Sequence[Problem]) -> Done | None:
         """The run and its record. None: there was nothing to do, or not yet."""
         cluster = tx.clusters.get(known.cluster_id)  # locked before the schedule, as everywhere
-        row = tx.schedules.get(known.schedule_id)
+        row = tx.rows(ScheduleRows).get(known.schedule_id)
         if row is None or row != known:
             return None  # another server was faster, or it was changed: if it is still due, the loop looks again
         if cluster is None or cluster.deleted_ms:
-            tx.schedules.delete(row.schedule_id)
+            tx.rows(ScheduleRows).delete(row.schedule_id)
             return None
         if not due(row.schedule, next_ms=row.next_ms, now_ms=now).run:
             done = Done(Result.SKIPPED, "No server was there at the time, or the cluster was still stopping")
         elif row.schedule.action is Action.STOP:
             done = self._stopped(tx, row, cluster)
         elif state_of(cluster) is V1ClusterState.STOPPING:
-            tx.schedules.postpone(row.schedule_id, now + STOPPING_MS)
+            tx.rows(ScheduleRows).postpone(row.schedule_id, now + STOPPING_MS)
             return None
         else:
             done = self._started(tx, row, cluster, problems)
@@ -155,9 +155,9 @@ def _owner(tx: Tx, row: ScheduleRow) -> Caller:
 
 def _record(tx: Tx, schedule_id: str, planned_ms: int, now: int, done: Done) -> None:
     """Records a run, and plans the next one."""
-    row = tx.schedules.get(schedule_id)
+    row = tx.rows(ScheduleRows).get(schedule_id)
     if row is None or row.next_ms != planned_ms:
         return
     last = LastRun(planned_ms=planned_ms, at_ms=now, result=done.result, reason=done.reason, incarnation=done.incarnation)
     following = due(row.schedule, next_ms=planned_ms, now_ms=now).next_ms
-    tx.schedules.update(msgspec.structs.replace(row, last=last, next_ms=following))
+    tx.rows(ScheduleRows).update(msgspec.structs.replace(row, last=last, next_ms=following))

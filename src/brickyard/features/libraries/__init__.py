@@ -1,0 +1,1 @@
+"""Libraries of running clusters: install, uninstall, status."""

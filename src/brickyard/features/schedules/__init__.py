@@ -1,0 +1,1 @@
+"""Schedules that start and stop clusters."""

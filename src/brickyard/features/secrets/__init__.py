@@ -1,0 +1,1 @@
+"""Secrets: scopes, values, and what contexts may read."""

@@ -1,0 +1,1 @@
+"""Spend: sums of what nodes cost, and prices."""
