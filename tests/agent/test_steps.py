@@ -19,6 +19,7 @@ from brickyard.domain.node import Failure, NodeStatus, Phase, Role
 from brickyard.domain.scripts import InitScript
 from brickyard.logs.bounded import LogFile
 from brickyard.sandbox.launcher import Isolation
+from tests.agent.runtime import make_runtime
 from tests.agent.world import assignment
 from tests.support.patience import PATIENCE_S
 
@@ -159,10 +160,13 @@ async def test_a_node_is_begun_as_a_whole_whatever_is_told_meanwhile(tmp_path: P
 
 
 def test_a_node_that_cannot_be_set_up_is_not_put_down_to_the_script_that_would_have_run(tmp_path: Path) -> None:
+    manifest = make_runtime(tmp_path)
+
     async def scenario() -> NodeStatus:
         over = asyncio.Event()
 
         async def installed(state: NodeState) -> None:
+            state.manifest = manifest
             state.advance(Stage.INSTALLED)
 
         async def hosted(state: NodeState) -> None:
