@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "brickyard"
 CHECKLISTS = sorted(page for page in (ROOT / "docs" / "dev").glob("*.md") if page.name != "README.md")
 PLUMBING = {"changes", "listing", "runs", "tokens"}  # several features use them, and other pages describe them
+FEATURE_FILES = {"__init__", "model", "rules", "rows", "service", "loop", "contexts"}
 MOST = 6  # places that one change may have
 
 JSON_ONLY = {"driver_node_type_flexibility", "worker_node_type_flexibility", "workload_type"}
@@ -78,11 +79,15 @@ def modules(*packages: str) -> list[set[str]]:
 
 
 def test_feature() -> None:
+    folders = {each: {path.stem for path in each.glob("*.py")} for each in (SOURCES / "features").iterdir() if each.is_dir()}
+    for folder, files in folders.items():
+        assert "service" in files or not files, folder
+        assert files <= FEATURE_FILES, folder
     stored, served, offered, declared = modules("store", "services", "api/databricks", "domain")
     features = (stored & served | served & offered & declared) - {"__init__", *PLUMBING}
     pages = {page.stem for page in (ROOT / "docs").glob("*.md")}
     linked = words(ROOT / "README.md", pattern=r"docs/([\w-]+)\.md", kinds=(".md",))
-    assert len(features) > 4
+    assert len(features) > 2
     assert forgotten(sorted(features), {"domain/": declared, "api/databricks/": offered, "docs/": pages}) == []
     assert forgotten(sorted(pages), {"README.md": linked}) == []
 

@@ -214,9 +214,7 @@ async def test_a_failure_has_its_traceback_and_decides_what_follows(world: RunWo
         await world.output(run_id)
 
 
-async def test_a_retry_reads_the_file_again_and_both_attempts_are_kept(world: RunWorld) -> None:
-    clock = Ahead()
-
+async def test_a_retry_reads_the_file_again_and_both_attempts_are_kept(world: RunWorld, clock: Ahead) -> None:
     world.file("a", "fail")
     run_id = await world.submit(task("a", max_retries=2, min_retry_interval_millis=3_600_000))
     async with asyncio.timeout(PATIENCE_S):
@@ -237,9 +235,7 @@ async def test_a_retry_reads_the_file_again_and_both_attempts_are_kept(world: Ru
 
 
 @pytest.mark.parametrize("whole", [True, False])
-async def test_timeouts_end_what_runs(world: RunWorld, whole: bool) -> None:
-    clock = Ahead()
-
+async def test_timeouts_end_what_runs(world: RunWorld, clock: Ahead, whole: bool) -> None:
     name = await existing(world)
     await world.wait(name, State.RUNNING)
     world.file("a", "slow")
