@@ -27,7 +27,7 @@ from brickyard.domain.nodeops import (
     WithdrawContexts,
 )
 
-HOST = Path(brickyard.__file__).parent / "runtime" / "node" / "host" / "main.py"
+HOST = Path(brickyard.__file__).parent / "runtime" / "node" / "host"
 ids = st.text("abcXYZ019_.-", min_size=1, max_size=100)
 texts = st.text(max_size=50)
 REQUESTS: dict[type, st.SearchStrategy[Any]] = {
@@ -60,13 +60,11 @@ def test_what_is_sent_is_what_arrives(op: NodeOp[Any, Any], data: st.DataObject)
 
 
 def test_every_operation_has_a_handler_on_the_node() -> None:
-    handlers = next(
-        node.value
-        for node in ast.walk(ast.parse(HOST.read_text()))
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute) and node.target.attr == "_ops"
-    )
-    assert isinstance(handlers, ast.Dict)
-    names = {key.value for key in handlers.keys if isinstance(key, ast.Constant)}
+    names = set()
+    for node in (each for name in ("main.py", "contexts.py") for each in ast.walk(ast.parse((HOST / name).read_text()))):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute) and node.target.attr in ("_ops", "ops"):
+            assert isinstance(node.value, ast.Dict)
+            names |= {key.value for key in node.value.keys if isinstance(key, ast.Constant)}
     assert {op.name for op in nodeops.OPERATIONS} - {op.name for op in nodeops.AGENT} <= names
 
 

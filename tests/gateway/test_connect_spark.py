@@ -13,7 +13,6 @@ import requests
 from databricks.sdk.service.compute import Language, State
 from databricks.sdk.service.iam import AccessControlRequest, Patch, PatchOp, PermissionLevel
 
-from brickyard.gateway.sparkui import SparkUi
 from brickyard.services.caller import Caller
 from tests.support.patience import PATIENCE_S, until
 from tests.support.ports import free_port
@@ -210,8 +209,7 @@ def test_the_spark_ui_is_there_for_those_who_may_see_it(way: Way) -> None:
     # Its own port is closed to everybody else on this machine.
     assert way.server.application is not None
     me = Caller(user_name="admin@brickyard.local", user_id="1", is_admin=True, token_id="")
-    parts = way.server.application.parts
-    source = SparkUi(attach=parts.services.attach, history=parts.gateway.history)
+    source = way.server.application.parts.gateway.spark_ui.source  # which knows the way by now
     own = asyncio.run(source.find(me, source.address(f"/spark-ui/{way.cluster_id}")))
     try:
         assert requests.get(own.url + "/jobs/", timeout=PATIENCE_S).status_code == 403

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from queue import Empty
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -38,7 +39,10 @@ class Clusters:
     async def get(self, caller: Caller, cluster_id: str) -> bytes:
         return json.dumps({"cluster_id": cluster_id, "cluster_name": "mine", "state": self.state}).encode()
 
-    async def start(self, caller: Caller, request: Any) -> None:
+    commands = SimpleNamespace(start=None)
+
+    async def _do(self, command: None, caller: Caller, request: Any) -> None:
+        """What `ClusterService.start`, the handler, calls."""
         self.started += 1
         self.state = "RUNNING"
 

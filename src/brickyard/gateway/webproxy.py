@@ -140,7 +140,7 @@ class WebProxy(Generic[U]):
 
     def __init__(self, source: WebSource[U], *, authenticator: Authenticator, links: UiLinks, note: Note = unnoted) -> None:
         self.prefix = source.prefix
-        self._source = source
+        self.source = source
         self._authenticator = authenticator
         self._links = links
         self._noted = OncePerHour(note)
@@ -158,7 +158,7 @@ class WebProxy(Generic[U]):
             serve, answer = self._carry, refusing(send)
         address: Address | None = None
         try:
-            address = self._source.address(paths.raw(scope))
+            address = self.source.address(paths.raw(scope))
             await serve(address, scope, receive, send)
         except ApiError as error:
             await refuse(scope, answer, error, page=address.base + (address.path or "/") if address else "")
@@ -170,21 +170,21 @@ class WebProxy(Generic[U]):
             await refuse(scope, answer, ApiError("The server failed to answer this request. Its log says why."), page="")
 
     async def _serve(self, address: Address, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] == "OPTIONS" and address.given and (self._source.read_only or _is_preflight(scope)):
-            await allow(send, self._source.allowed)
+        if scope["method"] == "OPTIONS" and address.given and (self.source.read_only or _is_preflight(scope)):
+            await allow(send, self.source.allowed)
             return
-        if self._source.read_only and scope["method"] not in ("GET", "HEAD"):
+        if self.source.read_only and scope["method"] not in ("GET", "HEAD"):
             raise MethodNotAllowed("These pages are read-only: use GET.")
         if not address.given and opens_page(scope):
             await self._lead_in(address, scope, send)
             return
         caller = await self._caller(scope, address)
-        if (text := await self._source.own_text(caller, address)) is not None:
+        if (text := await self.source.own_text(caller, address)) is not None:
             await reply_with(send, 200, text, b"text/plain; charset=utf-8")
             return
-        upstream = await self._source.find(caller, address)
-        self._noted(self._source.operation, caller, address=address_of(scope), **address.objects)
-        if target := self._source.elsewhere(upstream, address, scope):
+        upstream = await self.source.find(caller, address)
+        self._noted(self.source.operation, caller, address=address_of(scope), **address.objects)
+        if target := self.source.elsewhere(upstream, address, scope):
             await redirect(send, address.prefix + target)
             return
         await self._forward(upstream, address, scope, _Body(receive), send)
@@ -192,21 +192,21 @@ class WebProxy(Generic[U]):
     async def _carry(self, address: Address, scope: Scope, receive: Receive, send: Send) -> None:
         """Carries a websocket, for as long as its caller may have it."""
         caller = await self._caller(scope, address)
-        upstream = await self._source.find(caller, address)
-        path, headers = self._source.request(upstream, address, scope)
+        upstream = await self.source.find(caller, address)
+        path, headers = self.source.request(upstream, address, scope)
         target = Target(URL(upstream.url + path, encoded=True), dict(headers), upstream.way, scope["subprotocols"])
         try:
             await self._websockets.carry(target, Client(caller, receive, send, partial(self._check, scope, address)))
         except Unreachable as error:
-            raise self._source.forget(address) from error
+            raise self.source.forget(address) from error
 
     async def _caller(self, scope: Scope, address: Address) -> Caller:
         if address.given:
             return await self._authenticator.of_link(address.given, address.pass_scope, address=address_of(scope))
-        return await self._authenticator.of_headers(scope["headers"], address=address_of(scope), missing=self._source.missing)
+        return await self._authenticator.of_headers(scope["headers"], address=address_of(scope), missing=self.source.missing)
 
     async def _check(self, scope: Scope, address: Address) -> None:
-        await self._source.check(await self._caller(scope, address), address)
+        await self.source.check(await self._caller(scope, address), address)
 
     async def _lead_in(self, address: Address, scope: Scope, send: Send) -> None:
         """Leads a browser that is logged in to a link. The cluster's pages never get the session's cookie: it is not
@@ -218,11 +218,11 @@ class WebProxy(Generic[U]):
     async def _forward(self, upstream: U, address: Address, scope: Scope, body: _Body, send: Send) -> None:
         import aiohttp  # noqa: PLC0415 - a fifth of a server's start; see nodes/client.py
 
-        path, headers = self._source.request(upstream, address, scope)
+        path, headers = self.source.request(upstream, address, scope)
 
         async def exchange() -> None:
             session = self._connections.to(upstream.way, f"{address.base} {upstream.url}")
-            data = body.pieces() if not self._source.read_only and _has_body(scope) else None
+            data = body.pieces() if not self.source.read_only and _has_body(scope) else None
             if data is None:
                 body.over.set()
             asking = session.request(
@@ -234,7 +234,7 @@ class WebProxy(Generic[U]):
                 skip_auto_headers=_OWN_HEADERS,
             )
             async with asking as response:
-                answer = self._source.answer(upstream, address, response, https=scope["scheme"] == "https")
+                answer = self.source.answer(upstream, address, response, https=scope["scheme"] == "https")
                 await pass_on(
                     response,
                     answer.headers,
@@ -247,7 +247,7 @@ class WebProxy(Generic[U]):
         try:
             await _while_allowed(exchange(), partial(self._check, scope, address), body)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:  # ValueError: an answer that is no HTTP
-            raise self._source.forget(address) from error
+            raise self.source.forget(address) from error
 
 
 class _Denied(Exception):
