@@ -151,7 +151,7 @@ def test_tokens_are_shown_once_and_revoked(session: Session, w: WorkspaceClient,
     expect(row(page, "my laptop")).to_have_count(0)
     page.get_by_label("Clear the search").click()
     page.get_by_role("button", name="Create a token").click()
-    page.get_by_label("Owner").fill("ada@example.com")
+    page.get_by_role("dialog").get_by_label("Owner").fill("ada@example.com")
     page.get_by_role("button", name="Create", exact=True).click()
     expect(page.get_by_role("dialog")).to_contain_text("New token for ada@example.com")
     page.get_by_role("button", name="Done").click()

@@ -121,7 +121,7 @@ def test_two_people_edit_one_cluster(session: Session, w: WorkspaceClient, made:
     session.go(f"/compute/clusters/{made_here}/edit")
     page.get_by_label("Name", exact=True).fill("goes on")
     w.clusters.permanent_delete(made_here)
-    gone = page.get_by_role("alert").filter(has_text="not there any more")
+    gone = page.get_by_role("alert").filter(has_text="no longer exists")
     gone.get_by_role("button", name="Create a new cluster from it").click()
     expect(page.get_by_role("heading", name="Create compute")).to_be_visible()
     expect(page.get_by_label("Name", exact=True)).to_have_value("goes on")
