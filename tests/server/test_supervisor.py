@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from brickyard.domain.periodic import Loop, Task
+from brickyard.domain import periodic
+from brickyard.domain.errors import DatabaseAway
+from brickyard.domain.periodic import Loop, Periodic, Task
 from brickyard.server import supervisor as module
 from brickyard.server.supervisor import TOLERATED, Supervisor
 
@@ -53,6 +55,27 @@ def test_a_loop_that_fails_ends_or_is_cancelled_by_what_it_awaits_is_started_aga
 
     async def scenario(_: Supervisor) -> None:
         await begun(lambda: runs == 4)
+
+    supervised(run, scenario)
+
+
+def test_a_loop_whose_group_of_tasks_fails_is_started_again_and_readiness_names_the_error_inside() -> None:
+    runs = 0
+
+    async def fail() -> None:
+        raise ValueError("unforeseen")
+
+    async def run() -> None:
+        nonlocal runs
+        runs += 1
+        async with asyncio.TaskGroup() as outer, asyncio.TaskGroup() as inner:
+            outer.create_task(asyncio.Event().wait())
+            inner.create_task(fail())
+
+    async def scenario(supervisor: Supervisor) -> None:
+        await begun(lambda: supervisor.trouble(["instances"]) != "")
+        assert runs > TOLERATED
+        assert "ValueError: unforeseen" in supervisor.trouble(["instances"])
 
     supervised(run, scenario)
 
@@ -140,3 +163,36 @@ def test_a_loop_that_fails_as_it_is_stopped_does_not_run_again() -> None:
 
     supervised(run, scenario)
     assert runs == 1
+
+
+def test_a_pass_without_the_lease_is_repeated_like_any_other_when_the_database_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(periodic, "AGAIN_S", 0.001)
+
+    class Usable:
+        async def usable(self) -> None:
+            return
+
+    class Skipping(Periodic):
+        skips = ends = 0
+
+        async def run_once(self) -> None:
+            raise AssertionError("this server has no lease")
+
+        async def skip(self) -> None:
+            self.skips += 1
+            raise DatabaseAway("the test says so")
+
+        async def end(self) -> None:
+            self.ends += 1
+
+    async def main() -> None:
+        loop = Skipping(every_s=60, database=Usable(), held=lambda: False)
+        running = asyncio.create_task(loop.run())
+        await begun(lambda: loop.skips > 2)
+        assert loop.ends == 0
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+        assert loop.ends == 1
+
+    asyncio.run(main())

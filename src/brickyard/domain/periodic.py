@@ -109,16 +109,14 @@ class Periodic(Loop):
             await self._database.usable()
         self.woken = self._bell.is_set()
         self._bell.clear()
-        if not self._lease():
-            await self.skip()
-            return min(self.every_s, LEASE_S)
+        held = self._lease()
         try:
-            await self.run_once()
+            await (self.run_once() if held else self.skip())
         except (DatabaseTrouble, RequestLimitExceeded):
             if self._database is None:
                 raise
             return min(self.every_s, AGAIN_S)
-        return self.every_s
+        return self.every_s if held else min(self.every_s, LEASE_S)
 
     async def _pause(self, seconds: float) -> None:
         await asyncio.sleep(self._pace_s)

@@ -49,7 +49,8 @@ class Supervisor:
         while True:
             steady = asyncio.get_running_loop().call_later(STEADY_S, self._works, name)
             try:
-                await loop.run()
+                # In its own task: on Python 3.11, a failed TaskGroup leaves `cancelling` above 0, as if its task were to end.
+                await asyncio.create_task(loop.run())
                 error: BaseException = RuntimeError("it has ended")
             except asyncio.CancelledError as cancelled:
                 task = asyncio.current_task()
@@ -64,7 +65,7 @@ class Supervisor:
             finally:
                 steady.cancel()
             times, before = self._failures.get(name, (0, ""))
-            why = f"{type(error).__name__}: {error}".partition("\n")[0]
+            why = _why(error)
             self._failures[name] = (times + 1, why)
             if why != before:
                 log.error("loop_failed", loop=name, exc_info=error)
@@ -74,3 +75,10 @@ class Supervisor:
         """The loop has run for a while without an error."""
         if self._failures.pop(name, (0, ""))[0] > TOLERATED:
             log.info("loop_works", loop=name)
+
+
+def _why(error: BaseException) -> str:
+    """The first error of those that a group of tasks has raised, in one line."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}".partition("\n")[0]
