@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,10 +13,10 @@ from brickyard.domain.cluster import Cluster, Instance
 from brickyard.domain.errors import InvalidState, ResourceDoesNotExist, TemporarilyUnavailable
 from brickyard.domain.nodeops import PORT_OPEN, OpenPort, OpenPortOf
 from brickyard.domain.ports import PortMapping
-from brickyard.gateway import paths, portheaders
+from brickyard.gateway import portheaders
 from brickyard.gateway.answers import with_query
 from brickyard.gateway.portheaders import Place
-from brickyard.gateway.webproxy import Address, Answer, WebSource
+from brickyard.gateway.webproxy import Address, Answer, WebSource, below
 from brickyard.plan.ports import spark_ports
 from brickyard.services.attach import AttachService, RunningCluster
 from brickyard.services.caller import Caller
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     import aiohttp
 
 MAX_KNOWN = 10_000
-_PATH = re.compile(r"(/ports/([A-Za-z0-9-]{1,64})/(\d{1,5}))(?:/~([A-Za-z0-9_-]{1,600}))?(/[!-\[\]-~]*)?")
 
 
 class _Known(NamedTuple):
@@ -48,6 +46,8 @@ class HttpPorts(WebSource[PortTarget]):
     """One per server."""
 
     prefix = "/ports/"
+    pattern = below(r"/ports/(?P<cluster_id>[A-Za-z0-9-]{1,64})/(?P<port>\d{1,5})")
+    usage = "The http port mappings of a cluster are at /ports/CLUSTER-ID/PORT/."
     operation = PORT_OPENED
     missing = "A port requires permission to attach to the cluster."
     read_s = 600.0
@@ -58,13 +58,6 @@ class HttpPorts(WebSource[PortTarget]):
         self._attach = attach
         self._ports = ports
         self._known: dict[tuple[str, int], _Known] = {}
-
-    def address(self, path: str) -> Address:
-        match = _PATH.fullmatch(path)
-        if match is None or paths.climbs(match.group(5) or ""):
-            raise ResourceDoesNotExist("The http port mappings of a cluster are at /ports/CLUSTER-ID/PORT/.")
-        base, cluster_id, port, given, inside = match.groups()
-        return Address(base, cluster_id, given or "", inside or "", int(port))
 
     async def find(self, caller: Caller, address: Address) -> PortTarget:
         cluster_id, port = address.cluster_id, address.port

@@ -13,12 +13,12 @@ from brickyard.domain.audit import UI_OPENED
 from brickyard.domain.cluster import Cluster, Instance
 from brickyard.domain.errors import ApiError, InvalidState, ResourceDoesNotExist, TemporarilyUnavailable
 from brickyard.domain.nodeops import LOGS, UI_OPEN, Nothing, ReadLogs
-from brickyard.gateway import pages, paths
+from brickyard.gateway import pages
 from brickyard.gateway.answers import with_query
 from brickyard.gateway.history import HistoryServers
 from brickyard.gateway.jws import signed_token
 from brickyard.gateway.pages import Upstream
-from brickyard.gateway.webproxy import Address, Answer, WebSource
+from brickyard.gateway.webproxy import Address, Answer, WebSource, below
 from brickyard.services.attach import AttachService, RunningCluster
 from brickyard.services.caller import Caller
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 TAIL = 1 << 20  # bytes of an executor's output
 MAX_KNOWN = 10_000
-_PATH = re.compile(r"(/spark-ui/([A-Za-z0-9-]{1,64}))(?:/~([A-Za-z0-9_-]{1,600}))?(/[!-\[\]-~]*)?")
 _LOGS = re.compile(r"/executor-logs/(\d{1,9})/(stdout|stderr)")
 _PASSED_ON = frozenset({b"accept", b"accept-language", b"if-none-match", b"if-modified-since", b"range"})
 
@@ -43,6 +42,8 @@ class SparkUi(WebSource[Upstream]):
     """One per server."""
 
     prefix = "/spark-ui/"
+    pattern = below(r"/spark-ui/(?P<cluster_id>[A-Za-z0-9-]{1,64})")
+    usage = "The Spark UI of a cluster is at /spark-ui/CLUSTER-ID/."
     operation = UI_OPENED
     missing = "The Spark UI requires permission to attach to the cluster."
     read_s = 120.0
@@ -54,13 +55,6 @@ class SparkUi(WebSource[Upstream]):
         self._history = history
         self._live: dict[str, _Live] = {}
         self._without: set[tuple[str, int]] = set()  # drivers that have no UI
-
-    def address(self, path: str) -> Address:
-        match = _PATH.fullmatch(path)
-        if match is None or paths.climbs(match.group(4) or ""):
-            raise ResourceDoesNotExist("The Spark UI of a cluster is at /spark-ui/CLUSTER-ID/.")
-        base, cluster_id, given, inside = match.groups()
-        return Address(base, cluster_id, given or "", inside or "")
 
     async def find(self, caller: Caller, address: Address) -> Upstream:
         cluster_id = address.cluster_id

@@ -8,6 +8,7 @@ after the permission is withdrawn.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -87,6 +88,11 @@ class Answer(NamedTuple):
 U = TypeVar("U", bound=Upstream)
 
 
+def below(base: str) -> re.Pattern[str]:
+    """The paths below a base, which has the groups `cluster_id` and, for ports, `port`."""
+    return re.compile(rf"(?P<base>{base})(?:/~(?P<given>[A-Za-z0-9_-]{{1,600}}))?(?P<inside>/[!-\[\]-~]*)?")
+
+
 class MethodNotAllowed(ApiError):
     error_code = "INVALID_PARAMETER_VALUE"
     http_status = 405
@@ -96,15 +102,21 @@ class WebSource(ABC, Generic[U]):
     """A kind of web server in clusters: where it is, who may have it, and what is changed on the way."""
 
     prefix: ClassVar[str]  # of all paths
+    pattern: ClassVar[re.Pattern[str]]  # of all paths, made by `below`
+    usage: ClassVar[str]  # the error for other paths
     operation: ClassVar[str]  # in the audit log, when somebody opens it
     missing: ClassVar[str]  # what to say to who sends no token
     read_s: ClassVar[float]  # how long it may send nothing
     read_only: ClassVar[bool]
     allowed: ClassVar[tuple[tuple[bytes, bytes], ...]]  # to scripts of its pages, which have a pass
 
-    @abstractmethod
     def address(self, path: str) -> Address:
         """What a path means. Raises ResourceDoesNotExist."""
+        match = self.pattern.fullmatch(path)
+        if match is None or paths.climbs(match["inside"] or ""):
+            raise ResourceDoesNotExist(self.usage)
+        port = int(match.groupdict().get("port") or 0)
+        return Address(match["base"], match["cluster_id"], match["given"] or "", match["inside"] or "", port)
 
     @abstractmethod
     async def find(self, caller: Caller, address: Address) -> U:
