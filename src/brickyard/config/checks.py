@@ -6,7 +6,7 @@ import ipaddress
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Any, get_args
 
 import msgspec
 
@@ -27,7 +27,6 @@ def wrong(name: str, value: Any, sources: Mapping[str, str], rule: str) -> Confi
 
 def kind(expected: Any) -> str:
     """Describes a valid value of that type."""
-    expected = get_args(expected)[0] if get_origin(expected) is Annotated else expected
     choices = get_args(expected)
     if choices and all(isinstance(choice, str) for choice in choices):
         return f"{', '.join(choices[:-1])} or {choices[-1]}"

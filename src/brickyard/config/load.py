@@ -24,12 +24,12 @@ def load(
     environ = without_links(os.environ if environ is None else environ)
     values, sources = _gather(config_file, environ, options or {})
     _gather_section(values, environ)
-    for field in msgspec.structs.fields(Settings):
-        if field.name in values:
+    for name, setting in declared().items():
+        if name in values:
             try:
-                msgspec.convert(values[field.name], field.type, strict=False, dec_hook=_decode)
+                msgspec.convert(values[name], setting.annotation, strict=False, dec_hook=_decode)
             except msgspec.ValidationError as error:
-                raise wrong(field.name, values[field.name], sources, kind(field.type)) from error
+                raise wrong(name, values[name], sources, kind(setting.annotation)) from error
     try:
         settings = msgspec.convert(values, Settings, strict=False, dec_hook=_decode)
     except msgspec.ValidationError as error:

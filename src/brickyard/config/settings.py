@@ -284,9 +284,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Declaration(NamedTuple):
-    """A setting as it is declared in `Settings`. `type` is without None, and `str` for one of several words."""
+    """A setting as it is declared in `Settings`. `annotation`: the type of its values; `type`: the same without None, and `str`
+    for one of several words."""
 
     name: str
+    annotation: Any
     type: type
     default: Any
     help: Help
@@ -311,5 +313,5 @@ def declared() -> dict[str, Declaration]:
         kind, help_ = get_args(hints[name])
         choices = [each for each in get_args(kind) if each is not type(None)]
         plain = kind if not choices else choices[0] if isinstance(choices[0], type) else str
-        found[name] = Declaration(name, plain, getattr(defaults, name), help_)
+        found[name] = Declaration(name, kind, plain, getattr(defaults, name), help_)
     return found

@@ -15,6 +15,7 @@ from brickyard.providers.base import SetupError
 from brickyard.server.assembly import Parts
 from brickyard.server.looplag import LargestLag
 from brickyard.server.resources import Resources
+from brickyard.store.membership import addresses
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class _State:
         return self.parts.loops.room.shortage()
 
     def servers(self) -> int:
-        return len(self.given.servers())
+        return len(addresses(self.given.member))
 
     async def refresh_metrics(self) -> None:
         await self.parts.measures.refresh()

@@ -10,13 +10,12 @@ from prometheus_client import CollectorRegistry
 
 from brickyard.config.settings import Settings
 from brickyard.domain.clock import Clock, Ids
-from brickyard.domain.node import ServerAddress
 from brickyard.domain.nodetypes import NodeTypes
 from brickyard.domain.prices import Prices, priced
 from brickyard.providers import pricing
 from brickyard.providers.fleet import Providers
 from brickyard.storage.directory import Storage
-from brickyard.store.membership import Membership, addresses
+from brickyard.store.membership import Membership
 from brickyard.store.store import Store
 
 if TYPE_CHECKING:  # cryptography, only where it is used
@@ -52,7 +51,3 @@ class Resources:
     def node_types(self) -> NodeTypes:
         """The providers' node types, at the workspace's prices."""
         return priced(self.providers.node_types, self.prices)
-
-    def servers(self) -> tuple[ServerAddress, ...]:
-        """The known servers that are not stopping."""
-        return addresses(self.member)
