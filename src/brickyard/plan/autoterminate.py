@@ -22,7 +22,7 @@ BUSY_CORES = 0.2  # a node that keeps at least this busy, on average over a minu
 BUSY_GPU = 0.05  # the same, as a share of the time
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
-_CENTURY_MS = 100 * 366 * 24 * HOUR_MS
+CENTURY_MS = 100 * 366 * 24 * HOUR_MS
 
 
 class Spent(NamedTuple):
@@ -46,7 +46,7 @@ def moments(cluster: Cluster, *, now: int, spent: Spent | None, ahead_ms: int = 
     if limits.max_cost and spent is not None:
         left = limits.max_cost - spent.amount
         if spent.per_hour > 0:
-            found[COST] = now + math.ceil(max(-_CENTURY_MS, min(_CENTURY_MS, left / spent.per_hour * HOUR_MS)))
+            found[COST] = now + math.ceil(max(-CENTURY_MS, min(CENTURY_MS, left / spent.per_hour * HOUR_MS)))
         elif left <= 0:
             found[COST] = now
     return found

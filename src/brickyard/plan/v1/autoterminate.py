@@ -16,15 +16,11 @@ from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.strict import Problem
 from brickyard.domain.v1.clusters import AutoTerminate, AutoTerminateView
-from brickyard.plan.autoterminate import _CENTURY_MS, AT, COST, IDLE, RUNTIME
+from brickyard.plan.autoterminate import AT, CENTURY_MS, COST, IDLE, RUNTIME
 from brickyard.plan.spec import DEFAULT_AUTOTERMINATION_MINUTES
 
 MOST_MINUTES = 366 * 24 * 60
-
-
 MOST_COST = 1e9
-
-
 _SHOWN = 60  # characters of the client's value that a problem repeats
 
 
@@ -86,7 +82,7 @@ def problems_of(prefix: str, asked: AutoTerminate | None, *, now: int, wanted: S
     if isinstance(at, str):
         if (time := _time(at)) is None:
             refuse(AT, "it must be an RFC 3339 time with an offset from UTC, like 2026-03-01T18:00:00Z, or null")
-        elif not now < time < now + _CENTURY_MS:
+        elif not now < time < now + CENTURY_MS:
             refuse(AT, f"it must be in the future; it is {rfc3339(now)} now")
     if isinstance(cost, float | int):
         if not (math.isfinite(cost) and 0 < cost <= MOST_COST):

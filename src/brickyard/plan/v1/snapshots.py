@@ -7,8 +7,6 @@ from brickyard.domain.strict import Problem
 from brickyard.domain.v1.clusters import DeleteV1Cluster, RestartV1Cluster, StopV1Cluster
 
 MAX_NAME = 200
-
-
 _SHOWN = 140
 
 
