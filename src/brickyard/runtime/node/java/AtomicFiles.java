@@ -8,6 +8,6 @@ public interface AtomicFiles {
     /** Moves a file or directory. Unless `replace`, fails with FileAlreadyExistsException where the name is in use. */
     void move(Path from, Path to, boolean replace) throws IOException;
 
-    /** Makes the directory in which a job's tasks write. Nothing else makes one: who removed it could not remove it again. */
+    /** Makes the directory in which a job's tasks write. Nothing else makes one: nobody would remove it. */
     boolean makeStage(Path stage) throws IOException;
 }

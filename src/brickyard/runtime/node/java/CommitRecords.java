@@ -368,11 +368,12 @@ public final class CommitRecords {
     static void removeStages(Configuration conf, CarefulFiles careful, java.util.Collection stages) throws IOException {
         for (java.util.Iterator each = stages.iterator(); each.hasNext();) {
             Path stage = new Path((String) each.next());
-            if (!stage.getName().startsWith(STAGE)) {
-                continue;
-            }
-            FileSystem fs = fs(conf, careful, stage);
-            for (int tried = 0; tried < REMOVALS && !fs.delete(stage, true) && fs.exists(stage); tried++) {
+            if (stage.getName().startsWith(STAGE)) {
+                FileSystem fs = fs(conf, careful, stage);
+                boolean there = true;
+                for (int tries = 0; there && tries < REMOVALS; tries++) {
+                    there = !fs.delete(stage, true) && fs.exists(stage);
+                }
             }
         }
     }
