@@ -139,37 +139,19 @@ _DBFS = Group("dbfs", lambda ctx: ctx.services.dbfs, "/api/2.0/dbfs", body_limit
 OPERATIONS: tuple[Operation, ...] = (
     _DBFS("POST /create", _create, "Begin an upload", needs=_path(Permission.CAN_EDIT)),
     _DBFS(
-        "POST /add-block",
-        _add_block,
-        "Append a block to an upload",
-        name="add-block",
-        needs=_path(Permission.CAN_EDIT, "handle"),
+        "POST /add-block", _add_block, "Append a block to an upload", name="add-block", needs=_path(Permission.CAN_EDIT, "handle")
     ),
     _DBFS("POST /close", _close, "End an upload", needs=_path(Permission.CAN_EDIT, "handle")),
     _DBFS("POST /put", _put, "Write a small file", needs=_path(Permission.CAN_EDIT), upload=_put_form),
     _DBFS("GET /read", _read, "Read a part of a file", needs=_path(Permission.CAN_READ)),
-    _DBFS(
-        "GET /get-status",
-        _get_status,
-        "What is at a path",
-        name="get-status",
-        needs=_path(Permission.CAN_READ),
-    ),
+    _DBFS("GET /get-status", _get_status, "What is at a path", name="get-status", needs=_path(Permission.CAN_READ)),
     _DBFS("GET /list", _list, "Entries of a directory", needs=_path(Permission.CAN_READ)),
-    _DBFS(
-        "POST /mkdirs",
-        _mkdirs,
-        "Create a directory and its parents",
-        needs=_path(Permission.CAN_EDIT),
-    ),
+    _DBFS("POST /mkdirs", _mkdirs, "Create a directory and its parents", needs=_path(Permission.CAN_EDIT)),
     _DBFS("POST /delete", _delete, "Remove a file or directory", needs=_path(Permission.CAN_MANAGE)),
     _DBFS(
         "POST /move",
         _move,
         "Move a file or directory",
-        needs=(
-            _path(Permission.CAN_MANAGE, "source_path"),
-            _path(Permission.CAN_EDIT, "destination_path"),
-        ),
+        needs=(_path(Permission.CAN_MANAGE, "source_path"), _path(Permission.CAN_EDIT, "destination_path")),
     ),
 )

@@ -6,11 +6,7 @@ from typing import Any
 
 from brickyard.api.edge.dialects import PLAIN, TEXT, Dialect, Failure, plain_body
 
-_CALLER_ERROR = {
-    "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-    "reason": "CM_API_ERROR_SOURCE_CALLER_ERROR",
-    "domain": "",
-}
+_CALLER_ERROR = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "CM_API_ERROR_SOURCE_CALLER_ERROR", "domain": ""}
 _SCIM_TYPES = {400: "invalidValue", 401: "unauthenticated", 403: "forbidden", 404: "notFound", 409: "uniqueness"}
 _SCIM_SCHEMA = "urn:ietf:params:scim:api:messages:2.0:Error"
 
@@ -49,7 +45,5 @@ CLUSTERS = Dialect(name=PLAIN.name, properties=PLAIN.properties, body=_clusters_
 COMMANDS = Dialect(name="CommandError", properties={"error": TEXT}, body=lambda failure: {"error": failure.message})
 OAUTH = Dialect(name="OAuthError", properties={"error": TEXT, "error_description": TEXT}, body=_oauth_body)
 SCIM = Dialect(
-    name="ScimError",
-    properties={"schemas": {"type": "array", "items": TEXT}, "detail": TEXT, "status": TEXT},
-    body=_scim_body,
+    name="ScimError", properties={"schemas": {"type": "array", "items": TEXT}, "detail": TEXT, "status": TEXT}, body=_scim_body
 )

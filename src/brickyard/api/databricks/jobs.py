@@ -48,25 +48,9 @@ OPERATIONS: tuple[Operation, ...] = (
         ),
         makes_work=True,
     ),
-    _JOBS(
-        "GET /runs/get",
-        _get,
-        "A run and its tasks",
-        needs=_run(Permission.CAN_VIEW),
-        with_base_url=True,
-    ),
-    _JOBS(
-        "GET /runs/get-output",
-        RunService.output,
-        "The output of a task",
-        needs=_run(Permission.CAN_VIEW),
-    ),
+    _JOBS("GET /runs/get", _get, "A run and its tasks", needs=_run(Permission.CAN_VIEW), with_base_url=True),
+    _JOBS("GET /runs/get-output", RunService.output, "The output of a task", needs=_run(Permission.CAN_VIEW)),
     _JOBS("GET /runs/list", RunService.list, "Runs, the newest first", needs=_run(Permission.CAN_VIEW, EVERY)),
     _JOBS("POST /runs/cancel", RunService.cancel, "End a run", needs=_run(Permission.CAN_MANAGE_RUN)),
-    _JOBS(
-        "POST /runs/delete",
-        RunService.delete,
-        "Delete a finished run",
-        needs=_run(Permission.CAN_MANAGE),
-    ),
+    _JOBS("POST /runs/delete", RunService.delete, "Delete a finished run", needs=_run(Permission.CAN_MANAGE)),
 )

@@ -32,12 +32,7 @@ OPERATIONS: tuple[Operation, ...] = (
         needs=CAN_MANAGE,
         makes_work=True,
     ),
-    _LIBRARIES(
-        "GET /cluster-status",
-        _cluster_status,
-        "The statuses of a cluster's libraries",
-        needs=CAN_ATTACH,
-    ),
+    _LIBRARIES("GET /cluster-status", _cluster_status, "The statuses of a cluster's libraries", needs=CAN_ATTACH),
     _LIBRARIES(
         "GET /all-cluster-statuses",
         LibraryService.all_cluster_statuses,

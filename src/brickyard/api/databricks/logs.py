@@ -71,13 +71,7 @@ async def _events(follower: Follower) -> AsyncIterator[ServerEvent | None]:
 
 
 _FOLLOW = Group("clusters", lambda ctx: ctx.services.log_followers, "/api/2.1/clusters/logs", "/api/2.0/clusters/logs")
-_LOGS = Group(
-    "clusters",
-    lambda ctx: ctx.services.logs,
-    "/api/2.1/clusters/logs",
-    "/api/2.0/clusters/logs",
-    needs=CAN_MANAGE,
-)
+_LOGS = Group("clusters", lambda ctx: ctx.services.logs, "/api/2.1/clusters/logs", "/api/2.0/clusters/logs", needs=CAN_MANAGE)
 OPERATIONS: tuple[Operation, ...] = (
     _LOGS("GET /list", _list, "The logs of a cluster's nodes, running and ended", name="list_logs", errors=(404,)),
     _LOGS("GET /read", _read, "Part of a log", name="read_log", errors=(404, 503)),

@@ -22,13 +22,7 @@ async def _snapshot(cluster_metrics: ClusterMetrics, caller: Caller, request: As
 _SNAPSHOT = Group("clusters", lambda ctx: ctx.services.cluster_metrics, "/api/2.0/clusters", "/api/2.1/clusters")
 _METRICS = Group("clusters", lambda ctx: ctx.services.cluster_metrics, "/api/2.1/clusters", "/api/2.0/clusters")
 OPERATIONS: tuple[Operation, ...] = (
-    _SNAPSHOT(
-        "GET /metrics-snapshot",
-        _snapshot,
-        "What a cluster's nodes use now",
-        needs=CAN_ATTACH,
-        errors=(404,),
-    ),
+    _SNAPSHOT("GET /metrics-snapshot", _snapshot, "What a cluster's nodes use now", needs=CAN_ATTACH, errors=(404,)),
     _METRICS(
         "GET /metrics",
         ClusterMetrics.between,

@@ -54,27 +54,9 @@ _FAMILIES = Group(
 )
 OPERATIONS: tuple[Operation, ...] = (
     _POLICIES("POST /create", _create, "Create a cluster policy", needs=ADMIN, errors=(404,)),
-    _POLICIES(
-        "POST /edit",
-        PolicyService.edit,
-        "Replace a cluster policy",
-        needs=_MANAGE,
-        errors=(404,),
-    ),
-    _POLICIES(
-        "POST /delete",
-        PolicyService.delete,
-        "Delete a cluster policy",
-        needs=_MANAGE,
-        errors=(404,),
-    ),
-    _POLICIES(
-        "GET /get",
-        PolicyService.get,
-        "One cluster policy",
-        needs=_USE,
-        errors=(404,),
-    ),
+    _POLICIES("POST /edit", PolicyService.edit, "Replace a cluster policy", needs=_MANAGE, errors=(404,)),
+    _POLICIES("POST /delete", PolicyService.delete, "Delete a cluster policy", needs=_MANAGE, errors=(404,)),
+    _POLICIES("GET /get", PolicyService.get, "One cluster policy", needs=_USE, errors=(404,)),
     _POLICIES(
         "GET /list",
         PolicyService.list,
@@ -83,17 +65,9 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     _FAMILIES("GET", _families, "All policy families", name="list"),
     _FAMILIES("GET /{policy_family_id}", _family, "One policy family", name="get", errors=(404,)),
+    _COMPLIANCE("GET /get-compliance", _compliance, "Whether a cluster complies with its policy", needs=CAN_ATTACH),
     _COMPLIANCE(
-        "GET /get-compliance",
-        _compliance,
-        "Whether a cluster complies with its policy",
-        needs=CAN_ATTACH,
-    ),
-    _COMPLIANCE(
-        "GET /list-compliance",
-        ClusterService.list_compliance,
-        "Whether the clusters of a policy comply with it",
-        needs=_MANAGE,
+        "GET /list-compliance", ClusterService.list_compliance, "Whether the clusters of a policy comply with it", needs=_MANAGE
     ),
     _COMPLIANCE(
         "POST /enforce-compliance",

@@ -178,35 +178,15 @@ _READ, _WRITE, _MANAGE = (
 _SECRETS = Group("secrets", lambda ctx: ctx.services.secrets, "/api/2.0/secrets", body_limit=BODY_LIMIT, errors=(404,))
 OPERATIONS: tuple[Operation, ...] = (
     _SECRETS("POST /scopes/create", _create_scope, "Create a secret scope", needs=IN_WORKSPACE),
-    _SECRETS(
-        "POST /scopes/delete",
-        _delete_scope,
-        "Delete a scope with its secrets",
-        needs=_MANAGE,
-    ),
+    _SECRETS("POST /scopes/delete", _delete_scope, "Delete a scope with its secrets", needs=_MANAGE),
     _SECRETS("GET /scopes/list", _list_scopes, "All secret scopes", needs=IN_WORKSPACE),
     _SECRETS("POST /put", _put, "Write a secret", needs=_WRITE),
     _SECRETS("GET /get", _get, "The value of a secret", needs=_READ),
     _SECRETS("POST /delete", _delete, "Delete a secret", needs=_WRITE),
     _SECRETS("GET /list", _list, "The secrets of a scope", needs=_READ),
-    _SECRETS(
-        "POST /acls/put",
-        _put_acl,
-        "Give a permission on a scope",
-        needs=_MANAGE,
-    ),
-    _SECRETS(
-        "GET /acls/get",
-        _get_acl,
-        "The permission of one principal",
-        needs=_MANAGE,
-    ),
-    _SECRETS(
-        "POST /acls/delete",
-        _delete_acl,
-        "Take back a permission on a scope",
-        needs=_MANAGE,
-    ),
+    _SECRETS("POST /acls/put", _put_acl, "Give a permission on a scope", needs=_MANAGE),
+    _SECRETS("GET /acls/get", _get_acl, "The permission of one principal", needs=_MANAGE),
+    _SECRETS("POST /acls/delete", _delete_acl, "Take back a permission on a scope", needs=_MANAGE),
     _SECRETS("GET /acls/list", _list_acls, "Permissions on a scope", needs=_MANAGE),
     _SECRETS("POST /rotate-key", _rotate_key, "Change the key that encrypts secrets", needs=ADMIN),
 )

@@ -266,38 +266,11 @@ OPERATIONS: tuple[Operation, ...] = (
         errors=(404, 412, 416),
     ),
     _FILES(
-        "PUT",
-        _upload,
-        "Write a file",
-        name="upload",
-        needs=_WRITE,
-        statuses=(204,),
-        from_headers=ANNOUNCED,
-        errors=_WRITE_ERRORS,
+        "PUT", _upload, "Write a file", name="upload", needs=_WRITE, statuses=(204,), from_headers=ANNOUNCED, errors=_WRITE_ERRORS
     ),
-    _FILES(
-        "POST",
-        _initiate,
-        "Announce a large file",
-        name="initiate_upload",
-        needs=_WRITE,
-        errors=_WRITE_ERRORS,
-    ),
-    _FILES(
-        "DELETE",
-        _delete,
-        "Remove a file",
-        name="delete",
-        needs=_WRITE,
-        statuses=(204,),
-    ),
-    _DIRECTORIES(
-        "GET",
-        _list_directory,
-        "Entries of a directory",
-        name="list_directory",
-        needs=_SEE,
-    ),
+    _FILES("POST", _initiate, "Announce a large file", name="initiate_upload", needs=_WRITE, errors=_WRITE_ERRORS),
+    _FILES("DELETE", _delete, "Remove a file", name="delete", needs=_WRITE, statuses=(204,)),
+    _DIRECTORIES("GET", _list_directory, "Entries of a directory", name="list_directory", needs=_SEE),
     _DIRECTORIES(
         "PUT",
         _make_directory,
@@ -308,12 +281,7 @@ OPERATIONS: tuple[Operation, ...] = (
         errors=(404, 507),
     ),
     _DIRECTORIES(
-        "DELETE",
-        _delete_directory,
-        "Remove an empty directory",
-        name="delete_directory",
-        needs=_CHANGE,
-        statuses=(204,),
+        "DELETE", _delete_directory, "Remove an empty directory", name="delete_directory", needs=_CHANGE, statuses=(204,)
     ),
     _VOLUMES(
         "POST", _create_volume, "Make a volume", name="create", needs=Need(Permission.CREATE_VOLUME, ObjectKind.SCHEMA, "schema")
@@ -328,18 +296,6 @@ OPERATIONS: tuple[Operation, ...] = (
     _VOLUMES(
         "GET", _list_volumes, "Volumes of a schema", name="list", needs=Need(Permission.READ_VOLUME, ObjectKind.VOLUME, EVERY)
     ),
-    _VOLUMES(
-        "PATCH /{name}",
-        _update_volume,
-        "Rename a volume",
-        name="update",
-        needs=_MANAGE,
-    ),
-    _VOLUMES(
-        "DELETE /{name}",
-        _delete_volume,
-        "Remove a volume and its files",
-        name="delete",
-        needs=_MANAGE,
-    ),
+    _VOLUMES("PATCH /{name}", _update_volume, "Rename a volume", name="update", needs=_MANAGE),
+    _VOLUMES("DELETE /{name}", _delete_volume, "Remove a volume and its files", name="delete", needs=_MANAGE),
 )

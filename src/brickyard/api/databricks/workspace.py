@@ -166,12 +166,7 @@ _FILES = Group("workspace_files", lambda ctx: ctx.services.workspace, "/api/2.0/
 OPERATIONS: tuple[Operation, ...] = (
     _WORKSPACE("GET /get-status", _get_status, "What is at a path", needs=_READ),
     _WORKSPACE("GET /list", _list, "Objects of a directory", needs=_READ),
-    _WORKSPACE(
-        "POST /mkdirs",
-        _mkdirs,
-        "Create a directory and its parents",
-        needs=_EDIT,
-    ),
+    _WORKSPACE("POST /mkdirs", _mkdirs, "Create a directory and its parents", needs=_EDIT),
     _WORKSPACE("POST /delete", _delete, "Remove an object", needs=_MANAGE),
     _WORKSPACE(
         "POST /import",
@@ -182,13 +177,7 @@ OPERATIONS: tuple[Operation, ...] = (
         upload=_import_form,
         errors=(404, 507),
     ),
-    _WORKSPACE(
-        "GET /export",
-        _export,
-        "Read a notebook or file",
-        needs=_READ,
-        other_content_type=OCTETS,
-    ),
+    _WORKSPACE("GET /export", _export, "Read a notebook or file", needs=_READ, other_content_type=OCTETS),
     _FILES(
         "POST /import-file{path:path}",
         _import_file,

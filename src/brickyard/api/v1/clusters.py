@@ -93,13 +93,7 @@ def _accepted(view: v1.V1Cluster, *, status: int) -> Reply:
 
 _BEGIN = (CAN_RESTART, on_cluster(Permission.CAN_MANAGE, "configured_cluster_id"))
 _DETAILS = Group("gpu_clusters", lambda ctx: ctx.services.v1_details, "/v1/clusters", dialect=V1, errors=(404,))
-_READS = Group(
-    "gpu_clusters",
-    lambda ctx: ctx.services.v1_clusters.reads,
-    "/v1/clusters",
-    needs=CAN_ATTACH,
-    dialect=V1,
-)
+_READS = Group("gpu_clusters", lambda ctx: ctx.services.v1_clusters.reads, "/v1/clusters", needs=CAN_ATTACH, dialect=V1)
 _CLUSTERS = Group(
     "gpu_clusters", lambda ctx: ctx.services.v1_clusters, "/v1/clusters", dialect=V1, errors=(404, 409, 422, 500, 504)
 )

@@ -43,13 +43,7 @@ _SCHEDULES = Group(
 )
 OPERATIONS: tuple[Operation, ...] = (
     _SCHEDULES("POST", _create, "Start or stop a cluster at certain times", name="create", errors=(404, 422)),
-    _SCHEDULES(
-        "GET",
-        _list,
-        "A cluster's schedules, each with its next and last run",
-        name="list",
-        needs=CAN_ATTACH,
-    ),
+    _SCHEDULES("GET", _list, "A cluster's schedules, each with its next and last run", name="list", needs=CAN_ATTACH),
     _SCHEDULES("GET /{schedule_id}", _get, "One schedule", name="get", needs=CAN_ATTACH),
     _SCHEDULES(
         "PATCH /{schedule_id}",

@@ -54,20 +54,8 @@ OPERATIONS: tuple[Operation, ...] = (
         needs=CAN_ATTACH,
         errors=(404,),
     ),
+    _SNAPSHOTS("GET /snapshots/{snapshot_id}", _get, "One snapshot", name="get", needs=CAN_ATTACH, errors=(404,)),
     _SNAPSHOTS(
-        "GET /snapshots/{snapshot_id}",
-        _get,
-        "One snapshot",
-        name="get",
-        needs=CAN_ATTACH,
-        errors=(404,),
-    ),
-    _SNAPSHOTS(
-        "DELETE /snapshots/{snapshot_id}",
-        _delete,
-        "Delete a snapshot",
-        name="delete",
-        needs=CAN_MANAGE,
-        errors=(404, 409),
+        "DELETE /snapshots/{snapshot_id}", _delete, "Delete a snapshot", name="delete", needs=CAN_MANAGE, errors=(404, 409)
     ),
 )
