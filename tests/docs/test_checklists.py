@@ -22,7 +22,10 @@ from tests.api.test_permissions import EXAMPLES
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "brickyard"
-CHECKLISTS = sorted(page for page in (ROOT / "docs" / "dev").glob("*.md") if page.name != "README.md")
+DEV = ROOT / "docs" / "dev"
+CHECKLISTS, SUBSYSTEMS = (
+    [DEV / name for name in re.findall(r"\]\((\w[\w-]*\.md)\)", part)] for part in (DEV / "README.md").read_text().split("## Subsystems")
+)
 PLUMBING = {"changes", "listing", "runs", "tokens"}  # several features use them, and other pages describe them
 FEATURE_FILES = {"__init__", "model", "rules", "rows", "service", "loop", "contexts"}
 MOST = 6  # places that one change may have
@@ -39,6 +42,14 @@ def words(*paths: Path, pattern: str = r"\w+", kinds: Collection[str] = (".py",)
 
 def forgotten(names: Iterable[str], places: Mapping[str, Collection[str]]) -> list[str]:
     return [f"{name}: {place}" for name in names for place, known in places.items() if name not in known]
+
+
+def test_every_page_is_listed() -> None:
+    assert {*CHECKLISTS, *SUBSYSTEMS} == {*DEV.glob("*.md")} - {DEV / "README.md"}
+
+
+def test_architecture_takes_ten_minutes() -> None:
+    assert len((ROOT / "docs" / "architecture.md").read_text().split()) < 2_500  # words, at 250 a minute
 
 
 @pytest.mark.parametrize("page", CHECKLISTS, ids=lambda page: page.stem)

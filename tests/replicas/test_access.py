@@ -1,4 +1,4 @@
-"""Who may do what is changed on one server and counts on every other within a second (docs/architecture.md)."""
+"""Who may do what is changed on one server and counts on every other within a second (docs/dev/access.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agent's view of the node host: an isolated process that speaks JSON lines over its pipes (docs/architecture.md).
+"""The agent's view of the node host: an isolated process that speaks JSON lines over its pipes (docs/dev/node.md).
 
 Hostile code shares the host's namespace, so nothing it says is trusted: lines are bounded, every message is decoded into a type,
 every text is cut, and malformed messages are dropped. It can lie only about its own cluster.

@@ -1,4 +1,4 @@
-"""The pipe to the agent: JSON objects, one per line (docs/architecture.md, "Node host protocol")."""
+"""The pipe to the agent: JSON objects, one per line (docs/dev/node.md, "Node host protocol")."""
 
 from __future__ import annotations
 

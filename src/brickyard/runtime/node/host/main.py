@@ -1,4 +1,4 @@
-"""The node host: parent of everything that runs on a node (docs/architecture.md, "Node host protocol")."""
+"""The node host: parent of everything that runs on a node (docs/dev/node.md, "Node host protocol")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions of contexts that only the workspace's server can answer: the agent passes them on (docs/architecture.md, "Node host
+"""Questions of contexts that only the workspace's server can answer: the agent passes them on (docs/dev/node.md, "Node host
 protocol"). This process has no way to a server, and no credential."""
 
 from __future__ import annotations
