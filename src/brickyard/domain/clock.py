@@ -13,6 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
+_BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 SLEW = 10  # a clock that is to catch up is faster or slower by one part in so many
 
 
@@ -34,7 +35,7 @@ class Monotonic(Protocol):
 def elapsed_ns() -> int:
     """Nanoseconds since some moment, also those while the machine slept. No setting of the machine's clock changes them, and all
     processes of a machine agree on them."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic_ns()
+    return time.monotonic_ns() if _BOOTTIME is None else time.clock_gettime_ns(_BOOTTIME)
 
 
 class _Clock:

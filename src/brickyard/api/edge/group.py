@@ -99,7 +99,7 @@ class Group(Generic[S]):
             name=f"{self._name}.{name}",
             method=method,
             paths=tuple(prefix + path for prefix in self._prefixes),
-            handler=_bound(self._service, handler, takes_request=bool(arguments)),
+            handler=_bound(self._service, handler, takes_request=bool(arguments), takes_body=len(arguments) > 1),
             request=arguments[0].annotation if arguments else Empty,
             summary=summary,
             needs=(needs,) if isinstance(needs, Need) else needs,
@@ -108,10 +108,14 @@ class Group(Generic[S]):
         )
 
 
-def _bound(service: Callable[[ApiContext], S], handler: Callable[..., Awaitable[Answer]], *, takes_request: bool) -> Handler:
+def _bound(
+    service: Callable[[ApiContext], S], handler: Callable[..., Awaitable[Answer]], *, takes_request: bool, takes_body: bool
+) -> Handler:
     if not takes_request:
         return lambda ctx, caller, _request: handler(service(ctx), caller)
-    return lambda ctx, caller, *request_and_body: handler(service(ctx), caller, *request_and_body)
+    if not takes_body:
+        return lambda ctx, caller, request: handler(service(ctx), caller, request)
+    return lambda ctx, caller, request, body: handler(service(ctx), caller, request, body)
 
 
 def _response(annotation: object, validation: type | None) -> type[msgspec.Struct] | None:

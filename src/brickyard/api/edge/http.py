@@ -12,7 +12,7 @@ import itertools
 import random
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -49,7 +49,7 @@ from brickyard.domain.errors import (
 from brickyard.plan import admission
 from brickyard.services.audit import Audited
 from brickyard.services.caller import Caller
-from brickyard.store.patience import patient, patiently
+from brickyard.store.patience import is_patient, patient, patiently
 from brickyard.store.store import beside
 
 NO_CONTENT = 204
@@ -169,41 +169,43 @@ class Edge:
             logs_in=operation.logs_in,
         )
 
-    async def _answer(
+    def _answer(
+        self, operation: Operation, parameters: dict[str, str] | None, scope: Scope, receive: Receive, call: Call
+    ) -> Awaitable[Answer]:
+        waits = operation.may_arrive and operation.arrives(scope["headers"])
+        return (self._answer_patiently if waits else self._answer_now)(operation, parameters, scope, receive, call)
+
+    async def _answer_patiently(
         self, operation: Operation, parameters: dict[str, str] | None, scope: Scope, receive: Receive, call: Call
     ) -> Answer:
-        if not operation.arrives(scope["headers"]):
-            return await self._answer_now(operation, parameters, scope, receive, call)
         waiting = Waiting(receive)
         with patient(waiting):
             return await self._answer_now(operation, parameters, scope, waiting.receive, call)
 
-    async def _caller(self, operation: Operation, scope: Scope, call: Call) -> Caller:
-        """Who calls, if that is for users, and may now."""
-        if operation.auth is Auth.METRICS:
-            self._check_metrics_token(bearer_of(scope["headers"]), address_of(scope))
-        if operation.auth is not Auth.USER:
-            return ANONYMOUS
+    def _caller(self, operation: Operation, scope: Scope) -> Awaitable[Caller]:
+        return patiently(lambda: self._admitted(operation, scope)) if is_patient() else self._admitted(operation, scope)
 
-        async def admitted() -> Caller:
-            caller = await self._authenticator.of_request(scope)
-            self._rate_limits.take(operation.name, caller)
-            return caller
-
-        call.caller = await patiently(admitted)
-        if (meaning := self._meanings[operation.name]).checks:
-            meaning.check(scope["query_string"], scope["headers"])
-        return call.caller
+    async def _admitted(self, operation: Operation, scope: Scope) -> Caller:
+        """The user who calls, and may now."""
+        caller = await self._authenticator.of_request(scope)
+        self._rate_limits.take(operation.name, caller)
+        return caller
 
     async def _answer_now(
         self, operation: Operation, parameters: dict[str, str] | None, scope: Scope, receive: Receive, call: Call
     ) -> Answer:
-        caller = await self._caller(operation, scope, call)
-        if operation.with_base_url:
-            vouched = caller is not ANONYMOUS or operation.compares_base_url
-            parameters = {**(parameters or {}), "base_url": await self._hosts.base_url(scope, vouched=vouched)}
-        if operation.from_headers:
-            parameters = {**(parameters or {}), **_of_headers(operation.from_headers, scope)}
+        caller = ANONYMOUS
+        if operation.auth is Auth.USER:
+            caller = await (
+                patiently(lambda: self._admitted(operation, scope)) if is_patient() else self._admitted(operation, scope)
+            )
+            call.caller = caller
+            if (meaning := self._meanings[operation.name]).checks:
+                meaning.check(scope["query_string"], scope["headers"])
+        elif operation.auth is Auth.METRICS:
+            self._check_metrics_token(bearer_of(scope["headers"]), address_of(scope))
+        if operation.with_base_url or operation.from_headers:
+            parameters = await self._with_surroundings(operation, parameters or {}, scope, caller)
         decoder, unread = self._decoders[operation.name], None
         if operation.upload is not None and (boundary := form_boundary(scope["headers"])):
             upload = operation.upload
@@ -228,6 +230,15 @@ class Edge:
         if unread and operation.unread is not None:
             return operation.unread(await answer, unread)
         return await (self._authenticator.throttled(address_of(scope), answer) if operation.logs_in else answer)
+
+    async def _with_surroundings(
+        self, operation: Operation, parameters: dict[str, str], scope: Scope, caller: Caller
+    ) -> dict[str, str]:
+        """The parameters, and what the operation takes from the headers."""
+        if operation.with_base_url:
+            vouched = caller is not ANONYMOUS or operation.compares_base_url
+            parameters = {**parameters, "base_url": await self._hosts.base_url(scope, vouched=vouched)}
+        return {**parameters, **_of_headers(operation.from_headers, scope)}
 
     def _admit(self, operation: Operation) -> None:
         """Raises RequestLimitExceeded while the server cannot keep up: better now than once the client has timed out. Calls that

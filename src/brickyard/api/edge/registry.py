@@ -126,6 +126,11 @@ class Operation:
         return self.streams or (self.upload is not None and bool(form_boundary(headers)))
 
     @cached_property
+    def may_arrive(self) -> bool:
+        """Whether that is so for some headers."""
+        return self.streams or self.upload is not None
+
+    @cached_property
     def reads_body(self) -> bool:
         """Whether the request is in the body."""
         return self.method in ("POST", "PUT", "PATCH") and not self.streams
