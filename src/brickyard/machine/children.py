@@ -1,4 +1,4 @@
-"""Child processes to which we speak in JSON lines: one message a line, over their stdin and stdout. Their stderr is for people."""
+"""Child processes to which we speak in JSON lines: one message a line, over stdin and stdout. Their stderr is for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import contextlib
 import os
 import signal
 import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import PIPE, SubprocessStreamProtocol
 from collections.abc import Mapping, Sequence
 from typing import Protocol, Self
 
@@ -16,9 +16,9 @@ import msgspec
 
 LINE = 1 << 20  # bytes of the longest line from a child
 TAIL_LINES, TAIL_CHARACTERS = 10, 2_000  # what is kept of its stderr: the last lines, and of each its beginning
-KILL_S = 5.0  # a process that waits for dead storage cannot be killed
+KILL_S = 3.0  # a process that waits for dead storage cannot be killed
 SURVIVOR_S = 0.3  # for the rest of its output: what it has started may outlive it and hold its pipes open
-_CHUNK = 64 << 10
+_CHUNK = 64 << 10  # bytes
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH")
 
 
@@ -38,18 +38,31 @@ def environment() -> dict[str, str]:
     return {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
 
 
+class _Pipes(SubprocessStreamProtocol):
+    """A child's pipes. `exited` is set once it has ended: some versions of Python wait in `Process.wait` also for what it has
+    started, if that holds its pipes open."""
+
+    def __init__(self, longest: int) -> None:
+        super().__init__(limit=longest, loop=asyncio.get_running_loop())
+        self.exited = asyncio.Event()
+
+    def process_exited(self) -> None:
+        super().process_exited()
+        self.exited.set()
+
+
 class Child:
     """One child process, in a session of its own, from `start` to `end`.
 
     Its program has to end at the end of its stdin. So it never outlives us: our end of the pipe closes even if we are killed.
     """
 
-    def __init__(self, process: Process, errors: ErrorListener | None) -> None:
+    def __init__(self, transport: asyncio.SubprocessTransport, pipes: _Pipes, errors: ErrorListener | None) -> None:
         """Use `start`."""
-        assert process.stdin and process.stdout and process.stderr  # noqa: S101 - all three are pipes
-        self._process = process
-        self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
-        self._reading = asyncio.Lock()
+        assert pipes.stdin and pipes.stdout and pipes.stderr  # noqa: S101 - all three are pipes
+        self._transport = transport
+        self._exited = pipes.exited
+        self._stdin, self._stdout, self._stderr = pipes.stdin, pipes.stdout, pipes.stderr
         self._errors = errors
         self._listening = asyncio.create_task(self._listen())
         self.tail: collections.deque[str] = collections.deque(maxlen=TAIL_LINES)  # of stderr, unless somebody else hears that
@@ -66,10 +79,11 @@ class Child:
     ) -> Self:
         """Starts a child, which inherits `fds`. Its environment is `env`, by default `environment()`. Raises OSError."""
         env = environment() if env is None else dict(env)
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=env, cwd="/", limit=longest, start_new_session=True, pass_fds=fds
-        )
-        return cls(process, errors)
+        transport, pipes = await asyncio.get_running_loop().subprocess_exec(
+            lambda: _Pipes(longest), *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=env, cwd="/", start_new_session=True,
+            pass_fds=fds,
+        )  # fmt: skip
+        return cls(transport, pipes, errors)
 
     async def __aenter__(self) -> Self:
         return self
@@ -79,12 +93,12 @@ class Child:
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self._transport.get_pid()
 
     @property
     def exit_code(self) -> int | None:
         """Negative for a signal; None while it runs."""
-        return self._process.returncode
+        return self._transport.get_returncode()
 
     @property
     def last_words(self) -> str:
@@ -93,8 +107,9 @@ class Child:
 
     async def send(self, message: object) -> None:
         """Raises ConnectionError if it has ended. Cancelling does not take the message back."""
+        line = msgspec.json.encode(message) + b"\n"
         try:
-            self._stdin.write(msgspec.json.encode(message) + b"\n")
+            self._stdin.write(line)
             await self._stdin.drain()
         except RuntimeError as error:  # the transport is closed
             raise BrokenPipeError(str(error)) from error
@@ -102,17 +117,16 @@ class Child:
     async def line(self) -> bytes:
         """Returns the next line that it writes; b"" after the last one. Raises ValueError for one that is too long: what is read
         of it is dropped."""
-        async with self._reading:
-            return await self._stdout.readline()
+        return await self._stdout.readline()
 
     def close_input(self) -> None:
         self._stdin.close()
 
     async def ended(self) -> int:
         """Waits until it has ended, and its last words have been heard. Returns its exit code."""
-        code = await self._process.wait()
+        await self._exited.wait()
         await asyncio.wait([self._listening], timeout=SURVIVOR_S)
-        return code
+        return self.exit_code or 0
 
     async def end(self, *, grace_s: float = 0.0) -> None:
         """Ends it, by SIGTERM if it ends within `grace_s` then, otherwise by SIGKILL to its whole session. Returns once it has
@@ -120,23 +134,21 @@ class Child:
         self._stdin.close()
         if grace_s and self.exit_code is None:
             with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(signal.SIGTERM)
+                self._transport.send_signal(signal.SIGTERM)
             await self._wait(grace_s)
         if self.exit_code is None:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.killpg(self.pid, signal.SIGKILL)
             await self._wait(KILL_S)
-        with contextlib.suppress(TimeoutError):  # to the end of its pipes: the event loop may close after this
-            async with asyncio.timeout(SURVIVOR_S), self._reading:
-                while await self._stdout.read(_CHUNK):
-                    pass
         await asyncio.wait([self._listening], timeout=SURVIVOR_S)
         self._listening.cancel()
+        self._transport.close()  # the event loop may close after this
+        await asyncio.gather(self._listening, return_exceptions=True)
 
     async def _wait(self, patience_s: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience_s):
-                await self._process.wait()
+                await self._exited.wait()
 
     async def _listen(self) -> None:
         rest = b""
