@@ -20,6 +20,7 @@ import msgspec
 
 from brickyard.logs.credentials import NO_LIST, MachineCredentials, credentials, own_credentials
 from brickyard.logs.transfer import Job, TransferFailed
+from brickyard.machine.children import Child, program
 from brickyard.sandbox.launcher import Network, enter
 
 PATIENCE_S = 10.0  # beyond the job's own limit
@@ -84,42 +85,31 @@ async def run(
     progress: Callable[[Done], None] = lambda _: None,
 ) -> Done:
     """Does the job. Raises TransferFailed. Cancelling ends it at once."""
-    pipe = asyncio.subprocess.PIPE
-    command = [python, "-P", "-m", "brickyard.logs.transfer"]
+    command = program("brickyard.logs.transfer", python=python)
     if network is not None:
         command = enter(python, "exec", command, network=network)
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=pipe, stdout=pipe, stderr=pipe, env=dict(env), cwd="/", start_new_session=True,
-            pass_fds=network or (),
-        )  # fmt: skip
+        child = await Child.start(command, env=env, fds=network or ())
     except OSError as error:
         raise TransferFailed("UNAVAILABLE", f"the copy cannot be started: {error}") from error
     try:
         async with asyncio.timeout(job.limit_s + PATIENCE_S):
-            return await _follow(process, job, progress)
+            return await _follow(child, job, progress)
     except TimeoutError as error:
         raise TransferFailed("TIMEOUT", f"it was not done within {job.limit_s:g} s") from error
     finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            with contextlib.suppress(TimeoutError):  # a process that waits for dead storage cannot be killed
-                async with asyncio.timeout(2):
-                    await process.wait()
+        await child.end()
 
 
-async def _follow(process: asyncio.subprocess.Process, job: Job, progress: Callable[[Done], None]) -> Done:
-    assert process.stdin and process.stdout and process.stderr  # noqa: S101 - all three are pipes
+async def _follow(child: Child, job: Job, progress: Callable[[Done], None]) -> Done:
     with contextlib.suppress(ConnectionError):
-        process.stdin.write(msgspec.json.encode(job) + b"\n")
-        await process.stdin.drain()
-    while text := await process.stdout.readline():
+        await child.send(job)
+    while text := await child.line():
         line = _decode_line(text)
         if line.error:
             raise TransferFailed(line.error, line.message)
         if line.done:
             return Done(line.bytes, line.files)
         progress(Done(line.bytes, line.files))
-    words = (await process.stderr.read(4096)).decode(errors="replace").strip().splitlines()
-    raise TransferFailed("UNAVAILABLE", f"the copy ended without a result: {words[-1][:300] if words else 'no message'}")
+    await child.ended()
+    raise TransferFailed("UNAVAILABLE", f"the copy ended without a result: {child.last_words}")

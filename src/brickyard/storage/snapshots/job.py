@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import os
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-KILL_S = 5.0
-_ALWAYS = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH")
-
+from brickyard.machine.children import Child, program
 
 JobKind = Literal["take", "restore", "discard", "give_up", "collect"]
 
@@ -68,51 +63,34 @@ async def run(
     names: Callable[[], Awaitable[Sequence[str]]] | None = None,
 ) -> Line:
     """Does the job in a process of its own. Raises JobFailed. Cancelling ends the process at once; so does the end of ours."""
-    pipe = asyncio.subprocess.PIPE
-    env = {name: os.environ[name] for name in _ALWAYS if name in os.environ}
-    command = [sys.executable, "-P", "-m", "brickyard.storage.snapshots"]
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd="/", start_new_session=True
-        )
+        child = await Child.start(program("brickyard.storage.snapshots"))
     except OSError as error:
         raise JobFailed(f"its process cannot be started: {error}") from error
-    try:
-        return await _follow(process, job, progress, names)
-    finally:
-        assert process.stdin is not None  # noqa: S101 - it is a pipe
-        process.stdin.close()
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-        with contextlib.suppress(TimeoutError):  # a process that waits for dead storage cannot be killed
-            async with asyncio.timeout(KILL_S):
-                await process.communicate()  # to the end of its pipes: the event loop may close after this
+    async with child:
+        return await _follow(child, job, progress, names)
 
 
 async def _follow(
-    process: asyncio.subprocess.Process,
+    child: Child,
     job: Job,
     progress: Callable[[int], Awaitable[None]] | None,
     names: Callable[[], Awaitable[Sequence[str]]] | None,
 ) -> Line:
-    assert process.stdin and process.stdout and process.stderr  # noqa: S101 - all three are pipes
     with contextlib.suppress(ConnectionError):
-        process.stdin.write(msgspec.json.encode(job) + b"\n")
-        await process.stdin.drain()
-    while text := await process.stdout.readline():
+        await child.send(job)
+    while text := await child.line():
         line = _decode_line(text)
         if line.error:
             raise JobFailed(line.error)
         if line.done:
             return line
         if line.locked and names is not None:
-            process.stdin.write(msgspec.json.encode(list(await names())) + b"\n")
-            await process.stdin.drain()
+            await child.send(list(await names()))
         elif progress is not None:
             await progress(line.bytes)
-    words = (await process.stderr.read(4096)).decode(errors="replace").strip().splitlines()
-    raise JobFailed(f"its process ended without a result: {words[-1][:300] if words else 'no message'}")
+    await child.ended()
+    raise JobFailed(f"its process ended without a result: {child.last_words}")
 
 
 def manifests(store: Path) -> Path:
