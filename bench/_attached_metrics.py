@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 from bench._common import table
+from brickyard.agent.watching.meter import Watched
 from brickyard.agent.watching.sampling import Sampled, Sampler
-from brickyard.agent.watching.watch import Watched
 from brickyard.domain.packedsamples import packed
 from brickyard.domain.samples import METRICS, SAMPLE_S, NodeAbout, NodeSamples, Point, columns, pack
 from brickyard.machine.cgroups import Group, Limits
@@ -63,18 +63,23 @@ def sampling_percent() -> float:
 
     class Here:
         sampled = node
+        usage = None
 
         def end(self, code: str, message: str, *, own_fault: bool = True) -> None:
             raise AssertionError((code, message))
 
+    class Link:
+        def sampled(self) -> None:
+            pass
+
     async def measured() -> float:
-        sampler = Sampler(node=Here(), usage=lambda: None, on_sample=lambda: None, gpus=opened())
-        await sampler.sample()
+        sampler = Sampler(node=Here(), watch=Here(), listener=Link(), gpus=opened())
+        await sampler.run_once()
         costs = []
         for _ in range(ROUNDS):
             began = time.process_time()
             for _ in range(10):
-                await sampler.sample()
+                await sampler.run_once()
             costs.append((time.process_time() - began) / 10)
         return statistics.median(costs)
 

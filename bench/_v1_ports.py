@@ -72,7 +72,7 @@ async def _measure() -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="brickyard-") as place, contextlib.ExitStack() as stack:
         stack.callback(os.close, switchboard)
         plan = network.Plan(address=str(RANGE[300]), ways=str(Path(place, "ways")), switchboard=switchboard)
-        node = network.Network(plan=plan, python=sys.executable, on_end=lambda: None)
+        node = network.Network(plan=plan, python=sys.executable)
         await node.start()
         forwarding = Forwarding()
         try:

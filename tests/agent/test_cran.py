@@ -23,7 +23,7 @@ from brickyard.agent.networks import Networks
 from brickyard.agent.state import NodeState
 from brickyard.domain.libraries import NO_R, Library, RCranLibrary
 from brickyard.logs.bounded import LogFile
-from brickyard.sandbox.launcher import Isolation
+from tests.agent.owner import Listener, Owner
 from tests.agent.runtime import make_config, make_runtime
 from tests.agent.world import FAKES, SOURCE, Instance, World, assignment
 from tests.support.patience import PATIENCE_S
@@ -120,7 +120,7 @@ class _Host(NodeHost):
     """A node host that runs one program at a time, to its end when the test says so."""
 
     def __init__(self) -> None:
-        super().__init__(on_status=lambda _: None, on_line=lambda _: None, on_end=lambda _: None)
+        super().__init__(Listener())
         self.programs = list[str]()
         self.begun, self.may_end = asyncio.Event(), asyncio.Event()
 
@@ -150,16 +150,8 @@ async def test_a_start_that_waits_no_longer_lets_the_installation_go_on(tmp_path
 
 
 def _state(config: AgentConfig) -> NodeState:
-    async def probe() -> Isolation:
-        raise AssertionError("nothing starts here")
-
-    def make_host() -> NodeHost:
-        raise AssertionError("nothing starts here")
-
-    return NodeState(
-        config=config, probe=probe, networks=Networks(config=config, switchboard=-1), make_host=make_host,
-        log=LogFile(config.directory / "agent.log"), on_change=lambda: None,
-    )  # fmt: skip
+    networks, log = Networks(config=config, switchboard=-1), LogFile(config.directory / "agent.log")
+    return NodeState(config=config, owner=Owner(), listener=Listener(), networks=networks, log=log)
 
 
 def _packed(*members: tuple[tarfile.TarInfo, bytes]) -> io.BytesIO:

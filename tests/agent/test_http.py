@@ -8,20 +8,33 @@ from collections.abc import Sequence
 import pytest
 
 from brickyard.agent.link.http import Client, HttpError, Request, Response, Server
+from brickyard.machine.frames import Streams
 from tests.support.patience import PATIENCE_S
 
 RIGHT, WRONG = "Authorization: Bearer right", "authorization: Bearer wrong"
 
 
-async def answers(headers: Sequence[str]) -> tuple[list[Request], str]:
-    """The requests that are handled, and what is answered to one with these headers, until the connection ends."""
-    handled: list[Request] = []
+class Noted:
+    """A site for clients with the token `right`."""
 
-    async def handler(request: Request) -> Response:
-        handled.append(request)
+    def __init__(self) -> None:
+        self.handled: list[Request] = []
+
+    def knows(self, token: str) -> bool:
+        return token == "right"
+
+    async def handle(self, request: Request) -> Response:
+        self.handled.append(request)
         return Response(200, b"{}")
 
-    server = Server(handler=handler, authorise=lambda bearer: bearer == "right", host="127.0.0.1")
+    async def tunnel(self, request: Request) -> Streams | Response:
+        raise AssertionError(request)
+
+
+async def answers(headers: Sequence[str]) -> tuple[list[Request], str]:
+    """The requests that are handled, and what is answered to one with these headers, until the connection ends."""
+    site = Noted()
+    server = Server(site, host="127.0.0.1")
     await server.start()
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
@@ -31,7 +44,7 @@ async def answers(headers: Sequence[str]) -> tuple[list[Request], str]:
         writer.close()
     finally:
         await server.stop()
-    return handled, said
+    return site.handled, said
 
 
 @pytest.mark.parametrize("headers", [(RIGHT, WRONG), (WRONG, RIGHT), (RIGHT, RIGHT)])
@@ -57,14 +70,11 @@ async def test_a_kept_connection_is_not_replaced_when_the_server_has_ended() -> 
     strangers: list[bytes] = []
     alive = True
 
-    async def handler(_: Request) -> Response:
-        return Response(200, b"{}")
-
     async def stranger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         strangers.append(await reader.read(1000))
         writer.close()
 
-    server = Server(handler=handler, authorise=lambda _: True, host="127.0.0.1")
+    server = Server(Noted(), host="127.0.0.1")
     await server.start()
     client = Client()
 

@@ -14,8 +14,9 @@ import msgspec
 import pytest
 
 from brickyard.agent.config import AgentConfig
+from brickyard.agent.watching.meter import Watched
 from brickyard.agent.watching.usage import Published, published, turn
-from brickyard.agent.watching.watch import Watch, Watched
+from brickyard.agent.watching.watch import Watch
 from brickyard.domain.node import Phase, Role
 from brickyard.logs.bounded import LogFile
 from brickyard.machine import cgroups, held, measure, processes

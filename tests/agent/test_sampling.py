@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from brickyard.agent.watching import sampling
+from brickyard.agent.watching.meter import Watched
 from brickyard.agent.watching.sampling import Counters, Sampled, Sampler, group_cpu_s, rates
-from brickyard.agent.watching.watch import Watched
 from brickyard.domain.node import Load, WorkerLoad
 from brickyard.domain.samples import METRICS, NodeAbout
 from brickyard.machine import gpus
@@ -53,8 +53,18 @@ class FakeNode:
         self.sampled = msgspec.structs.replace(self.sampled, **fields)
 
 
+class FakeWatch:
+    def __init__(self, usage: Usage | None) -> None:
+        self.usage = usage
+
+
+class FakeLink:
+    def sampled(self) -> None:
+        pass
+
+
 def sampler(node: FakeNode, usage: Usage | None = None, *, gpu_file: str = "") -> Sampler:
-    return Sampler(node=node, usage=lambda: usage, on_sample=lambda: None, gpus=gpus.opened(gpu_file))
+    return Sampler(node=node, watch=FakeWatch(usage), listener=FakeLink(), gpus=gpus.opened(gpu_file))
 
 
 def values(of: Sampler) -> dict[str, float]:
@@ -65,12 +75,12 @@ def values(of: Sampler) -> dict[str, float]:
 async def test_a_busy_process(busy: subprocess.Popen[bytes]) -> None:
     node = FakeNode(busy.pid)
     measured = sampler(node, Usage(instance_id="i", at_s=0, memory=7, disk=8))
-    await measured.sample()
+    await measured.run_once()
     assert values(measured) == {"memory_bytes": 7, "disk_bytes": 8}, "nothing to compare with yet"
     before, began = time.process_time(), time.monotonic()
     while values(measured).get("cpu_cores", 0.0) == 0.0 and time.monotonic() - began < 60:
         await asyncio.sleep(0.3)
-        await measured.sample()
+        await measured.run_once()
     found = values(measured)
     assert 0 < found["cpu_cores"] <= 1.5
     assert found.keys() <= METRICS.keys()
@@ -86,10 +96,10 @@ def test_a_sample_costs_little() -> None:
 
         async def scenario() -> float:
             measured = sampler(FakeNode(os.getpid()))
-            await measured.sample()
+            await measured.run_once()
             before = time.process_time()
             for _ in range(5):
-                await measured.sample()
+                await measured.run_once()
             return (time.process_time() - before) / 5
 
         assert asyncio.run(scenario()) < 0.05
@@ -103,19 +113,19 @@ async def test_what_spark_says_of_itself_and_lies() -> None:
     workers = (WorkerLoad("a", 4, 3, 0, 0), WorkerLoad("b", 4, 1, 0, 0))
     node = FakeNode(os.getpid(), load=Load(pending=5, workers=workers), numbers={"gc_ms": 100, "heap_bytes": 9})
     measured = sampler(node)
-    await measured.sample()
+    await measured.run_once()
     assert {name: values(measured)[name] for name in ("executors", "tasks_active", "tasks_waiting", "heap_bytes")} == {
         "executors": 2, "tasks_active": 4, "tasks_waiting": 5, "heap_bytes": 9,
     }  # fmt: skip
     assert "gc_fraction" not in values(measured)
     await asyncio.sleep(0.05)
     node.become(numbers={"gc_ms": 110, "tasks_done": 10})
-    await measured.sample()
+    await measured.run_once()
     assert values(measured)["gc_fraction"] > 0
     lies: tuple[object, ...] = (float("nan"), -1, "many", [], True, 1e300, None)
     for lie in lies:
         node.become(numbers={"gc_ms": lie, "heap_bytes": lie, "more": 1})
-        await measured.sample()
+        await measured.run_once()
         assert not {"gc_fraction", "heap_bytes", "more"} & values(measured).keys()
 
 
@@ -123,11 +133,11 @@ async def test_samples_wait_until_a_server_has_taken_them() -> None:
     node = FakeNode(os.getpid())
     measured = sampler(node)
     for _ in range(2):
-        await measured.sample()
+        await measured.run_once()
         await asyncio.sleep(0.002)
     sent = measured.pending
     assert sent is not None
-    await measured.sample()
+    await measured.run_once()
     measured.confirm(sent)
     assert measured.pending is not None
     assert len(measured.pending.samples) == 1
@@ -140,10 +150,10 @@ async def test_samples_wait_until_a_server_has_taken_them() -> None:
         measured._unconfirmed.append(measured.pending.samples[0])
     assert len(measured.pending.samples) == sampling.KEPT
     node.become(cluster_id="another", generation=2)
-    await measured.sample()
+    await measured.run_once()
     assert (measured.pending.cluster_id, len(measured.pending.samples), measured.pending.earlier) == ("another", 1, 0)
     node.sampled = None
-    await measured.sample()
+    await measured.run_once()
     assert len(measured.pending.samples) == 1
 
 
@@ -180,14 +190,14 @@ async def test_a_node_is_sampled_with_its_gpus_and_ends_with_them(tmp_path: Path
     )
     node = FakeNode(os.getpid(), gpus=("GPU-0", "GPU-1"))
     measured = sampler(node, gpu_file=file)
-    await measured.sample()
+    await measured.run_once()
     assert (values(measured)["gpu_fraction"], values(measured)["gpu_power_w"]) == (0.375, 150)
     assert "gpu_memory_bytes" not in values(measured), "what cannot be measured is absent"
     describe(tmp_path / "gpus.json", {}, {}, lost=(1,))
-    await measured.sample()
+    await measured.run_once()
     assert node.ended[0] == "INSTANCE_UNREACHABLE"
     assert "GPU-1" in node.ended[1]
     node.ended = ("", "")
     node.become(gpus=("GPU-0",), generation=2)
-    await measured.sample()
+    await measured.run_once()
     assert node.ended == ("", ""), "another node's GPU"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.link.http import Client
+from brickyard.agent.link.owner import LinkedAgent
 from brickyard.agent.link.serverlink import ServerLink
 from brickyard.domain.node import Assignment, AssignmentReply, NodeStatus, Phase, Poll, StatusReport
 from brickyard.domain.packedsamples import packed
@@ -26,6 +27,29 @@ def config(place: Path, *, server: FakeServer | None = None) -> AgentConfig:
     )  # fmt: skip
 
 
+class Agent(LinkedAgent):
+    """What an agent says of its node, and what a server has said to it."""
+
+    def __init__(self) -> None:
+        self.status = NodeStatus(phase=Phase.PREPARING)
+        self.samples = NodeSamples(cluster_id="c-1", samples=(Sample(1, {"cpu_cores": 1.0}),))
+        self.taken: list[tuple[NodeSamples | None, bool]] = []
+        self.given: list[Assignment | None] = []
+        self.left: list[str] = []
+
+    def report(self) -> StatusReport:
+        return StatusReport(instance_id="i-1", boot_id="b", endpoint="e", pid=1, status=self.status, samples=self.samples)
+
+    def assign(self, assignment: Assignment | None) -> None:
+        self.given.append(assignment)
+
+    def samples_taken(self, samples: NodeSamples | None, *, again: bool) -> None:
+        self.taken.append((samples, again))
+
+    def leave(self, reason: str) -> None:
+        self.left.append(reason)
+
+
 class Answered(ServerLink):
     """Gets these answers, one after the other."""
 
@@ -40,22 +64,12 @@ class Answered(ServerLink):
 
 def test_what_is_still_the_same_is_kept(tmp_path: Path) -> None:
     """An answer without an assignment ends the node, unless it says that nothing has changed."""
-    given: list[Assignment | None] = []
-    left: list[str] = []
+    agent = Agent()
     first = assignment()
     second = assignment(version=first.version + 1)
 
-    def no_report() -> StatusReport:
-        raise AssertionError("nothing is reported here")
-
     async def scenario() -> list[int]:
-        link = Answered(
-            config=config(tmp_path),
-            report=no_report,
-            on_assignment=given.append,
-            on_leave=left.append,
-            log=LogFile(tmp_path / "log"),
-        )
+        link = Answered(config=config(tmp_path), agent=agent, log=LogFile(tmp_path / "log"))
         link.asked = []
         link.answers = [
             AssignmentReply(server_token="s", known=True, assignment=first),
@@ -68,30 +82,13 @@ def test_what_is_still_the_same_is_kept(tmp_path: Path) -> None:
         return link.asked
 
     asked = asyncio.run(scenario())
-    assert given == [first, second, None]
+    assert agent.given == [first, second, None]
     assert asked == [0, first.version, first.version, second.version, 0]
-    assert len(left) == 1
-
-
-class Node:
-    """What an agent says of its node, and what a server has taken of that."""
-
-    def __init__(self) -> None:
-        self.status = NodeStatus(phase=Phase.PREPARING)
-        self.samples = NodeSamples(cluster_id="c-1", samples=(Sample(1, {"cpu_cores": 1.0}),))
-        self.taken: list[tuple[NodeSamples | None, bool]] = []
-
-    def report(self) -> StatusReport:
-        return StatusReport(
-            instance_id="i-1", boot_id="b", endpoint="e", pid=1, status=self.status, samples=self.samples
-        )  # fmt: skip
-
-    def take(self, samples: NodeSamples | None, again: bool) -> None:
-        self.taken.append((samples, again))
+    assert len(agent.left) == 1
 
 
 async def test_at_rest_the_poll_brings_the_samples_and_only_changes_are_reported(tmp_path: Path) -> None:
-    server, node, left = FakeServer(tmp_path), Node(), list[str]()
+    server, agent = FakeServer(tmp_path), Agent()
     server.start()
     server.report_s = 40.0
 
@@ -100,30 +97,27 @@ async def test_at_rest_the_poll_brings_the_samples_and_only_changes_are_reported
         async def seen(condition: Callable[[], object], what: str) -> None:
             await asyncio.to_thread(until, lambda: condition() or None, what)
 
-        link = ServerLink(
-            config=config(tmp_path, server=server), report=node.report, on_assignment=lambda _: None, on_leave=left.append,
-            log=LogFile(tmp_path / "log"), on_taken=node.take,
-        )  # fmt: skip
+        link = ServerLink(config=config(tmp_path, server=server), agent=agent, log=LogFile(tmp_path / "log"))
         works = [asyncio.create_task(link.report())]
-        await seen(lambda: node.taken, "the first report, whose answer says that few are wanted")
+        await seen(lambda: agent.taken, "the first report, whose answer says that few are wanted")
         works.append(asyncio.create_task(link.follow()))
         await seen(lambda: server.brought, "a poll")
         now_ms = server.brought[0].now_ms
         assert now_ms > 0, "what time it has"
-        assert server.brought[0] == Poll(instance_id="i-1", have=0, wait=40.0, samples=packed(node.samples), now_ms=now_ms)
-        assert len(node.taken) == 1, "the poll is not answered yet"
+        assert server.brought[0] == Poll(instance_id="i-1", have=0, wait=40.0, samples=packed(agent.samples), now_ms=now_ms)
+        assert len(agent.taken) == 1, "the poll is not answered yet"
         link.sampled()
-        node.status = NodeStatus(phase=Phase.READY)
+        agent.status = NodeStatus(phase=Phase.READY)
         link.wake()
         await seen(lambda: len(server.reports) == 2, "the report of the change, while the poll is held")
         assert server.reports[-1].status.phase is Phase.READY
-        await seen(lambda: len(node.taken) == 2, "what that report has brought is taken")
+        await seen(lambda: len(agent.taken) == 2, "what that report has brought is taken")
 
         server.unheard = True  # a new server, that has not heard the status; it answers the poll that follows this assignment
         server.assign("i-1", assignment())
         await seen(lambda: len(server.reports) == 3, "the status is reported again")
         await seen(lambda: len(server.brought) >= 3, "another poll")
-        assert [again for _, again in node.taken] == [False] * len(node.taken)
+        assert [again for _, again in agent.taken] == [False] * len(agent.taken)
         assert len(server.reports) == 3, "polls are the heartbeat"
 
         server.pace(5.0)
@@ -134,29 +128,26 @@ async def test_at_rest_the_poll_brings_the_samples_and_only_changes_are_reported
         await asyncio.gather(*works, return_exceptions=True)
     finally:
         server.stop()
-    assert not left
+    assert not agent.left
 
 
 async def test_samples_of_a_poll_that_is_cut_off_are_sent_again(tmp_path: Path) -> None:
-    server, node = FakeServer(tmp_path), Node()
+    server, agent = FakeServer(tmp_path), Agent()
     server.start()
     server.report_s = 40.0
 
     try:
-        link = ServerLink(
-            config=config(tmp_path, server=server), report=node.report, on_assignment=lambda _: None, on_leave=lambda _: None,
-            log=LogFile(tmp_path / "log"), on_taken=node.take,
-        )  # fmt: skip
+        link = ServerLink(config=config(tmp_path, server=server), agent=agent, log=LogFile(tmp_path / "log"))
         works = [asyncio.create_task(link.report())]
-        await asyncio.to_thread(until, lambda: node.taken or None, "the first report")
+        await asyncio.to_thread(until, lambda: agent.taken or None, "the first report")
         works.append(asyncio.create_task(link.follow()))
         await asyncio.to_thread(until, lambda: server.brought or None, "a poll")
-        taken = len(node.taken)
+        taken = len(agent.taken)
         await asyncio.to_thread(server.stop)
         await asyncio.to_thread(server.start)
         await asyncio.to_thread(until, lambda: len(server.brought) == 2 or None, "another poll")
-        assert server.brought[0].samples == server.brought[1].samples == packed(node.samples)
-        assert len(node.taken) - taken <= 1, "the report to the server that is back, and no poll"
+        assert server.brought[0].samples == server.brought[1].samples == packed(agent.samples)
+        assert len(agent.taken) - taken <= 1, "the report to the server that is back, and no poll"
         for work in works:
             work.cancel()
         await asyncio.gather(*works, return_exceptions=True)

@@ -12,13 +12,14 @@ from brickyard.agent.config import AgentConfig
 from brickyard.agent.converge import Stage, Step
 from brickyard.agent.networks import Networks
 from brickyard.agent.node import Node
-from brickyard.agent.state import NodeState, explained
+from brickyard.agent.shortages import explained
+from brickyard.agent.state import NodeState
 from brickyard.agent.steps import LADDER
 from brickyard.agent.steps.work import Work
 from brickyard.domain.node import Failure, NodeStatus, Phase, Role
 from brickyard.domain.scripts import InitScript
 from brickyard.logs.bounded import LogFile
-from brickyard.sandbox.launcher import Isolation
+from tests.agent.owner import Owner
 from tests.agent.runtime import make_runtime
 from tests.agent.world import assignment
 from tests.support.patience import PATIENCE_S
@@ -35,12 +36,9 @@ def _node(tmp_path: Path, work: Work, changed: Callable[[], None], *, host: Work
         logs_dir=str(tmp_path / "logs"), node_code_dir=str(tmp_path),
     )  # fmt: skip
 
-    async def probe() -> Isolation:
-        raise AssertionError("nothing starts here")
-
     return Node(
-        config=config, probe=probe, networks=Networks(config=config, switchboard=-1), log=LogFile(tmp_path / "agent.log"),
-        on_change=changed, ladder={**LADDER, Step.INSTALL: work, Step.HOST: host},
+        config=config, owner=Owner(changed), networks=Networks(config=config, switchboard=-1),
+        log=LogFile(tmp_path / "agent.log"), ladder={**LADDER, Step.INSTALL: work, Step.HOST: host},
     )  # fmt: skip
 
 
@@ -170,8 +168,7 @@ def test_a_node_that_cannot_be_set_up_is_not_put_down_to_the_script_that_would_h
             state.advance(Stage.INSTALLED)
 
         async def hosted(state: NodeState) -> None:
-            state.host = state.make_host()
-            await state.host.start(["sh", "-c", "read call; echo 'sandbox: cannot show /a: No such file' >&2; exit 71"], {})
+            await state.new_host().start(["sh", "-c", "read call; echo 'sandbox: cannot show /a: No such file' >&2; exit 71"], {})
             state.advance(Stage.HOSTED)
 
         def changed() -> None:

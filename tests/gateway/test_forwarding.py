@@ -296,7 +296,7 @@ def test_a_node_gives_connections_away_and_does_not_carry_them(process: Process,
     plan = network.Plan(address=str(RANGE[311]), ways=str(tmp_path / "ways"), switchboard=switchboard)
 
     async def made() -> tuple[network.Network, str, str]:
-        node = network.Network(plan=plan, python=sys.executable, on_end=lambda: None)
+        node = network.Network(plan=plan, python=sys.executable)
         await node.start()
         return node, await node.open(7600), await node.open(7601)
 

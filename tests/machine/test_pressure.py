@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brickyard.agent.state import on_full_disk
+from brickyard.agent.shortages import on_full_disk
 from brickyard.domain.node import Failure
 from brickyard.machine.disk import FULL, INODES_KEPT, MIB, STEP, Amount, Disk, Lack
 from brickyard.machine.pressure import (

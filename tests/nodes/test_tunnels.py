@@ -41,16 +41,16 @@ class FarAgent:
         self.handled: list[Request] = []
         self.asked: list[int] = []  # ports for which a tunnel was asked
         self.opened: set[int] = set()  # ports of its node
-        token = TOKENS.server_token(instance_id)
-        self.server = Server(
-            handler=self._handle, authorise=lambda bearer: bearer == token, host="127.0.0.1", tunnel=self._tunnel
-        )
+        self.server = Server(self, host="127.0.0.1", tunnels=True)
 
-    async def _handle(self, request: Request) -> Response:
+    def knows(self, token: str) -> bool:
+        return token == TOKENS.server_token(self.instance_id)
+
+    async def handle(self, request: Request) -> Response:
         self.handled.append(request)
         return Response(200, request.body if request.path == "/v1/ports" else b"{}")
 
-    async def _tunnel(self, request: Request) -> Streams | Response:
+    async def tunnel(self, request: Request) -> Streams | Response:
         port = int(request.query["port"])
         self.asked.append(port)
         if port not in self.opened:

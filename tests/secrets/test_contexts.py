@@ -22,9 +22,9 @@ from brickyard.domain.node import AskSecrets, SecretsReply
 from brickyard.features.secrets.contexts import ContextSecrets
 from brickyard.logs.bounded import LogFile
 from brickyard.nodes.tokens import InstanceTokens
-from brickyard.sandbox.launcher import Isolation
 from brickyard.storage.sealer import Sealer
 from brickyard.store.store import Store
+from tests.agent.owner import Listener, Owner
 from tests.secrets.test_secrets import OTHER, Shelf
 from tests.services.desk import USER
 from tests.support.patience import PATIENCE_S
@@ -41,11 +41,11 @@ class Node:
         self.server = ContextSecrets(store=store, secrets=self.shelf.calls, tokens=TOKENS, sealer=SEALER)
         self.hidden: list[str] = []
         self.sealed: list[str] = []
-        self.contexts = Contexts(instance_id=instance_id, hide=self._hide, given=("of the cluster",))
+        self.contexts = Contexts(instance_id=instance_id, hider=self, given=("of the cluster",))
         self.instance_id = instance_id
 
-    def _hide(self, value: str, sealed: str) -> None:
-        self.hidden.append(value)
+    def hide(self, secret: str, sealed: str) -> None:
+        self.hidden.append(secret)
         self.sealed.append(sealed)
 
     def make(self, context_id: str, user: str) -> None:
@@ -154,25 +154,25 @@ async def test_a_node_hosts_question_is_answered(tmp_path: Path) -> None:
     asked: list[AskSecrets] = []
     heard = asyncio.Event()
 
-    async def ask(question: AskSecrets) -> SecretsReply:
-        asked.append(question)
-        return SecretsReply(server_token="s", value=base64.b64encode(b"hunter2").decode())
+    class Asking(Owner):
+        async def ask(self, question: AskSecrets) -> SecretsReply:
+            asked.append(question)
+            return SecretsReply(server_token="s", value=base64.b64encode(b"hunter2").decode())
 
-    async def probe() -> Isolation:
-        raise AssertionError("nothing is isolated here")
-
-    node = AgentNode(
-        config=config, probe=probe, networks=Networks(config=config, switchboard=-1), log=LogFile(tmp_path / "agent.log"),
-        on_change=lambda: None, ask=ask,
-    )  # fmt: skip
+    networks, log = Networks(config=config, switchboard=-1), LogFile(tmp_path / "agent.log")
+    node = AgentNode(config=config, owner=Asking(), networks=networks, log=log)
     node.contexts.made("mine", USER.user_name, "ticket")
     said: list[dict[str, Any]] = []
 
-    def hear(changes: dict[str, Any]) -> None:
-        said.append(changes)
-        heard.set()
+    class Heard(Listener):
+        def host_reports(self, changes: dict[str, Any]) -> None:
+            said.append(changes)
+            heard.set()
 
-    host = NodeHost(on_status=hear, on_line=lambda _: None, on_end=lambda _: None, on_ask=node._asked)
+        def host_asks(self, host: NodeHost, question: Question) -> None:
+            node.host_asks(host, question)
+
+    host = NodeHost(Heard())
     await host.start([sys.executable, "-c", ASKING], {})
     async with asyncio.timeout(PATIENCE_S):
         await heard.wait()

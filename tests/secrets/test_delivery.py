@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from brickyard.agent.node import continued
+from brickyard.agent.converge import continued
 from brickyard.domain.access import Grant, ObjectKind, Permission, Place
 from brickyard.domain.clock import SystemClock
 from brickyard.domain.cluster import Cluster

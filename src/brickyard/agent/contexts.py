@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
 
 import msgspec
 
@@ -42,12 +43,20 @@ class _Known(msgspec.Struct):
     read: set[str] = msgspec.field(default_factory=set)
 
 
-class Contexts:
-    """Of one generation of the node. `hide` is told every value that a context has read, and its sealed form."""
+class SecretHider(Protocol):
+    """The node whose contexts these are: `state.NodeState`."""
 
-    def __init__(self, *, instance_id: str, hide: Callable[[str, str], None], given: tuple[str, ...] = ()) -> None:
+    def hide(self, secret: str, sealed: str) -> None:
+        """A context has read a value. `sealed`: the same, as only servers can read it."""
+        ...
+
+
+class Contexts:
+    """Of one generation of the node."""
+
+    def __init__(self, *, instance_id: str, hider: SecretHider, given: tuple[str, ...] = ()) -> None:
         self._instance_id = instance_id
-        self._hide = hide
+        self._hider = hider
         self._given = given
         self._redactor = Redactor(given)
         self._known: dict[str, _Known] = {}
@@ -132,7 +141,7 @@ class Contexts:
             if text not in known.read:
                 known.read.add(text)
                 known.redactor = Redactor((*self._given, *known.read))
-                self._hide(text, sealed)
+                self._hider.hide(text, sealed)
 
 
 def _error(code: str, message: str) -> SecretsReply:

@@ -148,3 +148,12 @@ def why_cold(current: Current, wanted: Assignment) -> str:
     if prepared != size_of(wanted):
         return "the instance was prepared for another size of node"
     return "the instance was still being prepared"
+
+
+def continued(wanted: Assignment | None, last: Assignment | None) -> Assignment | None:
+    """The assignment, for its whole generation with the secrets that it began with: one that is changed or deleted while it is in
+    use changes nothing on a running node."""
+    if wanted is None or last is None or wanted.generation != last.generation:
+        return wanted
+    kept = ("spark_conf", "spark_env_vars", "redact", "sealed", "refusal")
+    return msgspec.structs.replace(wanted, **{name: getattr(last, name) for name in kept})

@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
-import signal
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
 from brickyard.agent.contexts import Question
+from brickyard.domain.background import BackgroundTasks
 from brickyard.domain.node import Failure, Load, Phase
+from brickyard.machine.children import SURVIVOR_S, Child
 
 _decode_question = msgspec.json.Decoder(Question).decode
 
@@ -30,6 +31,7 @@ TAIL_LINES = 60
 MAX_ASKED = 256
 ANSWER_S = 60.0
 GONE_S = 2.0
+TERM_S = 3.0  # from SIGTERM to SIGKILL
 
 
 class HostError(Exception):
@@ -127,28 +129,41 @@ def cut_failure(code: str, message: str, log_tail: str) -> Failure:
     return Failure(code=code if plain else "DRIVER_UNEXPECTED_FAILURE", message=message[:MAX_TEXT], log_tail=log_tail[-MAX_TAIL:])
 
 
-class NodeHost:
-    """One node host, from start to end. All callbacks run on the event loop."""
+class HostListener(Protocol):
+    """Hears a node host, on the event loop. An agent's is `node.Node`."""
 
-    def __init__(
-        self,
-        *,
-        on_status: Callable[[dict[str, Any]], None],
-        on_line: Callable[[str], None],
-        on_end: Callable[[NodeHost], None],
-        on_ask: Callable[[NodeHost, Question], None] = lambda host, question: None,
-        on_catalog: Callable[[bytes], Awaitable[dict[str, Any]]] | None = None,
-        redact: Callable[[str], str] = lambda text: text,
-    ) -> None:
-        """`redact` hides secrets in every text that the host sends, except in answers."""
-        self._on_status = on_status
-        self._on_line = on_line
-        self._on_end = on_end
-        self._redact = redact
-        self._on_ask = on_ask
-        self._on_catalog = on_catalog
-        self._asked: set[asyncio.Task[None]] = set()  # questions to the metastore that are being answered
-        self._process: asyncio.subprocess.Process | None = None
+    def redact(self, text: str) -> str:
+        """Hides secrets in what the host says, except in its answers."""
+        ...
+
+    def host_reports(self, changes: dict[str, Any]) -> None:
+        """It reports changes of the node's status."""
+        ...
+
+    def host_logs(self, line: str) -> None:
+        """It has written a line to its log or to stderr."""
+        ...
+
+    def host_asks(self, host: NodeHost, question: Question) -> None:
+        """A kernel asks for a secret."""
+        ...
+
+    async def host_asks_metastore(self, request: bytes) -> dict[str, Any]:
+        """A driver asks for the workspace's tables."""
+        ...
+
+    def host_ended(self, host: NodeHost) -> None:
+        """It has ended, whether it was asked to or not."""
+        ...
+
+
+class NodeHost:
+    """One node host, from start to end."""
+
+    def __init__(self, listener: HostListener) -> None:
+        self._listener = listener
+        self._asked = BackgroundTasks()  # questions to the metastore that are being answered
+        self._child: Child | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._last_id = 0
@@ -157,24 +172,21 @@ class NodeHost:
 
     async def start(self, command: Sequence[str], env: Mapping[str, str], *, fds: Sequence[int] = ()) -> None:
         """Starts the process, which inherits `fds`. Raises HostError."""
-        pipe = asyncio.subprocess.PIPE
         try:
-            self._process = await asyncio.create_subprocess_exec(
-                *command, stdin=pipe, stdout=pipe, stderr=pipe, env=dict(env), limit=MAX_LINE, cwd="/", start_new_session=True,
-                pass_fds=fds,
-            )  # fmt: skip
+            self._child = child = await Child.start(command, env=env, fds=fds, longest=MAX_LINE, errors=self)
         except OSError as error:
             raise HostError("INTERNAL_ERROR", f"the node's processes cannot be started: {error}") from error
-        self._tasks = [asyncio.create_task(work) for work in (self._read(), self._read_errors(), self._wait())]
+        reading = asyncio.create_task(self._read(child))
+        self._tasks = [reading, asyncio.create_task(self._wait(child, reading))]
 
     @property
     def alive(self) -> bool:
-        return self._process is not None and self.exit_code is None
+        return self._child is not None and self.exit_code is None
 
     @property
     def pid(self) -> int:
         """The pid of the process above all other processes of the node; 0 if it is not alive."""
-        return self._process.pid if self._process is not None and self.alive else 0
+        return self._child.pid if self._child is not None and self.alive else 0
 
     @property
     def tail(self) -> str:
@@ -184,8 +196,8 @@ class NodeHost:
     async def call(self, op: str, *, timeout_s: float | None = None, **fields: Any) -> dict[str, Any]:
         """Performs one operation. Raises HostError; HostGone if the process has ended or ends meanwhile. With `timeout_s`
         None, the caller limits the time."""
-        process = self._process
-        if process is None or process.stdin is None or not self.alive:
+        child = self._child
+        if child is None or not self.alive:
             raise HostGone
         self._last_id += 1
         number = self._last_id
@@ -193,15 +205,12 @@ class NodeHost:
         self._waiting[number] = future
         try:
             async with asyncio.timeout(timeout_s):
-                process.stdin.write(msgspec.json.encode({"id": number, "op": op, **fields}) + b"\n")
-                await process.stdin.drain()
+                await child.send({"id": number, "op": op, **fields})
                 return await future
         except TimeoutError as error:
             raise HostError("TIMEOUT", f"the node did not answer {op} within {timeout_s:g} s") from error
-        except (ConnectionError, RuntimeError) as error:  # the pipe is closed, or (RuntimeError) the transport is
-            with contextlib.suppress(TimeoutError):  # how it ended is known a moment later
-                async with asyncio.timeout(GONE_S):
-                    await self._ended()
+        except ConnectionError as error:
+            await self._ended(GONE_S)  # how it ended is known a moment later
             raise HostGone from error
         finally:
             self._waiting.pop(number, None)
@@ -212,47 +221,36 @@ class NodeHost:
             with contextlib.suppress(HostError, TimeoutError):
                 async with asyncio.timeout(grace_s + 0.5):
                     await self.call("stop", timeout_s=grace_s, grace_s=max(0.5, grace_s - 1))
-                    await self._ended()
+                    await self._ended(None)
         await self.kill()
 
     async def kill(self) -> None:
         """Kills the process and everything that it started. Returns once it has ended."""
-        process = self._process
-        if process is None:
+        if self._child is None:
             return
-        for sig, patience_s in ((signal.SIGTERM, 3.0), (signal.SIGKILL, 3.0)):
-            if not self.alive:
-                break
-            with contextlib.suppress(ProcessLookupError):
-                process.send_signal(sig)  # to the launcher, which ends the rest in every mode
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(patience_s):
-                    await self._ended()
+        await self._child.end(grace_s=TERM_S)  # it is the launcher, which ends the rest in every mode
+        await self._ended(GONE_S)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _ended(self) -> None:
-        """Waits until the end of the process has been noticed and reported."""
-        await asyncio.wait(self._tasks[2:])
+    async def _ended(self, patience_s: float | None) -> None:
+        """Waits until the end of the process has been noticed and reported, or the patience is over."""
+        await asyncio.wait(self._tasks[1:], timeout=patience_s)
 
-    async def _wait(self) -> None:
-        assert self._process is not None  # noqa: S101 - `start` has set it
-        code = await self._process.wait()
-        with contextlib.suppress(TimeoutError):  # let the readers collect the last output; a survivor may hold the pipe open
-            async with asyncio.timeout(0.3):
-                await asyncio.gather(*self._tasks[:2], return_exceptions=True)
+    async def _wait(self, child: Child, reading: asyncio.Task[None]) -> None:
+        code = await child.ended()
+        await asyncio.wait([reading], timeout=SURVIVOR_S)
         self.exit_code = code
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(HostGone())
-        self._on_end(self)
+        self._listener.host_ended(self)
 
-    async def _read(self) -> None:
-        assert self._process is not None and self._process.stdout is not None  # noqa: S101 - as above
+    async def _read(self, child: Child) -> None:
         while True:
             try:
-                line = await self._process.stdout.readline()
+                line = await child.line()
             except ValueError:  # longer than the limit; the buffered part is dropped
                 self._say("a message from the node was too long and is dropped")
                 continue
@@ -266,11 +264,11 @@ class NodeHost:
     def _receive(self, line: bytes) -> None:
         envelope = _decode_envelope(line)
         if envelope.event == "status":
-            self._on_status(_decode_status_event(line).changes(self._redact))
+            self._listener.host_reports(_decode_status_event(line).changes(self._listener.redact))
         elif envelope.event == "ask":
-            self._on_ask(self, _decode_question(line))
-        elif envelope.event == "metastore" and self._on_catalog is not None:
-            self._ask(_decode_catalog_question(line), self._on_catalog)
+            self._listener.host_asks(self, _decode_question(line))
+        elif envelope.event == "metastore":
+            self._ask_metastore(_decode_catalog_question(line))
         elif envelope.event == "log":
             self._say(envelope.line if isinstance(envelope.line, str) else "")
         elif envelope.id is not msgspec.UNSET:
@@ -281,39 +279,29 @@ class NodeHost:
         if future is None or future.done():
             return
         if reply.error is not None:
-            future.set_exception(HostError(reply.error.code[:64], self._redact(reply.error.message)[:MAX_TEXT]))
+            future.set_exception(HostError(reply.error.code[:64], self._listener.redact(reply.error.message)[:MAX_TEXT]))
         else:
             future.set_result(reply.result or {})
 
-    def _ask(self, question: _CatalogQuestion, on_catalog: Callable[[bytes], Awaitable[dict[str, Any]]]) -> None:
-        if len(self._asked) >= MAX_ASKED:
+    def _ask_metastore(self, question: _CatalogQuestion) -> None:
+        if len(self._asked) < MAX_ASKED:
+            self._asked.start(self._answer(question))
+        else:
             self._say("too many questions to the metastore at a time: one is dropped")
-            return
-        task = asyncio.create_task(self._answer(question, on_catalog))
-        self._asked.add(task)
-        task.add_done_callback(self._asked.discard)
 
-    async def _answer(self, question: _CatalogQuestion, on_catalog: Callable[[bytes], Awaitable[dict[str, Any]]]) -> None:
-        answer = await on_catalog(bytes(question.request))
+    async def _answer(self, question: _CatalogQuestion) -> None:
+        answer = await self._listener.host_asks_metastore(bytes(question.request))
         with contextlib.suppress(HostError):  # it has ended, or does not listen: nobody waits for the answer
             await self.call("metastore", timeout_s=ANSWER_S, ask=question.ask, answer=answer)
 
-    async def _read_errors(self) -> None:
-        assert self._process is not None and self._process.stderr is not None  # noqa: S101 - as above
-        rest = b""
-        while data := await self._process.stderr.read(64 << 10):
-            *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
-                self._say(line.decode(errors="replace"))
-            rest = rest[-MAX_TEXT:]
-        if rest:
-            self._say(rest.decode(errors="replace"))
+    def error_line(self, line: str) -> None:
+        self._say(line)
 
     def _say(self, line: str) -> None:
         """Logs a message on one line, without control characters."""
         text = "".join(
             character if character.isprintable() or character == "\t" else "?"
-            for character in self._redact(line).rstrip()[:MAX_TEXT]
+            for character in self._listener.redact(line).rstrip()[:MAX_TEXT]
         )
         self._said.append(text)
-        self._on_line(text)
+        self._listener.host_logs(text)

@@ -10,6 +10,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from brickyard.agent.config import AgentConfig
@@ -23,17 +24,24 @@ _PORTS = {"http": 80, "https": 443}
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
+class NetworkUser(Protocol):
+    """The node whose processes use a network: `state.NodeState`."""
+
+    def cut_off(self) -> None:
+        """The network has ended unexpectedly, and all connections with it."""
+        ...
+
+
 class Networks:
-    """One per agent, for its event loop. `on_end` is called if the network in use ends unexpectedly."""
+    """One per agent, for its event loop."""
 
     def __init__(self, *, config: AgentConfig, switchboard: int) -> None:
         self._config = config
         self._switchboard = switchboard
         self._network: Network | None = None
         self._starting: asyncio.Task[str] | None = None
-        self._used = False
+        self._user: NetworkUser | None = None
         self._limits = ""
-        self.on_end: Callable[[], None] = lambda: None
 
     @property
     def text(self) -> str:
@@ -58,10 +66,10 @@ class Networks:
             address=config.address, ways=config.ways_dir, switchboard=self._switchboard, internet=config.internet,
             allow=config.network_allow,
         )  # fmt: skip
-        self._network = network = Network(plan=plan, python=config.python, on_end=lambda: self._ended(network))
-        self._starting = asyncio.create_task(network.start())
+        self._network = Network(plan=plan, python=config.python, owner=self)
+        self._starting = asyncio.create_task(self._network.start())
 
-    async def fresh(self) -> Network | None:
+    async def fresh(self, user: NetworkUser) -> Network | None:
         """Returns a network in which nothing has run, or None if nodes share the machine's. Raises HostError."""
         if self._config.network == "shared" and self._config.network_required:
             raise HostError(
@@ -69,12 +77,12 @@ class Networks:
                 "this workspace requires a network for every cluster, and this machine has none: "
                 f'{self._config.network_reason} Nothing was started. (Or set network = "auto" to share the machine\'s.)',
             )
-        if self._used or (self._network is not None and self._network.over):
+        if self._user is not None or (self._network is not None and self._network.over):
             await self.end()
         self.prepare()
         if self._starting is None:
             return None
-        self._used = True
+        self._user = user
         try:
             self._limits = await asyncio.shield(self._starting)
         except NetworkError as error:
@@ -97,7 +105,7 @@ class Networks:
             switchboard=self._switchboard, internet=config.internet or not all(places.values()),
             allow=(*config.network_allow, *places),
         )  # fmt: skip
-        lent = Network(plan=plan, python=config.python, on_end=lambda: None)
+        lent = Network(plan=plan, python=config.python)
         try:
             await lent.start()
             yield lent.descriptors
@@ -131,16 +139,16 @@ class Networks:
         """Ends the current network, whether it is in use or not."""
         network, self._network = self._network, None
         starting, self._starting = self._starting, None
-        self._used = False
+        self._user = None
         if starting is not None:
             starting.cancel()
             await asyncio.gather(starting, return_exceptions=True)
         if network is not None:
             await network.stop()
 
-    def _ended(self, network: Network) -> None:
-        if network is self._network and self._used:
-            self.on_end()
+    def network_ended(self, network: Network) -> None:
+        if network is self._network and self._user is not None:
+            self._user.cut_off()
 
 
 def proxies(environ: Mapping[str, str]) -> list[str]:

@@ -5,31 +5,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from brickyard.agent import silence
 from brickyard.agent.config import AgentConfig
-from brickyard.agent.contexts import Ask, Contexts, Question
-from brickyard.agent.converge import Current, Stage, Step, decide
+from brickyard.agent.contexts import Contexts, Question
+from brickyard.agent.converge import Current, Stage, Step, continued, decide
 from brickyard.agent.delivering import deliver_regularly
-from brickyard.agent.host import HostError, HostGone, NodeHost, cut_failure
+from brickyard.agent.host import HostError, HostGone, HostListener, NodeHost, cut_failure
 from brickyard.agent.networks import Networks
-from brickyard.agent.state import NodeState, explained, on_full_disk
+from brickyard.agent.shortages import explained, on_full_disk
+from brickyard.agent.state import NodeOwner, NodeState
 from brickyard.agent.steps import LADDER
 from brickyard.agent.steps.release import give_room_back
 from brickyard.agent.steps.work import Work
+from brickyard.agent.watching.meter import Watched
 from brickyard.agent.watching.sampling import Sampled
-from brickyard.agent.watching.watch import Watched
+from brickyard.domain.background import BackgroundTasks
 from brickyard.domain.node import Assignment, Failure, NodeStatus, Phase, Role
 from brickyard.domain.redaction import Redactor
 from brickyard.logs.bounded import LogFile
 from brickyard.machine import measure
 from brickyard.machine.addresses import master_host
 from brickyard.machine.disk import Lack
-from brickyard.sandbox import launcher
 
 ANSWER_S = 10.0  # for the node host to take the answer to a kernel's question
 BLAME_S = 2.0  # for a worker to report that its executors have failed, before it ends
@@ -40,53 +41,29 @@ _PROTOCOL_CODES = frozenset(
 _FROM_HOST = frozenset({Phase.PREPARING, Phase.STARTING, Phase.READY, Phase.RETIRING, Phase.RETIRED, Phase.FAILED})
 
 
-class Node:
-    """The node of one instance. Everything runs on the event loop; `on_change` is called after every change of `status`."""
+class Node(HostListener):
+    """The node of one instance. Everything runs on the event loop."""
 
     def __init__(
         self,
         *,
         config: AgentConfig,
-        probe: Callable[[], Awaitable[launcher.Isolation]],
+        owner: NodeOwner,
         networks: Networks,
         log: LogFile,
-        on_change: Callable[[], None],
-        ask: Ask | None = None,
         ladder: Mapping[Step, Work] = LADDER,
     ) -> None:
         self._config = config
         self._ladder = ladder
-        self._state = NodeState(
-            config=config, probe=probe, networks=networks, log=log, make_host=self._make_host, on_change=on_change
-        )  # fmt: skip
-        networks.on_end = self._cut_off
-        self._ask = ask
+        self._state = NodeState(config=config, owner=owner, listener=self, networks=networks, log=log)
+        self._owner = owner
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()  # set while nothing is wanted and nothing exists
         self._running: tuple[Step, asyncio.Task[None]] | None = None
-        self._answering: set[asyncio.Task[None]] = set()
-        self._killing: set[asyncio.Task[None]] = set()
+        self._calls = BackgroundTasks()  # to the node host
         self._condemned = 0  # the generation that ends for what its own programs took
         self._warm_failures = 0  # in a row
         self._warm_after = 0.0  # time.monotonic() of the next attempt
-
-    def _make_host(self) -> NodeHost:
-        state = self._state
-        return NodeHost(
-            on_status=self._hear,
-            on_line=state.node_log.write,
-            on_end=self._host_ended,
-            on_ask=self._asked,
-            on_catalog=self._ask_metastore,
-            redact=lambda text: state.redactor.text(text),  # noqa: PLW0108 - each generation has its own redactor
-        )
-
-    async def _ask_metastore(self, request: bytes) -> dict[str, Any]:
-        """Answers a driver's question about the workspace's tables."""
-        state = self._state
-        if state.metastore is None or not state.is_driver:
-            return {"error": "this node has no metastore"}
-        return await asyncio.to_thread(state.metastore.answer, request, cluster_id=state.cluster_id, host=state.host)
 
     @property
     def status(self) -> NodeStatus:
@@ -119,19 +96,6 @@ class Node:
         """Reports who has contexts now."""
         self._state.update(users=self._state.contexts.users)
 
-    def _asked(self, host: NodeHost, question: Question) -> None:
-        """A kernel asks for a secret."""
-        task = asyncio.create_task(self._answer(host, question))
-        self._answering.add(task)
-        task.add_done_callback(self._answering.discard)
-
-    async def _answer(self, host: NodeHost, question: Question) -> None:
-        if self._ask is not None:
-            reply = await self._state.contexts.answer(question, self._ask)
-            with contextlib.suppress(HostError):  # it has ended, and the kernel with it
-                fields = {"names": reply.names, "value": reply.value, "error_code": reply.error_code, "message": reply.message}
-                await host.call("answer", timeout_s=ANSWER_S, ask=question.ask, **fields)
-
     # ── for the watch over memory and disk ──────────────────────────────────────────────────────────────────────────────────
 
     @property
@@ -158,9 +122,7 @@ class Node:
             self._end_now(failure)
             return
         self._condemned = generation
-        task = asyncio.create_task(self._end_blamed(host, failure))
-        self._killing.add(task)
-        task.add_done_callback(self._killing.discard)
+        self._calls.start(self._end_blamed(host, failure))
 
     async def _end_blamed(self, host: NodeHost, failure: Failure) -> None:
         """Ends a worker whose executors are to blame. Spark runs tasks of a lost worker again without end, and ones of executors
@@ -178,7 +140,7 @@ class Node:
 
     def starved(self, code: str, message: str) -> None:
         """Records that a process is ended for lack of memory. If the node then fails, this is the reason."""
-        self._state.starved(message, code)
+        self._state.shortages.starved(message, code)
         self._note_killed(message)
 
     def killed_by_kernel(self) -> None:
@@ -189,13 +151,11 @@ class Node:
         """Lets commands that fail because of it name the reason."""
         self._state.say(why)
         if (host := self._state.joined_host) is not None:
-            task = asyncio.create_task(_note_killed(host, self._state.redactor.text(why)))
-            self._answering.add(task)
-            task.add_done_callback(self._answering.discard)
+            self._calls.start(_note_killed(host, self._state.redactor.text(why)))
 
     def crowded(self) -> None:
         """Records that the node has all the processes and threads that it may have. An executor that cannot make one ends."""
-        if self._state.crowded():
+        if self._state.shortages.crowded():
             self._note_killed(self._state.want_of_processes)
 
     def disk_is_low(self, used: int, limit: int, of: Lack = Lack.SIZE) -> None:
@@ -335,10 +295,31 @@ class Node:
             self._warm_failed(HostError("", why))
             self._wake.set()
 
-    # ── status from the node host ───────────────────────────────────────────────────────────────────────────────────────────
+    # ── what the node host says ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _hear(self, changes: dict[str, Any]) -> None:
-        """Handles a status event, taking over only what fits the node's current state."""
+    def redact(self, text: str) -> str:
+        return self._state.redactor.text(text)
+
+    def host_logs(self, line: str) -> None:
+        self._state.node_log.write(line)
+
+    def host_asks(self, host: NodeHost, question: Question) -> None:
+        self._calls.start(self._answer(host, question))
+
+    async def _answer(self, host: NodeHost, question: Question) -> None:
+        reply = await self._state.contexts.answer(question, self._owner.ask)
+        with contextlib.suppress(HostError):  # it has ended, and the kernel with it
+            fields = {"names": reply.names, "value": reply.value, "error_code": reply.error_code, "message": reply.message}
+            await host.call("answer", timeout_s=ANSWER_S, ask=question.ask, **fields)
+
+    async def host_asks_metastore(self, request: bytes) -> dict[str, Any]:
+        state = self._state
+        if state.metastore is None or not state.is_driver:
+            return {"error": "this node has no metastore"}
+        return await asyncio.to_thread(state.metastore.answer, request, cluster_id=state.cluster_id, host=state.host)
+
+    def host_reports(self, changes: dict[str, Any]) -> None:
+        """Takes over only what fits the node's current state."""
         state, phase = self._state, changes.get("phase")
         if state.current.stage is Stage.ENDED:
             return
@@ -366,16 +347,8 @@ class Node:
             changes["warm_start"] = False
         state.update(**changes)
 
-    def _cut_off(self) -> None:
-        """The node's network ended unexpectedly, and all connections of the node's processes with it."""
-        if self._state.host is not None:
-            self._state.say("the node's network process has ended")
-            task = asyncio.create_task(self._state.host.kill())
-            self._killing.add(task)
-            task.add_done_callback(self._killing.discard)
-
-    def _host_ended(self, host: NodeHost) -> None:
-        """The host has ended. Unless it was asked to, this generation is over."""
+    def host_ended(self, host: NodeHost) -> None:
+        """Unless it was asked to end, this generation is over."""
         state = self._state
         if host is not state.host or state.ending or state.current.stage is Stage.ENDED or state.status.phase is Phase.RETIRED:
             return
@@ -417,12 +390,3 @@ class Node:
 async def _note_killed(host: NodeHost, why: str) -> None:
     with contextlib.suppress(HostError):  # it only explains an error
         await host.call("killed", timeout_s=ANSWER_S, why=why)
-
-
-def continued(wanted: Assignment | None, last: Assignment | None) -> Assignment | None:
-    """The assignment, for its whole generation with the secrets that it began with: one that is changed or deleted while it is in
-    use changes nothing on a running node."""
-    if wanted is None or last is None or wanted.generation != last.generation:
-        return wanted
-    kept = ("spark_conf", "spark_env_vars", "redact", "sealed", "refusal")
-    return msgspec.structs.replace(wanted, **{name: getattr(last, name) for name in kept})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import os
 import signal
@@ -16,10 +15,12 @@ import msgspec
 from brickyard.agent.clock import now_ms
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.link.http import Server
+from brickyard.agent.link.owner import LinkedAgent
 from brickyard.agent.link.server import Routes
 from brickyard.agent.link.serverlink import ServerLink
 from brickyard.agent.networks import Networks
 from brickyard.agent.node import Node
+from brickyard.agent.state import NodeOwner
 from brickyard.agent.watching.sampling import Sampler
 from brickyard.agent.watching.watch import Watch
 from brickyard.domain.node import AskSecrets, Assignment, SecretsReply, StatusReport
@@ -61,7 +62,7 @@ def run(config: AgentConfig, *, switchboard: int = -1, own_session: bool = True)
 
 
 async def _main(config: AgentConfig, log: LogFile, switchboard: int) -> int:
-    return await _Agent(config=config, log=log, switchboard=switchboard).run()
+    return await Agent(config=config, log=log, switchboard=switchboard).run()
 
 
 async def _certificate() -> bytes:
@@ -83,7 +84,7 @@ def _lock(path: Path) -> int | None:
     return None
 
 
-class _Agent:
+class Agent(NodeOwner, LinkedAgent):
     """The parts of an agent, put together. Must be created on the event loop."""
 
     def __init__(self, *, config: AgentConfig, log: LogFile, switchboard: int) -> None:
@@ -93,52 +94,33 @@ class _Agent:
         self._leave: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._isolation = asyncio.ensure_future(asyncio.to_thread(launcher.probe, mode=config.isolation, python=config.python))
         self._networks = Networks(config=config, switchboard=switchboard)
-        self._node = Node(
-            config=config, probe=self._probed, networks=self._networks, log=log, on_change=self._changed, ask=self._ask
-        )
-        routes = Routes(
-            config=config,
-            report=self._report,
-            host=lambda: self._node.host,
-            way=self._networks.way,
-            stop=self._go,
-            redactor=lambda: self._node.redactor,
-            contexts=lambda: self._node.contexts,
-            contexts_changed=self._node.contexts_changed,
-        )
-        tunnel = routes.tunnel if config.encrypted else None
-        self._server = Server(handler=routes.handle, authorise=self._authorise, host=config.host, tunnel=tunnel)
-        self._link: ServerLink | None = None
-        self._sampler: Sampler | None = None
+        self._node = Node(config=config, owner=self, networks=self._networks, log=log)
+        routes = Routes(config=config, agent=self, node=self._node, networks=self._networks)
+        self._server = Server(routes, host=config.host, tunnels=config.encrypted)
+        self._link = ServerLink(config=config, agent=self, log=log)
+        self._watch = Watch(config=config, node=self._node, log=log)
+        self._sampler = Sampler(node=self._node, watch=self._watch, listener=self._link, gpus=gpus.opened(config.gpu_file))
 
     async def run(self) -> int:
         """Serves until something asks the agent to leave."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._noticed)
         loop.add_signal_handler(signal.SIGUSR1, self._told)
-        loop.add_signal_handler(signal.SIGINT, self._go, "SIGINT was received")
+        loop.add_signal_handler(signal.SIGINT, self.leave, "SIGINT was received")
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._networks.prepare()
         if self._config.encrypted:
             self._server.start_tls(await _certificate())
         else:
             await self._server.start()
-        self._link = link = ServerLink(
-            config=self._config, report=self._report, on_assignment=self._assign, on_leave=self._go, log=self._log,
-            on_taken=self._taken,
-        )  # fmt: skip
         node = asyncio.create_task(self._node.run())
-        watch = Watch(config=self._config, node=self._node, log=self._log)
-        self._sampler = sampler = Sampler(
-            node=self._node, usage=lambda: watch.usage, on_sample=link.sampled, gpus=gpus.opened(self._config.gpu_file)
-        )
         works = (
-            link.report(),
-            link.follow(),
-            link.watch(),
+            self._link.report(),
+            self._link.follow(),
+            self._link.watch(),
             self._node.watch(),
-            watch.run(),
-            sampler.run(),
+            self._watch.run(),
+            self._sampler.run(),
             self._node.deliver_logs(),
         )
         tasks = [node, *(asyncio.create_task(work) for work in works)]
@@ -162,49 +144,49 @@ class _Agent:
         """A loop has ended: intentionally if it asked the agent to leave, otherwise through a bug that must be reported."""
         if not task.cancelled() and (error := task.exception()) is not None:
             self._log.write(f"a loop of the agent failed: {type(error).__name__}: {error}")
-            self._go("a loop of the agent failed")
+            self.leave("a loop of the agent failed")
 
-    async def _ask(self, asked: AskSecrets) -> SecretsReply:
-        assert self._link is not None  # noqa: S101 - a node exists only after an assignment, which the link brings
-        return await self._link.ask(asked)
+    # ── for the node ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _probed(self) -> launcher.Isolation:
+    def status_changed(self) -> None:
+        self._link.wake()
+
+    async def isolation(self) -> launcher.Isolation:
         return await asyncio.shield(self._isolation)
 
-    def _authorise(self, token: str) -> bool:
-        return hmac.compare_digest(token.encode(), self._config.server_token.encode())
+    async def ask(self, asked: AskSecrets) -> SecretsReply:
+        return await self._link.ask(asked)
 
-    def _report(self) -> StatusReport:
+    # ── for the link and the server ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def report(self) -> StatusReport:
         return StatusReport(
             instance_id=self._config.instance_id, boot_id=self._boot_id, endpoint=str(self._server.endpoint), pid=os.getpid(),
-            status=self._node.status, now_ms=now_ms(), samples=self._sampler.pending if self._sampler is not None else None,
+            status=self._node.status, now_ms=now_ms(), samples=self._sampler.pending,
         )  # fmt: skip
 
-    def _taken(self, samples: NodeSamples | None, again: bool) -> None:
-        if self._sampler is not None:
-            self._sampler.again() if again else self._sampler.confirm(samples)
-
-    def _changed(self) -> None:
-        if self._link is not None:
-            self._link.wake()
-
-    def _assign(self, assignment: Assignment | None) -> None:
+    def assign(self, assignment: Assignment | None) -> None:
         if not self._leave.done():
             self._node.want(assignment)
+
+    def samples_taken(self, samples: NodeSamples | None, *, again: bool) -> None:
+        self._sampler.again() if again else self._sampler.confirm(samples)
+
+    def leave(self, reason: str) -> None:
+        if not self._leave.done():
+            self._leave.set_result(reason)
+
+    # ── signals ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _noticed(self) -> None:
         """The machine is taken away; or the instance is to end, which the servers say too, if any can be reached."""
         if self._config.notice_s and self._node.give_notice():
             self._log.write(f"SIGTERM was received; the node has {self._config.notice_s:g} s to hand over what it has")
-            asyncio.get_running_loop().call_later(self._config.notice_s, self._go, "the time after SIGTERM is over")
+            asyncio.get_running_loop().call_later(self._config.notice_s, self.leave, "the time after SIGTERM is over")
         else:
-            self._go("SIGTERM was received")
+            self.leave("SIGTERM was received")
 
     def _told(self) -> None:
         """The machine is about to be taken away. Its engine, which has said so, ends the instance when that time has come."""
         if self._node.give_notice():
             self._log.write("SIGUSR1 was received: the machine is about to be taken away; the node hands over what it has")
-
-    def _go(self, reason: str) -> None:
-        if not self._leave.done():
-            self._leave.set_result(reason)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import os
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import msgspec
 
@@ -18,11 +15,13 @@ from brickyard.agent.clock import now_ms
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.contexts import Contexts
 from brickyard.agent.converge import Current, Stage
-from brickyard.agent.host import HostGone, NodeHost, cut_failure
+from brickyard.agent.host import HostGone, HostListener, NodeHost, cut_failure
 from brickyard.agent.networks import Networks
+from brickyard.agent.shortages import Shortages
+from brickyard.agent.watching.meter import Watched
 from brickyard.agent.watching.sampling import Sampled
-from brickyard.agent.watching.watch import Watched
-from brickyard.domain.node import Assignment, Failure, NodeStatus, Phase, Role
+from brickyard.domain.background import BackgroundTasks
+from brickyard.domain.node import AskSecrets, Assignment, Failure, NodeStatus, Phase, Role, SecretsReply
 from brickyard.domain.redaction import Redactor
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.domain.samples import NodeAbout
@@ -31,7 +30,6 @@ from brickyard.logs.bounded import LogFile
 from brickyard.logs.delivery import Passes
 from brickyard.logs.keep import NodeRecord
 from brickyard.machine import cgroups, files, linux
-from brickyard.machine.disk import FULL, Amount, Disk
 from brickyard.machine.processes import sweep
 from brickyard.runtime.inuse import RuntimeUse
 from brickyard.runtime.node.documents import ManifestDocument
@@ -40,32 +38,43 @@ from brickyard.sandbox import launcher
 
 UNHURRIED_S = 0.3  # for so long a change that nothing waits for may wait for one that matters: one report tells of both
 FOR_PEOPLE = ("message", "isolation", "limits", "network")  # fields of the status that decide nothing
-CROWDED = (
-    "the node's processes and threads were used up ({} are allowed). Start fewer of them, or choose a node type with more cores"
-)
-STARVED_S = 30.0  # a node that fails this soon after a process was ended for lack of memory fails because of that
-_NO_SPACE = os.strerror(errno.ENOSPC)  # what programs say that cannot write
 _ON_THE_WAY = (Phase.PREPARING, Phase.STARTING)
 
 
+class NodeOwner(Protocol):
+    """The agent whose node this is (`run.Agent`), as the node knows it."""
+
+    def status_changed(self) -> None:
+        """Called on the event loop after every change of the node's status, within UNHURRIED_S."""
+        ...
+
+    async def isolation(self) -> launcher.Isolation:
+        """How this machine isolates nodes."""
+        ...
+
+    async def ask(self, asked: AskSecrets) -> SecretsReply:
+        """Asks a server for secrets. Never raises: an error is a reply."""
+        ...
+
+
 class NodeState:
-    """Everything runs on the event loop; `on_change` is called after every change of `status`, within UNHURRIED_S."""
+    """Everything runs on the event loop."""
 
     def __init__(
         self,
         *,
         config: AgentConfig,
-        probe: Callable[[], Awaitable[launcher.Isolation]],
+        owner: NodeOwner,
+        listener: HostListener,
         networks: Networks,
         log: LogFile,
-        make_host: Callable[[], NodeHost],
-        on_change: Callable[[], None],
     ) -> None:
+        """`listener` hears the node's hosts."""
         self.config = config
-        self.probe = probe
+        self.owner = owner
         self.networks = networks
         self.log = log
-        self.make_host = make_host
+        self._listener = listener
         self.node_log = LogFile(config.directory / "node.log")
         self.status = NodeStatus(host=config.node_host)
         self.current = Current()
@@ -89,13 +98,12 @@ class NodeState:
         self.deliveries = Passes()
         self.delivery_env: dict[str, str] = {}  # with the credentials for an object store to which logs are delivered
         self.redactor = Redactor()  # hides the secrets of the current generation, and those that its contexts have read
-        self.contexts = Contexts(instance_id=config.instance_id, hide=self.hide)
+        self.contexts = Contexts(instance_id=config.instance_id, hider=self)
         self.numbers: dict[str, Any] = {}  # what the node host last said of Spark; not trusted
         self.background: dict[Any, asyncio.Task[Any]] = {}  # what a step has begun, and goes on when the step is given up
-        self._on_change = on_change
-        self._unhurried: asyncio.TimerHandle | None = None  # tells of what changed since the last call of `on_change`
-        self._refusals, self._crowded_s = 0, 0.0  # how often the group has refused a process, and when one last was (monotonic)
-        self._starved = ("", "", 0.0)  # why one of the node's processes was ended, a driver's code then, and when (monotonic)
+        self.shortages = Shortages()
+        self._unhurried: asyncio.TimerHandle | None = None  # tells the owner what has changed since it was last told
+        self._killing = BackgroundTasks()
 
     @property
     def assignment(self) -> Assignment:
@@ -198,7 +206,7 @@ class NodeState:
         if self._unhurried is not None:
             self._unhurried.cancel()
             self._unhurried = None
-        self._on_change()
+        self.owner.status_changed()
 
     def progress(self, message: str) -> None:
         self.update(message=message)
@@ -213,7 +221,7 @@ class NodeState:
         self.cluster_id, self.role = wanted.cluster_id, wanted.role
         self._hidden = set(wanted.redact)
         self.redactor = Redactor(self._hidden)
-        self.contexts = Contexts(instance_id=self.config.instance_id, hide=self.hide, given=wanted.redact)
+        self.contexts = Contexts(instance_id=self.config.instance_id, hider=self, given=wanted.redact)
         self.numbers, self.background = {}, {}
         self.node_log.clear()
         kept = {
@@ -240,6 +248,17 @@ class NodeState:
         self._record = record
 
     # ── the node host ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def new_host(self) -> NodeHost:
+        """Makes the node host that is started next."""
+        self.host = host = NodeHost(self._listener)
+        return host
+
+    def cut_off(self) -> None:
+        """The node's network has ended, and all connections of the node's processes with it."""
+        if self.host is not None:
+            self.say("the node's network process has ended")
+            self._killing.start(self.host.kill())
 
     async def call(self, op: str, **fields: Any) -> None:
         if self.host is None:
@@ -309,48 +328,15 @@ class NodeState:
 
     # ── failures ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def starved(self, message: str, code: str = "") -> None:
-        """Records that a process is ended for lack of memory ("": none was). If the node then fails, this is the reason."""
-        self._starved = (message, code, time.monotonic())
-
-    def crowded(self) -> bool:
-        """Records that the node has all the processes and threads that it may have, and so is refused more. Returns whether that
-        is news."""
-        before, self._crowded_s = self._crowded_s, time.monotonic()
-        return not before or self._crowded_s - before > STARVED_S
-
     @property
     def want_of_processes(self) -> str:
         """The reason, if the node's own processes have lately been refused more; otherwise ""."""
-        refusals, known = self.group.refusals(), self._refusals
-        self._refusals = refusals
-        if refusals > known:
-            self.crowded()
-        if not self._crowded_s or time.monotonic() - self._crowded_s > STARVED_S:
-            return ""
-        return CROWDED.format(self.limits.tasks)
+        return self.shortages.of_processes(self.group, self.limits)
 
     @property
     def want_of_memory(self) -> str:
         """The reason, if the node dies for lack of memory; otherwise ""."""
-        return self._want_of_memory[1]
-
-    @property
-    def _want_of_memory(self) -> tuple[str, str]:
-        """A driver's code then, and the reason."""
-        why, code, at = self._starved
-        if why and time.monotonic() - at < STARVED_S:
-            return code, why
-        if (killed := self.group.out_of_memory()) == "limit":
-            why = "the node ran out of memory: the kernel killed its processes. Choose a node type with more memory"
-            return "DRIVER_OUT_OF_MEMORY", why
-        if killed:
-            why = (
-                "the machine ran out of memory, and the kernel killed processes of the node, which was within what it may take. "
-                "End other programs of the machine, or run fewer clusters at a time; an administrator can lower memory_overcommit"
-            )
-            return "DRIVER_EVICTION", why
-        return "", ""
+        return self.shortages.of_memory(self.group).reason
 
     @property
     def death_code(self) -> str:
@@ -358,8 +344,8 @@ class NodeState:
         driver = self.is_driver
         if (script := self.running_script) is not None and not self._never_ran:
             return self.assignment.init_scripts[script].failure
-        if driver and self.want_of_memory:
-            return self._want_of_memory[0]
+        if driver and (want := self.shortages.of_memory(self.group)).reason:
+            return want.code
         if self.status.phase in (Phase.PREPARING, Phase.STARTING):
             return "SPARK_STARTUP_FAILURE" if driver else "WORKER_SETUP_FAILURE"
         return "DRIVER_UNREACHABLE" if driver else "INSTANCE_UNREACHABLE"
@@ -392,21 +378,3 @@ class NodeState:
 def script_said(wanted: Assignment, number: int) -> str:
     """Names an init script, for people."""
     return f"init script {number + 1} of {len(wanted.init_scripts)}, {wanted.init_scripts[number].address},"
-
-
-def on_full_disk(failure: Failure, disk: Disk, *, floor: Amount, driver: bool) -> Failure:
-    """A failure, with a full disk behind it: programs that cannot write fail in any way. `floor`: what should be free."""
-    said = _NO_SPACE in f"{failure.message}\n{failure.log_tail}"
-    left = disk.shortage(floor.at_least(FULL) if said else FULL)
-    if not left or "OUT_OF_MEMORY" in failure.code:
-        return failure
-    code = "DRIVER_OUT_OF_DISK" if driver else failure.code
-    return msgspec.structs.replace(failure, code=code, message=f"the machine's disk is full: {left}. {failure.message}")
-
-
-def explained(failure: Failure, *, want_of_memory: str, code: str) -> Failure:
-    """A failure that the host reports, with the lack of memory behind it: the host can only say that a process was killed. A JVM
-    that ran out of its own heap knows better: then an earlier kill of another process was not the reason."""
-    if not want_of_memory or failure.code == "DRIVER_OUT_OF_MEMORY":
-        return failure
-    return msgspec.structs.replace(failure, code=code, message=want_of_memory)

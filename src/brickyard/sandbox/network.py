@@ -27,9 +27,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -209,13 +209,21 @@ def _try(stack: contextlib.ExitStack, place: Path, walls: launcher.Sandbox, swit
 # ── one network, on the event loop ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Network:
-    """One network, from `start` to `stop`. `on_end` is called if its process ends unexpectedly: the node is then cut off."""
+class NetworkOwner(Protocol):
+    """Who has made a network: `agent.networks.Networks`."""
 
-    def __init__(self, *, plan: Plan, python: str, on_end: Callable[[], None]) -> None:
+    def network_ended(self, network: Network) -> None:
+        """Its process has ended unexpectedly: the node is cut off."""
+        ...
+
+
+class Network:
+    """One network, from `start` to `stop`."""
+
+    def __init__(self, *, plan: Plan, python: str, owner: NetworkOwner | None = None) -> None:
         self._plan = plan
         self._python = python
-        self._on_end = on_end
+        self._owner = owner
         self._process: asyncio.subprocess.Process | None = None
         self._control: socket.socket | None = None
         self._namespace = -1
@@ -363,8 +371,8 @@ class Network:
         for future in waiting:
             if not future.done():
                 future.set_exception(error)
-        if ours:
-            self._on_end()
+        if ours and self._owner is not None:
+            self._owner.network_ended(self)
 
     def _close(self) -> None:
         control, self._control = self._control, None

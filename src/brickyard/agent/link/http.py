@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from typing import Protocol
 from urllib.parse import parse_qs, urlsplit
 
 import httptools
@@ -57,8 +58,7 @@ _Parser = httptools.HttpRequestParser | httptools.HttpResponseParser
 class _Message:
     """Collects one message from the parser's callbacks."""
 
-    def __init__(self, *, authorise: Callable[[str], bool] | None = None) -> None:
-        self._authorise = authorise
+    def __init__(self) -> None:
         self.url = b""
         self.headers: dict[bytes, bytes] = {}
         self.body = bytearray()
@@ -77,11 +77,6 @@ class _Message:
         if self.complete:
             raise HttpError("a second message came before the first was answered")
         self.started = True
-
-    def on_headers_complete(self) -> None:
-        """Rejects strangers before they can make us hold a body."""
-        if self._authorise is not None and not self._authorise(self.bearer):
-            raise HttpError("a valid token is needed", status=401)
 
     def on_url(self, url: bytes) -> None:
         self._bound(len(url))
@@ -206,19 +201,45 @@ class Client:
 
 # ── server ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-Handler = Callable[[Request], Awaitable[Response]]
-Tunnel = Callable[[Request], Awaitable[Streams | Response]]
+
+class Site(Protocol):
+    """What a server serves. An agent's is `link.server.Routes`."""
+
+    def knows(self, token: str) -> bool:
+        """Whether a client with this bearer token may ask anything."""
+        ...
+
+    async def handle(self, request: Request) -> Response:
+        """Serves one request of such a client."""
+        ...
+
+    async def tunnel(self, request: Request) -> Streams | Response:
+        """Serves a request of TUNNEL: with a connection that the client then has, or an error."""
+        ...
+
+
+class _Asked(_Message):
+    """A request. Strangers are rejected before they can make us hold a body."""
+
+    def __init__(self, site: Site, peer: Peer | None) -> None:
+        super().__init__()
+        self._site = site
+        self._peer = peer
+
+    def on_headers_complete(self) -> None:
+        if not self._site.knows(self.bearer):
+            raise HttpError("a valid token is needed", status=401)
+        if self._peer is not None:
+            self._peer.known()
 
 
 class Server:
-    """Serves `handler` on a free port of `host` to clients whose bearer token `authorise` accepts. `tunnel`, for requests of
-    TUNNEL, gives a connection that the client then has, or an error."""
+    """Serves a site on a free port of `host`. `tunnels`: whether it has tunnels."""
 
-    def __init__(self, *, handler: Handler, authorise: Callable[[str], bool], host: str, tunnel: Tunnel | None = None) -> None:
-        self._handler = handler
-        self._authorise = authorise
+    def __init__(self, site: Site, *, host: str, tunnels: bool = False) -> None:
+        self._site = site
         self._host = host
-        self._tunnel = tunnel
+        self._tunnels = tunnels
         self._server: asyncio.Server | None = None
         self._listener: TlsListener | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -229,7 +250,7 @@ class Server:
         return self.endpoint.url
 
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._accept, self._host, 0, limit=_CHUNK)
+        self._server = await asyncio.start_server(self.accept, self._host, 0, limit=_CHUNK)
         address = self._server.sockets[0].getsockname()
         self.endpoint = Endpoint(f"http://{address[0]}:{address[1]}")
 
@@ -244,7 +265,7 @@ class Server:
         self.endpoint = Endpoint(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}", fingerprint_of(pem))
 
     def _met(self, peer: Peer) -> asyncio.StreamReaderProtocol:
-        return _TlsProtocol(peer, lambda reader, writer: self._accept(reader, writer, peer))
+        return _TlsProtocol(peer, self)
 
     async def stop(self) -> None:
         """Refuses new connections and ends the open ones."""
@@ -256,7 +277,8 @@ class Server:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: Peer | None = None) -> None:
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: Peer | None = None) -> None:
+        """Serves one connection to its end."""
         task = asyncio.current_task()
         if task is None or (peer is None and len(self._tasks) >= MAX_CONNECTIONS):
             writer.close()
@@ -270,31 +292,25 @@ class Server:
             self._tasks.discard(task)
             writer.close()
 
-    def _knows(self, token: str, peer: Peer | None) -> bool:
-        known = self._authorise(token)
-        if known and peer is not None:
-            peer.known()
-        return known
-
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: Peer | None) -> None:
         wait_s = HEAD_TIMEOUT_S
         keep = True
         while keep:
-            message = _Message(authorise=lambda token: self._knows(token, peer))
+            message = _Asked(self._site, peer)
             parser = httptools.HttpRequestParser(message)
             try:
                 async with asyncio.timeout(wait_s):
                     await _read_message(reader, message, parser)
                 request = _request(message, parser.get_method().decode())
                 keep = message.keep
-                if self._tunnel is not None and request.path == TUNNEL:
-                    opened = await self._tunnel(request)
+                if self._tunnels and request.path == TUNNEL:
+                    opened = await self._site.tunnel(request)
                     if isinstance(opened, Streams):
                         await _lead(Streams(reader, writer), opened)
                         return
                     response = opened
                 else:
-                    response = await self._handler(request)
+                    response = await self._site.handle(request)
             except HttpError as error:
                 code = "UNAUTHENTICATED" if error.status == 401 else "INVALID"
                 keep, response = False, failure(error.status, code, str(error))
@@ -307,8 +323,8 @@ class Server:
 class _TlsProtocol(asyncio.StreamReaderProtocol):
     """One connection, whose peer is told when it is lost."""
 
-    def __init__(self, peer: Peer, serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> None:
-        super().__init__(asyncio.StreamReader(limit=CHUNK), serve)
+    def __init__(self, peer: Peer, server: Server) -> None:
+        super().__init__(asyncio.StreamReader(limit=CHUNK), lambda reader, writer: server.accept(reader, writer, peer))
         self._peer = peer
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+import hmac
 from typing import Any
 
 import msgspec
 
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.contexts import Contexts
-from brickyard.agent.host import HostError, NodeHost
+from brickyard.agent.host import HostError
 from brickyard.agent.link.http import Request, Response, failure
+from brickyard.agent.link.owner import LinkedAgent
+from brickyard.agent.networks import Networks
+from brickyard.agent.node import Node
 from brickyard.domain import nodeops
 from brickyard.domain.decoding import converter
-from brickyard.domain.node import StatusReport
-from brickyard.domain.redaction import Redactor
 from brickyard.logs.logfiles import LogDirectory
 from brickyard.machine import files
 from brickyard.machine.frames import CHUNK, Streams
@@ -46,28 +47,23 @@ class _Refused(Exception):
 
 
 class Routes:
-    """The handler of the agent's HTTP server."""
+    """The site of the agent's HTTP server."""
 
     def __init__(
         self,
         *,
         config: AgentConfig,
-        report: Callable[[], StatusReport],
-        host: Callable[[], NodeHost | None],
-        way: Callable[[int], Awaitable[str]],
-        stop: Callable[[str], None],
-        redactor: Callable[[], Redactor],
-        contexts: Callable[[], Contexts],
-        contexts_changed: Callable[[], None],
+        agent: LinkedAgent,
+        node: Node,
+        networks: Networks,
     ) -> None:
         self._config = config
-        self._report = report
-        self._host = host
-        self._way = way
-        self._stop = stop
-        self._redactor = redactor
-        self._contexts = contexts
-        self._contexts_changed = contexts_changed
+        self._agent = agent
+        self._node = node
+        self._networks = networks
+
+    def knows(self, token: str) -> bool:
+        return hmac.compare_digest(token.encode(), self._config.server_token.encode())
 
     async def handle(self, request: Request) -> Response:
         """Serves one request whose token has been checked."""
@@ -111,7 +107,7 @@ class Routes:
         raise _Refused(404, "NOT_FOUND", f"no program of this node listens on port {port}")
 
     async def _is_strangers(self, place: str, port: int) -> bool:
-        host = self._host()
+        host = self._node.host
         if host is None or not host.pid:
             raise _Refused(503, "NO_NODE", "no node runs on this instance")
         return await asyncio.to_thread(is_strangers, place, port, top=host.pid, instance_id=self._config.instance_id)
@@ -123,9 +119,9 @@ class Routes:
             raise _Refused(404, "NOT_FOUND", f"there is no {request.method} {request.path}")
         op, asked = found
         if op is nodeops.STATUS:
-            return Response(200, msgspec.json.encode(self._report()))
+            return Response(200, msgspec.json.encode(self._agent.report()))
         if op is nodeops.STOP:
-            self._stop(asked.reason or "the server asked for it")
+            self._agent.leave(asked.reason or "the server asked for it")
             return Response(202, b"{}")
         if op is nodeops.LOGS:
             return Response(200, msgspec.json.encode(await asyncio.to_thread(self._logs, asked)))
@@ -138,19 +134,19 @@ class Routes:
 
     def _session_used(self, asked: nodeops.UseSession) -> dict[str, Any]:
         self._meant_for_us(asked)
-        self._contexts().uses(asked.user, (asked.session_user, asked.session_id))
-        self._contexts_changed()
+        self._node.contexts.uses(asked.user, (asked.session_user, asked.session_id))
+        self._node.contexts_changed()
         return {}
 
     async def _open_port(self, asked: nodeops.OpenPortOf) -> nodeops.OpenPort:
         self._check_generation(asked.generation)
-        if self._host() is None:
+        if self._node.host is None:
             raise _Refused(503, "NO_NODE", "no node runs on this instance")
-        return nodeops.OpenPort(port=asked.port, way=await self._way(asked.port))
+        return nodeops.OpenPort(port=asked.port, way=await self._networks.way(asked.port))
 
     async def _passed_on(self, op: nodeops.NodeOp[Any, Any], asked: Any) -> dict[str, Any]:
         """What the node host answers."""
-        contexts, fields = self._contexts(), self._meant_for_us(asked)
+        contexts, fields = self._node.contexts, self._meant_for_us(asked)
         if isinstance(asked, nodeops.OfContext | nodeops.OfCommand | nodeops.NewCommand):
             if asked.user and not contexts.is_of(asked.context_id, asked.user):
                 raise _Refused(404, "NOT_FOUND", nodeops.no_context(asked.context_id))
@@ -163,30 +159,30 @@ class Routes:
         except HostError as error:
             if op is nodeops.CONTEXT_DESTROY and error.code == "NOT_FOUND":  # the node host has forgotten it before
                 contexts.forget(asked.context_id)
-                self._contexts_changed()
+                self._node.contexts_changed()
             raise
         if op.opens:  # a hostile node may name any port, but the socket leads only to ports of that same node
-            answer["way"] = await self._way(_port(answer))
+            answer["way"] = await self._networks.way(_port(answer))
         elif isinstance(asked, nodeops.OfContext | nodeops.OfCommand):
             answer = contexts.redactor(asked.context_id).json(answer)
         if op is nodeops.CONTEXT_DESTROY:
             contexts.forget(asked.context_id)
-            self._contexts_changed()
+            self._node.contexts_changed()
         elif op is nodeops.CONTEXTS_WITHDRAW:
             contexts.withdrawn(_to_withdrawn(answer).context_ids)
             contexts.ended(asked.user, fields["sessions"])
-            self._contexts_changed()
+            self._node.contexts_changed()
         return answer
 
     async def _new_context(self, contexts: Contexts, asked: nodeops.NewContext, fields: dict[str, Any]) -> dict[str, Any]:
         new = contexts.made(asked.context_id, asked.user, asked.ticket)
-        self._contexts_changed()  # first, so that the server hears of every context that exists
+        self._node.contexts_changed()  # first, so that the server hears of every context that exists
         try:
             return await self._call(nodeops.CONTEXT_CREATE.name, **fields)
         except HostError as error:
             if new and error.code in ("LIMIT", "INVALID"):  # after any other error it may exist
                 contexts.forget(asked.context_id)
-                self._contexts_changed()
+                self._node.contexts_changed()
             raise
 
     def _meant_for_us(self, asked: msgspec.Struct) -> dict[str, Any]:
@@ -198,18 +194,18 @@ class Routes:
             fields.pop("user", None)  # it is for us to check
         if len(fields.get("command", "")) > nodeops.MAX_COMMAND:
             raise _Refused(400, "INVALID", f"the command is longer than {nodeops.MAX_COMMAND >> 20} MiB")
-        if fields.pop("generation", 0) not in (0, self._report().status.generation):
+        if fields.pop("generation", 0) not in (0, self._node.status.generation):
             raise _Refused(400, "INVALID", "this node is of another start of the cluster")
         return fields
 
     async def _call(self, op: str, **fields: Any) -> dict[str, Any]:
-        host = self._host()
+        host = self._node.host
         if host is None:
             raise _Refused(503, "NO_NODE", "no node runs on this instance")
         return await host.call(op, timeout_s=CALL_TIMEOUT_S, **fields)
 
     def _check_generation(self, generation: int) -> None:
-        if generation not in (0, self._report().status.generation):
+        if generation not in (0, self._node.status.generation):
             raise _Refused(404, "NOT_FOUND", f"this instance is not the node of generation {generation}")
 
     def _read_log(self, asked: nodeops.ReadLog) -> nodeops.LogPiece:
@@ -217,7 +213,7 @@ class Routes:
         logs = LogDirectory(self._config.node_dir / "logs")
         try:
             piece = logs.read(asked.name, offset=asked.offset, position=asked.position, limit=asked.limit)
-            return msgspec.structs.replace(piece, data=self._redactor().data(piece.data))
+            return msgspec.structs.replace(piece, data=self._node.redactor.data(piece.data))
         except ValueError as error:
             raise _Refused(400, "INVALID", str(error)) from error
         except OSError as error:
@@ -237,7 +233,7 @@ class Routes:
             raise _Refused(400, "INVALID", str(error)) from error
         except OSError as error:
             raise _Refused(404, "NOT_FOUND", f"there is no log {name!r}") from error
-        return nodeops.Logs(name=name, text=self._redactor().text(data.decode(errors="replace")))
+        return nodeops.Logs(name=name, text=self._node.redactor.text(data.decode(errors="replace")))
 
 
 def _port(answer: dict[str, Any]) -> int:

@@ -12,7 +12,6 @@ import asyncio
 import hmac
 import random
 import time
-from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import urlencode
 
@@ -21,12 +20,12 @@ import msgspec
 from brickyard.agent.clock import now_ms
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.link.http import Client, HttpError
+from brickyard.agent.link.owner import LinkedAgent
 from brickyard.agent.link.servers import Servers
 from brickyard.domain.decoding import Decoders
 from brickyard.domain.node import (
     REPORT_S,
     AskSecrets,
-    Assignment,
     AssignmentReply,
     Poll,
     SecretsReply,
@@ -34,7 +33,6 @@ from brickyard.domain.node import (
     StatusReport,
 )
 from brickyard.domain.packedsamples import packed
-from brickyard.domain.samples import NodeSamples
 from brickyard.logs.bounded import LogFile
 from brickyard.machine.tls import client_context
 
@@ -66,24 +64,11 @@ _decode_proof = msgspec.json.Decoder(Proof).decode
 
 
 class ServerLink:
-    """The three loops. `on_taken` gets the samples that a server has taken, and whether it wants them again with the earlier
-    ones; `on_assignment` gets the assignment of every answer, and `on_leave` a reason why the agent must exit."""
+    """The three loops."""
 
-    def __init__(
-        self,
-        *,
-        config: AgentConfig,
-        report: Callable[[], StatusReport],
-        on_assignment: Callable[[Assignment | None], None],
-        on_leave: Callable[[str], None],
-        log: LogFile,
-        on_taken: Callable[[NodeSamples | None, bool], None] = lambda samples, again: None,
-    ) -> None:
+    def __init__(self, *, config: AgentConfig, agent: LinkedAgent, log: LogFile) -> None:
         self._config = config
-        self._report = report
-        self._on_assignment = on_assignment
-        self._on_leave = on_leave
-        self._on_taken = on_taken
+        self._agent = agent
         self._log = log
         self._changed = asyncio.Event()
         self._heard = time.monotonic()
@@ -124,7 +109,7 @@ class ServerLink:
         failures = 0
         while True:
             self._changed.clear()
-            report = self._report()
+            report = self._agent.report()
             try:
                 reply = await self._ask(client, "POST", "/agent/v1/status", StatusReply, report=report, patient=failures > 0)
             except _Unreachable as error:
@@ -134,9 +119,9 @@ class ServerLink:
                 continue
             failures = 0
             if not reply.known:
-                self._on_leave("the server does not know this instance")
+                self._agent.leave("the server does not know this instance")
                 return
-            self._on_taken(report.samples, reply.samples_again)
+            self._agent.samples_taken(report.samples, again=reply.samples_again)
             self._report_s = self._pause_s(reply.report_s)
             if reply.move_to is not None:
                 self._servers.send_to(reply.move_to)
@@ -156,12 +141,12 @@ class ServerLink:
         self._allowance = min(BURST, self._allowance + (time.monotonic() - began) * 4) - 1
 
     async def follow(self) -> None:
-        """Polls for the assignment forever. Calls `on_leave` if the server does not know this instance."""
+        """Polls for the assignment forever. Has the agent leave if the server does not know this instance."""
         client = Client(self._trust)
         have = failures = 0
         while True:
             wait_s = min(self._report_s, MOST_POLL_S) if self._rests else POLL_S
-            samples = self._report().samples if self._rests else None
+            samples = self._agent.report().samples if self._rests else None
             brought = packed(samples) if samples is not None else None
             poll = Poll(instance_id=self._config.instance_id, have=have, wait=wait_s, samples=brought, now_ms=now_ms())
             began = time.monotonic()
@@ -176,15 +161,15 @@ class ServerLink:
             if reply is None:
                 continue
             if not reply.known:
-                self._on_leave("the server does not know this instance")
+                self._agent.leave("the server does not know this instance")
                 return
             if reply.unheard:
                 self.wake()
             else:
-                self._on_taken(samples, reply.samples_again)
+                self._agent.samples_taken(samples, again=reply.samples_again)
             version = have if reply.same else reply.assignment.version if reply.assignment is not None else 0
             if not reply.same:
-                self._on_assignment(reply.assignment)
+                self._agent.assign(reply.assignment)
             self._report_within(reply.report_s)
             if version == have and time.monotonic() - began < 0.2:
                 await asyncio.sleep(0.2)  # avoids a busy loop with a server that does not hold the poll
@@ -207,11 +192,11 @@ class ServerLink:
             self._poll = None
 
     async def watch(self) -> None:
-        """Calls `on_leave` after hearing nothing for the grace period. Time during which the machine slept does not count."""
+        """Has the agent leave after hearing nothing for the grace period. Time during which the machine slept does not count."""
         grace = self._config.orphan_grace_s
         while (silence := time.monotonic() - self._heard) < grace:  # noqa: ASYNC110 - waits for a time, not for an event
             await asyncio.sleep(min(grace - silence + 0.01, 5.0))
-        self._on_leave(f"nothing was heard of the server for {silence:.0f} s (orphan_grace_s is {grace:g})")
+        self._agent.leave(f"nothing was heard of the server for {silence:.0f} s (orphan_grace_s is {grace:g})")
 
     async def ask(self, asked: AskSecrets) -> SecretsReply:
         """Asks a server for secrets. Never raises: an error is a reply."""

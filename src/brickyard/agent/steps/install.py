@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import collections
-import contextlib
 import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +15,7 @@ from brickyard.agent.host import MAX_TEXT, HostError
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps.work import Work
 from brickyard.domain.runtimes import RuntimeManifest
+from brickyard.machine.children import Child
 from brickyard.runtime.sparkclasses import with_classes
 from brickyard.sandbox.launcher import enter
 
@@ -25,6 +23,7 @@ _decode_runtime_manifest = msgspec.json.Decoder(RuntimeManifest).decode
 
 
 FAILURE = "SPARK_IMAGE_DOWNLOAD_FAILURE"
+GRACE_S = 2.0  # for the launcher to end what the installer has started
 
 
 async def _install(node: NodeState) -> None:
@@ -75,34 +74,28 @@ async def ensure(config: AgentConfig, runtime: str, *, progress: Callable[[str],
         return manifest
     command = [config.python, "-m", "brickyard.runtime", "install", runtime, "--cache-dir", config.cache_dir, "--json"]
     command += ["--training"] if config.train_runtimes else []
-    pipe = asyncio.subprocess.PIPE
     try:
         # Under the launcher, so that the installer and the package installers it starts end when we do.
-        process = await asyncio.create_subprocess_exec(
-            *enter(config.python, "plain", command), stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe,
-            limit=1 << 20, start_new_session=True,
-        )  # fmt: skip
+        child = await Child.start(enter(config.python, "plain", command), env=os.environ)
     except OSError as error:
         raise HostError(FAILURE, f"the installer cannot be started: {error}") from error
-    errors: collections.deque[str] = collections.deque(maxlen=10)
-    drain = asyncio.create_task(_drain(process.stderr, errors))
     try:
-        last = await _follow(process.stdout, progress)
-        code = await process.wait()
-        await drain
+        child.close_input()
+        last = await _follow(child, progress)
+        code = await child.ended()
     finally:
-        drain.cancel()
-        await _end(process)
+        await child.end(grace_s=GRACE_S)
     if last.manifest is not None:
         return last.manifest
-    problem = last.error if isinstance(last.error, _Problem) else _Problem(message=last.error or _last_words(errors, code))
+    words = " | ".join(child.tail)[-MAX_TEXT:] or f"the installer ended with code {code}"
+    problem = last.error if isinstance(last.error, _Problem) else _Problem(message=last.error or words)
     raise HostError(problem.code or FAILURE, f"runtime {runtime} cannot be installed: {problem.message}")
 
 
-async def _follow(stream: asyncio.StreamReader | None, progress: Callable[[str], None]) -> _Line:
+async def _follow(child: Child, progress: Callable[[str], None]) -> _Line:
     """Reports the progress; returns the last line with a manifest or an error, or an empty one."""
     last = _Line()
-    while stream is not None and (text := await stream.readline()):
+    while text := await child.line():
         try:
             line = _decode_line(text)
         except msgspec.MsgspecError:
@@ -112,27 +105,6 @@ async def _follow(stream: asyncio.StreamReader | None, progress: Callable[[str],
         if line.manifest is not None or line.error is not None:
             last = line
     return last
-
-
-async def _drain(stream: asyncio.StreamReader | None, lines: collections.deque[str]) -> None:
-    while stream is not None and (data := await stream.read(16 << 10)):
-        lines.extend(data.decode(errors="replace").splitlines())
-
-
-def _last_words(errors: collections.deque[str], code: int) -> str:
-    return " | ".join(line.strip() for line in errors if line.strip())[-MAX_TEXT:] or f"the installer ended with code {code}"
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Ends the installer's whole process tree; the launcher does so at SIGTERM."""
-    for sig in (signal.SIGTERM, signal.SIGKILL):
-        if process.returncode is not None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, sig) if sig is signal.SIGKILL else process.send_signal(sig)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(2):
-                await process.wait()
 
 
 WORK = Work(_install, progress="preparing the runtime", failure=FAILURE)

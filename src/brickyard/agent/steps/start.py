@@ -51,7 +51,7 @@ async def prepare(node: NodeState) -> None:
 async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManifest) -> NodeHost:
     """Starts the isolated node host. Raises HostError."""
     config = node.config
-    isolation = await node.probe()
+    isolation = await node.owner.isolation()
     node.update(isolation=isolation.text)
     if config.isolation == "required" and isolation.kind == "none":
         raise HostError(
@@ -59,10 +59,10 @@ async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManif
             f"this workspace requires isolation, and this machine has none: {isolation.reason} "
             'Nothing was started. (Or set isolation = "auto" to run without.)',
         )
-    node.starved("")
+    node.shortages.starved("")
     node.group = await asyncio.to_thread(_limit, node, wanted)
     node.update(limits=node.group.text)
-    node.host = host = node.make_host()
+    host = node.new_host()
     node.walls = walls = launcher.choose(config.isolation, isolation, python=config.python)
     await asyncio.to_thread(environment.make, config, manifest, environ=os.environ)
     view = await asyncio.to_thread(_view, config, wanted, manifest, node.limits)
@@ -82,7 +82,7 @@ async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManif
         await asyncio.to_thread(link_workspace, node, wanted)
     # By UUID: numbers depend on what else a program sees. Without isolation, only this keeps it from other nodes' GPUs.
     env["CUDA_VISIBLE_DEVICES"] = ",".join(config.gpu_uuids[: wanted.gpus])
-    network = await node.networks.fresh()
+    network = await node.networks.fresh(node)
     node.update(network=node.networks.text)
     fds = network.descriptors if network is not None else None
     await host.start(walls.command(command, view=view, cgroups=node.group.entries, network=fds), env, fds=fds or ())

@@ -12,15 +12,16 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from brickyard.agent.clock import now_ms
-from brickyard.agent.watching.watch import Watched
+from brickyard.agent.watching.meter import Watched
 from brickyard.domain.node import Load
+from brickyard.domain.periodic import Periodic
 from brickyard.domain.samples import SAMPLE_S, NodeAbout, NodeSamples, Sample
 from brickyard.machine import processes
 from brickyard.machine.cgroups import Group
@@ -47,7 +48,7 @@ class Sampled(msgspec.Struct, frozen=True, kw_only=True):
     gpus: tuple[str, ...] = ()  # UUIDs
 
 
-class Node(Protocol):
+class SampledNode(Protocol):
     """What sampling needs of `node.Node`."""
 
     @property
@@ -68,14 +69,32 @@ class Counters(NamedTuple):
     sent: float | None
 
 
-class Sampler:
-    """One per agent. Call `run`, which goes on until cancelled; `on_sample` is called after each sample."""
+class UsageSource(Protocol):
+    """The watch over memory and disk: `watch.Watch`."""
 
-    def __init__(self, *, node: Node, usage: Callable[[], Usage | None], on_sample: Callable[[], None], gpus: Gpus) -> None:
+    @property
+    def usage(self) -> Usage | None:
+        """What the current node took at the last look; None before the first."""
+        ...
+
+
+class SampleListener(Protocol):
+    """Sends the samples to the servers: `link.serverlink.ServerLink`."""
+
+    def sampled(self) -> None:
+        """There is a new sample."""
+        ...
+
+
+class Sampler(Periodic):
+    """One per agent."""
+
+    def __init__(self, *, node: SampledNode, watch: UsageSource, listener: SampleListener, gpus: Gpus) -> None:
+        super().__init__(every_s=SAMPLE_S, later=True)
         self._gpus = gpus
         self._node = node
-        self._usage = usage
-        self._on_sample = on_sample
+        self._watch = watch
+        self._listener = listener
         self._of: tuple[str, int] | None = None  # cluster and generation that the rest is about
         self._about = NodeAbout()
         self._last: Counters | None = None
@@ -103,13 +122,7 @@ class Sampler:
         self._unconfirmed = deque([*self._confirmed, *self._unconfirmed], maxlen=KEPT)
         self._confirmed.clear()
 
-    async def run(self) -> None:
-        """Samples forever."""
-        while True:
-            await asyncio.sleep(SAMPLE_S)
-            await self.sample()
-
-    async def sample(self) -> None:
+    async def run_once(self) -> None:
         """Takes one sample, if there is a node."""
         node = self._node.sampled
         if node is None:
@@ -131,11 +144,11 @@ class Sampler:
         if last is not None:
             values |= rates(last, counters)
         self._unconfirmed.append(Sample(now_ms(), values))
-        self._on_sample()
+        self._listener.sampled()
 
     def _gauges(self, node: Sampled) -> dict[str, float]:
         found: dict[str, float] = {}
-        if (usage := self._usage()) is not None:
+        if (usage := self._watch.usage) is not None:
             found |= {"memory_bytes": usage.memory, "disk_bytes": usage.disk}
         for name in ("heap_bytes", "tasks_active", "tasks_waiting"):
             if (value := _number(node.numbers.get(name))) is not None:

@@ -8,31 +8,24 @@ cheap while there is room, and become more frequent as it shrinks.
 from __future__ import annotations
 
 import asyncio
-import collections
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import Protocol
 
-import msgspec
-
 from brickyard.agent.config import AgentConfig
-from brickyard.agent.watching.usage import Published, published, turn
+from brickyard.agent.watching.meter import NodeMeter, Seen, Watched, is_short
+from brickyard.agent.watching.usage import published, turn
+from brickyard.domain.periodic import Periodic
 from brickyard.logs.bounded import LogFile
 from brickyard.machine import held, measure, pressure, processes
-from brickyard.machine.cgroups import Group, Limits
 from brickyard.machine.disk import MIB, Amount, Disk, Lack, text
-from brickyard.machine.growth import Growth
 from brickyard.machine.pressure import Memory, Usage
 
 CALM_S = 1.0  # between two checks while there is room
 NEAR_S = 0.5
 SHARE = 0.03  # of the time may be spent on checks while there is room
-SCAN_S = 60.0  # a node's files are counted at least this often; sooner if the disk has filled meanwhile
-SCAN_SHARE = 0.05
-LATELY_S = 60.0  # meaning of "lately written"
 AGAIN_S = 10.0  # if a second process has to be ended this soon, the whole node is ended
 NEARLY_ALL = 63 / 64  # of a node's processes and threads: at its limit, the number that is left is never exactly none
 RELIEF_S = 5.0  # how long the others wait for the effect of one agent's action
@@ -45,20 +38,7 @@ OVER_QUOTA = (
 EVICTED = "DRIVER_EVICTION"  # the machine ran short: the cluster was within what it may take
 
 
-class Watched(msgspec.Struct, frozen=True, kw_only=True):
-    """The currently running node."""
-
-    pid: int  # pid of the process above all its other processes
-    group: Group
-    walled: bool  # it has its own /dev/shm
-    limits: Limits
-    share: int  # bytes of memory that its type promises
-    shared_dirs: tuple[str, ...] = ()  # for a driver: its cluster's directories, which count towards the driver
-    workspace_dir: str = ""  # one of them
-    workspace_limit: int = 0  # bytes that it may take; 0: no limit of its own
-
-
-class Node(Protocol):
+class WatchedNode(Protocol):
     """What the watch needs of `node.Node`."""
 
     @property
@@ -81,159 +61,55 @@ class Node(Protocol):
         """Warns its cluster that it has used so much `of` its bytes or inodes; 0, 0 withdraws the warning."""
 
 
-class _Seen(msgspec.Struct, kw_only=True):
-    """The result of one check."""
+class Watch(Periodic):
+    """One per agent."""
 
-    memory: Memory | None
-    disk: Disk
-    usage: Usage
-    pids: list[int]
-    tasks: int  # processes and threads
-    full: bool  # the workspace's files take more than they may
-    writers: set[int]  # pids that write there all the same
-
-
-class _Lately:
-    """How much a number has grown in the last LATELY_S."""
-
-    def __init__(self) -> None:
-        self._known: collections.deque[tuple[float, int]] = collections.deque()
-
-    def grown(self, now: float, number: int) -> int:
-        self._known.append((now, number))
-        while self._known[0][0] < now - LATELY_S:
-            self._known.popleft()
-        return max(0, number - min(each for _, each in self._known))
-
-
-class Watch:
-    """One per agent. Call `run`, which goes on until cancelled."""
-
-    def __init__(self, *, config: AgentConfig, node: Node, log: LogFile) -> None:
+    def __init__(self, *, config: AgentConfig, node: WatchedNode, log: LogFile) -> None:
+        super().__init__(every_s=CALM_S, later=True)
         self._config = config
         self._node = node
         self._log = log
+        self._meter = NodeMeter(config)
         self._instances = config.directory.parent
         self._lock = self._instances.parent / "pressure.lock"
-        self._published = Published(config.directory)
         self._about: tuple[int, tuple[str, ...]] | None = None  # pid and cluster directories of the node that the rest describes
-        self._held = held.Held()
-        self._shared = held.Held()  # in the cluster's directory
-        self._found = held.Held()  # the same at the first check
-        self._workspace, self._workspace_found = 0, 0  # bytes of them in the workspace directory, and at the first check
-        self._scanned: tuple[float, float, Disk] | None = None  # when, for how long, and what was free
-        self._written, self._made = _Lately(), _Lately()
         self._killed_s = 0.0
         self._oom_kills, self._refusals = 0, 0  # the kernel's, in the node's control group
-        self._growth = Growth()
-        self._usage: Usage | None = None
         self._spared = False  # whether memory is low and no node is to be ended for it
 
     @property
     def usage(self) -> Usage | None:
         """What the current node took at the last look; None before the first."""
-        return self._usage
+        return self._meter.usage
 
-    async def run(self) -> None:
-        """Checks forever."""
-        pause = CALM_S
-        while True:
-            await asyncio.sleep(pause)
-            watched, pause = self._node.watched, CALM_S
-            if watched is None:
-                if self._about is not None:
-                    self._about = self._usage = None
-                    self._published.write(Usage(instance_id=self._config.instance_id, at_s=time.monotonic()))
-                continue
-            if self._about != (watched.pid, watched.shared_dirs):  # a cluster may take over a warm node while it runs
-                self._forget()
-                self._oom_kills, self._refusals = watched.group.oom_kills(), watched.group.refusals()
-                self._about = (watched.pid, watched.shared_dirs)
-            began = time.monotonic()
-            try:
-                seen = await asyncio.to_thread(self._look, watched)
-            except OSError as error:  # the data directory is missing right now
-                self._log.write(f"what the node uses cannot be measured: {error}")
-                pause = 10.0
-                continue
-            pause = NEAR_S if self._is_near(watched, seen) else max(CALM_S, (time.monotonic() - began) / SHARE)
-            if self._node.watched == watched:
-                self._hear_kernel(watched)
-                await self._judge(watched, seen)
+    async def run_once(self) -> None:
+        watched, self.every_s = self._node.watched, CALM_S
+        if watched is None:
+            if self._about is not None:
+                self._about = None
+                self._meter.end()
+            return
+        if self._about != (watched.pid, watched.shared_dirs):  # a cluster may take over a warm node while it runs
+            self._meter.forget()
+            self._killed_s = 0.0
+            self._oom_kills, self._refusals = watched.group.oom_kills(), watched.group.refusals()
+            self._about = (watched.pid, watched.shared_dirs)
+        began = time.monotonic()
+        try:
+            seen = await asyncio.to_thread(self._meter.look, watched)
+        except OSError as error:  # the data directory is missing right now
+            self._log.write(f"what the node uses cannot be measured: {error}")
+            self.every_s = 10.0
+            return
+        self.every_s = NEAR_S if self._is_near(watched, seen) else max(CALM_S, (time.monotonic() - began) / SHARE)
+        if self._node.watched == watched:
+            self._hear_kernel(watched)
+            await self._judge(watched, seen)
 
-    def _forget(self) -> None:
-        self._usage = None
-        self._held, self._shared, self._found = held.Held(), held.Held(), held.Held()
-        self._scanned, self._killed_s = None, 0.0
-        self._written, self._made = _Lately(), _Lately()
-        self._growth.forget()
-
-    # ── measure ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _look(self, watched: Watched) -> _Seen:
-        """Runs on a thread. Raises OSError."""
-        memory = measure.machine_memory()
-        disk = measure.disk(self._config.directory)
-        pids = sorted(watched.group.processes()) or processes.descendants(watched.pid)
-        tasks = watched.group.tasks() or sum(each.threads for each in processes.look(pids).values())
-        now = time.monotonic()
-        self._scan(watched, pids, now, disk)
-        inodes = self._held.entries + max(0, self._shared.entries - self._found.entries)
-        usage = Usage(
-            instance_id=self._config.instance_id,
-            at_s=now,
-            memory=self._memory(watched, pids),
-            memory_share=watched.share,
-            disk=self._held.size + max(0, self._shared.size - self._found.size),
-            written=self._written.grown(now, measure.written_by(pids)),
-            inodes=inodes,
-            made=self._made.grown(now, inodes),
-        )
-        self._published.write(usage)
-        self._usage = usage
-        full = self._config.dbfs_full.exists()
-        writers = self._writers(pids) if full else set()
-        if not full:
-            self._growth.forget()
-        return _Seen(memory=memory, disk=disk, usage=usage, pids=pids, tasks=tasks, full=full, writers=writers)
-
-    def _writers(self, pids: list[int]) -> set[int]:
-        places = tuple(f"{path}/" for tree in self._config.trees for path in (tree.target, tree.source))
-        sizes = measure.writers_below(pids, places)
-        return self._growth.look(sizes, {file.pid: measure.sent_by(file.pid) for file in sizes})
-
-    def _memory(self, watched: Watched, pids: list[int]) -> int:
-        """Measures quickly, which overestimates, and then exactly if the result exceeds the node's limit."""
-        if watched.group.directories:
-            return measure.group_memory(watched.group)
-        files = held.memory_files(pids) + (measure.shared_memory_files(pids) if watched.walled else 0)
-        quickly = _together(measure.memory_of(pids), files)
-        return quickly if quickly < watched.limits.memory_mb << 20 else _together(measure.exact_memory_of(pids), files)
-
-    def _scan(self, watched: Watched, pids: list[int], now: float, disk: Disk) -> None:
-        """Counts the node's files if that is due."""
-        if self._scanned is not None:
-            at, took, then = self._scanned
-            grown = disk.has_lost(then) or self._is_short(disk)
-            if now - at < (took / SCAN_SHARE if grown else SCAN_S):
-                return
-        if watched.shared_dirs:
-            counted = {each: held.held(Path(each)) for each in watched.shared_dirs}
-            self._shared = sum(counted.values(), held.Held())
-            self._workspace = counted.get(watched.workspace_dir, held.Held()).size
-            if self._scanned is None:
-                self._found, self._workspace_found = self._shared, self._workspace
-        found = held.held(self._config.node_dir) + held.held(self._config.libraries_dir)
-        self._held = found + held.nameless_files(pids, self._config.directory.stat().st_dev)
-        self._scanned = (now, time.monotonic() - now, disk)
-
-    def _is_short(self, disk: Disk) -> bool:
-        return disk.lack(Amount(2 * self._config.min_free_disk, 2 * self._floor(disk).inodes)) is not None
-
-    def _is_near(self, watched: Watched, seen: _Seen) -> bool:
+    def _is_near(self, watched: Watched, seen: Seen) -> bool:
         bounded = bool(watched.group.directories)
         full = not bounded and seen.usage.memory > pressure.NEAR / 2 * (watched.limits.memory_mb << 20)
-        return full or seen.full or self._is_short(seen.disk) or (seen.memory is not None and seen.memory.near)
+        return full or seen.full or is_short(seen.disk, self._config) or (seen.memory is not None and seen.memory.near)
 
     def _hear_kernel(self, watched: Watched) -> None:
         before, self._oom_kills = self._oom_kills, watched.group.oom_kills()
@@ -243,9 +119,7 @@ class Watch:
         if self._refusals > before:
             self._node.crowded()
 
-    # ── judge ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def _judge(self, watched: Watched, seen: _Seen) -> None:
+    async def _judge(self, watched: Watched, seen: Seen) -> None:
         if seen.tasks >= watched.limits.tasks * NEARLY_ALL:
             await self._thin_out(watched, seen)
         elif not watched.group.directories and seen.usage.memory > watched.limits.memory_mb << 20:
@@ -260,7 +134,7 @@ class Watch:
         elif (lack := seen.disk.lack(self._floor(seen.disk))) is not None:
             await self._relieve_disk(seen, lack)
 
-    async def _thin_out(self, watched: Watched, seen: _Seen) -> None:
+    async def _thin_out(self, watched: Watched, seen: Seen) -> None:
         """Ends the tree of processes that has most of the node's processes and threads, or the whole node if there is none. Linux
         may keep kernels below the limit, but not Python workers."""
         self._node.crowded()
@@ -281,20 +155,20 @@ class Watch:
 
     def _takes_too_much_disk(self, watched: Watched, disk: Disk) -> bool:
         """Whether the node exceeded its disk limit and was ended. Warns its cluster first, while there is time."""
-        own, shared, limit = self._held.size, self._shared.size, self._config.node_disk
+        own, shared, limit = self._meter.own.size, self._meter.shared.size, self._config.node_disk
         used = own + shared
         most = pressure.most_inodes(disk.total.inodes, held.MAX_ENTRIES)
-        if self._held.entries > most or self._shared.entries > max(most, self._found.entries + pressure.FEWEST):
+        if self._meter.own.entries > most or self._meter.shared.entries > max(most, self._meter.found.entries + pressure.FEWEST):
             self._node.end(OUT_OF_DISK, f"the node has more than {most:,} files. Remove what is not needed")
             return True
-        if pressure.exceeds_quota(size=self._workspace, found=self._workspace_found, limit=watched.workspace_limit):
+        if pressure.exceeds_quota(size=self._meter.workspace, found=self._meter.workspace_found, limit=watched.workspace_limit):
             self._node.end(
                 OUT_OF_DISK,
-                f"the cluster's workspace directory, /workspace, took {text(self._workspace)}, and may take "
+                f"the cluster's workspace directory, /workspace, took {text(self._meter.workspace)}, and may take "
                 f"{text(watched.workspace_limit)} (storage_gb). Remove what is not needed, or start the cluster with more",
             )
             return True
-        if limit and pressure.exceeds_disk(own=own, shared=shared, found=self._found.size, limit=limit):
+        if limit and pressure.exceeds_disk(own=own, shared=shared, found=self._meter.found.size, limit=limit):
             where = f" ({text(shared)} of it in the cluster's directory, /cluster)" if shared >= MIB else ""
             self._node.end(
                 OUT_OF_DISK,
@@ -304,8 +178,8 @@ class Watch:
             return True
         taken = (
             (used, limit, Lack.SIZE),
-            (self._workspace, watched.workspace_limit, Lack.SIZE),
-            (max(self._held.entries, self._shared.entries), most, Lack.INODES),
+            (self._meter.workspace, watched.workspace_limit, Lack.SIZE),
+            (max(self._meter.own.entries, self._meter.shared.entries), most, Lack.INODES),
         )
         low = (each for each in taken if each[0] > pressure.NEAR * each[1] > 0)
         self._node.disk_is_low(*next(low, (0, 0, Lack.SIZE)))
@@ -325,7 +199,7 @@ class Watch:
             except PermissionError:
                 self._node.end(OUT_OF_DISK, OVER_QUOTA)
 
-    async def _relieve_memory(self, watched: Watched, seen: _Seen) -> None:
+    async def _relieve_memory(self, watched: Watched, seen: Seen) -> None:
         """Handles low memory of the machine. Of all nodes only the worst offender yields, one at a time."""
         usages, memory = self._others(), seen.memory
         assert memory is not None  # noqa: S101 - it is low
@@ -350,7 +224,7 @@ class Watch:
             )
             await _until(_memory_is_back)
 
-    async def _relieve_disk(self, seen: _Seen, lack: Lack) -> None:
+    async def _relieve_disk(self, seen: Seen, lack: Lack) -> None:
         """Handles a disk that runs full, in the same way."""
         if not self._is_it(pressure.disk_offender(self._others(), now_s=time.monotonic(), lack=lack)):
             return
@@ -418,11 +292,6 @@ def _shortage(usage: Usage, memory: Memory, held_by: pressure.Holders) -> str:
         f"the machine ran out of memory ({text(memory.available)} of {text(memory.total)} were left): {held_by.text}. Of all "
         f"nodes this one was furthest above its share, with {text(usage.memory)}. {remedy}"
     )
-
-
-def _together(parts: Mapping[int, tuple[int, int]], files: int) -> int:
-    """Returns the memory of all processes. Shared memory may be files that are also counted separately; it counts once."""
-    return sum(own for own, _ in parts.values()) + max(files, sum(shared for _, shared in parts.values()))
 
 
 def _memory_is_back() -> bool:

@@ -102,7 +102,7 @@ class LocalNetworks:
             address=str(addresses.RANGE[1]), ways=str(ways), switchboard=self._switchboard, internet=settings.internet,
             allow=settings.allowed_places,
         )  # fmt: skip
-        lent = network.Network(plan=plan, python=self._python, on_end=lambda: None)
+        lent = network.Network(plan=plan, python=self._python)
         try:
             await lent.start()
             yield lent.descriptors
