@@ -18,7 +18,7 @@ import pytest
 
 from brickyard.machine import cgroups
 from brickyard.runtime import NODE_CODE
-from brickyard.sandbox import cells, launcher
+from brickyard.sandbox import kernelgroups, launcher
 from brickyard.sandbox.launcher import Namespaces
 from brickyard.sandbox.view import View
 from tests.agent.world import living
@@ -409,13 +409,13 @@ def test_what_runs_beside_the_node_host_has_a_group_until_it_ends(tmp_path: Path
         pytest.skip(group.text)
     sleepers = [subprocess.Popen(["sleep", "1000"]) for _ in range(2)]
     try:
-        opened = cells.open_groups(group.entries)
-        assert len(cells.open_groups(group.entries)) == len(opened) == 1, "again for the instance's next node"
+        opened = kernelgroups.opened(group.entries)
+        assert len(kernelgroups.opened(group.entries)) == len(opened) == 1, "again for the instance's next node"
         top = Path(f"/proc/self/fd/{opened[0]}")
         limit = int((top / "../pids.max").read_text())
         assert int((top / "pids.max").read_text()) == limit * 3 // 4
         for sleeper in sleepers:
-            cells.join_beside(opened[0], sleeper.pid)
+            kernelgroups.join_beside(opened[0], sleeper.pid)
             assert int((top / f"beside-{sleeper.pid}" / "pids.max").read_text()) == limit // 2
             assert sleeper.pid in group.processes()
             assert group.tasks() == 1

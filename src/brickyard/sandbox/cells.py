@@ -21,12 +21,10 @@ The variable NODE_CELLS names both descriptors. Messages are JSON, one per packe
 No other requests exist: the plan decides what a cell sees, and commands run without capabilities. Malformed messages are
 dropped.
 
-If the node has a control group, all kernels together get a group inside it, which keeps a part of the node's processes and
-threads back for Spark. Each kernel has its own group in that one, limited to a quarter of the node's, or to half of them beside
-the node host: a fork bomb in one kernel leaves room for the other kernels and for Spark.
+If the node has a control group, kernels have groups of their own in it (`kernelgroups.py`).
 """
 
-# ruff: noqa: PTH102, PTH110, PTH116, PTH123, PTH208 - pathlib costs start-up time, which every node pays
+# ruff: noqa: PTH102, PTH116, PTH123, PTH208 - pathlib costs start-up time, which every node pays
 from __future__ import annotations
 
 import contextlib
@@ -60,8 +58,9 @@ from brickyard.machine.linux import (
     run_command,
     wait_for,
 )
-from brickyard.sandbox.roots import place, restrict, show
-from brickyard.sandbox.ulimits import USERS, keep_processes_back, part
+from brickyard.sandbox import kernelgroups
+from brickyard.sandbox.roots import DIRECTORY, place, restrict, show
+from brickyard.sandbox.ulimits import keep_processes_back
 
 TYPE_CHECKING = False  # importing `typing` costs start-up time
 if TYPE_CHECKING:
@@ -73,19 +72,15 @@ if TYPE_CHECKING:
 KEPT = (CAP_SYS_ADMIN, CAP_SETPCAP, CAP_DAC_OVERRIDE)
 MESSAGE = 192 << 10  # maximum bytes of a request
 MAX_KERNELS = 512
-KERNELS = "kernels"  # the control group of all kernels, inside the node's
-GROUP, SHARE = "kernel-{}", (1, 3)  # the group of a kernel's cell, inside that one, and its share: a quarter of the node's
-BESIDE, SHARE_BESIDE = "beside-{}", (2, 3)  # the same of a kernel in the node host's cell, which is named by its pid there
 EXPENDABLE = "900"  # oom_score_adj; other processes of a node have 500
 VARIABLE = "NODE_CELLS"
-DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Warden:
     """Pid 1 of a node. Single-threaded. System calls that wait for the node host return when the node host ends."""
 
     def __init__(self, plan: dict[str, Any], groups: list[int]) -> None:
-        """For `groups`, see `open_groups`."""
+        """For `groups`, see `kernelgroups.opened`."""
         self._plan = plan
         self._groups = groups
         self._cells = plan["cells"]
@@ -142,7 +137,7 @@ class Warden:
         for number, pid in list(self._kernels.items()):
             if pid in ended:
                 del self._kernels[number]
-                remove_group(self._groups, number)
+                kernelgroups.remove(self._groups, number)
                 self._tell(number, ended[pid])
         return ended
 
@@ -185,11 +180,11 @@ class Warden:
         if not isinstance(number, int) or not is_plain(name):
             raise SetupError("a kernel needs a number and a plain name")
         try:
-            groups = [(group, GROUP.format(number)) for group in make_group(self._groups, number)]
+            groups = kernelgroups.make(self._groups, number)
             command = (argv, env, str(request.get("files") or ""))
             self._kernels[number] = self._fork(self._be_kernel, groups, name, command, fds)
         except (SetupError, OSError) as error:
-            remove_group(self._groups, number)
+            kernelgroups.remove(self._groups, number)
             os.write(fds[1], f"sandbox: {error}\n".encode(errors="replace"))
             self._tell(number, FAILED << 8)
 
@@ -228,8 +223,7 @@ class Warden:
         fds: list[int],
     ) -> None:
         argv, env, files = command
-        for group, kernel in groups:
-            write_group(group, f"{kernel}/cgroup.procs", "0")
+        kernelgroups.enter(groups)
         keep_processes_back()
         for fd, number in ((fds[0], 0), (fds[1], 1), (fds[1], 2)):
             os.dup2(fd, number)
@@ -256,92 +250,12 @@ class Warden:
         child = os.fork()
         if child == 0:
             for group in self._groups:
-                join_beside(group, pid)
+                kernelgroups.join_beside(group, pid)
             place("proc", "", "/proc", "")
             expend(str(pid))
             os._exit(0)
         wait_for(child)
         os._exit(0)
-
-
-def open_groups(entries: list[str]) -> list[int]:
-    """Makes the group of kernels in each of the node's control groups that can limit processes, and opens it while it is
-    visible. `entries`: the files the node joined. Where none can be made, only the node's limit applies."""
-    opened = []
-    for directory in map(os.path.dirname, entries):
-        if os.path.exists(f"{directory}/pids.max"):
-            group = os.open(directory, os.O_PATH | DIRECTORY)
-            try:
-                fill_group(group, KERNELS, USERS)
-                opened.append(os.open(KERNELS, os.O_PATH | DIRECTORY, dir_fd=group))
-            except OSError as error:
-                complain(error)
-            finally:
-                os.close(group)
-    return opened
-
-
-def make_group(groups: list[int], number: int) -> list[int]:
-    """Returns those of `groups` in which the kernel has a group now. Where none can be made, only theirs limits it."""
-    made = []
-    for group in groups:
-        try:
-            fill_group(group, GROUP.format(number), SHARE)
-            made.append(group)
-        except OSError as error:
-            complain(error)
-            remove_group([group], number)
-    return made
-
-
-def join_beside(group: int, pid: int) -> None:
-    """Moves a process, by its pid in our own namespace, into a group of its own. Removes those of processes that have ended."""
-    left = os.open(".", os.O_RDONLY | DIRECTORY, dir_fd=group)
-    for name in os.listdir(left):
-        if name.startswith(BESIDE.format("")):
-            with contextlib.suppress(OSError):  # it is in use
-                os.rmdir(name, dir_fd=group)
-    os.close(left)
-    name = BESIDE.format(pid)
-    fill_group(group, name, SHARE_BESIDE)
-    write_group(group, f"{name}/cgroup.procs", str(pid))
-
-
-def fill_group(group: int, name: str, share: tuple[int, int]) -> None:
-    """Makes a group inside another one that may have that share of its processes and threads."""
-    limit = read_group(group, "pids.max")
-    if exists(group, "cgroup.subtree_control"):  # version 2
-        write_group(group, "cgroup.subtree_control", "+pids")
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(name, dir_fd=group)
-    if exists(group, f"{name}/cgroup.type"):  # version 2 allows only threaded groups beside the node's own processes
-        write_group(group, f"{name}/cgroup.type", "threaded")
-    write_group(group, f"{name}/pids.max", limit if limit == "max" else str(part(int(limit), share)))
-
-
-def remove_group(groups: list[int], number: int) -> None:
-    """Removes the group of a kernel that has ended. Whatever cannot be removed yet goes with the node's group (`cgroups.py`)."""
-    for group in groups:
-        with contextlib.suppress(OSError):
-            os.rmdir(GROUP.format(number), dir_fd=group)
-
-
-def exists(group: int, name: str) -> bool:
-    try:
-        os.stat(name, dir_fd=group)
-    except FileNotFoundError:
-        return False
-    return True
-
-
-def read_group(group: int, name: str) -> str:
-    with open(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=group)) as handle:
-        return handle.read().strip()
-
-
-def write_group(group: int, name: str, value: str) -> None:
-    with open(os.open(name, os.O_WRONLY | os.O_CLOEXEC, dir_fd=group), "w") as handle:
-        handle.write(value)
 
 
 def gone() -> tuple[int, int]:

@@ -174,9 +174,9 @@ def be_init(plan: Plan, alive: int, null: int) -> None:
     limit_user()
     limit_namespace(plan["processes"])
     if plan["cells"]:
-        from brickyard.sandbox import cells  # noqa: PLC0415 - other plans do not need it, and later its file is not visible
+        from brickyard.sandbox import cells, kernelgroups  # noqa: PLC0415 - other plans need neither; later the files are not visible
 
-        groups = cells.open_groups(plan["cgroups"])
+        groups = kernelgroups.opened(plan["cgroups"])
     build_root(plan["mounts"])
     if plan["cells"]:
         exit_with(cells.Warden(plan, groups).run(null))

@@ -26,6 +26,7 @@ from brickyard.machine.linux import (
     mount,
 )
 
+DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 OLD = "/old"  # where the machine's root is while the new one is being built
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 DEVICE_LINKS = (
