@@ -250,9 +250,9 @@ def test_the_first_session_is_made_when_the_driver_is_ready(roles: ModuleType, t
     role, channel = starting(roles, tmp_path, driver)
     assert reading.wait(PATIENCE_S)
     assert [fields["phase"] for fields in channel.told if "phase" in fields][-1] == "ready", "it would cost the start two seconds"
-    assert not role.open_within(0.0), "a session that is made now would not see the tables"
+    assert not role.access.open_within(0.0), "a session that is made now would not see the tables"
     read.set()
-    assert role.open_within(PATIENCE_S)
+    assert role.access.open_within(PATIENCE_S)
     role._stopping.set()
 
 
@@ -260,7 +260,7 @@ def test_in_a_warm_jvm_sessions_and_the_first_kernel_wait_for_no_answer(roles: M
     driver, kernels = StartingDriver(list), threading.Event()
     role, channel = starting(roles, tmp_path, driver, warm=True, kernels=kernels.set)
     assert kernels.wait(PATIENCE_S)
-    assert role.open_within(PATIENCE_S)
+    assert role.access.open_within(PATIENCE_S)
     assert "ready" not in [fields.get("phase") for fields in channel.told], "Spark has not answered yet"
     driver.answers.set()
     until(lambda: "ready" in [fields.get("phase") for fields in channel.told])
@@ -325,7 +325,7 @@ def test_a_catalog_that_cannot_be_had_is_a_failed_start(roles: ModuleType, tmp_p
     failure = channel.failure()
     assert failure["code"] == "SPARK_STARTUP_FAILURE"
     assert "/cluster/catalog" in failure["message"]
-    assert not role.open_within(0.0)
+    assert not role.access.open_within(0.0)
 
 
 class FakeDriver:
@@ -350,6 +350,8 @@ class FakeMaster:
 
 def test_a_load_is_asked_for_when_it_matters(roles: ModuleType, tmp_path: Path) -> None:
     channel, now = Channel(), 1000.0
+    activity = sys.modules["brickyard.runtime.node.spark.activity"]
+    loadreports = sys.modules["brickyard.runtime.node.host.loadreports"]
     role = roles.DriverRole(
         commands=None,  # nobody has any
         monotonic=lambda: now,
@@ -362,7 +364,7 @@ def test_a_load_is_asked_for_when_it_matters(roles: ModuleType, tmp_path: Path) 
 
     def tell(*, busy: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
         before = len(channel.told)
-        role._tell_load(driver, master, roles.Activity(busy=busy, jobs=jobs, connect=(0,)))
+        role._loads.tell(driver, master, activity.Activity(busy=busy, jobs=jobs, connect=(0,)))
         return [fields["load"] for fields in channel.told[before:]]
 
     role._report.tell(alive_workers=("127.0.0.1:7078",))
@@ -370,14 +372,14 @@ def test_a_load_is_asked_for_when_it_matters(roles: ModuleType, tmp_path: Path) 
     driver.waiting = 3
     (load,) = tell(busy=True)
     assert (load["pending"], load["workers"][0][0]) == (3, "127.0.0.1:7078")
-    now += roles.CALM_S
+    now += loadreports.CALM_S
     driver.waiting = 0
     (load,) = tell()
     assert load["pending"] == 0
     asked = driver.asked
     assert not tell(), "nothing has changed"
     assert driver.asked == asked + 1, "but what the executors hold may not be known yet"
-    now += roles.LAG_S + 1
+    now += loadreports.LAG_S + 1
     assert not tell(), "nothing has begun since"
     assert driver.asked == asked + 1
     tell(jobs=2)

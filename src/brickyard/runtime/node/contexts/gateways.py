@@ -32,14 +32,20 @@ class Gateways:
             port, secret, server = bounded(self._client.jvm)
         except (Py4JError, OSError) as error:
             raise SparkAccessError(f"the driver's JVM does not answer: {error}") from error
-        return SparkAccess({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}, lambda: _shut(server))
+        return _Gateway(server, {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret})
 
     def close(self) -> None:
         """Disconnects; the JVM goes on."""
         self._client.close()
 
 
-def _shut(server: Any) -> None:
-    """Shuts down a server with everything held through it. If the JVM is gone, nothing is left to shut down."""
-    with contextlib.suppress(Py4JError, OSError):
-        server.shutdown()
+class _Gateway:
+    """One kernel's server."""
+
+    def __init__(self, server: Any, env: dict[str, str]) -> None:
+        self._server = server
+        self.env = env
+
+    def close(self) -> None:
+        with contextlib.suppress(Py4JError, OSError):  # if the JVM is gone, nothing is left to shut down
+            self._server.shutdown()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from functools import partial
 from typing import Protocol
 
 from ..protocol import OpError
@@ -37,7 +36,19 @@ class Sessions:
             raise SparkAccessError(str(error)) from error
         # PySpark itself reads the second variable: with it, user code imports the Spark Connect versions.
         env = {"SPARK_REMOTE": url, "SPARK_CONNECT_MODE_ENABLED": "1"}
-        return SparkAccess(env, partial(self._server.close_session, session_id))
+        return _Session(self._server, session_id, env)
 
     def close(self) -> None:
         """Does nothing: kernels share nothing here."""
+
+
+class _Session:
+    """One kernel's session."""
+
+    def __init__(self, server: Server, session_id: str, env: dict[str, str]) -> None:
+        self._server = server
+        self._session_id = session_id
+        self.env = env
+
+    def close(self) -> None:
+        self._server.close_session(self._session_id)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 
 class SparkAccessError(Exception):
     """The driver's JVM refused a request; the message is what it said."""
 
 
-class SparkAccess(NamedTuple):
-    """One kernel's access: the environment variables by which the kernel finds it, and how to close it. `close` never raises."""
+class SparkAccess(Protocol):
+    """One kernel's access."""
 
-    env: dict[str, str]
-    close: Callable[[], None]
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment variables by which the kernel finds it."""
+        ...
+
+    def close(self) -> None:
+        """Ends it, with everything that is held through it. Never raises."""
+        ...
 
 
 class SparkAccessProvider(Protocol):

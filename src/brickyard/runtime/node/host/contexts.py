@@ -87,7 +87,7 @@ class NodeContexts:
         if self._driver is not None and self._isolates_users:
             from ..contexts.sessions import Sessions
 
-            return Sessions(self._driver)
+            return Sessions(self._driver.access)
         from ..contexts.gateways import Gateways
 
         return Gateways(port=jvm.port, secret=jvm.secret)
@@ -107,7 +107,7 @@ class NodeContexts:
         self._leader().cancel_group(group)
 
     def spark_open(self, patience_s: float) -> bool:
-        return self._leader().open_within(patience_s)
+        return self._leader().access.open_within(patience_s)
 
     def ask(self, context_id: str, scope: str, key: str) -> dict[str, Any]:
         return self._questions.ask(context_id, scope, key)
@@ -147,7 +147,7 @@ class NodeContexts:
     def _withdraw(self, message: WithdrawContexts) -> Result:
         ended = self._made.withdraw(message["user"], message["reason"]) if self._made is not None else []
         if message["sessions"]:
-            self._leader().end_sessions(message["sessions"])
+            self._leader().access.end_sessions(message["sessions"])
         return {"context_ids": ended}
 
     def _execute(self, message: NewCommand) -> Result:

@@ -14,23 +14,22 @@ from typing import TYPE_CHECKING, Any, Protocol
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from ..clock import Clock, now_ms
-from ..connect.apart import ApartConnectServer
-from ..connect.server import session_url
 from ..jvm.errors import error_text
 from ..jvm.process import Jvm, usable
 from ..jvm.scala import Scala
 from ..protocol import OpError
 from ..spark import conf as sparkconf
 from ..spark import resources, sizes, warm
-from ..spark.activity import Activity, ActivityMeter
+from ..spark.activity import ActivityMeter
 from ..spark.driver import Driver, load_event_log
 from ..spark.jars import AttachedJars
 from ..spark.leaving import Leavers
-from ..spark.load import LoadMeter
 from ..spark.metastore import MetastoreWay
 from ..spark.readiness import Readiness
 from ..spark.standalone import Master
 from . import failures, startwatch
+from .access import DriverAccess
+from .loadreports import LoadReports
 from .report import Report
 from .role import Role
 
@@ -39,15 +38,10 @@ if TYPE_CHECKING:
 
 FASTEST_S, FAST_S, SLOW_S = 0.05, 0.3, 1.0
 LOAD_S = 0.5  # between two samples of the cluster's load
-LAG_S = 12.0  # what executors hold becomes known late: at the next heartbeat (10 s) if they have just sent another one
-CALM_S = 10.0  # for this long after the start, only waiting tasks justify the cost of the first sample
 SETTLED_S = 10.0  # without a change in the workers for this long, ask less often, and mostly only how many there are
 NAMES_EVERY = 5  # looks; one worker may take another's place between two
-MAX_SESSIONS = 200
 KNOCK_EVERY = 5  # questions of the pulse
 OPENED_LOOK_S = 0.5
-WATCH_S = 5.0  # between two looks at a start that is not over
-OPEN_S = 60.0  # for the catalog, which has been read by then, however large it is
 
 _STOPPED = (
     "the cluster's SparkContext was stopped: by a command that called spark.stop() or sc.stop(), or by Spark because its "
@@ -65,22 +59,6 @@ class Commands(Protocol):
     def activity(self) -> tuple[bool, int]:
         """Returns whether one runs now, and the time of the last activity (epoch ms; 0: there was none)."""
         ...
-
-
-class _StartingCluster:
-    """The cluster for its `StartWatch`."""
-
-    def __init__(self, report: Report, driver: Driver, master: Master) -> None:
-        self._report, self._driver, self._master = report, driver, master
-
-    def alive_workers(self) -> int:
-        return len(self._report.told("alive_workers") or ())
-
-    def registered_executors(self) -> int:
-        return self._driver.registered()
-
-    def ended_executors(self) -> int:
-        return self._master.ended_executors()
 
 
 class DriverRole(Role):
@@ -103,75 +81,23 @@ class DriverRole(Role):
     ) -> None:
         """`jars`: paths of the cluster's jars."""
         super().__init__(jvm=jvm, assignment=assignment, place=place, report=report)
-        self._monotonic = monotonic
         self._jars = list(jars)
         self._jars_lock = threading.Lock()
         self._attached: AttachedJars | None = None
         self._commands = commands
         self._driver: Driver | None = None
         self._meter = ActivityMeter()
-        self._connect_opened = 0  # times
         self._master: Master | None = None
-        self._loads = LoadMeter()
-        self._homes: dict[str, str] = {}
-        self._calm_until = monotonic() + CALM_S
+        self._loads = LoadReports(self, report, monotonic=monotonic)
+        self.access = DriverAccess(jvm=jvm, assignment=assignment, place=self._place, report=report)
         self._warm = self._jvm.options.frugal
         self._keeps_writes = False
         self._keeps_catalog = False
         self._metastore: MetastoreWay | None = None
-        self._open = threading.Event()  # set once sessions may be made
         self._proven = False  # an executor has answered, and the catalog is loaded
         self.seen = (0, False)  # how often Spark has been asked what runs, and whether something did then
         self._gets_ready = False
         self._asked = 0  # since the JVM has last accepted a connection
-        self._quiet = (-1, 0.0)  # the job count at which nothing ran, and time.monotonic() since when
-
-    def open_within(self, patience_s: float) -> bool:
-        """Waits until sessions may be made, and returns whether they may."""
-        return self._open.wait(patience_s)
-
-    def open_connect(self) -> int:
-        """Starts Spark Connect on the first call and returns its port. Every call counts as use of Spark Connect.
-        Raises OpError."""
-        driver, manifest = self._driver, self._jvm.manifest
-        if driver is None or not self._report.ready or not self.open_within(OPEN_S):
-            raise OpError("DEAD", "the driver is not ready")
-        if why := sparkconf.without_connect(self._assignment, manifest):
-            raise OpError("INVALID", why)
-        try:
-            port = driver.connect.open()
-        except (Py4JError, OSError) as error:
-            raise OpError("DEAD", f"Spark Connect could not start: {failures.plain_message(error_text(error))}") from error
-        self._connect_opened += 1
-        self._report.tell(connect_port=port)
-        return port
-
-    def open_web_ui(self) -> dict[str, Any]:
-        """Returns `{"port", "key"}`: the port of Spark's web UI, and the key (base64url) that signs the tokens it requires.
-        Raises OpError."""
-        driver = self._driver
-        if driver is None or not self._report.ready:
-            raise OpError("DEAD", "the driver is not ready")
-        if sparkconf.spark_line(self._jvm.manifest) < (4, 0):
-            raise OpError("INVALID", "Spark 3 cannot keep the users of other clusters out of its web UI")
-        try:
-            port = driver.open_web_ui(self._place.ui_key)
-            self._report.tell(spark_ports=driver.ports())
-            return {"port": port, "key": self._place.ui_key}
-        except (Py4JError, OSError) as error:
-            raise OpError("DEAD", f"Spark's web UI could not start: {failures.plain_message(error_text(error))}") from error
-
-    def open_session(self, session_id: str) -> str:
-        """Makes a Spark Connect session for a context on a cluster that isolates users, and returns its URL. Raises OpError."""
-        port = self.open_connect()
-        assert self._driver is not None  # noqa: S101 - `open_connect` has checked it
-        connect = self._driver.connect
-        assert isinstance(connect, ApartConnectServer)  # noqa: S101 - clusters that isolate users have this kind
-        try:
-            connect.make_session(session_id)
-        except (Py4JError, OSError) as error:
-            raise OpError("DEAD", f"Spark made no session: {failures.plain_message(error_text(error))}") from error
-        return session_url(self._place.ports_host, port, connect.session_token(session_id), session_id)
 
     def add_jars(self, paths: Sequence[str]) -> None:
         """Attaches jars to the driver, for all its sessions, and to the executors, from their next task on. Raises OpError."""
@@ -190,31 +116,6 @@ class DriverRole(Role):
         if self._metastore is not None:
             with contextlib.suppress(Py4JError, OSError):  # the JVM has ended
                 self._metastore.answer(number, answer)
-
-    def close_session(self, session_id: str) -> None:
-        """Ends such a session with everything that it runs. Does nothing if the driver is gone."""
-        driver = self._driver
-        if driver is not None:
-            with contextlib.suppress(Py4JError, OSError):
-                driver.connect.close_session(session_id)
-
-    def end_sessions(self, sessions: Sequence[Sequence[str]]) -> None:
-        """Ends sessions of Spark Connect's clients, given as Spark's name of the user and id, with what they run. Raises
-        OpError."""
-        if self._driver is None:
-            return
-        try:
-            for user, session_id in sessions:
-                self._driver.connect.end_session(user, session_id)
-        except (Py4JError, OSError) as error:
-            raise OpError("DEAD", f"Spark did not answer: {failures.plain_message(error_text(error))}") from error
-
-    def connect_sessions(self) -> list[dict[str, Any]]:
-        """Returns the sessions of Spark Connect's clients. Raises OpError."""
-        try:
-            return self._driver.connect.sessions(MAX_SESSIONS) if self._driver is not None else []
-        except (Py4JError, OSError) as error:
-            raise OpError("DEAD", f"Spark did not answer: {failures.plain_message(error_text(error))}") from error
 
     def cancel_group(self, group: str) -> None:
         """Cancels what a command runs in Spark. Does nothing if the driver is gone."""
@@ -250,11 +151,11 @@ class DriverRole(Role):
         with self._jars_lock:
             self._driver = driver
             driver.send_jars(self._jars)
+        self.access.begin(driver)
         self._report.tell(message="running a first job")
         wary = not self._warm and (sizes.executors_differ(self._assignment) or bool(self._jars))
         asks_session = sizes.session_differs(self._assignment)
-        if self._master is not None:
-            master = self._master
+        if (master := self._master) is not None:
             self._run(lambda: self._watch_start(driver, master))
         if self._warm:  # it has loaded all that this takes, so neither the first answer nor the first kernel waits for the other
             self._run(lambda: self._open_spark(driver))
@@ -322,9 +223,9 @@ class DriverRole(Role):
 
     def _watch_start(self, driver: Driver, master: Master) -> None:
         """Ends a start whose executors end one after the other, or never come: Spark would try for ever."""
-        watch = startwatch.StartWatch(_StartingCluster(self._report, driver, master))
-        while not self._proven and not self._stopping.wait(WATCH_S) and self._jvm.alive:
-            why = self._sample(watch.look, "")
+        watch = startwatch.StartWatch(startwatch.SparkStart(self._report, driver, master))
+        while not self._proven and not self._stopping.wait(startwatch.LOOK_S) and self._jvm.alive:
+            why = self.sample(watch.look, "")
             if why and not self._proven:
                 self._report.fail(startwatch.failure(why, self._executor_lines(), self._jvm.log_file))
                 return
@@ -355,7 +256,7 @@ class DriverRole(Role):
 
     def unused(self) -> bool:
         """Whether nobody has asked for anything since the start."""
-        return self._commands.activity()[1] == 0 and self._connect_opened == 0
+        return self._commands.activity()[1] == 0 and self.access.connects == 0
 
     def _open_spark(self, driver: Driver) -> None:
         """Has a kernel get ready, and makes the first session, for which it waits."""
@@ -365,7 +266,7 @@ class DriverRole(Role):
 
     def _opened(self) -> bool:
         """Waits until sessions may be made. Returns False if that has failed, or the driver ends."""
-        while not self._open.wait(OPENED_LOOK_S):
+        while not self.access.open_within(OPENED_LOOK_S):
             if self.stopping or self._report.failed or not self._jvm.alive:
                 return False
         return True
@@ -429,7 +330,7 @@ class DriverRole(Role):
             older, cluster_id = self._place.older_catalog_dir, self._assignment["cluster_id"]
             for note in driver.share_catalog(way.channel, older, cluster_id, apart=self.isolates_users):
                 self._report.log(f"A table of this cluster cannot be moved to the workspace's metastore: {note}")
-        self._open.set()
+        self.access.let_in()
         self._report.log("sessions may be made")
 
     def _serve_metastore(self) -> None:
@@ -443,8 +344,8 @@ class DriverRole(Role):
             if self.stopping or not self._jvm.alive:
                 return
             settled = self._report.ready and time.monotonic() - changed > SETTLED_S
-            same = settled and look % NAMES_EVERY and self._sample(master.alive, -1) == len(last)
-            alive = last if same else self._sample(master.alive_workers, last)
+            same = settled and look % NAMES_EVERY and self.sample(master.alive, -1) == len(last)
+            alive = last if same else self.sample(master.alive_workers, last)
             if alive != last:
                 last, changed = alive, time.monotonic()
                 self._report.tell(alive_workers=alive)
@@ -455,10 +356,11 @@ class DriverRole(Role):
     def _watch_activity(self) -> None:
         driver = self._driver
         assert driver is not None  # noqa: S101 - `_take` has set it before starting this
-        looked, self._calm_until = 0.0, self._monotonic() + CALM_S
+        looked = 0.0
+        self._loads.begin()
         while not self._stopping.wait(LOAD_S) and self._jvm.alive:
             gets_ready = self._gets_ready  # it may be over when Spark has answered
-            activity = self._sample(driver.activity, None)
+            activity = self.sample(driver.activity, None)
             nobodys = gets_ready and self.unused()
             if activity is not None and nobodys:
                 self._meter.overlook(activity)
@@ -467,20 +369,20 @@ class DriverRole(Role):
                 self.seen = (self.seen[0] + 1, activity.busy)
             if activity is not None and not nobodys:  # what is nobody's is no load to add workers for
                 if self._master is not None:
-                    self._tell_load(driver, self._master, activity)
+                    self._loads.tell(driver, self._master, activity)
                 else:
-                    self._count_tasks(driver, activity)
+                    self._loads.count_tasks(driver, activity)
             if time.monotonic() < looked + SLOW_S:
                 continue
             looked = time.monotonic()
-            if self._sample(driver.stopped, False):
+            if self.sample(driver.stopped, False):
                 if not self._proven:
                     return  # the first job fails with it, and knows why
                 self._report.fail(failures.failure("SPARK_ERROR", _STOPPED, failures.tail([self._jvm.log_file])))
                 return
             if activity is None:
                 continue
-            used = (*activity.connect, self._connect_opened)
+            used = (*activity.connect, self.access.connects)
             told = self._meter.sample(activity._replace(connect=used), self._commands.activity(), now_ms())
             if told is not None:
                 self._report.tell(**told)
@@ -491,40 +393,7 @@ class DriverRole(Role):
         leavers = Leavers(driver, self._report)
         while not self._stopping.wait(SLOW_S) and self._jvm.alive:
             try:
-                self._sample(leavers.look, None)
+                self.sample(leavers.look, None)
             except Exception as error:  # it only shortens a wait that ends anyway, so its failure must not end a cluster
                 self._report.log(f"workers that leave are not watched any more: {error}")
                 return
-
-    def _count_tasks(self, driver: Driver, activity: Activity) -> None:
-        """Counts the tasks of a driver without workers, for its samples."""
-        stages = self._sample(driver.stages, None) if activity.busy else None
-        running = sum(stage.running for stage in stages or ())
-        waiting = sum(max(0, stage.tasks - stage.running - stage.done) for stage in stages or ())
-        self.numbers.update(tasks_active=running, tasks_waiting=waiting)
-
-    def _tell_load(self, driver: Driver, master: Master, activity: Activity) -> None:
-        """Reports the cluster's load while it is active or its workers change."""
-        told = not activity.busy and activity.jobs == self._quiet[0] and self._monotonic() - self._quiet[1] > LAG_S
-        if told and set(self._homes.values()) == set(self._report.told("alive_workers") or ()):
-            return
-        stages = self._sample(driver.stages, None)
-        waiting = any(stage.tasks > stage.running + stage.done for stage in stages or ())
-        if stages is None or (not waiting and self._monotonic() < self._calm_until):
-            return
-        executors = self._sample(driver.executors, None)
-        if executors is None:
-            return
-        if {executor["id"] for executor in executors} != self._homes.keys():
-            self._homes = self._sample(master.homes, self._homes)
-        load = self._loads.sample(stages, executors, self._homes, now_ms())
-        self.numbers.update(
-            executor_gc_ms=sum(int(each["totalGCTime"]) for each in executors),
-            tasks_done=sum(int(each["completedTasks"]) for each in executors),
-        )
-        self._report.tell(load=load)
-        running = load["pending"] or any(worker[2] for worker in load["workers"])
-        if activity.busy or running:
-            self._quiet = (-1, 0.0)
-        elif activity.jobs != self._quiet[0]:
-            self._quiet = (activity.jobs, self._monotonic())

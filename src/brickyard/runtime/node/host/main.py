@@ -210,17 +210,17 @@ class NodeHost:
         return {}
 
     def _connect_open(self, _: object) -> Result:
-        return {"port": self._needs_driver("Spark Connect").open_connect()}
+        return {"port": self._needs_driver("Spark Connect").access.open_connect()}
 
     def _ui_open(self, _: object) -> Result:
-        return self._needs_driver("the web UI").open_web_ui()
+        return self._needs_driver("the web UI").access.open_web_ui()
 
     def _metastore_answer(self, message: Mapping[str, Any]) -> Result:
         self._needs_driver("the metastore").metastore_answer(int(message["ask"]), message["answer"])
         return {}
 
     def _attached(self, _: object) -> Result:
-        sessions = self._needs_driver("who is attached").connect_sessions()
+        sessions = self._needs_driver("who is attached").access.connect_sessions()
         return {"contexts": self._contexts.overview(), "connect_sessions": sessions}
 
     def _add_jars(self, message: Mapping[str, Any]) -> Result:

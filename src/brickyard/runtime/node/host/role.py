@@ -115,7 +115,7 @@ class Role:
         answered = isinstance(error, (Py4JJavaError, LaunchError))
         return self._jvm.ended(0 if answered else DYING_S)
 
-    def _sample(self, question: Callable[[], T], otherwise: T) -> T:
+    def sample(self, question: Callable[[], T], otherwise: T) -> T:
         """Returns the JVM's answer, or `otherwise` if there is none now: one lost sample must not end a cluster, and a dead
         JVM is reported elsewhere."""
         try:

@@ -14,7 +14,11 @@ from . import failures
 
 if TYPE_CHECKING:
     from ..documents import FailureDocument
+    from ..spark.driver import Driver
+    from ..spark.standalone import Master
+    from .report import Report
 
+LOOK_S = 5.0  # between two looks at a start that is not over
 ROUNDS, FEWEST = 2, 4  # executors that ended: so many for each worker, and at least so many in all
 SILENT_S = 300.0  # without an executor that has registered, although there is a worker
 MOST_NOTED = 20  # executors of one worker
@@ -44,6 +48,22 @@ class StartingCluster(Protocol):
     def ended_executors(self) -> int:
         """Returns how many have ended by themselves."""
         ...
+
+
+class SparkStart:
+    """A cluster whose driver starts, as its driver and master see it."""
+
+    def __init__(self, report: Report, driver: Driver, master: Master) -> None:
+        self._report, self._driver, self._master = report, driver, master
+
+    def alive_workers(self) -> int:
+        return len(self._report.told("alive_workers") or ())
+
+    def registered_executors(self) -> int:
+        return self._driver.registered()
+
+    def ended_executors(self) -> int:
+        return self._master.ended_executors()
 
 
 class StartWatch:

@@ -93,7 +93,7 @@ class WorkerRole(Role):
         work, shared = Path(self._place.node_dir, "work", "executors"), Path(self._place.scratch_dir)
         ended = EndedExecutors(work=work, shared=shared, worker=worker.address) if self._place.cluster_dir else None
         while not self.stopping and self._jvm.alive:
-            executors = self._sample(worker.executors, None)
+            executors = self.sample(worker.executors, None)
             if executors is None:
                 self._stopping.wait(SLOW_S)
                 continue

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol, TypeVar
 
 # How long to look at the processors, above which share of all of them others need them, and how long to give way in all.
 LOOK_S, BUSY_SHARE, GIVE_WAY_S = 0.2, 0.85, 30.0
@@ -12,11 +12,16 @@ LOOK_S, BUSY_SHARE, GIVE_WAY_S = 0.2, 0.85, 30.0
 Piece = TypeVar("Piece")
 
 
+class Processors(Protocol):
+    """What the machine's processors have done so far: `processors`, or a test's."""
+
+    def __call__(self) -> Sequence[int]: ...
+
+
 class Pauses:
     """The pauses of one node, which together last GIVE_WAY_S at most. For one thread."""
 
-    def __init__(self, read: Callable[[], Sequence[int]] | None = None) -> None:
-        """`read` takes the place of `processors`."""
+    def __init__(self, read: Processors | None = None) -> None:
         self._read = read or processors
         self._left_s = GIVE_WAY_S
 
