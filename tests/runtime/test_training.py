@@ -289,7 +289,12 @@ def test_a_runtime_installed_anew_meanwhile_does_not_get_the_archives(
 def test_what_is_stopped_goes_on_and_what_ends_is_interrupted(tmp_path: Path) -> None:
     seen = QUIET
     now = 0.0
-    watched = Background(tmp_path, see=lambda _: seen, clock=lambda: now)
+
+    class Played:
+        def see(self, mine: object) -> Seen:
+            return seen
+
+    watched = Background(tmp_path, lookout=Played(), clock=lambda: now)
     now = QUIET_S
     shell = subprocess.Popen(["sh", "-c", "sleep 1000; true"])
     try:

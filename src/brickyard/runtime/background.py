@@ -8,8 +8,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
@@ -25,6 +26,14 @@ class Interrupted(Exception):
     """The machine was needed for too long: the command was ended, and can be begun anew."""
 
 
+class Lookout(Protocol):
+    """Sees what happens on the machine."""
+
+    def see(self, mine: Iterable[psutil.Process]) -> Seen:
+        """What happens beside these processes."""
+        ...
+
+
 class Background:
     """Watches one command at a time: `wait` before it, `look` while it runs."""
 
@@ -32,10 +41,10 @@ class Background:
         self,
         cache_dir: Path,
         *,
-        see: Callable[[Iterable[psutil.Process]], Seen] | None = None,
+        lookout: Lookout | None = None,
         clock: Monotonic = time.monotonic,
     ) -> None:
-        self._see = see or Machine(cache_dir).see
+        self._lookout = lookout or Machine(cache_dir)
         self._clock = clock
         self._work = Work(busy_s=clock())
         self._stopped: set[int] = set()
@@ -61,7 +70,7 @@ class Background:
             raise Interrupted  # the command ends with that, and all that it has started with it
 
     def _next(self, tree: list[psutil.Process]) -> Action:
-        action, self._work = decide(self._work, self._see(tree), now_s=self._clock())
+        action, self._work = decide(self._work, self._lookout.see(tree), now_s=self._clock())
         return action
 
     def _stop(self, pid: int) -> None:
