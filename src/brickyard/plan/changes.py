@@ -107,7 +107,7 @@ def terminate(cluster: Cluster, asked: Asked, *, why: str = "", grace_ms: int | 
     if cluster.target is Target.TERMINATED:
         return Changed(cluster if grace_ms is None else graceful.shortened(cluster, until_ms=until_ms, now=asked.now))
     message = f"Termination requested by {asked.user}{f': {why}' if why else ''}"
-    ended = _terminated(cluster, asked.now, _requested(asked, why=why), message, user=asked.user)
+    ended = terminated(cluster, asked.now, _requested(asked, why=why), message, user=asked.user)
     if not grace_ms or not (cluster.up or wait.pending):
         return ended
     generation = wait.generation if wait.pending else cluster.incarnation  # a restart may have begun to wait
@@ -126,7 +126,7 @@ def shut_down(cluster: Cluster, *, why: str, now: int) -> Changed:
         parameters={"databricks_error_message": why},
     )
     message = f"The workspace's server was stopped ({why}), and its nodes with it. Start the cluster again."
-    return _terminated(cluster, now, reason, message, user=None)
+    return terminated(cluster, now, reason, message)
 
 
 def permanently_delete(cluster: Cluster, asked: Asked) -> Changed:
@@ -267,7 +267,22 @@ def start_for_run(cluster: Cluster, run: Run, now: int, *, secrets: Secrets) -> 
 def end_for_run(cluster: Cluster, now: int) -> Changed:
     """Ends a cluster because the run it was created for is over."""
     reason = TerminationReason(code=TerminationReasonCode.JOB_FINISHED, type=TerminationReasonType.SUCCESS)
-    return _terminated(cluster, now, reason, "The run this cluster was created for has ended", user=None)
+    return terminated(cluster, now, reason, "The run this cluster was created for has ended")
+
+
+def terminated(cluster: Cluster, now: int, reason: TerminationReason, message: str, *, user: str | None = None) -> Changed:
+    """The cluster, which ends for that reason. `user`: who has asked for it."""
+    event = _event(cluster, now, EventType.TERMINATING, EventDetails(reason=reason, user=user))
+    ended = msgspec.structs.replace(
+        graceful.shortened(cluster, until_ms=now, now=now),
+        target=Target.TERMINATED,
+        ended=False,
+        restarting=False,
+        terminating_ms=now,
+        termination_reason=reason,
+        state_message=message,
+    )
+    return Changed(ended, (event,))
 
 
 # -- inside ----------------------------------------------------------------------------------------------------------
@@ -329,20 +344,6 @@ def _requested(asked: Asked, *, why: str = "") -> TerminationReason:
     return TerminationReason(
         code=TerminationReasonCode.USER_REQUEST, type=TerminationReasonType.SUCCESS, parameters={"username": asked.user, **said}
     )
-
-
-def _terminated(cluster: Cluster, now: int, reason: TerminationReason, message: str, *, user: str | None) -> Changed:
-    event = _event(cluster, now, EventType.TERMINATING, EventDetails(reason=reason, user=user))
-    terminated = msgspec.structs.replace(
-        graceful.shortened(cluster, until_ms=now, now=now),
-        target=Target.TERMINATED,
-        ended=False,
-        restarting=False,
-        terminating_ms=now,
-        termination_reason=reason,
-        state_message=message,
-    )
-    return Changed(terminated, (event,))
 
 
 def _resized(cluster: Cluster, num_workers: int | None, scale: AutoScale | None, *, max_nodes: int) -> Cluster:

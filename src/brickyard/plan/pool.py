@@ -52,38 +52,27 @@ def plan_pool(
     clusters have, `others` all rows of instances that clusters have. `moved` are idle ones that no cluster will take, because
     their node type now belongs to another provider. `beyond` counts idle instances that are not
     among `idle`, because there are more than any pass takes in."""
-    return _Pass(pool, idle, used=used, others=others, now=now, policy=policy, moved=moved, beyond=beyond).run()
+    return _Pass(pool=pool, rows=idle, used=used, others=others, now=now, policy=policy, moved=moved, beyond=beyond).run()
 
 
-class _Pass:
-    """The state of one pass: small phases in a fixed order, as in `plan.cluster`."""
+class _Pass(msgspec.Struct, kw_only=True):
+    """The state of one pass: small phases in a fixed order, as in `plan.cluster`. `plan_pool` documents the facts."""
 
-    def __init__(
-        self,
-        pool: Pool,
-        idle: Sequence[Instance],
-        *,
-        used: int,
-        others: int,
-        now: int,
-        policy: Policy,
-        moved: frozenset[str],
-        beyond: int,
-    ) -> None:
-        self.pool = pool
-        self.rows = list(idle)
-        self.used = used
-        self.others = others
-        self.now = now
-        self.policy = policy
-        self.moved = moved
-        self.beyond = beyond
-        self.unfinished = False  # there is more to do at once, in another pass
-        self.changed: dict[str, Instance] = {}
-        self.removed: list[Instance] = []
-        self.failed: list[PendingInstanceError] = []
-        self.deadlines: list[int] = []
-        self.idle: list[Instance] = []  # only live ones; every phase keeps it that way
+    pool: Pool
+    rows: Sequence[Instance]
+    used: int
+    others: int
+    now: int
+    policy: Policy
+    moved: frozenset[str]
+    beyond: int
+
+    unfinished: bool = False  # there is more to do at once, in another pass
+    changed: dict[str, Instance] = {}
+    removed: list[Instance] = []
+    failed: list[PendingInstanceError] = []
+    deadlines: list[int] = []
+    idle: list[Instance] = []  # only live ones; every phase keeps it that way
 
     def run(self) -> PoolPlan:
         self._reap()

@@ -87,7 +87,7 @@ def plan_run(
 ) -> RunPlan:
     """Decides about one run. `clusters` holds the existing ones among its attempts' and its tasks' `existing_cluster_id`.
     `barred`: tasks for which nothing may be made or started, and how their attempts end that have no cluster yet."""
-    return _Pass(run, clusters, now, barred).go()
+    return _Pass(run=run, clusters=clusters, now=now, barred=barred, tasks=list(run.tasks), plan=RunPlan(run=run)).go()
 
 
 def begun(run: Run, attempt_id: int, *, now: int) -> Run:
@@ -139,17 +139,16 @@ def failed_library(wanted: Sequence[Library], cluster: ClusterFacts) -> str:
     return ""
 
 
-class _Pass:
+class _Pass(msgspec.Struct, kw_only=True):
     """One pass. Every phase leaves `tasks` consistent for the next."""
 
-    def __init__(self, run: Run, clusters: Mapping[str, ClusterFacts], now: int, barred: Mapping[str, Conclusion]) -> None:
-        self.run = run
-        self.clusters = clusters
-        self.now = now
-        self.barred = barred
-        self.tasks = list(run.tasks)
-        self.plan = RunPlan(run=run)
-        self.deadlines: list[int] = []
+    run: Run
+    clusters: Mapping[str, ClusterFacts]
+    now: int
+    barred: Mapping[str, Conclusion]
+    tasks: list[Task]
+    plan: RunPlan
+    deadlines: list[int] = []
 
     def go(self) -> RunPlan:
         if not self.run.ended_ms:

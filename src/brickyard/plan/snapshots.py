@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 
 from brickyard.domain.cluster import Cluster, Target, WorkspaceTask
-from brickyard.domain.events import ClusterEvent, EventDetails, EventType
 from brickyard.domain.snapshots import SnapshotRow, SnapshotStatus
 from brickyard.domain.terminations import TerminationReasonCode
-from brickyard.plan.changes import Changed
+from brickyard.plan.changes import Changed, terminated
 from brickyard.plan.reasons import simple_reason
 from brickyard.plan.starts import STARTING
 
@@ -56,19 +55,7 @@ def done(cluster: Cluster, number: int, *, now: int, failure: str = "") -> Chang
     if not task.restore:
         message = f"The cluster did not restart, because its snapshot failed: {failure}. Its files are there."
     reason = simple_reason(TerminationReasonCode.STORAGE_DOWNLOAD_FAILURE, databricks_error_message=message)
-    ended = msgspec.structs.replace(
-        after,
-        target=Target.TERMINATED,
-        ended=False,
-        restarting=False,
-        terminating_ms=now,
-        termination_reason=reason,
-        state_message=message,
-    )
-    event = ClusterEvent(
-        cluster_id=cluster.cluster_id, timestamp=now, type=EventType.TERMINATING, details=EventDetails(reason=reason)
-    )
-    return Changed(ended, (event,))
+    return terminated(after, now, reason, message)
 
 
 def latest(rows: Sequence[SnapshotRow]) -> SnapshotRow | None:
