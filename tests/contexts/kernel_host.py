@@ -70,7 +70,7 @@ def main() -> None:
     guard = {"spark.connect.grpc.interceptor.classes": "brickyard.UserGuard", **WITH_SECRETS} if isolate else {}
     if isolate:
         guard["spark.sql.artifact.isolation.enabled"] = "true"  # as on a cluster; PySpark turns it off
-        node("spark.conf").redact(guard, ["cluster-value"], apart=True)
+        node("spark.redaction").redact(guard, ["cluster-value"], apart=True)
     for name, value in {**CONNECT, **guard}.items():
         builder.config(name, value)
     spark = builder.getOrCreate()

@@ -10,13 +10,14 @@ import pytest
 from brickyard.runtime.node.jvm import launch, login
 from brickyard.runtime.node.jvm.launch import JvmOptions
 from brickyard.runtime.node.spark import conf as sparkconf
+from brickyard.runtime.node.spark.place import Place
 from brickyard.runtime.node.waiting import command
 
 MANIFEST: Any = {
     "java_home": "/java", "java_version": "17.0.1", "spark_home": "/spark", "spark_version": "4.0.1", "scala_version": "2.13",
     "node_archive": "", "python": "/python", "has_connect": False, "connect_missing": "", "classes": "/ours.jar",
 }  # fmt: skip
-PLACE = sparkconf.Place(host="10.0.0.1", node_dir="/node", ui_key="")
+PLACE = Place(host="10.0.0.1", node_dir="/node", ui_key="")
 ASSIGNMENT: Any = {
     "cluster_id": "c", "role": "driver", "cores": 2, "memory_mb": 4096, "secret": "s",
     "spark_conf": {"spark.executor.extraJavaOptions": "-Dmine=1"},

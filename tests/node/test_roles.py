@@ -16,6 +16,7 @@ from brickyard.runtime.node import protocol
 from brickyard.runtime.node.host.report import Report
 from brickyard.runtime.node.jvm.launch import JvmOptions
 from brickyard.runtime.node.spark.load import Stage
+from brickyard.runtime.node.spark.place import Place
 from tests.support.patience import PATIENCE_S, until
 
 
@@ -100,8 +101,8 @@ class Jvm:
         self._on_end = callback
 
 
-def place(roles: ModuleType) -> Any:
-    return roles.sparkconf.Place(host="127.0.0.1", node_dir="/none", ui_key="")
+def place() -> Place:
+    return Place(host="127.0.0.1", node_dir="/none", ui_key="")
 
 
 def fail(roles: ModuleType, directory: Path, error: Exception, *, ready: bool = True, last_words: str = "") -> dict[str, Any]:
@@ -116,7 +117,7 @@ def fail(roles: ModuleType, directory: Path, error: Exception, *, ready: bool = 
             raise error
 
     assignment = {"cluster_id": "c", "role": "single", "spark_conf": {}}
-    Driver(jvm=Jvm(directory, last_words), assignment=assignment, place=place(roles), report=report).start()
+    Driver(jvm=Jvm(directory, last_words), assignment=assignment, place=place(), report=report).start()
     return channel.failure()
 
 
@@ -229,7 +230,7 @@ def starting(
     common = {
         "jvm": jvm,
         "assignment": assignment,
-        "place": place(roles)._replace(metastore=True),
+        "place": place()._replace(metastore=True),
         "report": Report(channel),
     }
     role = Starting(commands=SimpleNamespace(warm=kernels, activity=lambda: (False, 0)), **common)
@@ -357,7 +358,7 @@ def test_a_load_is_asked_for_when_it_matters(roles: ModuleType, tmp_path: Path) 
         monotonic=lambda: now,
         jvm=Jvm(tmp_path, ""),
         assignment={"role": "driver"},
-        place=place(roles),
+        place=place(),
         report=Report(channel),
     )
     driver, master = FakeDriver(), FakeMaster()

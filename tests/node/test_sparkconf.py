@@ -13,9 +13,11 @@ from brickyard.domain.redaction import SHORTEST
 from brickyard.runtime.node.jvm import launch
 from brickyard.runtime.node.spark import conf as sparkconf
 from brickyard.runtime.node.spark import resources, sizes
+from brickyard.runtime.node.spark.place import Place
+from brickyard.runtime.node.spark.redaction import REDACTED_NAMES, SHORTEST_SECRET
 from brickyard.sandbox import view
 
-PLACE = sparkconf.Place(host="127.0.0.1", node_dir="/n", ui_key="key")
+PLACE = Place(host="127.0.0.1", node_dir="/n", ui_key="key")
 SPARK_4: Any = {"spark_version": "4.0.5", "has_connect": True, "python": "/p"}
 SPARK_3: Any = {"spark_version": "3.5.9", "has_connect": False, "connect_missing": "", "python": "/p"}
 
@@ -288,8 +290,8 @@ def test_spark_hides_the_values_of_secrets_by_value() -> None:
     assert pattern == r"mine|spark[.]redaction|p\x{28}1\x{29}\x{24}x", "a value of three characters would hide other text"
     assert made["spark.redaction.string.regex"] == r"p\x{28}1\x{29}\x{24}x"
     assert not [key for key in conf_of(assignment()).values if key.startswith("spark.redaction")]
-    assert conf_of(assignment(redact=("secret1",))).values["spark.redaction.regex"].startswith(sparkconf.REDACTED_NAMES)
-    assert sparkconf.SHORTEST_SECRET == SHORTEST
+    assert conf_of(assignment(redact=("secret1",))).values["spark.redaction.regex"].startswith(REDACTED_NAMES)
+    assert SHORTEST_SECRET == SHORTEST
 
 
 @pytest.mark.parametrize("theirs", [{}, {"spark.redaction.regex": "mine"}])

@@ -25,6 +25,7 @@ from ..spark.driver import Driver, load_event_log
 from ..spark.jars import AttachedJars
 from ..spark.leaving import Leavers
 from ..spark.metastore import MetastoreWay
+from ..spark.place import Place
 from ..spark.readiness import Readiness
 from ..spark.standalone import Master
 from . import failures, startwatch
@@ -73,7 +74,7 @@ class DriverRole(Role):
         *,
         jvm: Jvm,
         assignment: AssignmentDocument,
-        place: sparkconf.Place,
+        place: Place,
         report: Report,
         commands: Commands,
         jars: Sequence[str] = (),

@@ -13,7 +13,7 @@ from ..contexts.process import Cells
 from ..jvm import launch
 from ..processes import Spawner, kill_descendants
 from ..protocol import Channel, OpError, hosts
-from ..spark import conf as sparkconf
+from ..spark.place import Place, tree_dirs
 from . import failures, scripts
 from .contexts import NodeContexts
 from .nodejvm import NodeJvm
@@ -147,7 +147,7 @@ class NodeHost:
                 driver.start()
         return {}
 
-    def _make_driver(self, jvm: Jvm, assignment: AssignmentDocument, place: sparkconf.Place, jars: list[str]) -> DriverRole:
+    def _make_driver(self, jvm: Jvm, assignment: AssignmentDocument, place: Place, jars: list[str]) -> DriverRole:
         from .driver import DriverRole
 
         return DriverRole(jvm=jvm, assignment=assignment, place=place, report=self._report, commands=self._contexts, jars=jars)
@@ -159,12 +159,12 @@ class NodeHost:
         if self._cells is not None:
             Door(self._cells, python=launch.python(jvm.manifest, jvm.node_dir), node_dir=jvm.node_dir, log=self._channel).open()
 
-    def _place(self, message: Become) -> sparkconf.Place:
+    def _place(self, message: Become) -> Place:
         host, private_host = hosts(message)
-        return sparkconf.Place(
+        return Place(
             host=host, private_host=private_host, node_dir=str(self._jvm.node_dir), ui_key="",
             cluster_dir=message.get("cluster_dir") or "", cluster_workspace=message.get("cluster_workspace") or "",
-            metastore=bool(message.get("metastore")), **sparkconf.tree_dirs(os.environ),
+            metastore=bool(message.get("metastore")), **tree_dirs(os.environ),
         )  # fmt: skip
 
     def _stop(self, message: Mapping[str, Any]) -> Result:

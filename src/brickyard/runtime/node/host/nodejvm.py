@@ -12,6 +12,7 @@ from ..jvm.process import Jvm, JvmError
 from ..processes import Spawner
 from ..protocol import Channel, OpError
 from ..spark import conf as sparkconf
+from ..spark.place import Place
 from . import failures
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class NodeJvm:
         """The JVM has run Spark once, and goes on to practise."""
         self._warming, self._warm = warming, True
 
-    def fit(self, assignment: AssignmentDocument, place: sparkconf.Place, *, scripted: bool) -> Jvm:
+    def fit(self, assignment: AssignmentDocument, place: Place, *, scripted: bool) -> Jvm:
         """Returns the prepared JVM if the assignment can use it, otherwise the right one. `scripted`: init scripts have run.
         Raises OpError."""
         manifest, prepared = self.manifest, self.running
@@ -120,7 +121,7 @@ class NodeJvm:
         return OpError(code, text)
 
 
-def _submit_conf(assignment: AssignmentDocument, manifest: ManifestDocument, place: sparkconf.Place) -> dict[str, str]:
+def _submit_conf(assignment: AssignmentDocument, manifest: ManifestDocument, place: Place) -> dict[str, str]:
     """Returns settings for SparkSubmit: the user's, from which it resolves jars. It does not need the cluster's location."""
     conf = sparkconf.driver_conf(assignment, manifest, place, master_url="local[1]", executor_archive="")
     return {key: value for key, value in conf.values.items() if not key.startswith(_AUTHENTICATION)}

@@ -18,7 +18,7 @@ from ..jvm.errors import error_text
 from ..jvm.launch import LaunchError
 from ..jvm.process import Jvm
 from ..jvm.scala import Scala
-from ..spark.conf import Place
+from ..spark.place import Place
 from . import failures
 from .killed import KilledProcesses
 from .pulse import Pulse

@@ -15,6 +15,7 @@ from ..jvm.scala import Scala
 from ..spark import conf as sparkconf
 from ..spark import resources
 from ..spark.leaving import nudge_executors
+from ..spark.place import Place
 from ..spark.standalone import Executor, Worker
 from .report import Report
 from .role import Role
@@ -31,7 +32,7 @@ NUDGE_S = 4.0  # between reminders to executors that are still on a retiring wor
 class WorkerRole(Role):
     """A worker: its JVM is up and warm before its master is known; READY once the master has accepted it."""
 
-    def __init__(self, *, jvm: Jvm, assignment: AssignmentDocument, place: sparkconf.Place, report: Report) -> None:
+    def __init__(self, *, jvm: Jvm, assignment: AssignmentDocument, place: Place, report: Report) -> None:
         super().__init__(jvm=jvm, assignment=assignment, place=place, report=report)
         self._worker: Worker | None = None
         self._master_url = self._assignment.get("master_url") or ""

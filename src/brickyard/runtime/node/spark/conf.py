@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..jvm import login
 from ..jvm.archives import archive_flags
 from ..jvm.launch import NO_ENTITIES, PATIENT_COMPILER, ROOM_FOR_CLASSES, SUBMIT_CONF, user_env
-from ..trees import FULL, roots
 from . import resources, tuning
+from .place import Place
+from .redaction import redact
 from .sizes import check_size, executor_memory_mb, worker_size
 
 if TYPE_CHECKING:
@@ -53,13 +54,6 @@ _APART = {
     **dict.fromkeys(("spark.executorEnv.PYSPARK_PYTHON", "spark.executorEnv.PYSPARK_DRIVER_PYTHON"), WORKER_PYTHON),
 }
 WRITES = "/user/hive/.writes"  # in the workspace's files: records of unfinished writes, a directory per cluster
-REDACTED_NAMES = "(?i)secret|password|token|access[.]?key"  # Spark's default
-# Besides, what Hadoop takes for a secret (hadoop.security.sensitive-config-keys), and words of other libraries.
-APART_NAMES = (
-    f"{REDACTED_NAMES}|credential$|passphrase|passwd|account[.]?key|fs[.]azure[.]sas|encryption[.]key|(access|private|api)[._-]?key"
-    "|sasl[.]jaas|basic[.]auth"
-)
-SHORTEST_SECRET = 4  # as in domain/redaction.py
 
 OWN = (
     "spark.master", "spark.submit.deployMode", "spark.driver.host", "spark.driver.bindAddress", "spark.local.dir",
@@ -95,46 +89,6 @@ class NodeConf(NamedTuple):
 
     values: dict[str, str]
     notes: list[str]
-
-
-class Place(NamedTuple):
-    """The addresses and directories of a node's parts."""
-
-    host: str  # address for the cluster's other nodes: only RPC and blocks bind to it
-    node_dir: str
-    ui_key: str  # base64url key of the tokens that open the web UI
-    dbfs_dir: str = "/dbfs"
-    volumes_dir: str = "/Volumes"
-    workspace_dir: str = "/Workspace"
-    dbfs_full: str = ""  # file that exists while these take more than they may
-    cluster_dir: str = ""  # visible to all nodes of the cluster and to no others; "" if there is none, as in training
-    cluster_workspace: str = ""  # likewise, and it stays when the cluster stops; users write it
-    metastore: bool = False  # whether the agent leads to the workspace's metastore
-    private_host: str = ""  # address that every other port binds to; "": `host`
-
-    @property
-    def ports_host(self) -> str:
-        return self.private_host or self.host
-
-    @property
-    def older_catalog_dir(self) -> str:
-        """Where drivers kept a catalog for each cluster, before there was a metastore."""
-        return f"{self.cluster_dir}/catalog"
-
-    @property
-    def older_writes_dir(self) -> str:
-        """Where they kept records of unfinished writes."""
-        return f"{self.cluster_dir}/writes"
-
-    @property
-    def scratch_dir(self) -> str:
-        """For files that last only as long as the driver."""
-        return f"{self.cluster_dir}/scratch"
-
-
-def tree_dirs(env: Mapping[str, str]) -> dict[str, Any]:
-    """Returns where a node sees the workspace's files, as fields of Place."""
-    return {"dbfs_full": env.get(FULL, ""), **{f"{name.lower()}_dir": root for name, root in roots(env).items()}}
 
 
 def authentication(assignment: AssignmentDocument) -> dict[str, str]:
@@ -371,26 +325,6 @@ def keeps_catalog(manifest: ManifestDocument, place: Place, conf: Mapping[str, s
 def has_iceberg(manifest: ManifestDocument, place: Place, conf: Mapping[str, str]) -> bool:
     """Whether Iceberg tables can be in the workspace's metastore."""
     return bool(manifest.get("has_iceberg")) and keeps_catalog(manifest, place, conf)
-
-
-def redact(values: dict[str, str], secrets: Sequence[str], *, apart: bool) -> None:
-    """Has Spark hide the values of secrets in its UI and its event log, whatever setting or query holds them. The settings that
-    say so contain the values, and are hidden by their names. `apart`: users are kept apart. More names count then, and sessions
-    have none of what is hidden (connect/apart.py)."""
-    if apart:
-        theirs = values.get("spark.redaction.regex")
-        values["spark.redaction.regex"] = f"{theirs}|{APART_NAMES}" if theirs else APART_NAMES
-    patterns = "|".join(_quoted(secret) for secret in secrets if len(secret) >= SHORTEST_SECRET)
-    if patterns:
-        theirs = values.get("spark.redaction.regex") or REDACTED_NAMES
-        values["spark.redaction.regex"] = f"{theirs}|spark[.]redaction|{patterns}"
-        of_text = values.get("spark.redaction.string.regex")
-        values["spark.redaction.string.regex"] = f"{of_text}|{patterns}" if of_text else patterns
-
-
-def _quoted(text: str) -> str:
-    """The text as a regular expression of Java."""
-    return "".join(char if char.isalnum() else f"\\x{{{ord(char):x}}}" for char in text)
 
 
 def _set_aside(values: dict[str, str]) -> list[str]:

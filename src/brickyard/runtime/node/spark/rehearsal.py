@@ -14,6 +14,7 @@ from . import conf as sparkconf
 from . import usual
 from .driver import Driver
 from .pauses import Pauses
+from .place import Place
 from .practice import forget_events
 from .standalone import Master, Worker
 
@@ -43,7 +44,7 @@ class Rehearsal:
         scala: Scala,
         assignment: AssignmentDocument,
         manifest: ManifestDocument,
-        place: sparkconf.Place,
+        place: Place,
         *,
         executors: Executors,
         pauses: Pauses,

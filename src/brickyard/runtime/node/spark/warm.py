@@ -19,6 +19,7 @@ from . import conf as sparkconf
 from .driver import Driver
 from .jars import AttachedJars
 from .pauses import Pauses
+from .place import Place, tree_dirs
 from .practice import Practice, forget_events
 from .rehearsal import Executors, Rehearsal
 from .standalone import Master, Worker
@@ -47,7 +48,7 @@ def rounds(
         "cluster_id": "none", "role": "driver", "cores": cores, "memory_mb": memory_mb or MEMORY_MB,
         "secret": os.urandom(16).hex(), "connect_token": os.urandom(16).hex(), "spark_conf": {}, "spark_env_vars": {},
     }  # fmt: skip
-    place = sparkconf.Place(host=jvm.host, node_dir=str(jvm.node_dir), ui_key="", **sparkconf.tree_dirs(os.environ))
+    place = Place(host=jvm.host, node_dir=str(jvm.node_dir), ui_key="", **tree_dirs(os.environ))
     master = Master(scala, conf=sparkconf.master_conf(assignment, place), host=jvm.host)
     try:
         conf = sparkconf.driver_conf(assignment, manifest, place, master_url=master.url, executor_archive="").values
@@ -77,7 +78,7 @@ def _drive(scala: Scala, conf: Mapping[str, str]) -> None:
         driver.stop()
 
 
-def _work(scala: Scala, assignment: AssignmentDocument, place: sparkconf.Place, master: Master) -> None:
+def _work(scala: Scala, assignment: AssignmentDocument, place: Place, master: Master) -> None:
     """Starts a worker, up to its registration."""
     worker = Worker(
         scala, conf=sparkconf.worker_conf(assignment, place), host=place.host, cores=CORES, memory_mb=MEMORY_MB,

@@ -33,6 +33,7 @@ from ..jvm.scala import Scala
 from ..processes import Spawner, adopt_orphans, descendants, kill_descendants
 from ..spark import conf as sparkconf
 from ..spark.driver import Driver, load_event_log
+from ..spark.place import Place
 from ..spark.standalone import Master, Worker
 from .lambdas import RewriteError, write_plain
 from .program import first_line, run_program, say
@@ -123,7 +124,7 @@ def run_cluster(manifest: ManifestDocument, recording: Recording) -> dict[str, l
 def live(jvm: Jvm, beside: Jvm, manifest: ManifestDocument, recording: Recording) -> list[str]:
     """Does all the work; the worker runs in the JVM `beside`. Returns the executor's command line."""
     wanted = assignment()
-    scala, place = Scala(jvm.gateway), sparkconf.Place(host=HOST, node_dir=str(jvm.node_dir), ui_key="")
+    scala, place = Scala(jvm.gateway), Place(host=HOST, node_dir=str(jvm.node_dir), ui_key="")
     master = Master(scala, conf=sparkconf.master_conf(wanted, place), host=HOST)
     worker = Worker(
         Scala(beside.gateway),
