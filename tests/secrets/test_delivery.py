@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from brickyard.domain.clock import SystemClock
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.errors import PermissionDenied, ResourceDoesNotExist
 from brickyard.domain.node import Assignment, LogDestination, Role
+from brickyard.domain.policies import PolicyRow
 from brickyard.domain.requests import ClusterId, EditCluster, StartCluster
 from brickyard.domain.secrets import SecretName
 from brickyard.nodes.loads import Loads
@@ -25,6 +27,7 @@ from brickyard.services.secretvalues import SecretValues
 from brickyard.storage.sealer import Sealer
 from brickyard.storage.vault import Vault
 from brickyard.store.store import Store
+from brickyard.store.tx import Tx
 from brickyard.testing.builders import cluster, instance
 from tests.agent.world import assignment
 from tests.secrets.test_secrets import OTHER, Shelf
@@ -165,6 +168,31 @@ async def test_only_who_may_read_a_secret_can_refer_to_it(store: Store, tmp_path
     await desk.settle(theirs, ended=True)
     assert OTHER.user_name in await refused(PermissionDenied, desk.service.edit(USER, _refer(theirs)))
     await desk.service.start(OTHER, StartCluster(cluster_id=mine))
+
+
+async def test_who_edits_may_read_the_secrets_that_a_policy_adds(store: Store, tmp_path: Path) -> None:
+    desk, shelf = Desk(store), Shelf(store, tmp_path)
+    await shelf.calls.create_scope(USER, "t")
+    definition = json.dumps({"spark_env_vars.B": {"type": "fixed", "value": "{{secrets/t/k}}"}})
+    mine = await desk.service.create(USER, ASK)
+    await desk.service.delete(USER, ClusterId(cluster_id=mine))
+    await desk.settle(mine, ended=True)
+    uses, manages = [Grant(OTHER.user_id, Permission.CAN_USE)], [Grant(OTHER.user_id, Permission.CAN_MANAGE)]
+
+    def work(tx: Tx) -> None:
+        tx.policies.put(PolicyRow(policy_id="p", name="p", definition=definition, creator_user_name=USER.user_name))
+        tx.grants.put(Place(ObjectKind.CLUSTER_POLICY, "p"), [*uses, Grant(USER.user_id, Permission.CAN_USE)])
+        tx.grants.put(Place(ObjectKind.CLUSTER, mine), manages)
+
+    await store.write(work)
+    governed = msgspec.structs.replace(ASK, policy_id="p")
+    known = msgspec.structs.asdict(governed)
+    edit = EditCluster(cluster_id=mine, **{name: known[name] for name in known.keys() & set(EditCluster.__struct_fields__)})
+    assert "READ" in await refused(PermissionDenied, desk.service.create(OTHER, governed))
+    assert "READ" in await refused(PermissionDenied, desk.service.edit(OTHER, edit))
+    await desk.service.edit(USER, edit)
+    await desk.service.edit(OTHER, edit)  # what is there already may stay
+    assert (await desk.get(mine))["spark_env_vars"] == {"B": "{{secrets/t/k}}"}
 
 
 def test_a_running_node_keeps_what_it_was_given() -> None:

@@ -58,11 +58,12 @@ class FactReader:
         facts = self.of_spec(tx, caller, requested)
         owner = active_principal(tx, cluster.creator_user_name)
         readers = (caller,) if owner is None else (caller, owner)
+        given = facts.offered.governed.given if facts.offered.governed is not None else requested
         return msgspec.structs.replace(
             facts,
             over_limit=no_room(tx, facts.policy, cluster.creator_user_name) if joins_policy(cluster, requested) else "",
             readers=readers,
-            scopes=self._scopes(tx, readers, requested, before=cluster.spec),
+            scopes=self._scopes(tx, readers, given, before=cluster.spec),
         )
 
     def of_spec(
