@@ -1,4 +1,4 @@
-"""What a tcp port mapping costs: a program in a node's network, reached through the forwarding process and its way, beside the
+"""What a tcp port mapping costs: a program in a node's network, reached through the carrier process and its way, beside the
 same program reached directly on loopback. Alone: `./dev python -m bench._v1_ports`."""
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench._common import table
-from brickyard.gateway.forwarding.process import Door, Forwarding
 from brickyard.machine.addresses import RANGE
+from brickyard.nodes.carrier.process import Carrier
+from brickyard.nodes.carrier.routes import Route, Socket, Tcp
 from brickyard.sandbox import launcher, network
 from brickyard.sandbox.view import View
 
@@ -74,21 +75,21 @@ async def _measure() -> list[Row]:
         plan = network.Plan(address=str(RANGE[300]), ways=str(Path(place, "ways")), switchboard=switchboard)
         node = network.Network(plan=plan, python=sys.executable)
         await node.start()
-        forwarding = Forwarding()
+        carrier = Carrier()
         try:
             view = View(read_only=(sys.base_prefix,))
             inside = walls.command(_program(PORT), view=view, network=node.descriptors)
             stack.enter_context(_running(inside, node.descriptors))
             stack.enter_context(_running(_program(DIRECT), ()))
-            doors = [Door("127.0.0.1", FORWARDED, await node.open(PORT), "", 0)]
+            routes = [Route(Tcp("127.0.0.1", FORWARDED), Socket(await node.open(PORT)))]
             measuring: asyncio.Task[list[Row]] | None = None
             while measuring is None or not measuring.done():
-                assert await forwarding.tell(doors) == [""]  # again and again, as a server does
+                assert await carrier.tell(routes) == [""]  # again and again, as a server does
                 measuring = measuring or asyncio.create_task(asyncio.to_thread(_rows))
                 await asyncio.wait({measuring}, timeout=1.0)
             return measuring.result()
         finally:
-            await forwarding.close()
+            await carrier.close()
             await node.stop()
 
 

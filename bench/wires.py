@@ -32,7 +32,7 @@ from bench.start import Api, install, spread
 from brickyard.agent.unit import private_address
 from brickyard.config.settings import default_cache_dir
 from brickyard.domain.endpoints import parse
-from brickyard.nodes.tunnels.doors import Door, Told
+from brickyard.nodes.carrier.routes import NodePort, Route, Socket
 from tests.agent.world import SERVER_TOKEN, Instance, World, world
 from tests.support.ports import free_port
 
@@ -160,21 +160,21 @@ def _tunnel(here: World) -> Iterator[tuple[Way, Way]]:
     instance.execute(PROGRAM.format(sent=SENT, host=host, port=port))
     where = parse(instance.report().endpoint)
     agent_host, _, agent_port = where.url.removeprefix("https://").rpartition(":")
-    door = Door(
-        name="i/1", host=agent_host, port=int(agent_port), fingerprint=where.fingerprint, token=SERVER_TOKEN, node_port=port,
+    target = NodePort(
+        host=agent_host, port=int(agent_port), fingerprint=where.fingerprint, token=SERVER_TOKEN, node_port=port,
         generation=1,
     )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
-        command = [sys.executable, "-P", "-m", "brickyard.nodes.tunnels", directory]
+        command = [sys.executable, "-P", "-m", "brickyard.nodes.carrier", directory, "0"]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             assert process.stdin is not None and process.stdout is not None
-            process.stdin.write(msgspec.json.encode(Told(open=door)) + b"\n")
+            process.stdin.write(msgspec.json.encode([Route(Socket("i/1"), target)]) + b"\n")
             process.stdin.flush()
             process.stdout.readline()
 
             def through() -> socket.socket:
                 made = socket.socket(socket.AF_UNIX)
-                made.connect(f"{directory}/{door.name}")
+                made.connect(f"{directory}/i/1")
                 return made
 
             yield Way(lambda: socket.create_connection((host, port)), ()), Way(through, (process.pid, instance.pid))

@@ -23,8 +23,8 @@ from brickyard.domain.node import ServerAddress
 from brickyard.machine.frames import Streams
 from brickyard.machine.listeners import listeners
 from brickyard.machine.tls import pinning_context
-from brickyard.nodes.tunnels.__main__ import connected
-from brickyard.nodes.tunnels.doors import Door
+from brickyard.nodes.carrier.routes import NodePort
+from brickyard.nodes.carrier.tls import Refused, connected
 from tests.agent.world import SERVER_TOKEN, Instance, World, world
 from tests.support.patience import PATIENCE_S
 
@@ -66,16 +66,14 @@ def reached(instance: Instance, port: int, *, generation: int = 1, token: str = 
     """What a program on that port says to the server; b"" if the tunnel does not lead there."""
     where = parse(instance.report().endpoint)
     host, _, agent_port = where.url.removeprefix("https://").rpartition(":")
-    door = Door(
-        name="i/1", host=host, port=int(agent_port), fingerprint=where.fingerprint, token=token, node_port=port,
-        generation=generation,
-    )  # fmt: skip
+    target = NodePort(
+        host=host, port=int(agent_port), fingerprint=where.fingerprint, token=token, node_port=port, generation=generation
+    )
 
     async def ask() -> bytes:
         try:
-            streams: Streams = await connected(door, pinning_context())
-        except Exception as error:
-            assert type(error).__name__ == "_Refused", error
+            streams: Streams = await connected(target, pinning_context())
+        except Refused:
             return b""
         length = int.from_bytes(await streams.reader.readexactly(4), "big")
         said = await streams.reader.readexactly(length)

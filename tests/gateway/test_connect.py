@@ -25,7 +25,7 @@ from brickyard.gateway.connect import MAX_MESSAGE
 from brickyard.gateway.endpoints import FRESH_S, OPEN_S, Endpoints
 from brickyard.gateway.errors import GatewayError
 from brickyard.gateway.requests import interruption, sender
-from brickyard.gateway.ways import short
+from brickyard.nodes.ways import short
 from brickyard.services import connectclients
 from brickyard.services.caller import Caller
 from brickyard.services.connectclients import Session

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from brickyard.gateway.forwarding.__main__ import Forwarder
-from brickyard.gateway.forwarding.process import Door
 from brickyard.machine.listening import CannotListen, bound, bound_alone
+from brickyard.nodes.carrier.__main__ import Routes
+from brickyard.nodes.carrier.routes import Route, Socket, Tcp
 from brickyard.services.v1.ports import held
 
 LOOPBACKS = ("127.0.0.1", "::1")
@@ -27,11 +27,11 @@ def service(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("address", LOOPBACKS)
-def test_a_port_that_a_service_holds_on_any_loopback_is_refused(service: int, address: str) -> None:
+async def test_a_port_that_a_service_holds_on_any_loopback_is_refused(service: int, address: str) -> None:
     with pytest.raises(CannotListen):
         bound_alone(address, service)
     assert held(address, service)
-    assert Forwarder().tell([Door(address, service, "/nowhere", "", 0)]) != [""]
+    assert await Routes().tell([Route(Tcp(address, service), Socket("/nowhere"))]) != [""]
 
 
 @pytest.mark.parametrize("address", LOOPBACKS)

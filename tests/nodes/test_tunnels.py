@@ -1,4 +1,4 @@
-"""What passes between a server and an agent on another machine: real TLS on loopback, the real tunnel process, and attackers."""
+"""What passes between a server and an agent on another machine: real TLS on loopback, the real carrier process, and attackers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from brickyard.machine.frames import Streams
 from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.client import HttpAgentClient
 from brickyard.nodes.tokens import InstanceTokens
-from brickyard.nodes.tunnels.process import Tunnels
+from brickyard.nodes.tunnels import Tunnels
 from tests.support.patience import PATIENCE_S
 
 TOKENS = InstanceTokens(key=b"k" * 32)
@@ -325,10 +325,10 @@ async def test_ways_survive_the_process_and_end_with_the_instance(tmp_path: Path
         way = Path(await near.way(agent.node, port))
         assert way.stat().st_mode & 0o077 == 0
         assert way.parent.parent.stat().st_mode & 0o077 == 0
-        process = near.tunnels._process
-        assert process is not None
-        process.send_signal(signal.SIGKILL)
-        await process.wait()
+        child = near.tunnels._carrier.child
+        assert child is not None
+        os.kill(child.pid, signal.SIGKILL)
+        await child.ended()
         while True:  # the same way leads there again, without anybody asking
             with contextlib.suppress(OSError, EOFError):
                 streams = Streams(*await asyncio.open_unix_connection(way))

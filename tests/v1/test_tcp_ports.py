@@ -139,7 +139,7 @@ def test_listeners_are_open_again_after_their_process_was_killed(api: Api, echo:
     port = free_port()
     cluster = api.running(port_mappings=[mapping(echo, port)])
     until(lambda: answers(port), "the listener is open")
-    here = [each for each in psutil.Process().children() if "brickyard.gateway.forwarding" in each.cmdline()]
+    here = [each for each in psutil.Process().children() if "brickyard.nodes.carrier" in each.cmdline()]
     for each in here:
         os.kill(each.pid, signal.SIGKILL)
     until(lambda: answers(port), "the listener is open again")

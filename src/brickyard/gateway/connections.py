@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from brickyard.gateway.ways import short
+from brickyard.nodes.ways import short
 
 if TYPE_CHECKING:
     import aiohttp

@@ -10,7 +10,7 @@ from brickyard.domain.clock import Monotonic
 from brickyard.domain.cluster import Instance
 from brickyard.domain.nodeops import CONNECT_OPEN, Nothing
 from brickyard.domain.spec import ISOLATING_MODES
-from brickyard.gateway.ways import short
+from brickyard.nodes.ways import short
 from brickyard.services.attach import AttachService, RunningCluster
 from brickyard.services.caller import Caller
 

@@ -18,7 +18,7 @@ from brickyard.api.edge.websockets import MESSAGE_BYTES, PING_S
 from brickyard.domain.access import Principal
 from brickyard.domain.errors import ApiError, PermissionDenied, QuotaExceeded, ResourceDoesNotExist, Unauthenticated
 from brickyard.domain.quotas import Occupancy, Quota
-from brickyard.gateway.ways import short
+from brickyard.nodes.ways import short
 
 if TYPE_CHECKING:
     import aiohttp

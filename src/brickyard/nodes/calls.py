@@ -10,7 +10,7 @@ import msgspec
 from brickyard.domain.cluster import Instance
 from brickyard.domain.nodeops import AgentClient, AgentRefused, NewContext, NodeOp, OpenPort, Reply, Request
 from brickyard.nodes.tokens import InstanceTokens
-from brickyard.nodes.tunnels.process import Tunnels
+from brickyard.nodes.tunnels import Tunnels
 
 
 class NodeCalls:

@@ -27,7 +27,7 @@ from brickyard.nodes.polls import Bell, Found, Held, Polls
 from brickyard.nodes.reports import Recorded, bounded, complete, record_report, with_scripts
 from brickyard.nodes.samples import Samples
 from brickyard.nodes.tokens import InstanceTokens
-from brickyard.nodes.tunnels.process import Tunnels
+from brickyard.nodes.tunnels import Tunnels
 from brickyard.store.changeset import Changes
 from brickyard.store.membership import ALONE, Members, addresses
 from brickyard.store.store import Store

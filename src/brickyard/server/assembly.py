@@ -22,11 +22,11 @@ from brickyard.features.scripts.service import GlobalScriptService
 from brickyard.features.secrets.contexts import ContextSecrets
 from brickyard.features.secrets.service import SecretService
 from brickyard.features.spend.service import SpendService
-from brickyard.gateway.forwarding.loop import TcpPorts
 from brickyard.gateway.history import HistoryServers
 from brickyard.gateway.httpports import HttpPorts, PortTarget
 from brickyard.gateway.pages import Upstream
 from brickyard.gateway.sparkui import SparkUi
+from brickyard.gateway.tcpports import TcpPorts
 from brickyard.gateway.webproxy import WebProxy
 from brickyard.providers.capacity import GIB, allowance
 from brickyard.runtime.catalogue import rows as runtimes

@@ -19,7 +19,7 @@ from brickyard.nodes.loads import Loads
 from brickyard.nodes.samples import Samples
 from brickyard.nodes.sessions import AgentService
 from brickyard.nodes.tokens import InstanceTokens
-from brickyard.nodes.tunnels.process import Tunnels
+from brickyard.nodes.tunnels import Tunnels
 from brickyard.plan.autoscale import Rules
 from brickyard.plan.policy import Policy
 from brickyard.providers.bootstrap import credential_rules

@@ -20,8 +20,9 @@ from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.nodeops import PORT_OPEN, AgentRefused, AgentUnreachable, OpenPort, OpenPortOf
 from brickyard.domain.periodic import Lease, Periodic, always
 from brickyard.domain.ports import PortRow
-from brickyard.gateway.forwarding.process import Door, Forwarding, ForwardingFailed
 from brickyard.nodes.calls import NodeCalls
+from brickyard.nodes.carrier.process import Carrier, CarrierFailed
+from brickyard.nodes.carrier.routes import Route, Socket, Tcp
 from brickyard.plan.attach import driver_instance
 from brickyard.plan.ports import spark_ports
 from brickyard.services.attach import RunningCluster
@@ -31,6 +32,7 @@ from brickyard.store.tx import Tx
 POLL_S = 1.0
 REST_S = 0.1  # at least, between two looks
 AGAIN_S = 2.0  # before a driver that did not answer is asked again
+SILENCE_S = 20.0  # of a server counts as its end; longer than a database that hangs keeps it waiting
 
 log = structlog.get_logger(__name__)
 
@@ -46,10 +48,11 @@ class _Wanted(NamedTuple):
     def target(self) -> _Target:
         return _Target(self.driver.instance_id, self.cluster.incarnation, self.row.mapping.internal_port)
 
-    def door(self, opened: OpenPort) -> Door:
+    def route(self, opened: OpenPort) -> Route:
         """The listener, which leads to where the driver's agent says."""
-        mapping, host, user = self.row.mapping, RunningCluster(self.cluster, self.driver).host, self.cluster.creator_user_name
-        return Door(mapping.bind_address, mapping.external_port, opened.way, host, mapping.internal_port, user)
+        mapping, host = self.row.mapping, RunningCluster(self.cluster, self.driver).host
+        target = Socket(opened.way) if opened.way else Tcp(host, mapping.internal_port)
+        return Route(Tcp(mapping.bind_address, mapping.external_port), target, self.cluster.creator_user_name)
 
     def row_with(self, fault: str) -> PortRow:
         """The row once it is known that the listener is open, or why not."""
@@ -79,7 +82,8 @@ class TcpPorts(Periodic):
         super().__init__(every_s=POLL_S, pace_s=REST_S, held=held)
         self._store = store
         self._nodes = nodes
-        self._forwarding = Forwarding()
+        self._carrier = Carrier(silence_s=SILENCE_S)
+        self._ports: frozenset[int] = frozenset()
         self._wanted: Sequence[_Wanted] = ()
         self._answers: dict[_Target, _Answer] = {}
         self._asking: dict[_Target, asyncio.Task[None]] = {}
@@ -88,8 +92,8 @@ class TcpPorts(Periodic):
 
     @property
     def ports(self) -> Collection[int]:
-        """External ports on which this server listens."""
-        return self._forwarding.ports
+        """External ports on which this server listens, as far as is known."""
+        return self._ports
 
     async def skip(self) -> None:
         await self.end()
@@ -101,11 +105,14 @@ class TcpPorts(Periodic):
                 self._wanted = await self._store.read(_wanted, background=True)
         self._ask()
         known = [(each, found.opened) for each in self._wanted if (found := self._answers.get(each.target)) and found.opened]
+        ports = [each.row.mapping.external_port for each, _ in known]
+        self._ports = self._ports.union(ports)
         try:
-            faults = await self._forwarding.tell([each.door(opened) for each, opened in known])
-        except ForwardingFailed as error:
+            faults = await self._carrier.tell([each.route(opened) for each, opened in known])
+        except CarrierFailed as error:
             log.warning("forwarding_failed", why=str(error))
             faults = [f"The forwarding process failed: {error}"] * len(known)
+        self._ports = frozenset(port for port, fault in zip(ports, faults, strict=True) if not fault)
         with contextlib.suppress(DatabaseTrouble):
             await self._tell([(each, fault) for (each, _), fault in zip(known, faults, strict=True)])
 
@@ -125,7 +132,8 @@ class TcpPorts(Periodic):
         await asyncio.gather(*asking, return_exceptions=True)
         self._wanted = ()
         self._answers.clear()
-        await self._forwarding.close()
+        self._ports = frozenset()
+        await self._carrier.close()
 
     def _ask(self) -> None:
         """Begins to ask the drivers that are to be asked. One that hangs keeps no other waiting."""

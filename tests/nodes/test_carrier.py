@@ -1,4 +1,4 @@
-"""The forwarding process: doors, what they lead to, and how connections and the process end."""
+"""The carrier process: routes, what they lead to, and how connections and the process end."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import psutil
 import pytest
 
-from brickyard.gateway.forwarding import __main__ as forwarding
-from brickyard.gateway.forwarding.__main__ import MOST_OF_A_DOOR, Forwarder
-from brickyard.gateway.forwarding.process import Door, Forwarding, ForwardingFailed
 from brickyard.machine.addresses import RANGE
+from brickyard.machine.frames import Streams
+from brickyard.nodes.carrier import __main__ as carrier
+from brickyard.nodes.carrier.__main__ import MOST_OF_ROUTE, Routes
+from brickyard.nodes.carrier.process import Carrier, CarrierFailed
+from brickyard.nodes.carrier.routes import Route, Socket, Tcp
 from brickyard.sandbox import launcher, network
 from brickyard.sandbox.view import View
 from tests.support.patience import PATIENCE_S, until
@@ -41,8 +42,8 @@ class Echo:
         self._server.listen(512)
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def door(self, port: int) -> Door:
-        return Door("127.0.0.1", port, self.way, "", 0)
+    def route(self, port: int, user: str = "") -> Route:
+        return Route(Tcp("127.0.0.1", port), Socket(self.way), user)
 
     def close(self) -> None:
         self._server.shutdown(socket.SHUT_RDWR)
@@ -117,22 +118,22 @@ class Process:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
-        self.forwarding = Forwarding()
+        self.carrier = Carrier()
 
     def call(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
-    def tell(self, *doors: Door) -> list[str]:
-        found: list[str] = self.call(self.forwarding.tell(doors))
+    def tell(self, *routes: Route) -> list[str]:
+        found: list[str] = self.call(self.carrier.tell(routes))
         return found
 
     @property
     def pid(self) -> int:
-        assert self.forwarding._process is not None
-        return self.forwarding._process.pid
+        assert self.carrier.child is not None
+        return self.carrier.child.pid
 
     def close(self) -> None:
-        self.call(self.forwarding.close())
+        self.call(self.carrier.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(PATIENCE_S)
         self._loop.close()
@@ -147,7 +148,7 @@ def process() -> Iterator[Process]:
 
 def test_each_side_ends_on_its_own_and_no_byte_is_lost(process: Process, echo: Echo) -> None:
     port = free_port()
-    assert process.tell(echo.door(port)) == [""]
+    assert process.tell(echo.route(port)) == [""]
     sent = os.urandom(3 << 20)
     with connect(port) as client:
 
@@ -165,7 +166,7 @@ def test_each_side_ends_on_its_own_and_no_byte_is_lost(process: Process, echo: E
 def test_who_takes_nothing_makes_the_other_side_wait(process: Process, echo: Echo) -> None:
     """The echo's answers are not read, so it takes nothing any more."""
     port = free_port()
-    process.tell(echo.door(port))
+    process.tell(echo.route(port))
     with connect(port) as client:
         client.setblocking(False)
         sent = 0
@@ -175,105 +176,133 @@ def test_who_takes_nothing_makes_the_other_side_wait(process: Process, echo: Ech
     assert psutil.Process(process.pid).memory_info().rss < 80 << 20
 
 
-def test_a_door_that_closes_ends_its_connections_and_no_others(process: Process, echo: Echo) -> None:
+def test_a_route_that_closes_ends_its_connections_and_no_others(process: Process, echo: Echo) -> None:
     gone, stays = free_port(), free_port()
-    assert process.tell(echo.door(gone), echo.door(stays)) == ["", ""]
+    assert process.tell(echo.route(gone), echo.route(stays)) == ["", ""]
     with connect(gone) as first, connect(stays) as second:
         for each in (first, second):
             each.sendall(b"a")
             assert each.recv(1) == b"a"
-        assert process.tell(echo.door(stays)) == [""]
+        assert process.tell(echo.route(stays)) == [""]
         everything(first)
         with pytest.raises(OSError):
             connect(gone)
         second.sendall(b"b")
         assert second.recv(1) == b"b"
-    assert process.forwarding.ports == {stays}
 
 
 def test_a_port_that_something_else_has_is_told_and_opened_once_it_is_free(process: Process, echo: Echo) -> None:
     port, other = free_port(), free_port()
     with socket.create_server(("127.0.0.1", port)):
-        faults = process.tell(echo.door(port), echo.door(other))
+        faults = process.tell(echo.route(port), echo.route(other))
         assert faults == ["another program of this machine has this port", ""]
-        assert process.forwarding.ports == {other}
-    assert process.tell(echo.door(port), echo.door(other)) == ["", ""]
+    assert process.tell(echo.route(port), echo.route(other)) == ["", ""]
     assert answers(port)
 
 
 def test_nobody_behind_it_is_a_connection_that_ends(process: Process, tmp_path: Path) -> None:
     port, nobody = free_port(), free_port()
-    assert process.tell(Door("127.0.0.1", port, str(tmp_path / "none"), "", 0)) == [""]
+    assert process.tell(Route(Tcp("127.0.0.1", port), Socket(str(tmp_path / "none")))) == [""]
     assert heard(port) == b""
-    assert process.tell(Door("127.0.0.1", port, "", "127.0.0.1", nobody)) == [""]
+    assert process.tell(Route(Tcp("127.0.0.1", port), Tcp("127.0.0.1", nobody))) == [""]
     assert heard(port) == b""
 
 
 def test_more_connections_than_there_is_room_for_wait(process: Process, echo: Echo) -> None:
     port, other = free_port(), free_port()
-    process.tell(echo.door(port), echo.door(other))
+    process.tell(echo.route(port), echo.route(other))
     with contextlib.ExitStack() as opened:
-        clients = [opened.enter_context(connect(port)) for _ in range(MOST_OF_A_DOOR)]
+        clients = [opened.enter_context(connect(port)) for _ in range(MOST_OF_ROUTE)]
         for each in clients:
             each.sendall(b"a")
             assert each.recv(1) == b"a"
         late = opened.enter_context(connect(port))  # the kernel's queue has it
         late.sendall(b"b")
-        assert answers(other), "one door's connections are no other's"
+        assert answers(other), "one route's connections are no other's"
         assert not select.select([late], [], [], 0.2)[0]
         clients[0].close()
         assert late.recv(1) == b"b"
 
 
-def test_no_user_takes_every_connection(echo: Echo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forwarding, "MOST_OF_USER", 2)
+async def test_no_user_takes_every_connection(echo: Echo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carrier, "MOST_OF_USER", 2)
     ports = [free_port() for _ in range(3)]
-    doors = [msgspec.structs.replace(echo.door(port), user=user) for port, user in zip(ports, ("me", "me", "you"), strict=True)]
-    forwarder, (control, end) = Forwarder(), socket.socketpair()
-    assert forwarder.tell(doors) == ["", "", ""]
-    serving = threading.Thread(target=forwarder.serve, args=(control.fileno(), PATIENCE_S))
-    serving.start()
-    with contextlib.ExitStack() as opened:
-        opened.callback(forwarder.tell, [])
-        opened.callback(serving.join)
-        opened.callback(end.send, b".")
-        mine = [opened.enter_context(connect(port)) for port in ports[:2]]
+    routes = Routes()
+    wanted = [echo.route(port, user) for port, user in zip(ports, ("me", "me", "you"), strict=True)]
+    assert await routes.tell(wanted) == ["", "", ""]
+
+    async def entered(port: int) -> Streams:
+        made = Streams(*await asyncio.open_connection("127.0.0.1", port))
+        made.writer.write(b"a")
+        return made
+
+    async with asyncio.timeout(PATIENCE_S):
+        mine = [await entered(port) for port in ports[:2]]
         for each in mine:
-            each.sendall(b"a")
-            assert each.recv(1) == b"a"
-        late = opened.enter_context(connect(ports[0]))
-        late.sendall(b"b")
-        yours = opened.enter_context(connect(ports[2]))
-        yours.sendall(b"c")
-        assert yours.recv(1) == b"c"
-        assert not select.select([late], [], [], 0.2)[0]
-        mine[1].close()  # of my other door
-        assert late.recv(1) == b"b"
-    control.close()
-    end.close()
+            assert await each.reader.readexactly(1) == b"a"
+        late, yours = await entered(ports[0]), await entered(ports[2])
+        assert await yours.reader.readexactly(1) == b"a"
+        waiting = asyncio.create_task(late.reader.readexactly(1))
+        assert not (await asyncio.wait({waiting}, timeout=0.2))[0]
+        mine[1].writer.close()  # of my other route
+        assert await waiting == b"a"
+        await routes.tell([])
+        for each in (mine[0], late, yours):
+            with contextlib.suppress(ConnectionError):
+                await each.reader.read()  # it ends
 
 
-def test_the_process_ends_with_its_last_door_and_with_its_server(process: Process, echo: Echo) -> None:
+async def test_a_tcp_route_that_leads_elsewhere_is_another_one_and_a_socket_is_the_same(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    echoes = [Echo(tmp_path / "one"), Echo(tmp_path / "two")]
+    listeners: list[Tcp | Socket] = [Tcp("127.0.0.1", free_port()), Socket(str(tmp_path / "ways" / "a"))]
+    routes = Routes()
+
+    async def entered(listener: Tcp | Socket) -> Streams:
+        if isinstance(listener, Tcp):
+            return Streams(*await asyncio.open_connection(listener.host, listener.port))
+        return Streams(*await asyncio.open_unix_connection(listener.path))
+
+    async def answers(streams: Streams) -> bool:
+        with contextlib.suppress(OSError, EOFError):
+            streams.writer.write(b"a")
+            return await streams.reader.readexactly(1) == b"a"
+        return False
+
+    async with asyncio.timeout(PATIENCE_S):
+        assert await routes.tell([Route(each, Socket(echoes[0].way)) for each in listeners]) == ["", ""]
+        before = [await entered(each) for each in listeners]
+        assert [await answers(each) for each in before] == [True, True]
+        assert await routes.tell([Route(each, Socket(echoes[1].way)) for each in listeners]) == ["", ""]
+        echoes[0].close()
+        assert [await answers(each) for each in before] == [False, True]
+        assert [await answers(await entered(each)) for each in listeners] == [True, True]
+        await routes.tell([])
+        assert not (tmp_path / "ways" / "a").exists()
+    echoes[1].close()
+
+
+def test_the_process_ends_with_its_last_route_and_with_its_server(process: Process, echo: Echo) -> None:
     port = free_port()
-    process.tell(echo.door(port))
+    process.tell(echo.route(port))
     first = psutil.Process(process.pid)
     process.tell()
     until(lambda: not first.is_running(), "the process has ended")
-    process.tell(echo.door(port))
+    process.tell(echo.route(port))
     second = psutil.Process(process.pid)
-    stdin = process.forwarding._process and process.forwarding._process.stdin
-    assert stdin
-    process._loop.call_soon_threadsafe(stdin.close)  # what the kernel does when the server is killed
+    assert process.carrier.child is not None
+    process._loop.call_soon_threadsafe(process.carrier.child.close_input)  # what the kernel does when the server is killed
     until(lambda: not second.is_running() or second.status() == psutil.STATUS_ZOMBIE, "the process has ended")
 
 
 def test_a_process_that_was_killed_is_told_and_started_again(process: Process, echo: Echo) -> None:
     port = free_port()
-    process.tell(echo.door(port))
+    process.tell(echo.route(port))
     os.kill(process.pid, signal.SIGKILL)
-    with pytest.raises(ForwardingFailed):
-        process.tell(echo.door(port))
-    assert process.tell(echo.door(port)) == [""]
+    with pytest.raises(CarrierFailed):
+        process.tell(echo.route(port))
+    assert process.tell(echo.route(port)) == [""]
     assert answers(port)
 
 
@@ -307,7 +336,7 @@ def test_a_node_gives_connections_away_and_does_not_carry_them(process: Process,
     )  # fmt: skip
     with subprocess.Popen(line, pass_fds=node.descriptors, stdout=subprocess.PIPE, env={}) as inside, killed(inside):
         assert inside.stdout and inside.stdout.readline() == b"ready\n"
-        assert process.tell(Door("127.0.0.1", port, way, "", 0)) == [""]
+        assert process.tell(Route(Tcp("127.0.0.1", port), Socket(way))) == [""]
         with connect(port) as client:
             client.sendall(b"a")
             assert client.recv(1) == b"a"
@@ -317,13 +346,16 @@ def test_a_node_gives_connections_away_and_does_not_carry_them(process: Process,
             assert client.recv(1) == b"b"
             carrier.resume()
         assert answers(port)
-        assert process.tell(Door("127.0.0.1", port, nobody, "", 0)) == [""]
+        assert process.tell(Route(Tcp("127.0.0.1", port), Socket(nobody))) == [""]
         assert heard(port) == b"", "nobody listens there"
     process.call(node.stop())
     os.close(switchboard)
 
 
-def test_a_server_that_says_nothing_counts_as_gone() -> None:
-    control, silent = socket.socketpair()
-    with control, silent, pytest.raises(TimeoutError):
-        Forwarder().serve(control.fileno(), 0.05)
+def test_a_server_that_says_nothing_counts_as_gone(process: Process, echo: Echo) -> None:
+    process.carrier, port = Carrier(silence_s=0.5), free_port()
+    process.tell(echo.route(port))
+    gone = psutil.Process(process.pid)
+    until(lambda: not gone.is_running() or gone.status() == psutil.STATUS_ZOMBIE, "the process has ended")
+    with pytest.raises(CarrierFailed):
+        process.tell(echo.route(port))
