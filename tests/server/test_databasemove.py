@@ -31,8 +31,9 @@ from brickyard.server.datadir import Workspace
 from brickyard.storage.directory import Storage
 from brickyard.storage.private import WorkspaceError
 from brickyard.store import tablecopy
+from brickyard.store.opening import StoreError
 from brickyard.store.postgres import driver_url
-from brickyard.store.store import Store, StoreError
+from brickyard.store.store import Store
 from brickyard.store.tablecopy import TABLES
 from brickyard.store.tables import meta
 from tests.support.databases import empty_sqlite

@@ -34,7 +34,8 @@ from brickyard.reconcile.retention import Retention
 from brickyard.services.access import Authorizer
 from brickyard.services.audit import Audited, AuditLog
 from brickyard.services.caller import Caller
-from brickyard.store.store import Store, beside
+from brickyard.store.companion import beside
+from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.clock import ManualClock
 from tests.services.desk import ADMIN, ASK, USER, Desk

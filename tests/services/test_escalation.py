@@ -21,6 +21,7 @@ from brickyard.domain.tasks import SubmitRun
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.identity import IdentityServices
+from brickyard.store.sharing import Always
 from brickyard.store.store import Store
 from brickyard.testing.clock import ManualClock
 from tests.reconcile.runworld import CLUSTER, RunWorld, task
@@ -118,7 +119,7 @@ async def test_nobody_is_served_by_what_belongs_to_others(tmp_path: Path) -> Non
 
 async def test_two_servers_at_once_make_no_circle_and_bring_no_policy_back(postgres: Postgres) -> None:
     url = postgres.new_database()
-    one, other = Store.open(url, alone=lambda: False), Store.open(url, alone=lambda: False)
+    one, other = Store.open(url, sharing=Always(alone=False)), Store.open(url, sharing=Always(alone=False))
 
     def groups(store: Store) -> IdentityServices:
         return IdentityServices.build(store=store, clock=ManualClock(), ids=Ids(), authorizer=Authorizer(), homes=no_homes())

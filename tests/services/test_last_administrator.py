@@ -13,6 +13,7 @@ from brickyard.domain.identity import ADMINS_ID, GroupRow
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.identity import IdentityServices
+from brickyard.store.sharing import Always
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.clock import ManualClock
@@ -61,7 +62,7 @@ def identity(store: Store) -> IdentityServices:
 
 async def test_two_servers_at_once_leave_one(postgres: Postgres) -> None:
     url = postgres.new_database()
-    one, other = Store.open(url, alone=lambda: False), Store.open(url, alone=lambda: False)
+    one, other = Store.open(url, sharing=Always(alone=False)), Store.open(url, sharing=Always(alone=False))
 
     async def meet(first: Act, second: Act) -> None:
         await one.write(before)

@@ -23,6 +23,19 @@ T = TypeVar("T")
 
 
 class SlowStore(Store):
+class Sizes:
+    """What is on offer."""
+
+    def node_types(self) -> Mapping[str, NodeType]:
+        return SIZES
+
+
+class Sharing:
+    """Another server comes and goes."""
+
+    alone = False
+
+
     """A store whose reads can be held after their snapshot was taken, before the caller hears of it."""
 
     def __init__(self, of: Store) -> None:
@@ -140,8 +153,8 @@ async def test_no_acknowledged_change_is_ever_unseen(desk: Desk) -> None:
 async def test_what_another_server_has_committed_is_shown_at_once(postgres: Postgres) -> None:
     """While there is one; what is read then is not kept for later."""
     url = postgres.new_database()
-    alone = False
-    here, there = Store.open(url, alone=lambda: alone), Store.open(url)
+    sharing = Sharing()
+    here, there = Store.open(url, sharing=sharing), Store.open(url)
     desk = Desk(there)
     try:
         slow = SlowStore(here)
@@ -153,7 +166,7 @@ async def test_what_another_server_has_committed_is_shown_at_once(postgres: Post
             assert b'"num_workers":%d,' % size in text(await views.full(name))
             assert b'"num_workers":%d,' % size in (await views.items([name]))[0]
             await desk.settle(name, sized=True)
-        alone, reads = True, slow.reads
+        sharing.alone, reads = True, slow.reads
         await views.full(name)
         assert slow.reads == reads + 1, "what was kept before others came is used no more"
         while True:  # the feed may still tell of what was committed before
@@ -162,7 +175,7 @@ async def test_what_another_server_has_committed_is_shown_at_once(postgres: Post
             await views.full(name)
             if slow.reads == reads:
                 break  # what is read alone is kept
-        alone = False
+        sharing.alone = False
         await views.full(name)
         assert slow.reads == reads + 1
     finally:

@@ -17,6 +17,7 @@ from brickyard.nodes.tokens import InstanceTokens
 from brickyard.services import withdrawal
 from brickyard.services.access import Authorizer
 from brickyard.services.withdrawal import Withdrawal
+from brickyard.store.sharing import Always
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import cluster, instance, up
@@ -122,7 +123,7 @@ def test_whoever_may_no_longer_run_code(store: Store, case: str) -> None:
 
 def test_another_server_takes_the_right_away(postgres: Postgres) -> None:
     url = postgres.new_database()
-    here, there = Store.open(url, alone=lambda: False), Store.open(url, alone=lambda: False)
+    here, there = Store.open(url, sharing=Always(alone=False)), Store.open(url, sharing=Always(alone=False))
     try:
         ((user, _),) = asyncio.run(played(here, there, CHANGES["deactivated"][0]))
         assert user == OWNER.user_name

@@ -40,6 +40,7 @@ from brickyard.services.pools import PoolService
 from brickyard.services.runs import RunService
 from brickyard.services.taskfiles import TaskFiles
 from brickyard.store.store import Store
+from brickyard.store.sharing import Always
 from brickyard.testing.builders import SMALL
 from brickyard.testing.clock import ManualClock
 from tests.reconcile.runworld import EveryRight
@@ -177,7 +178,7 @@ class Server:
     def __init__(self, world: World, number: int) -> None:
         self.number = number
         self._world = world
-        self.store = store = Store.open(world.url, alone=lambda: False)
+        self.store = store = Store.open(world.url, sharing=Always(alone=False))
         clock, ids = world.clock, world.ids
         self.launches: list[Instance] = []  # provider calls that wait until the test lets one be made
         self.endings: list[Instance] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def raising(cluster_id: str) -> Work:
 
 
 def together(engine: Engine, works: Sequence[Work], **options: Any) -> list[Outcome] | None:
-    units = [Unit(work, lambda _outcome: None, None, inserts=True) for work in works]
+    units = [Unit(work, Future(), None, inserts=True) for work in works]
     return insert_together(engine, units, options.get("commit"))
 
 
@@ -128,7 +129,9 @@ def test_units_that_may_have_been_committed_are_not_done_again(engine: Engine, s
 
 
 @pytest.mark.parametrize("inserts", [True, False])
-async def test_nobody_is_told_to_repeat_what_may_have_been_committed(engine: Engine, store: Store, inserts: bool) -> None:
+async def test_nobody_is_told_to_repeat_what_may_have_been_committed(
+    engine: Engine, store: Store, inserts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The connection is lost during the work, and during the commit."""
 
     def ends(tx: Tx) -> None:
@@ -143,7 +146,7 @@ async def test_nobody_is_told_to_repeat_what_may_have_been_committed(engine: Eng
     with pytest.raises(DatabaseAway):
         await store.write(ends, inserts=inserts)
     await store.check()
-    store._writer._commit = lost
+    monkeypatch.setattr(store._commits, "commit", lost)
     several = [store.write(inserting(name), inserts=inserts) for name in ("b", "c")]
     assert [type(each) for each in await asyncio.gather(*several, return_exceptions=True)] == [DatabaseUnsure] * 2
     assert stored(store, "a", "b", "c") == {"b", "c"}

@@ -19,6 +19,20 @@ from tests.support.patience import PATIENCE_S, until
 from tests.support.postgres import Postgres
 
 
+class Feed(ChangeFeed):
+    """A feed whose connections the test knows, and can refuse."""
+
+    def __init__(self, url: str, listener: Listener) -> None:
+        self._told = listener
+        super().__init__(url, listener)
+
+    def connect(self) -> psycopg.Connection[Any]:
+        if not self._told.reachable.is_set():
+            raise psycopg.OperationalError("the database is away")
+        self._told.opened.append(psycopg.connect(self._url, autocommit=True))
+        return self._told.opened[-1]
+
+
 class Listener:
     """A server's feed, and what it was told."""
 
@@ -29,16 +43,10 @@ class Listener:
         self.reachable = threading.Event()
         self.reachable.set()
 
-        def connect() -> psycopg.Connection[Any]:
-            if not self.reachable.is_set():
-                raise psycopg.OperationalError("the database is away")
-            self.opened.append(psycopg.connect(url, autocommit=True))
-            return self.opened[-1]
-
         self.calls = 0
         self.may_go_on = threading.Event()
         self.may_go_on.set()
-        self.feed = ChangeFeed(connect=connect, listener=self)
+        self.feed = Feed(url, self)
 
     def changed(self, changes: Changes) -> None:
         self.calls += 1

@@ -37,13 +37,15 @@ Store.open(sys.argv[1]).close()
 member.join()
 ready = False
 
-def alone():
-    answer = member.alone
-    if ready:
-        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # this thread: else it may commit before another one stops it
-    return answer
+class Freezing:
+    @property
+    def alone(self):
+        answer = member.alone
+        if ready:
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # this thread: else it may commit before another stops it
+        return answer
 
-store = Store.open(sys.argv[1], alone=alone)
+store = Store.open(sys.argv[1], sharing=Freezing())
 print("joined", member.alone, flush=True)
 sys.stdin.readline()
 ready = True
@@ -91,7 +93,7 @@ def url(postgres: Postgres) -> str:
 def test_one_of_several_holds_nothing_up_and_its_commit_is_never_made(url: str) -> None:
     member = membership.take(url, ABOUT)
     member.join()
-    store = Store.open(url, alone=lambda: member.alone)
+    store = Store.open(url, sharing=member)
     try:
         with frozen(url) as other:
             assert heard(other) == "joined False"
@@ -116,7 +118,7 @@ def test_one_that_was_alone_does_not_commit_unnoticed(url: str) -> None:
         until(lambda: is_stopped(other), "it is stopped")
         member = membership.take(url, ABOUT)
         member.join()
-        store = Store.open(url, alone=lambda: member.alone)
+        store = Store.open(url, sharing=member)
         try:
             other.send_signal(signal.SIGCONT)
             assert heard(other) == "DatabaseAway"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from brickyard.store import opening as module
 from brickyard.store import sqlite
-from brickyard.store import store as module
 from brickyard.store.reserve import RESERVE_BYTES
 from brickyard.store.store import Store
 

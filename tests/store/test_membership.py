@@ -21,9 +21,10 @@ from brickyard.domain.errors import DatabaseAway
 from brickyard.domain.node import ServerAddress
 from brickyard.store import membership, postgresmembers, servers
 from brickyard.store.membership import Membership
+from brickyard.store.opening import StoreError
 from brickyard.store.postgresmembers import PostgresMembership, refusal
 from brickyard.store.servers import About, JoinRefused, Leave, Server
-from brickyard.store.store import Store, StoreError
+from brickyard.store.store import Store
 from brickyard.testing.builders import cluster
 from tests.support.patience import PATIENCE_S, Stopwatch, until
 from tests.support.postgres import Postgres
@@ -390,7 +391,7 @@ def test_a_store_writes_nothing_while_another_server_is_alone(members: Members) 
     """It lost its membership, and does not know that the other one keeps what it reads by now."""
     first = members.join()
     behind = Store.open(members.url)
-    member = Store.open(members.url, alone=lambda: first.alone)
+    member = Store.open(members.url, sharing=first)
     try:
         with pytest.raises(DatabaseAway) as refused:
             behind.write_sync(lambda tx: tx.clusters.insert(cluster()))
@@ -406,7 +407,7 @@ def test_a_store_writes_nothing_while_another_server_is_alone(members: Members) 
 def test_being_alone_is_had_however_busy_the_server_is(members: Members) -> None:
     first = members.join()
     second = members.join()
-    busy = Store.open(members.url, alone=lambda: first.alone)
+    busy = Store.open(members.url, sharing=first)
     busy.write_sync(lambda tx: tx.clusters.insert(cluster()))
     stop = False
 

@@ -28,7 +28,7 @@ def command(yes: bool, config_file: Path | None, **options: Any) -> None:
     is lost, and asks. Restore a backup instead if there is one: docs/operations.md.
     """
     from brickyard.server.adoption import Declined, adopt  # noqa: PLC0415 - heavy: SQLAlchemy
-    from brickyard.store.store import StoreError  # noqa: PLC0415 - as above
+    from brickyard.store.opening import StoreError  # noqa: PLC0415 - as above
 
     chosen = settings(config_file, **options)
 

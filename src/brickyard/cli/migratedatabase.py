@@ -30,7 +30,7 @@ def command(config_file: Path | None, **options: Any) -> None:
     any more. If the command is interrupted, run it again: it goes on where it was.
     """
     from brickyard.server.databasemove import move_database  # noqa: PLC0415 - heavy: SQLAlchemy
-    from brickyard.store.store import StoreError, shown_url  # noqa: PLC0415 - as above
+    from brickyard.store.opening import StoreError, shown_url  # noqa: PLC0415 - as above
 
     chosen = settings(config_file, **options)
     workspace = Workspace(chosen.data_dir, chosen.storage_dir)

@@ -13,7 +13,8 @@ import time
 
 from brickyard.domain.clock import Monotonic
 from brickyard.domain.node import REPORT_S
-from brickyard.store.membership import ALONE, Sharing
+from brickyard.store.membership import ALONE
+from brickyard.store.sharing import Sharing
 
 SELDOM_S = 40.0
 SPARE_S = 20.0  # of the time after which an agent counts as lost: it calls again 12 s after an answer that did not come

@@ -13,7 +13,8 @@ import msgspec
 
 from brickyard.domain.clock import Monotonic
 from brickyard.domain.node import Load
-from brickyard.store.membership import ALONE, Sharing
+from brickyard.store.membership import ALONE
+from brickyard.store.sharing import Sharing
 from brickyard.store.tx import Tx
 
 OWN_S = 6.0  # drivers report every 5 s: one that has not may be reporting to another server

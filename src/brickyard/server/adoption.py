@@ -13,7 +13,8 @@ from brickyard.server.datadir import Workspace
 from brickyard.storage.directory import Storage
 from brickyard.storage.private import WorkspaceError
 from brickyard.store import membership, sqlite
-from brickyard.store.store import Store, shown_url
+from brickyard.store.opening import shown_url
+from brickyard.store.store import Store
 
 
 class Offer(NamedTuple):

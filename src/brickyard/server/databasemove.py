@@ -26,8 +26,9 @@ from brickyard.server.workspace import ID, MOVED, MOVING
 from brickyard.storage.directory import Storage
 from brickyard.storage.private import WorkspaceError
 from brickyard.store import membership, schema, sqlite
+from brickyard.store.opening import StoreError, cannot_open, shown_url
 from brickyard.store.servers import TURN
-from brickyard.store.store import PROBE, StoreError, cannot_open, shown_url
+from brickyard.store.store import PROBE
 from brickyard.store.tablecopy import CopyError, TableCopy, Tell
 from brickyard.store.tx import Tx
 

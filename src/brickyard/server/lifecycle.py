@@ -328,7 +328,7 @@ def _trust(settings: Settings, storage: Storage, providers: Providers) -> tuple[
 
 
 def _opened(url: str, member: Membership, storage: Storage) -> Store:
-    return Store.open(url, alone=lambda: member.alone, creates=lambda: workspace.check_new(url, storage))
+    return Store.open(url, sharing=member, creates=lambda: workspace.check_new(url, storage))
 
 
 async def _load(module: str) -> None:

@@ -34,8 +34,8 @@ from brickyard.server.lifecycle import Application
 from brickyard.server.messages import ended_line, nodes_left, token_line
 from brickyard.server.preflight import ServerError, prepared
 from brickyard.services.loginlinks import LIFETIME_MS, link_path
+from brickyard.store.opening import StoreError
 from brickyard.store.servers import JoinRefused
-from brickyard.store.store import StoreError
 
 # How many allocations trigger a collection of the youngest generation, and how many of those one of the next. Nothing else runs
 # meanwhile: 20,000 objects at a time, and then 400,000, held up answers for 20 and 200 ms.

@@ -21,8 +21,9 @@ from brickyard.server.datadir import DATABASE
 from brickyard.storage.directory import Storage, StorageInUse
 from brickyard.storage.private import WorkspaceError
 from brickyard.store import sqlite
+from brickyard.store.opening import shown_url
 from brickyard.store.servers import About
-from brickyard.store.store import Store, shown_url
+from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 PATIENCE_S = 5.0  # for a server that is creating the workspace

@@ -46,8 +46,9 @@ from brickyard.services.pagetokens import audit_position, encode
 from brickyard.services.principals import caller_of
 from brickyard.store.audit import Found
 from brickyard.store.changeset import Changes
+from brickyard.store.companion import Commit
 from brickyard.store.prepared import Kept
-from brickyard.store.store import Commit, Store
+from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 T = TypeVar("T")

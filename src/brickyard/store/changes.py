@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 import psycopg
@@ -20,6 +20,7 @@ import structlog
 from psycopg.sql import Literal
 from sqlalchemy import Connection
 
+from brickyard.store import postgres
 from brickyard.store.changeset import Changes, of_words
 from brickyard.store.servers import commit_shared
 
@@ -44,15 +45,10 @@ class Listener(Protocol):
 
 
 class ChangeFeed:
-    """`connect` opens a psycopg connection with autocommit. Call `close` when done."""
+    """Of a PostgreSQL database. Call `close` when done."""
 
-    def __init__(
-        self,
-        *,
-        connect: Callable[[], psycopg.Connection[Any]],
-        listener: Listener,
-    ) -> None:
-        self._connect = connect
+    def __init__(self, url: str, listener: Listener) -> None:
+        self._url = url
         self._listener = listener
         self._me = uuid.uuid4().hex[:12]
         self.listening = False  # whether other servers' commits are reported, sooner or later
@@ -70,12 +66,16 @@ class ChangeFeed:
         self._closed = True
         self._thread.join(CLOSE_S)
 
+    def connect(self) -> psycopg.Connection[Any]:
+        """A connection with autocommit."""
+        return postgres.connect(self._url)
+
     def _run(self) -> None:
         pause_s, longest_s = AGAIN_S
         lost = False
         while not self._closed:
             try:
-                with self._connect() as connection:
+                with self.connect() as connection:
                     connection.execute(f"LISTEN {CHANNEL}")
                     self.listening = True
                     self._listener.gap()

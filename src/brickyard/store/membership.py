@@ -17,17 +17,9 @@ from sqlalchemy.engine import make_url
 
 from brickyard.domain.node import ServerAddress
 from brickyard.machine import locks
+from brickyard.store.opening import StoreError, cannot_open
 from brickyard.store.servers import About, Server, in_use
-from brickyard.store.store import StoreError, cannot_open
-
-
-class Sharing(Protocol):
-    """Whether this server shares its database with others."""
-
-    @property
-    def alone(self) -> bool:
-        """Whether no other server changes the database, so that reads may be cached until this one changes it. For any thread."""
-        ...
+from brickyard.store.sharing import Sharing
 
 
 class Members(Sharing, Protocol):

@@ -24,8 +24,8 @@ import structlog
 
 from brickyard.domain.clock import elapsed_ns
 from brickyard.store import postgres, servers
+from brickyard.store.opening import StoreError, cannot_open, shown_url
 from brickyard.store.servers import CLAIM_S, KEPT_S, SILENT_S, About, JoinRefused, Server, Session, Stopping, in_use
-from brickyard.store.store import StoreError, cannot_open, shown_url
 
 log = structlog.get_logger(__name__)
 

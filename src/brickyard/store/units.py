@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import msgspec
@@ -15,11 +16,11 @@ Work = Callable[[Tx], Any]
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """A unit of work, the callback for its outcome, and the event loop that runs it (None: the writer's own thread). `inserts`:
-    it locks no row that exists."""
+    """A unit of work, the future for its result, and the event loop of that (None: a thread waits for it). `inserts`: it locks no
+    row that exists."""
 
     work: Work
-    done: Callable[[Outcome], None]
+    future: asyncio.Future[Any] | Future[Any]
     loop: asyncio.AbstractEventLoop | None
     inserts: bool = False
 
@@ -33,6 +34,16 @@ class Outcome(msgspec.Struct, frozen=True):
     error: BaseException | None = None
     changed: Changes | None = None
     unsure: bool = False
+
+    def settle(self) -> None:
+        """Tells who waits for it. Call it on the unit's event loop, if it has one."""
+        future = self.unit.future
+        if future.done():
+            return
+        if self.error is not None:
+            future.set_exception(self.error)
+        else:
+            future.set_result(self.result)
 
 
 class Ticket(msgspec.Struct, frozen=True, eq=False):

@@ -18,8 +18,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import cast
+from typing import Protocol, cast
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import OperationalError
@@ -46,22 +45,25 @@ _ATTEMPTS = 5
 _MEMBER_S = 1.0  # how long a commit waits while another server is alone
 
 
-class Writer:
-    """Calls `deliver` on a writer's thread with the outcomes of one transaction, after its commit and in order. If writers run
-    side by side, `commit` may commit a transaction that has changed something; otherwise the writer does. It raises Excluded if
-    it must not be committed now: the unit is repeated for a moment. After any other error nothing is committed."""
+class Committer(Protocol):
+    """The store, as its writer's threads see it."""
 
-    def __init__(
-        self,
-        *,
-        engine: Engine,
-        threads: int,
-        deliver: Callable[[list[Outcome]], None],
-        commit: Callable[[Connection, Changes], None] | None = None,
-    ) -> None:
+    def commit(self, connection: Connection, changed: Changes) -> None:
+        """May commit a transaction that has changed something, if writers run side by side; otherwise the writer does. Raises
+        Excluded if it must not be committed now: the unit is repeated for a moment. After any other error, nothing is."""
+        ...
+
+    def deliver(self, outcomes: list[Outcome]) -> None:
+        """Passes on the outcomes of one transaction, after its commit and in order."""
+        ...
+
+
+class Writer:
+    """Starts with its threads."""
+
+    def __init__(self, *, engine: Engine, threads: int, committer: Committer) -> None:
         self._engine = engine
-        self._deliver = deliver
-        self._commit = commit
+        self._committer = committer
         self._together = threads == 1
         self._people: deque[Ticket] = deque()
         self._background: deque[Ticket] = deque()
@@ -131,7 +133,7 @@ class Writer:
                 late = self._late(started)
             outcomes = self._turn(background, late=late)
             if outcomes:
-                self._deliver(outcomes)
+                self._committer.deliver(outcomes)
             ended = time.monotonic()
             with self._ready:
                 del self._under_way[me]
@@ -207,7 +209,7 @@ class Writer:
             return self._share(queue)
         units = self._next_inserts(queue)
         if len(units) > 1:
-            return insert_together(self._engine, units, self._commit) or [self._one(unit) for unit in units]
+            return insert_together(self._engine, units, self._committer.commit) or [self._one(unit) for unit in units]
         return [self._one(unit) for unit in units]
 
     def _share(self, queue: deque[Ticket]) -> list[Outcome]:
@@ -244,7 +246,7 @@ class Writer:
             self._background.clear()
             self._ready.notify_all()
         if left:
-            self._deliver([Outcome(each.unit, error=DatabaseAway("the server is stopping")) for each in left])
+            self._committer.deliver([Outcome(each.unit, error=DatabaseAway("the server is stopping")) for each in left])
 
     def _one(self, unit: Unit) -> Outcome:
         attempt, excluded_s = 1, math.inf
@@ -256,8 +258,8 @@ class Writer:
                     result = unit.work(tx)
                     changed = tx.finish()
                     committing = True
-                    if changed and self._commit is not None:
-                        self._commit(connection, changed)
+                    if changed:
+                        self._committer.commit(connection, changed)
                 return Outcome(unit, result=result, changed=changed)
             except OperationalError as error:
                 if getattr(error.orig, "sqlstate", None) not in _RETRIED_SQLSTATES or attempt == _ATTEMPTS:
@@ -315,8 +317,7 @@ class Writer:
 
     def _before_commit(self, connection: Connection) -> None:
         """One writer commits itself, also what has changed nothing."""
-        if self._commit is not None:
-            self._commit(connection, Changes())
+        self._committer.commit(connection, Changes())
 
 
 class _Spoilt(Exception):

@@ -49,8 +49,8 @@ from brickyard.domain.errors import (
 from brickyard.plan import admission
 from brickyard.services.audit import Audited
 from brickyard.services.caller import Caller
+from brickyard.store.companion import beside
 from brickyard.store.patience import is_patient, patient, patiently
-from brickyard.store.store import beside
 
 NO_CONTENT = 204
 # Browsers show and run no answer of the API: it may repeat what its caller has sent.
