@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from brickyard.domain.access import Principal
 from brickyard.domain.errors import QuotaExceeded
-from brickyard.domain.quotas import ByteQuota, Occupancy, Quota
+from brickyard.domain.quotas import ByteQuota, Occupancy, Quota, Slot
 from brickyard.features.secrets.service import SCOPES
 from brickyard.gateway.connect import CALLS
 from brickyard.gateway.websockets import WEBSOCKETS
@@ -41,14 +41,14 @@ def test_every_quota_has_a_share_and_a_reserve(quota: Quota) -> None:
 def test_a_quota_is_shared(steps: list[tuple[str, bool]], total: int, share: int, reserve: int) -> None:
     """Users come and go in any order; whatever they do, an administrator finds room, and those who go leave theirs."""
     quota, open_ones = Quota("things", total, share, reserve), Occupancy()
-    held: dict[str, list[object]] = {}
+    held: dict[str, list[Slot]] = {}
     for name, leaves in steps:
         own = held.setdefault(name, [])
         if leaves and own:
-            left = own.pop()
-            assert callable(left)
-            left()
-            left()  # counts once
+            slot = own.pop()
+            with slot:
+                assert len(open_ones) == sum(map(len, held.values())) + 1
+            slot.release()  # counts once
             continue
         try:
             own.append(open_ones.enter(quota, user(name), error=QuotaExceeded))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import pytest
 
+from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.requests import ClusterId, ResizeCluster
 from brickyard.services.access import Authorizer
 from brickyard.services.viewcache import View, ViewCache
@@ -22,7 +23,6 @@ from tests.support.postgres import Postgres
 T = TypeVar("T")
 
 
-class SlowStore(Store):
 class Sizes:
     """What is on offer."""
 
@@ -36,6 +36,7 @@ class Sharing:
     alone = False
 
 
+class SlowStore(Store):
     """A store whose reads can be held after their snapshot was taken, before the caller hears of it."""
 
     def __init__(self, of: Store) -> None:
@@ -64,7 +65,7 @@ def slow(store: Store) -> SlowStore:
 
 @pytest.fixture
 def views(slow: SlowStore) -> ViewCache:
-    return ViewCache(store=slow, sizes=lambda: SIZES, authorizer=Authorizer())
+    return ViewCache(store=slow, sizes=Sizes(), authorizer=Authorizer())
 
 
 def text(view: View | None) -> bytes:
@@ -158,7 +159,7 @@ async def test_what_another_server_has_committed_is_shown_at_once(postgres: Post
     desk = Desk(there)
     try:
         slow = SlowStore(here)
-        views = ViewCache(store=slow, sizes=lambda: SIZES, authorizer=Authorizer())
+        views = ViewCache(store=slow, sizes=Sizes(), authorizer=Authorizer())
         name = await desk.create(num_workers=1)
         await desk.bring_up(name)
         for size in range(2, 12):
@@ -205,8 +206,8 @@ async def test_a_gap_in_the_feed_empties_the_cache(desk: Desk, slow: SlowStore, 
 
 async def test_what_is_kept_has_an_end(desk: Desk, slow: SlowStore) -> None:
     names = [await desk.create() for _ in range(10)]
-    one = len((await ViewCache(store=slow, sizes=lambda: SIZES, authorizer=Authorizer()).items(names[:1]))[0])
-    views = ViewCache(store=slow, sizes=lambda: SIZES, authorizer=Authorizer(), most=4 * one + 50)
+    one = len((await ViewCache(store=slow, sizes=Sizes(), authorizer=Authorizer()).items(names[:1]))[0])
+    views = ViewCache(store=slow, sizes=Sizes(), authorizer=Authorizer(), most=4 * one + 50)
     whole = await views.items(names)
     assert len(whole) == 10
     slow.reads = 0
@@ -214,7 +215,7 @@ async def test_what_is_kept_has_an_end(desk: Desk, slow: SlowStore) -> None:
     assert slow.reads == 0
     assert await views.items(names[:2]) == whole[:2]
     assert slow.reads == 1
-    small = ViewCache(store=slow, sizes=lambda: SIZES, authorizer=Authorizer(), most=10)
+    small = ViewCache(store=slow, sizes=Sizes(), authorizer=Authorizer(), most=10)
     assert await small.full(names[0]) == await small.full(names[0]) is not None
 
 

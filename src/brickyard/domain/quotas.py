@@ -3,10 +3,9 @@ could keep everybody out, the administrators who would have to end that included
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from brickyard.domain.access import Principal
 
@@ -48,26 +47,46 @@ class ByteQuota(NamedTuple):
         return self.total if is_admin else self.total - self.reserve
 
 
+class Slot:
+    """One of those that a user has: within `with`, or until `release`."""
+
+    def __init__(self, occupancy: Occupancy, user_name: str) -> None:
+        self._occupancy = occupancy
+        self._user_name = user_name
+        self._held = True
+
+    def release(self) -> None:
+        """Gives it back. May be repeated."""
+        if self._held:
+            self._held = False
+            self._occupancy.leave(self._user_name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
 class Occupancy:
     """How much of a quota each user takes in this process at the moment. For one thread."""
 
     def __init__(self) -> None:
         self._of_user: Counter[str] = Counter()
 
-    def enter(self, quota: Quota, principal: Principal, *, error: Callable[[str], Exception]) -> Callable[[], None]:
-        """Counts one more; what it returns ends that, once. Raises `error` with the reason if the quota does not allow it."""
+    def enter(self, quota: Quota, principal: Principal, *, error: Callable[[str], Exception]) -> Slot:
+        """Counts one more, until its slot is released. Raises `error` with the reason if the quota does not allow it."""
         name = principal.user_name
         if why := quota.refusal(principal, own=self._of_user[name], total=self._of_user.total()):
             raise error(why)
         self._of_user[name] += 1
-        left = contextlib.ExitStack()
-        left.callback(self._leave, name)
-        return left.close
+        return Slot(self, name)
 
     def __len__(self) -> int:
         return self._of_user.total()
 
-    def _leave(self, name: str) -> None:
+    def leave(self, name: str) -> None:
+        """Counts one less. For slots."""
         self._of_user[name] -= 1
         if not self._of_user[name]:
             del self._of_user[name]

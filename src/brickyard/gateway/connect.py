@@ -150,7 +150,7 @@ class ConnectGateway:
         try:
             address = _address(context.peer())
             caller = await self._authenticator.of_metadata(metadata, address=address, missing=NO_TOKEN)
-            left.callback(self._calls.enter(CALLS, caller, error=QuotaExceeded))
+            left.enter_context(self._calls.enter(CALLS, caller, error=QuotaExceeded))
             endpoint = await self._find(caller, _cluster_id(metadata), finishes=method in FINISHING)
             passed_on = _passed_on(metadata, endpoint, caller.user_name)
             interrupts: list[bytes] = []

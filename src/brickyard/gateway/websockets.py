@@ -72,8 +72,7 @@ class Websockets:
     async def carry(self, target: Target, client: Client) -> None:
         """Carries one until either side closes it. Before the client is answered it raises Unreachable and ApiError, and nothing
         afterwards."""
-        left = self._open.enter(WEBSOCKETS, client.user, error=QuotaExceeded)
-        try:
+        with self._open.enter(WEBSOCKETS, client.user, error=QuotaExceeded):
             async with _session(target.way) as http, await _connect(http, target) as cluster:
                 await client.send({"type": "websocket.accept", "subprotocol": cluster.protocol})
                 end = await _between(client, cluster)
@@ -83,8 +82,6 @@ class Websockets:
                         await cluster.close(code=end.cluster)
                 if end.client is not None:
                     await client.send({"type": "websocket.close", "code": end.client, "reason": _cut(end.reason)})
-        finally:
-            left()
 
 
 def _session(way: str) -> aiohttp.ClientSession:

@@ -10,13 +10,13 @@ import asyncio
 import contextlib
 import re
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Collection
 from typing import NamedTuple
 
 from brickyard.domain.access import ObjectKind, SecurableObject
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.errors import DatabaseTrouble, QuotaExceeded, RequestLimitExceeded
-from brickyard.domain.quotas import Occupancy, Quota
+from brickyard.domain.quotas import Occupancy, Quota, Slot
 from brickyard.plan.access import holders
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster, of_policy, of_pool, of_run
@@ -82,8 +82,8 @@ class Changes:
         QuotaExceeded."""
         pending = self._since(after)
         told = int(after.rpartition("-")[2]) if pending is not None else self._number
-        left = self._open.enter(WATCHERS, caller, error=QuotaExceeded)
-        watcher = Watcher(self, caller, frozenset(kinds), pending, told=told, since_ms=self._clock.now_ms(), left=left)
+        slot = self._open.enter(WATCHERS, caller, error=QuotaExceeded)
+        watcher = Watcher(self, caller, frozenset(kinds), pending, told=told, since_ms=self._clock.now_ms(), slot=slot)
         self._watchers.add(watcher)
         try:
             await self._store.read(lambda tx: [self._authorizer.visible(tx, caller, kind) for kind in watcher.kinds])
@@ -95,7 +95,7 @@ class Changes:
     def leave(self, watcher: Watcher) -> None:
         """Removes the watcher."""
         self._watchers.discard(watcher)
-        watcher.left()
+        watcher.slot.release()
 
     def close(self) -> None:
         """Ends all watchers, because the server stops."""
@@ -200,9 +200,9 @@ class Watcher:
         *,
         told: int,
         since_ms: int,
-        left: Callable[[], None],
+        slot: Slot,
     ) -> None:
-        self.left = left  # its place in the quota; may be called again
+        self.slot = slot
         self.caller = caller
         self.kinds = kinds
         self.since_ms = since_ms

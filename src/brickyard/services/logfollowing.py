@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 import msgspec
@@ -19,7 +19,7 @@ from brickyard.domain import nodeops
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import ApiError, DatabaseTrouble, QuotaExceeded, RequestLimitExceeded, TemporarilyUnavailable
 from brickyard.domain.nodeops import ReadLog
-from brickyard.domain.quotas import Occupancy, Quota
+from brickyard.domain.quotas import Occupancy, Quota, Slot
 from brickyard.services.caller import Caller
 from brickyard.services.clusterlogs import MAX_READ, ClusterLogs, LogName, NodePiece
 from brickyard.services.tokens import renewed
@@ -50,7 +50,7 @@ class LogFollowers:
         self._store = store
         self._clock = clock
         self._pause_s = pause_s
-        self._readers: dict[tuple[str, str], _Reader] = {}
+        self._readers: dict[_Log, _Reader] = {}
         self._open = Occupancy()
         self._identity_changes = 0
         self.closed = False
@@ -58,15 +58,15 @@ class LogFollowers:
 
     async def follow(self, caller: Caller, cluster_id: str, file: str, asked: ReadLog) -> Follower:
         """A follower from `asked.position` or `asked.offset` on; close it after use. Raises ApiError."""
-        left = self._open.enter(FOLLOWERS, caller, error=QuotaExceeded)
+        slot = self._open.enter(FOLLOWERS, caller, error=QuotaExceeded)
         try:
             name = LogName.parse(file)
             nodes = await self._logs.nodes(caller, cluster_id)
             first = await self._logs.piece(cluster_id, name, asked, nodes)
         except BaseException:
-            left()
+            slot.release()
             raise
-        return Follower(self, caller, cluster_id, name, first, since_ms=self._clock.now_ms(), left=left)
+        return Follower(self, caller, cluster_id, name, first, since_ms=self._clock.now_ms(), slot=slot)
 
     def close(self) -> None:
         """Ends all followers, because the server stops."""
@@ -76,18 +76,11 @@ class LogFollowers:
 
     async def after(self, cluster_id: str, name: LogName, position: str) -> NodePiece:
         """What comes after a position, once there is something or the node has ended. Raises ApiError."""
-        key = (cluster_id, "/".join(name))
-        reader = self._readers.get(key)
+        log = _Log(cluster_id, name)
+        reader = self._readers.get(log)
         if reader is None:
-            reader = self._readers[key] = _Reader(
-                lambda asked: self._read(cluster_id, name, asked), pause_s=self._pause_s, on_idle=lambda: self._readers.pop(key)
-            )
+            reader = self._readers[log] = _Reader(self._logs, log, pause_s=self._pause_s, readers=self._readers)
         return await reader.after(position)
-
-    async def _read(self, cluster_id: str, name: LogName, position: str) -> NodePiece:
-        return await self._logs.piece(
-            cluster_id, name, ReadLog(name="", position=position, limit=MAX_READ), await self._logs.instances(cluster_id)
-        )
 
     async def allowed(self, follower: Follower) -> bool:
         """Whether the caller may still read the log. Looks once in a while, and whenever callers have changed."""
@@ -124,7 +117,7 @@ class Follower:
         first: NodePiece,
         *,
         since_ms: int,
-        left: Callable[[], None],
+        slot: Slot,
     ) -> None:
         self.caller = caller
         self.cluster_id = cluster_id
@@ -133,11 +126,11 @@ class Follower:
         self._name = name
         self._first = first
         self.checked_s, self.checked_changes = 0.0, -1
-        self._left = left  # its place in the quota; may be called again
+        self._slot = slot
 
     def close(self) -> None:
         """Stops following."""
-        self._left()
+        self._slot.release()
 
     async def texts(self) -> AsyncIterator[Followed | None]:
         """Yields what is written, and None from time to time otherwise. Ends when the node has ended and everything was
@@ -180,13 +173,19 @@ class Follower:
             return
 
 
-class _Reader:
-    """Reads one log for all who wait for more of it; ends, with `on_idle`, when nobody waits."""
+class _Log(NamedTuple):
+    cluster_id: str
+    name: LogName
 
-    def __init__(self, read: Callable[[str], Awaitable[NodePiece]], *, pause_s: float, on_idle: Callable[[], object]) -> None:
-        self._read = read
+
+class _Reader:
+    """Reads one log for all who wait for more of it. When nobody waits, it ends, and is no longer among the `readers`."""
+
+    def __init__(self, logs: ClusterLogs, log: _Log, *, pause_s: float, readers: dict[_Log, _Reader]) -> None:
+        self._logs = logs
+        self._log = log
         self._pause_s = pause_s
-        self._on_idle = on_idle
+        self._readers = readers
         self._waiting: dict[asyncio.Future[NodePiece], str] = {}
         self._more = asyncio.Event()
         self._task = asyncio.create_task(self._run())
@@ -215,7 +214,7 @@ class _Reader:
                         async with asyncio.timeout(self._pause_s):
                             await self._more.wait()
         finally:
-            self._on_idle()
+            self._readers.pop(self._log)
             for waiting in self._waiting:  # there are some if the server stops, or if reading failed as it never should
                 if not waiting.done():
                     waiting.set_exception(TemporarilyUnavailable("The log is not read any more."))
@@ -232,7 +231,9 @@ class _Reader:
     async def _deliver(self, position: str) -> bool:
         """Reads from a position; returns whether anybody got something."""
         try:
-            found = await self._read(position)
+            asked = ReadLog(name="", position=position, limit=MAX_READ)
+            nodes = await self._logs.instances(self._log.cluster_id)
+            found = await self._logs.piece(self._log.cluster_id, self._log.name, asked, nodes)
         except (TemporarilyUnavailable, DatabaseTrouble, RequestLimitExceeded):
             return False  # the node is ending, or overloaded
         except ApiError as error:

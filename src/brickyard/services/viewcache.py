@@ -7,9 +7,8 @@ for every change before its writer continues. For one event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -34,6 +33,7 @@ class Encoded(Protocol):
 
 
 V = TypeVar("V", bound=Encoded)
+V_co = TypeVar("V_co", bound=Encoded, covariant=True)
 
 
 class View(NamedTuple):
@@ -68,13 +68,21 @@ class _Kept(Generic[V]):
         self._size = 0
 
 
-class ClusterCache(Generic[V]):
-    """One kind of view of clusters. `read` gives those of the clusters that exist, and runs on the reader's thread, so that a
-    long list does not delay other requests. `most` limits the bytes that are kept."""
+class Views(Protocol[V_co]):
+    """One kind of view of clusters."""
 
-    def __init__(self, *, store: Store, read: Callable[[Tx, Sequence[str]], dict[str, V]], most: int = MOST_BYTES) -> None:
+    def views(self, tx: Tx, cluster_ids: Sequence[str]) -> Mapping[str, V_co]:
+        """The views of those of the clusters that exist. Runs on a reader's thread, so that a long list does not delay other
+        requests."""
+        ...
+
+
+class ClusterCache(Generic[V]):
+    """One kind of view of clusters. `most` limits the bytes that are kept."""
+
+    def __init__(self, *, store: Store, views: Views[V], most: int = MOST_BYTES) -> None:
         self._store = store
-        self._read = read
+        self._views = views
         self._kept = _Kept[V](most)
         self._wanted: dict[str, list[asyncio.Future[V | None]]] = {}  # for the next read of single clusters
         self._reader: asyncio.Task[None] | None = None
@@ -139,11 +147,11 @@ class ClusterCache(Generic[V]):
             kept = [fresh.get(cluster_id) if view is None else view for cluster_id, view in zip(cluster_ids, kept, strict=True)]
         return [view for view in kept if view is not None]
 
-    async def _fresh(self, cluster_ids: Sequence[str]) -> dict[str, V]:
+    async def _fresh(self, cluster_ids: Sequence[str]) -> Mapping[str, V]:
         """Reads these clusters, and caches what may be cached."""
         alone = self._store.alone  # before the read: a change by another server in between would not be reported
         with self._reading() as changed:
-            fresh = await self._store.read(lambda tx: self._read(tx, cluster_ids))
+            fresh = await self._store.read(lambda tx: self._views.views(tx, cluster_ids))
         if alone and _ANY not in changed:
             for cluster_id in cluster_ids:
                 if cluster_id in fresh and cluster_id not in changed:
@@ -163,21 +171,18 @@ class ClusterCache(Generic[V]):
             self._reads = [read for read in self._reads if read is not changed]
 
 
+class Sizes(Protocol):
+    """What node types are like now: `Offers`."""
+
+    def node_types(self) -> Mapping[str, NodeType]: ...
+
+
 class ViewCache:
     """JSON of clusters, for `get` and for items of `list`. `most` limits the bytes kept for each."""
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        sizes: Callable[[], Mapping[str, NodeType]],
-        authorizer: Authorizer,
-        most: int = MOST_BYTES,
-    ) -> None:
-        self._authorizer = authorizer
-        self._sizes = sizes
-        self._full = ClusterCache(store=store, read=partial(self._many, with_spec=True), most=most)
-        self._items = ClusterCache(store=store, read=partial(self._many, with_spec=False), most=most)
+    def __init__(self, *, store: Store, sizes: Sizes, authorizer: Authorizer, most: int = MOST_BYTES) -> None:
+        self._full = ClusterCache(store=store, views=_Details(sizes, authorizer, with_spec=True), most=most)
+        self._items = ClusterCache(store=store, views=_Details(sizes, authorizer, with_spec=False), most=most)
 
     def drop(self, cluster_ids: Iterable[str]) -> None:
         """Drops the cached views of clusters that have changed."""
@@ -201,14 +206,23 @@ class ViewCache:
         """The JSON of list items, in order; omits clusters that have disappeared meanwhile."""
         return [view.json for view in await self._items.many(cluster_ids)]
 
-    def _many(self, tx: Tx, cluster_ids: Sequence[str], *, with_spec: bool) -> dict[str, View]:
+
+class _Details(NamedTuple):
+    """The API's object of a cluster, with or without what a client sent last."""
+
+    sizes: Sizes
+    authorizer: Authorizer
+    with_spec: bool
+
+    def views(self, tx: Tx, cluster_ids: Sequence[str]) -> dict[str, View]:
         clusters, instances = tx.clusters.many(cluster_ids), tx.instances.of_clusters(cluster_ids)
         existing = [cluster for cluster in clusters.values() if not cluster.deleted_ms]
-        acls = self._authorizer.acls(tx, [of_cluster(cluster) for cluster in existing])
+        acls = self.authorizer.acls(tx, [of_cluster(cluster) for cluster in existing])
         return {
-            cluster.cluster_id: View(self._encoded(cluster, instances[cluster.cluster_id], with_spec=with_spec), acl)
+            cluster.cluster_id: View(self._encoded(cluster, instances[cluster.cluster_id]), acl)
             for cluster, acl in zip(existing, acls, strict=True)
         }
 
-    def _encoded(self, cluster: Cluster, instances: Sequence[Instance], *, with_spec: bool) -> bytes:
-        return msgspec.json.encode(cluster_details(cluster, instances, sizes=self._sizes(), with_spec=with_spec))
+    def _encoded(self, cluster: Cluster, instances: Sequence[Instance]) -> bytes:
+        sizes = self.sizes.node_types()
+        return msgspec.json.encode(cluster_details(cluster, instances, sizes=sizes, with_spec=self.with_spec))

@@ -13,7 +13,7 @@ JSON_LINES = "application/x-ndjson"
 
 
 async def _export(audit: AuditLog, caller: Caller, request: ListAuditLogs) -> Stream:
-    return Stream(pieces=await audit.export(caller, request), close=lambda: None, content_type=JSON_LINES)
+    return Stream(pieces=await audit.export(caller, request), content_type=JSON_LINES)
 
 
 _AUDIT = Group("audit_logs", lambda ctx: ctx.services.audit, "/api/2.0/audit-logs", needs=ADMIN)

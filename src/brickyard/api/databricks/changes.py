@@ -32,7 +32,7 @@ class ChangedObject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 async def _watch(changes: Changes, caller: Caller, request: WatchChanges) -> Stream:
     watcher = await changes.watch(caller, kinds=_kinds(request.kinds), after=request.last_event_id)
-    return event_stream(_events(watcher), close=watcher.close)
+    return event_stream(_events(watcher), source=watcher)
 
 
 def _kinds(text: str) -> tuple[ObjectKind, ...]:

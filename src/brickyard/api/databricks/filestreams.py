@@ -49,7 +49,7 @@ def download(file: OpenFile, *, range: str = "", if_unmodified_since: str = "", 
     if partial:
         headers.append(("content-range", f"bytes {start}-{end - 1}/{file.entry.size}"))
     return Stream(
-        pieces=file.pieces(start, end - start), close=file.close, content_type=OCTETS, headers=tuple(headers),
+        pieces=file.pieces(start, end - start), source=file, content_type=OCTETS, headers=tuple(headers),
         status=206 if partial else 200,
     )  # fmt: skip
 

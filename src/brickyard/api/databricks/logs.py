@@ -55,7 +55,7 @@ async def _read(logs: ClusterLogs, caller: Caller, request: ReadClusterLog) -> L
 async def _follow(log_followers: LogFollowers, caller: Caller, request: FollowClusterLog) -> Stream:
     asked = ReadLog(name="", offset=request.offset, position=request.position)
     follower: Follower = await log_followers.follow(caller, request.cluster_id, request.file, asked)
-    return event_stream(_events(follower), close=follower.close)
+    return event_stream(_events(follower), source=follower)
 
 
 async def _events(follower: Follower) -> AsyncIterator[ServerEvent | None]:

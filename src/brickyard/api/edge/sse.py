@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-from brickyard.api.edge.streaming import Stream
+from brickyard.api.edge.streaming import Source, Stream
 
 CONTENT_TYPE = "text/event-stream"
 LAST_EVENT_ID = "last-event-id"  # the header in which a reconnecting client names the last event it saw
@@ -23,9 +23,9 @@ class ServerEvent(NamedTuple):
     data: str
 
 
-def event_stream(events: AsyncIterator[ServerEvent | None], *, close: Callable[[], None]) -> Stream:
+def event_stream(events: AsyncIterator[ServerEvent | None], *, source: Source) -> Stream:
     """Streams the events as an answer. None sends a keep-alive."""
-    return Stream(pieces=_encoded(events), close=close, content_type=CONTENT_TYPE, headers=_HEADERS)
+    return Stream(pieces=_encoded(events), source=source, content_type=CONTENT_TYPE, headers=_HEADERS)
 
 
 def encode(event: ServerEvent) -> bytes:

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from starlette.types import Receive, Send
 
 
+class Source(Protocol):
+    """What pieces come from, such as an open file."""
+
+    def close(self) -> None: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Stream:
-    """`close` is called once the answer has ended for any reason, even if no piece was ever requested."""
+    """`source` is closed once the answer has ended for any reason, even if no piece was ever requested."""
 
     pieces: AsyncIterator[bytes]
-    close: Callable[[], None]
+    source: Source | None = None
     content_type: str
     headers: tuple[tuple[str, str], ...] = ()
     status: int = 200
+
+    def close(self) -> None:
+        """Closes the source."""
+        if self.source is not None:
+            self.source.close()
 
 
 async def send_pieces(pieces: AsyncIterator[bytes], receive: Receive, send: Send) -> None:

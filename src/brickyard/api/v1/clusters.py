@@ -63,7 +63,7 @@ async def _operation(reads: V1Reads, caller: Caller, request: v1.GetOperation) -
 
 async def _progress(reads: V1Reads, caller: Caller, request: v1.V1ClusterId) -> Stream:
     following = await reads.follow(caller, request.cluster_id)
-    return event_stream(_events(following.pieces()), close=following.close)
+    return event_stream(_events(following.pieces()), source=following)
 
 
 async def _events(operations: AsyncIterator[v1.Operation | None]) -> AsyncIterator[ServerEvent | None]:

@@ -22,7 +22,7 @@ class ClusterReads:
 
     def __init__(self, *, store: Store, clock: Clock, offers: Offers, authorizer: Authorizer) -> None:
         self._store = store
-        self._views = ViewCache(store=store, sizes=offers.node_types, authorizer=authorizer)
+        self._views = ViewCache(store=store, sizes=offers, authorizer=authorizer)
         self._lists = ClusterLists(store=store, clock=clock, views=self._views, authorizer=authorizer)
         self._events = ClusterEvents(store=store, authorizer=authorizer)
         self._first_look = FirstLook(store=store)

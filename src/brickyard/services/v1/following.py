@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
+from typing import Protocol
 
 from brickyard.domain.errors import DatabaseTrouble, PermissionDenied, ResourceNotFound
-from brickyard.domain.quotas import Quota
+from brickyard.domain.quotas import Quota, Slot
 from brickyard.domain.v1.clusters import Operation, PhaseStatus
+from brickyard.services.caller import Caller
 from brickyard.store.bells import Bells
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -18,25 +20,41 @@ PACE_S = 0.25  # between two events
 STREAMS = Quota("operations that are followed", total=500, share=20, reserve=50, admin_share=20)  # of one server
 
 
+class Operations(Protocol):
+    """Where streams read: `V1Reads`."""
+
+    def still(self, tx: Tx, caller: Caller, cluster_id: str, *, since_ms: int) -> Operation | None:
+        """The operation, for a caller whose token is still valid and who may still see it; else None."""
+        ...
+
+
 class Following:
-    """One stream. `still` reads the operation, or None if the caller's token is no longer valid."""
+    """One stream, for a caller whose token was valid at `since_ms`."""
 
     def __init__(
         self,
+        caller: Caller,
         *,
         store: Store,
         bells: Bells,
         cluster_id: str,
         known: Operation,
-        still: Callable[[Tx], Operation | None],
-        close: Callable[[], None],
+        since_ms: int,
+        operations: Operations,
+        slot: Slot,
     ) -> None:
         self._store = store
         self._bells = bells
         self._cluster_id = cluster_id
         self._known = known
-        self._still = still
-        self.close = close
+        self._caller = caller
+        self._since_ms = since_ms
+        self._operations = operations
+        self._slot = slot
+
+    def close(self) -> None:
+        """Gives back its share of the quota."""
+        self._slot.release()
 
     async def pieces(self) -> AsyncIterator[Operation | None]:
         """The operation whenever it changes, until it has ended; None from time to time otherwise. Ends early if the caller's
@@ -65,3 +83,6 @@ class Following:
                 yield seen if seen != last else None
                 last = seen
                 await asyncio.sleep(PACE_S)
+
+    def _still(self, tx: Tx) -> Operation | None:
+        return self._operations.still(tx, self._caller, self._cluster_id, since_ms=self._since_ms)

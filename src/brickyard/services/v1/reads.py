@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -75,7 +74,7 @@ class V1Reads:
         self._offers = offers
         self._currency = currency
         self._ports = ports
-        self._cache = ClusterCache(store=store, read=self._many)
+        self._cache = ClusterCache(store=store, views=self)
         self._looks: dict[str, _Look] = {}
         self.bells = cluster_bells(store)
         self._streams = Occupancy()
@@ -122,15 +121,17 @@ class V1Reads:
 
     async def follow(self, caller: Caller, cluster_id: str) -> Following:
         """A stream of the cluster's operation, until it has ended. Close it after use. Raises QuotaExceeded."""
-        close = self._streams.enter(STREAMS, caller, error=QuotaExceeded)
+        slot = self._streams.enter(STREAMS, caller, error=QuotaExceeded)
         try:
             since_ms = self._wall.now_ms()
             known = last_of(await self.look(caller, cluster_id))
-            still = functools.partial(self._still, caller=caller, cluster_id=cluster_id, since_ms=since_ms)
-            return Following(store=self._store, bells=self.bells, cluster_id=cluster_id, known=known, still=still, close=close)
         except BaseException:
-            close()
+            slot.release()
             raise
+        return Following(
+            caller, store=self._store, bells=self.bells, cluster_id=cluster_id, known=known, since_ms=since_ms, operations=self,
+            slot=slot,
+        )  # fmt: skip
 
     def viewer(self) -> Viewer:
         """Shows clusters as they are now."""
@@ -155,12 +156,13 @@ class V1Reads:
     def _seen(self, tx: Tx, caller: Caller, cluster_id: str) -> Cluster:
         return permitted(tx, self._authorizer, caller, cluster_id, Permission.CAN_ATTACH_TO, to="see")
 
-    def _still(self, tx: Tx, *, caller: Caller, cluster_id: str, since_ms: int) -> Operation | None:
+    def still(self, tx: Tx, caller: Caller, cluster_id: str, *, since_ms: int) -> Operation | None:
         """The operation, for a caller whose token is still valid and who may still see it; else None."""
         current = renewed(tx, caller, now_ms=self._wall.now_ms(), made_by_ms=since_ms)
         return None if current is None else self.viewer().operation(tx, self._seen(tx, current, cluster_id))
 
-    def _many(self, tx: Tx, cluster_ids: Sequence[str]) -> dict[str, _Shown]:
+    def views(self, tx: Tx, cluster_ids: Sequence[str]) -> dict[str, _Shown]:
+        """Those of the clusters that exist, for the cache."""
         clusters, instances = tx.clusters.many(cluster_ids), tx.instances.of_clusters(cluster_ids)
         ports, viewer = tx.ports.of_clusters(cluster_ids), self.viewer()
         existing = [cluster for cluster in clusters.values() if not cluster.deleted_ms]
