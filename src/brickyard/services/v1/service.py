@@ -6,8 +6,6 @@ A call that changes something is checked as a whole before anything changes: eve
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import time
 from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
@@ -16,14 +14,7 @@ import msgspec
 from brickyard.domain.access import Permission
 from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import AutoTerminateLimits, Cluster, Target, Workbench
-from brickyard.domain.errors import (
-    DatabaseTrouble,
-    InvalidParameterValue,
-    SnapshotFailed,
-    StartFailed,
-    StartTimeout,
-    StopTimeout,
-)
+from brickyard.domain.errors import InvalidParameterValue, SnapshotFailed
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.ports import PortMapping
 from brickyard.domain.requests import ClusterId, CreateCluster, EditCluster, RestartCluster, StartCluster
@@ -63,13 +54,12 @@ from brickyard.services.caller import Caller
 from brickyard.services.clusters import ClusterService
 from brickyard.services.v1.ports import PortPlanner
 from brickyard.services.v1.problems import conflict, conflicts, existing, permitted, refuse
-from brickyard.services.v1.reads import V1Reads, last_of
+from brickyard.services.v1.reads import V1Reads
 from brickyard.services.v1.snapshots import SnapshotService
+from brickyard.services.v1.waiting import Waiting
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
-DEFAULT_WAIT_MINUTES = 10
-LOOK_S = 5.0  # a waiting call looks at least this often, in case that it was not told of a change
 RETRY_AFTER_S = 2
 _OFF: tuple[V1ClusterState, ...] = (V1ClusterState.STOPPED, V1ClusterState.ERROR)
 _ON: tuple[V1ClusterState, ...] = (V1ClusterState.RUNNING,)
@@ -135,6 +125,7 @@ class V1ClusterService:
             currency=currency,
             ports=ports,
         )
+        self._waiting = Waiting(store=store, reads=self.reads, minute_s=minute_s)
 
     # -- changing ----------------------------------------------------------------------------------------------------
 
@@ -204,13 +195,7 @@ class V1ClusterService:
         view = await self._store.write(work)
         self._clusters.changed(view.id)
         if request.wait_for_completion:
-            minutes = request.timeout_minutes or DEFAULT_WAIT_MINUTES
-            view = await self._ended(view, minutes)
-            if view.operation is not None and view.operation.status is PhaseStatus.IN_PROGRESS:
-                raise StopTimeout(
-                    f"Cluster {view.id} has not stopped within {minutes} minutes. It goes on stopping.",
-                    operation=view.operation.id,
-                )
+            view = await self._waiting.stopped(view, request.timeout_minutes)
             if view.operation is not None and view.operation.status is PhaseStatus.FAILED and request.save_state:
                 why = next((each.message for each in view.operation.phases if each.status is PhaseStatus.FAILED), "")
                 raise SnapshotFailed(
@@ -246,7 +231,7 @@ class V1ClusterService:
 
         view = await self._store.write(work)
         self._clusters.changed(request.cluster_id)
-        return await self._ready(view, request) if request.wait_for_ready else view
+        return await self._waiting.ready(view, request.timeout_minutes) if request.wait_for_ready else view
 
     async def foreseen(self, caller: Caller, request: StartV1Cluster) -> Sequence[Problem]:
         """All that is wrong with a start or restart, and that there is no room for it."""
@@ -372,40 +357,3 @@ class V1ClusterService:
 
     def _found(self, tx: Tx, caller: Caller, cluster_id: str, permission: Permission, *, to: str) -> Cluster:
         return permitted(tx, self._authorizer, caller, cluster_id, permission, to=to)
-
-    async def _ready(self, view: V1Cluster, request: StartV1Cluster) -> V1Cluster:
-        """The cluster once it runs."""
-        minutes, begun = request.timeout_minutes or DEFAULT_WAIT_MINUTES, last_of(view)
-        ended = await self._ended(view, minutes)
-        last = last_of(ended)
-        if last.id == begun.id and last.status is PhaseStatus.IN_PROGRESS:
-            raise StartTimeout(
-                f"Cluster {view.id} does not run yet after {minutes} minutes. Its start goes on: {ended.status_details}",
-                operation=begun.id,
-            )
-        if last.id != begun.id or last.status is PhaseStatus.FAILED:
-            raise StartFailed(
-                f"Cluster {view.id} did not start: {ended.status_details}", operation=last.id, current_state=ended.status.value
-            )
-        return ended
-
-    async def _ended(self, view: V1Cluster, minutes: float) -> V1Cluster:
-        """The cluster once the operation that is shown has ended, another has begun, or the time is over. Goes on waiting while
-        the database is away."""
-        until, begun = time.monotonic() + minutes * self._minute_s, last_of(view)
-        with self.reads.bells.of(view.id) as bell:
-            while True:
-                bell.clear()
-                left = until - time.monotonic()
-                try:
-                    now = await self._store.read(lambda tx: self.reads.viewer().one(tx, existing(tx, view.id)))
-                except DatabaseTrouble:
-                    if left <= 0:
-                        raise
-                else:
-                    last = last_of(now)
-                    if last.id != begun.id or last.status is not PhaseStatus.IN_PROGRESS or left <= 0:
-                        return now
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(min(left, LOOK_S)):
-                        await bell.wait()
