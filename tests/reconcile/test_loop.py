@@ -13,6 +13,7 @@ import structlog.testing
 
 from brickyard.domain.clock import SystemClock
 from brickyard.domain.errors import DatabaseAway
+from brickyard.reconcile import aside
 from brickyard.reconcile import loop as module
 from brickyard.reconcile.loop import BATCH, CLAIM_MS, KeyedLoop
 from tests.support.patience import PATIENCE_S
@@ -212,7 +213,7 @@ async def test_an_error_is_logged_once_and_the_poll_brings_the_key_back_after_lo
     passes: Passes, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(module, "POLL_S", 0.01)
-    monkeypatch.setattr(module, "_PAUSE_S", (0.05, 0.2))
+    monkeypatch.setattr(aside, "PAUSE_S", (0.05, 0.2))
 
     loop = asyncio.get_running_loop()
     times: list[float] = []
@@ -262,15 +263,31 @@ async def test_trouble_with_the_database_is_waited_for_and_the_pass_repeated(pas
     await passes.until(lambda: len(passes.done) == 2)
 
 
-async def test_a_poll_that_fails_ends_the_run_and_another_run_goes_on() -> None:
+async def test_a_poll_that_fails_keeps_no_pass_from_its_work_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "POLL_S", 0.01)
+    monkeypatch.setattr(module, "_LONGEST_S", 0.02)
     passes = Passes(Database())
     passes.database.rows = {"a": 0}
+    works = passes.database.due
+    polls = 0
 
     def fail(now_ms: int, limit: int) -> list[str]:
+        nonlocal polls
+        polls += 1
         raise ValueError("unforeseen")
 
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(ExceptionGroup):
-        patch.setattr(passes.database, "due", fail)
-        await passes.run()
-    async with asyncio.timeout(PATIENCE_S), passes.alive():
-        await passes.until(lambda: passes.keys == ["a"])
+    with structlog.testing.capture_logs() as logs:
+        monkeypatch.setattr(passes.database, "due", fail)
+        async with asyncio.timeout(PATIENCE_S), passes.alive():
+            passes.gate.clear()
+            passes.wake("b")
+            while polls < 4:
+                await asyncio.sleep(0.005)
+            assert passes.at == ["b"], "it was not cut off"
+            assert "unforeseen" in passes.trouble
+            passes.gate.set()
+            await passes.until(lambda: passes.keys == ["b"])
+            monkeypatch.setattr(passes.database, "due", works)
+            await passes.until(lambda: passes.keys == ["b", "a"])
+            assert passes.trouble == ""
+    assert [each["event"] for each in logs] == ["poll_failed", "poll_recovered"]

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 import msgspec
+import structlog.testing
 
 from brickyard.domain.cluster import Instance
 from brickyard.domain.instances import InstanceState
@@ -121,6 +122,26 @@ async def test_an_instance_that_comes_and_vanishes_is_gone_at_the_next_look(stor
     assert recorded(store).state is InstanceState.REGISTERED
     await looks.run_once()
     assert recorded(store).state is InstanceState.GONE
+
+
+def test_an_instance_whose_row_cannot_be_read_keeps_no_other_from_being_noticed(store: Store) -> None:
+    asked = Asked()
+    asked.listed = {}
+    begin(store)
+    call_home(store)
+    bad = msgspec.structs.replace(REQUESTED, instance_id="i-bad", state=InstanceState.REGISTERED)
+
+    def spoil(tx: Tx) -> None:
+        tx.instances.insert(bad)
+        tx._connection.exec_driver_sql("UPDATE instances SET doc = '{\"instance_id\": 5}' WHERE instance_id = 'i-bad'")
+
+    store.write_sync(spoil)
+    looks = monitor(store, asked)
+    with structlog.testing.capture_logs() as logs:
+        asyncio.run(looks.run_once())
+        asyncio.run(looks.run_once())
+    assert recorded(store).state is InstanceState.GONE
+    assert [each["key"] for each in logs if each["event"] == "instance_check_failed"] == ["i-bad"]
 
 
 async def test_a_monitor_that_was_ended_in_the_middle_of_a_look_runs_again(store: Store) -> None:

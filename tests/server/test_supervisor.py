@@ -196,3 +196,18 @@ def test_a_pass_without_the_lease_is_repeated_like_any_other_when_the_database_i
         assert loop.ends == 1
 
     asyncio.run(main())
+
+
+async def test_a_loop_that_goes_on_tells_itself_what_fails() -> None:
+    class Troubled(Loop):
+        @property
+        def trouble(self) -> str:
+            return "its polls fail"
+
+        async def run(self) -> None:
+            await asyncio.Event().wait()
+
+    supervisor = Supervisor()
+    await supervisor.start({"runs": Troubled()})
+    assert supervisor.trouble(["runs"]) == "the work on runs keeps failing: its polls fail"
+    await supervisor.stop()

@@ -28,6 +28,7 @@ from brickyard.nodes.reports import record_report
 from brickyard.plan.policy import Policy
 from brickyard.providers.base import LaunchRequest, Observed, Provider
 from brickyard.providers.fleet import Providers
+from brickyard.reconcile.aside import Aside
 from brickyard.reconcile.clusters import ClusterLoop
 from brickyard.reconcile.instances import InstanceMonitor
 from brickyard.reconcile.launches import OwnerContext, ProviderCalls, record_launch, take_over_launches
@@ -274,7 +275,7 @@ class Server:
 
     async def take_over(self, gone: Collection[int]) -> None:
         with contextlib.suppress(DatabaseTrouble):
-            await take_over_launches(self.store, lambda number: number in gone)
+            await take_over_launches(self.store, lambda number: number in gone, Aside("takeover"))
 
     def close(self) -> None:
         self.monitor._calls.shutdown(wait=True)

@@ -38,6 +38,11 @@ class Loop(ABC):
 
     again_s: tuple[float, float] = (1.0, 5.0)  # pause before `run` is called again after an error: the first, and the longest
 
+    @property
+    def trouble(self) -> str:
+        """What keeps failing while it runs, for readiness; "" if nothing does."""
+        return ""
+
     async def first_pass(self) -> None:  # noqa: B027 - most loops have nothing to do then
         """Do what has to be done before the server serves."""
 

@@ -30,6 +30,7 @@ from brickyard.plan.providermessages import Messages, brief
 from brickyard.providers.base import Observed, Provider, ProviderError
 from brickyard.providers.fleet import Providers
 from brickyard.reconcile.agents import Agents
+from brickyard.reconcile.aside import Aside
 from brickyard.reconcile.records import InstanceRecords, Records, States
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -93,6 +94,7 @@ class InstanceMonitor(Periodic):
         self._turn = asyncio.Lock()
         self._questions: dict[str, _Question] = {}
         self._messages = Messages()
+        self._aside = Aside[str]("instance_check")
         self.troubles: dict[str, str] = {}  # why a provider does not answer now, by its name
         self._slow: set[str] = set()  # providers that are logged as not answering
         self._agents = agents
@@ -167,16 +169,28 @@ class InstanceMonitor(Periodic):
         if suspects or said:
             now = dict(itertools.islice(suspects.items(), MOST_CHANGED))
             try:
-                woken = await self._store.write(lambda tx: _write(tx, now, listed, said), background=True)
+                woken = await self._record(now, listed, said)
             except BaseException:
                 self._messages.forget()
                 raise
-            for owner_id in woken:
+            for owner_id in itertools.chain.from_iterable(woken):
                 self._wake(owner_id)
         # Concurrently: one that is slow to end delays no other.
         await asyncio.gather(*(self._terminate(*each) for each in ending[:MOST_CHANGED]))
         if known is records and not (suspects or telling or said or ending or left or silent):
             self._quiet = _Quiet(records, registered, listings)
+
+    async def _record(
+        self, suspects: Mapping[str, str], listed: Mapping[str, Observed], said: Mapping[str, str]
+    ) -> Sequence[set[str]]:
+        """Returns the clusters and pools that must look."""
+
+        async def write(ids: Sequence[str]) -> set[str]:
+            ours = {key: suspects[key] for key in ids if key in suspects}
+            told = {key: said[key] for key in ids if key in said}
+            return await self._store.write(lambda tx: _write(tx, ours, listed, told), background=True)
+
+        return await self._aside.together({**suspects, **said}, write)
 
     async def _ask(self, known: Records) -> dict[str, _Answer]:
         """What the providers list that answer in time, by name."""

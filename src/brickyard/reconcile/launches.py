@@ -29,6 +29,7 @@ from brickyard.nodes.tokens import InstanceTokens
 from brickyard.plan.policy import Policy
 from brickyard.providers.base import CapacityError, LaunchRequest, Provider, ProviderError
 from brickyard.providers.fleet import Providers
+from brickyard.reconcile.aside import Aside
 from brickyard.reconcile.measures import ClusterMeasures
 from brickyard.store.membership import Members, addresses
 from brickyard.store.store import Store
@@ -256,18 +257,26 @@ def lease_launches(instances: Sequence[Instance], *, now: int, policy: Policy, d
     return Leased(tuple(leased), due, False)
 
 
-async def take_over_launches(store: Store, gone: Callable[[int], bool]) -> set[str]:
+async def take_over_launches(store: Store, gone: Callable[[int], bool], aside: Aside[str]) -> set[str]:
     """Ends the launch leases of servers that have gone, so that others repeat the launches. Returns who must look."""
-    leased = await store.read(lambda tx: _leased_by(tx, gone), background=True)
+    states = await store.read(lambda tx: tx.instances.states(), background=True)
+    requested = [key for key, (_, state) in states.items() if state is InstanceState.REQUESTED]
+
+    async def leased(keys: Sequence[str]) -> list[str]:
+        return await store.read(lambda tx: _leased_by(tx, keys, gone), background=True)
+
+    async def end(key: str) -> str:
+        with aside.around(key):
+            return await store.write(functools.partial(_end_lease, instance_id=key, gone=gone), background=True)
+        return ""
+
+    found = itertools.chain.from_iterable(await aside.together(requested, leased))
     # One per transaction: they have many owners, and a transaction that locks several must do so in a fixed order.
-    works = (store.write(functools.partial(_end_lease, instance_id=key, gone=gone), background=True) for key in leased)
-    return set(await asyncio.gather(*works)) - {""}
+    return set(await asyncio.gather(*map(end, itertools.islice(found, _MOST_TAKEN)))) - {""}
 
 
-def _leased_by(tx: Tx, gone: Callable[[int], bool]) -> list[str]:
-    requested = [key for key, (_, state) in tx.instances.states().items() if state is InstanceState.REQUESTED]
-    leased = (each.instance_id for each in tx.instances.many(requested) if each.not_before_ms and gone(each.launcher))
-    return list(itertools.islice(leased, _MOST_TAKEN))
+def _leased_by(tx: Tx, instance_ids: Sequence[str], gone: Callable[[int], bool]) -> list[str]:
+    return [each.instance_id for each in tx.instances.many(instance_ids) if each.not_before_ms and gone(each.launcher)]
 
 
 def _end_lease(tx: Tx, instance_id: str, gone: Callable[[int], bool]) -> str:

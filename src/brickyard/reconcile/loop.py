@@ -17,8 +17,9 @@ from typing import Generic, Protocol, TypeVar
 import structlog
 
 from brickyard.domain.clock import Clock
-from brickyard.domain.errors import DatabaseTrouble
+from brickyard.domain.errors import DatabaseTrouble, RequestLimitExceeded
 from brickyard.domain.periodic import Database, Loop, Periodic
+from brickyard.reconcile.aside import Aside
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -31,7 +32,8 @@ CLAIM_MS = 3_000
 BATCH = 256  # keys per poll
 _MANY = 4 * BATCH  # woken rows per look
 _ALL = 1_000_000
-_PAUSE_S = (1.0, 60.0)  # first and longest pause before the poll retries a key whose pass failed
+_LONGEST_S = 60.0  # between two polls that fail
+_TOLERATED = 2  # polls that fail in a row, before it is told
 
 
 class DueRows(Protocol[K]):
@@ -54,7 +56,7 @@ class KeyedLoop(Loop, Generic[K]):
     """`wake` from anywhere on the event loop."""
 
     def __init__(self, *, name: str, store: Store, clock: Clock, at_once: int) -> None:
-        self._name = name
+        self.name = name
         self._store = store
         self._clock = clock
         self._at_once = at_once
@@ -65,7 +67,8 @@ class KeyedLoop(Loop, Generic[K]):
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._timed: set[K] = set()  # only a timer asked for the next pass of these
         self._seen: set[K] = set()  # rows that the last look found woken, if there are other servers
-        self._failed: dict[K, tuple[float, float]] = {}  # the last pause, and when it ends (time.monotonic())
+        self._failed: Aside[K] = Aside("pass", loop=name)
+        self._polls: _Polls[K] = _Polls(self, store)
 
     @abstractmethod
     def rows(self, tx: Tx) -> DueRows[K]:
@@ -85,6 +88,10 @@ class KeyedLoop(Loop, Generic[K]):
         self._put(key)
 
     @property
+    def trouble(self) -> str:
+        return self._polls.trouble
+
+    @property
     def lag_s(self) -> float:
         """How long the longest-waiting key has waited for its pass."""
         return time.monotonic() - next(iter(self._waiting.values())) if self._waiting else 0.0
@@ -93,7 +100,7 @@ class KeyedLoop(Loop, Generic[K]):
         """Polls for due keys and works on them until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(_Polls(self, self._store).run())
+                group.create_task(self._polls.run())
                 for _ in range(self._at_once):
                     group.create_task(self._serve())
         finally:
@@ -110,7 +117,7 @@ class KeyedLoop(Loop, Generic[K]):
             except DatabaseTrouble:
                 raise
             except Exception:
-                self._fail(key)
+                self._failed.failed(key)
 
     def _put(self, key: K) -> None:
         if key in self._running:
@@ -138,9 +145,8 @@ class KeyedLoop(Loop, Generic[K]):
         """Wake what is due."""
         # What already waits here is enough for now: the rest is left to servers with less to do.
         limit = BATCH if self._store.alone else max(0, BATCH - len(self._waiting))
-        for key in await self._due(limit, patient=True) if limit else ():
-            # What is under way was woken in memory as well, if anything has changed since it began.
-            if key not in self._running and self._failed.get(key, (0.0, 0.0))[1] <= time.monotonic():
+        for key in self._failed.ready(await self._due(limit, patient=True) if limit else ()):
+            if key not in self._running:  # it was woken in memory as well, if anything has changed since its pass began
                 self.wake(key)
 
     async def _serve(self) -> None:
@@ -166,24 +172,15 @@ class KeyedLoop(Loop, Generic[K]):
                 continue
             except Exception:
                 self._again.discard(key)  # pause instead of spinning: the row is still due, so the poll brings it back
-                self._fail(key)
+                self._failed.failed(key)
             return
 
     async def _pass(self, key: K) -> None:
         timed = key in self._timed
         self._timed.discard(key)
         due_ms = await self.work(key, timed=timed)
-        if self._failed.pop(key, None) is not None:
-            log.info("pass_recovered", loop=self._name, key=key)
+        self._failed.worked(key)
         self._set_timer(key, due_ms)
-
-    def _fail(self, key: K) -> None:
-        """Call this in the except block. Logs only the key's first error."""
-        pause_s, longest_s = self._failed.get(key, (_PAUSE_S[0] / 2, 0.0))[0], _PAUSE_S[1]
-        if key not in self._failed:
-            log.exception("pass_failed", loop=self._name, key=key)
-        pause_s = min(2 * pause_s, longest_s)
-        self._failed[key] = (pause_s, time.monotonic() + pause_s)
 
     def _set_timer(self, key: K, due_ms: int | None) -> None:
         if (old := self._timers.pop(key, None)) is not None:
@@ -201,11 +198,30 @@ class KeyedLoop(Loop, Generic[K]):
 
 
 class _Polls(Periodic, Generic[K]):
-    """Asks the database what is due."""
+    """Asks the database what is due. Whatever keeps it from that, passes go on: wakes and timers ask for them, too."""
 
     def __init__(self, loop: KeyedLoop[K], database: Database) -> None:
         super().__init__(every_s=POLL_S, database=database)
         self._loop: KeyedLoop[K] = loop
+        self._failures = 0  # in a row
+        self._why = ""
+
+    @property
+    def trouble(self) -> str:
+        return self._why if self._failures > _TOLERATED else ""
 
     async def run_once(self) -> None:
-        await self._loop.poll()
+        try:
+            await self._loop.poll()
+        except (DatabaseTrouble, RequestLimitExceeded):
+            raise
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}".partition("\n")[0]
+            if why != self._why:
+                log.exception("poll_failed", loop=self._loop.name)
+            self._failures, self._why = self._failures + 1, why
+            self.every_s = min(2 * self.every_s, _LONGEST_S)
+        else:
+            if self._failures:
+                log.info("poll_recovered", loop=self._loop.name)
+            self._failures, self._why, self.every_s = 0, "", POLL_S

@@ -17,6 +17,7 @@ from brickyard.nodes.tokens import InstanceTokens
 from brickyard.plan.policy import Policy
 from brickyard.providers.fleet import Providers
 from brickyard.reconcile.agents import Agents
+from brickyard.reconcile.aside import Aside
 from brickyard.reconcile.clusters import ClusterLoop
 from brickyard.reconcile.launches import Launches, OwnerContext, take_over_launches
 from brickyard.reconcile.measures import ClusterMeasures
@@ -53,6 +54,7 @@ class OwnerLoops(Loop):
     ) -> None:
         self._store = store
         self._members = members
+        self._aside = Aside[str]("takeover")
         measures = measures or ClusterMeasures(registry=CollectorRegistry())
         self._launches = Launches(
             store=store,
@@ -90,6 +92,10 @@ class OwnerLoops(Loop):
         (self._pools if is_pool_id(owner_id) else self._clusters).wake(owner_id)
 
     @property
+    def trouble(self) -> str:
+        return "; ".join(filter(None, (self._clusters.trouble, self._pools.trouble)))
+
+    @property
     def lag_s(self) -> float:
         """How long the longest-waiting cluster or pool has waited for its pass."""
         return max(self._clusters.lag_s, self._pools.lag_s)
@@ -106,7 +112,7 @@ class OwnerLoops(Loop):
 
     async def take_over(self, gone: Callable[[int], bool]) -> None:
         """Repeats the launches of these servers."""
-        for owner_id in await take_over_launches(self._store, gone):
+        for owner_id in await take_over_launches(self._store, gone, self._aside):
             self.wake(owner_id)
 
     async def first_pass(self) -> None:

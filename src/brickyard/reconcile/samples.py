@@ -12,6 +12,7 @@ from brickyard.domain.clock import Clock
 from brickyard.domain.periodic import Lease, Periodic, always
 from brickyard.domain.samples import pack, unpack
 from brickyard.plan.samples import LAST, TIERS, together, windows
+from brickyard.reconcile.aside import Aside
 from brickyard.store.samples import SampleRow
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -35,6 +36,7 @@ class SamplePacking(Periodic):
         self._store = store
         self._clock = clock
         self._rounds = 0
+        self._aside = Aside[str]("samples")
 
     async def run_once(self) -> None:
         await self.pack(share=self._rounds % SHARES)
@@ -50,9 +52,12 @@ class SamplePacking(Periodic):
             due = await self._store.read(partial(_due, tier=tier, before_ms=before), background=True)
             due = [each for each in due if share is None or zlib.crc32(each.encode()) % SHARES == share]
             for start in range(0, len(due), TOGETHER):
-                work = partial(_move, cluster_ids=due[start : start + TOGETHER], tier=tier, before_ms=before)
-                moved += await self._store.write(work, background=True)
+                moved += sum(await self._aside.together(due[start : start + TOGETHER], partial(self._move, tier, before)))
         return moved
+
+    async def _move(self, tier: int, before_ms: int, cluster_ids: Sequence[str]) -> int:
+        work = partial(_move, cluster_ids=cluster_ids, tier=tier, before_ms=before_ms)
+        return await self._store.write(work, background=True)
 
     async def trim(self) -> int:
         """Removes rows that are too old, and those of clusters that no longer exist; returns how many."""

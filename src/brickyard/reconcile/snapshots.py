@@ -26,6 +26,7 @@ from brickyard.domain.snapshots import SnapshotRow, SnapshotStatus, cluster_of
 from brickyard.domain.wakeups import Wake
 from brickyard.machine.disk import text
 from brickyard.plan.snapshots import done, latest
+from brickyard.reconcile.aside import Aside
 from brickyard.storage.directory import Storage, holds_anything
 from brickyard.storage.snapshots import job as jobs
 from brickyard.storage.snapshots.job import Job, JobFailed, JobKind, Named, manifests
@@ -78,6 +79,7 @@ class SnapshotWork(Periodic):
         self._bells = cluster_bells(store)
         self._running: dict[str, asyncio.Task[None]] = {}  # by cluster: one thing at a time
         self._not_before: dict[str, float] = {}
+        self._aside = Aside[str]("snapshot_read")
         self._collect_at = time.monotonic()
         store.on_commit(lambda changes: self.wake() if changes.snapshots else None)
         store.on_gap(self.wake)
@@ -98,9 +100,7 @@ class SnapshotWork(Periodic):
         await asyncio.gather(*running, return_exceptions=True)
 
     async def run_once(self) -> None:
-        clusters, snapshots = await self._store.read(
-            lambda tx: (tx.clusters.with_tasks(SEEN), tx.snapshots.creating(SEEN)), background=True
-        )
+        clusters, snapshots = await self._store.read(self._waiting, background=True)
         for cluster in clusters:
             self._begin(cluster.cluster_id, partial(self._do, cluster))
         for row in snapshots:
@@ -109,6 +109,17 @@ class SnapshotWork(Periodic):
         if time.monotonic() >= self._collect_at and not self._running:
             self._collect_at = time.monotonic() + COLLECT_S
             self._begin("", self.collect)
+
+    def _waiting(self, tx: Tx) -> tuple[list[Cluster], list[SnapshotRow]]:
+        """What there is to do."""
+        clusters, snapshots = list[Cluster](), list[SnapshotRow]()
+        for key in self._aside.ready(tx.clusters.with_tasks(SEEN)):
+            with self._aside.around(key):
+                clusters += [each] if (each := tx.clusters.get(key)) is not None else []
+        for key in self._aside.ready(tx.snapshots.creating(SEEN)):
+            with self._aside.around(key):
+                snapshots += [row] if (row := tx.snapshots.get(key)) is not None else []
+        return clusters, snapshots
 
     def _begin(self, key: str, work: Callable[[], Awaitable[None]]) -> None:
         busy = key in self._running or len(self._running) >= AT_ONCE

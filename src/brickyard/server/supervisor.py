@@ -20,6 +20,7 @@ class Supervisor:
     """For one event loop. Every loop runs until `stop`: its work must not end while the server serves."""
 
     def __init__(self) -> None:
+        self._loops: dict[str, Loop] = {}
         self._tasks: dict[asyncio.Task[None], str] = {}
         self._failures: dict[str, tuple[int, str]] = {}  # in a row, and the last one, of loops that do not run steadily
 
@@ -27,6 +28,7 @@ class Supervisor:
         """Do the first pass of each loop, in this order, and then run them all. Their names are for the log."""
         for loop in loops.values():
             await loop.first_pass()
+        self._loops |= loops
         self._tasks |= {asyncio.create_task(self._keep(name, loop)): name for name, loop in loops.items()}
 
     async def stop(self) -> None:
@@ -41,8 +43,14 @@ class Supervisor:
 
     def trouble(self, names: Iterable[str]) -> str:
         """Which of these loops keep failing, and why; "" if none does."""
-        known = [(name, *self._failures.get(name, (0, ""))) for name in names]
-        return "; ".join(f"the work on {name} keeps failing: {why}" for name, times, why in known if times > TOLERATED)
+        known = [(name, self._why_not(name)) for name in names]
+        return "; ".join(f"the work on {name} keeps failing: {why}" for name, why in known if why)
+
+    def _why_not(self, name: str) -> str:
+        times, why = self._failures.get(name, (0, ""))
+        if times > TOLERATED:
+            return why
+        return self._loops[name].trouble if name in self._loops else ""
 
     async def _keep(self, name: str, loop: Loop) -> None:
         first_s, longest_s = loop.again_s

@@ -27,7 +27,7 @@ _GET = Prepared(_BY_ID)
 _GET_LOCKED = Prepared(_BY_ID.with_for_update())
 _LOCK = Prepared(select(t.c.cluster_id).where(t.c.cluster_id == bindparam("id")).with_for_update())
 _INSERT = Prepared(insert(t), t.c.keys())
-_WITH_TASKS = select(t.c.doc).where(t.c.task_ms.is_not(None)).order_by(t.c.task_ms).limit(bindparam("limit"))
+_WITH_TASKS = select(t.c.cluster_id).where(t.c.task_ms.is_not(None)).order_by(t.c.task_ms).limit(bindparam("limit"))
 _PURGED = select(purged.c.cluster_id).where(purged.c.cluster_id == bindparam("id"), positive(purged.c.purged_ms))
 _BY_TOKEN = select(t.c.doc).where(t.c.idempotency_token == bindparam("token"), named(t.c.idempotency_token), t.c.deleted_ms == 0)
 
@@ -173,9 +173,9 @@ class ClusterRows(DueRows[str]):
     def was_purged(self, cluster_id: str) -> bool:
         return self._connection.execute(_PURGED, {"id": cluster_id}).scalar() is not None
 
-    def with_tasks(self, limit: int) -> list[Cluster]:
-        """Clusters whose workspace task can be done, longest waiting first."""
-        return [_decode(doc) for doc in self._connection.execute(_WITH_TASKS, {"limit": limit}).scalars()]
+    def with_tasks(self, limit: int) -> list[str]:
+        """Ids of the clusters whose workspace task can be done, longest waiting first."""
+        return list(self._connection.execute(_WITH_TASKS, {"limit": limit}).scalars())
 
     def by_idempotency_token(self, token: str, user_name: str) -> Cluster | None:
         """The user's active cluster that was created with the token: one that is running or is to run."""

@@ -63,10 +63,10 @@ class SnapshotRows:
             query = query.where(t.c.status.in_([each.value for each in statuses]))
         return int(self._connection.execute(query).scalar() or 0)
 
-    def creating(self, limit: int) -> list[SnapshotRow]:
-        """Snapshots that are being created, oldest first."""
-        query = select(t.c.doc).where(t.c.status == SnapshotStatus.CREATING.value).order_by(t.c.created_ms).limit(limit)
-        return [_decode(doc) for doc in self._connection.execute(query).scalars()]
+    def creating(self, limit: int) -> list[str]:
+        """Ids of the snapshots that are being created, oldest first."""
+        query = select(t.c.snapshot_id).where(t.c.status == SnapshotStatus.CREATING.value).order_by(t.c.created_ms).limit(limit)
+        return list(self._connection.execute(query).scalars())
 
     def names(self) -> list[str]:
         """The names of all manifests that may be needed; of a snapshot that is being created, the beginning: its id and a dot."""
