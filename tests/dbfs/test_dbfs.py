@@ -40,6 +40,7 @@ from brickyard.store.tx import Tx
 from brickyard.testing.clock import ManualClock
 from tests.support.edge import USER, edge, sdk
 from tests.support.patience import PATIENCE_S
+from tests.support.room import Room
 from tests.support.trees import deep
 
 T = TypeVar("T")
@@ -57,13 +58,13 @@ class Desk:
         self.store = database
         self.clock = ManualClock()
         self.spool = root.parent / "uploads"
-        self.refusal = ""
+        self.room = Room()
         self.service = self.restarted()
 
     def restarted(self) -> DbfsService:
         """The service of a new server."""
         self.uploads = Uploads(place=self.spool, clock=self.clock)
-        files = FileTree(root=self.root, uploads=self.uploads, store=self.store, refusal=lambda _: self.refusal)
+        files = FileTree(root=self.root, uploads=self.uploads, store=self.store, room=self.room)
         return DbfsService(files=files, store=self.store, authorizer=Authorizer())
 
     def waiting(self) -> list[str]:
@@ -563,7 +564,7 @@ def test_a_form_with_two_files_is_refused(url: str, desk: Desk) -> None:
 async def test_nothing_is_added_while_room_is_short_and_everything_else_works(desk: Desk) -> None:
     await desk.put("/kept", b"one")
     handle = await desk.service.create(USER, "/begun", overwrite=False)
-    desk.refusal = "The workspace's disk is full."
+    desk.room.why = "The workspace's disk is full."
     for attempt in (
         desk.put("/new", b"x"),
         desk.service.create(USER, "/new", overwrite=False),
@@ -571,11 +572,11 @@ async def test_nothing_is_added_while_room_is_short_and_everything_else_works(de
     ):  # fmt: skip
         with pytest.raises(StorageFull) as raised:
             await attempt
-        assert (raised.value.http_status, str(raised.value)) == (507, desk.refusal)
+        assert (raised.value.http_status, str(raised.value)) == (507, desk.room.why)
     assert await desk.service.read(USER, "/kept", offset=0, length=10) == b"one"
     await desk.service.move(USER, "/kept", "/moved")
     await desk.service.delete(USER, "/moved", recursive=False)
-    desk.refusal = ""
+    desk.room.why = ""
     await desk.service.add_block(USER, handle, b64(b"x"))
     await desk.service.close(USER, handle)
     assert await desk.names("/") == ["/begun"]

@@ -19,15 +19,16 @@ from brickyard.store.store import Store
 from brickyard.testing.clock import ManualClock
 from tests.support.edge import edge, sdk
 from tests.support.patience import PATIENCE_S
+from tests.support.room import Room
 
 
 class Files:
     """What the tests see: the trees on the disk, and two ways to call the API."""
 
-    def __init__(self, storage: Storage, refusal: list[str], services: Mapping[str, Any], url: str) -> None:
+    def __init__(self, storage: Storage, room: Room, services: Mapping[str, Any], url: str) -> None:
         self.volumes, self.workspace, self.uploads = storage.volumes, storage.workspace, storage.uploads
         self.outside = storage.root / "outside"
-        self.refusal = refusal
+        self.room = room
         self.services = services
         self.url = url
         self.client: WorkspaceClient = sdk(url)
@@ -57,13 +58,11 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 @pytest.fixture
 def files(tmp_path: Path, database: Store) -> Iterator[Files]:
-    storage, refusal = Storage(tmp_path), [""]
+    storage, room = Storage(tmp_path), Room()
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret").write_text("secret")
     uploads = Uploads(place=storage.uploads, clock=ManualClock())
-    dbfs, volumes, workspace = (
-        FileTree(root=tree, uploads=uploads, store=database, refusal=lambda _: refusal[0]) for tree in storage.trees
-    )
+    dbfs, volumes, workspace = (FileTree(root=tree, uploads=uploads, store=database, room=room) for tree in storage.trees)
     common: dict[str, Any] = {"store": database, "authorizer": Authorizer()}
     services: dict[str, Any] = {
         "dbfs": DbfsService(files=dbfs, **common),
@@ -72,7 +71,7 @@ def files(tmp_path: Path, database: Store) -> Iterator[Files]:
         "audit": AuditLog(**common, clock=ManualClock(), server="http://here"),
     }
     with edge(**services) as url:
-        yield Files(storage, refusal, services, url)
+        yield Files(storage, room, services, url)
     uploads.close()
     for tree in storage.trees:  # pytest's own cleaning fails at deep trees
         tree_files.remove_tree(tree)

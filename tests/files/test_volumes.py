@@ -277,7 +277,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(files: Files, volume: Path) ->
 
 def test_a_full_disk_takes_no_uploads_and_everything_else_works(files: Files, volume: Path) -> None:
     (volume / "f").write_bytes(b"1")
-    files.refusal[0] = "The workspace's disk is full."
+    files.room.why = "The workspace's disk is full."
     for method, path in (
         ("PUT", f"{TOP}/new"), ("POST", f"{TOP}/new?action=initiate-upload"),
     ):  # fmt: skip

@@ -205,7 +205,7 @@ def test_content_that_is_no_notebook_is_refused(files: Files) -> None:
 
 def test_a_full_disk_takes_nothing_and_everything_else_works(files: Files) -> None:
     files.client.workspace.upload(f"{HOME}/nb", NOTEBOOK, language=Language.PYTHON)
-    files.refusal[0] = "The workspace's disk is full."
+    files.room.why = "The workspace's disk is full."
     body = {"path": f"{HOME}/new", "content": b64(b"x"), "language": "PYTHON"}
     for method, path, options in (
         ("POST", "workspace/import", {"json": body}),

@@ -25,7 +25,7 @@ from brickyard.domain.errors import ResourceDoesNotExist, TemporarilyUnavailable
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.gateway import pages
 from brickyard.gateway.answers import MAX_REWRITTEN
-from brickyard.gateway.history import HistoryServers
+from brickyard.gateway.history import HistoryServer, HistoryServers
 from brickyard.gateway.jws import signed_token
 from brickyard.gateway.pages import Upstream
 from brickyard.logs import keep
@@ -270,7 +270,12 @@ async def test_a_history_server_that_is_starting_is_not_idle(tmp_path: Path) -> 
             first_is_gone.set()
 
     settings = Settings(data_dir=tmp_path, cache_dir=tmp_path)
-    servers = HistoryServers(settings=settings, storage=Storage(tmp_path), make=Quick, idle_s=0.2)
+
+    class Servers(HistoryServers):
+        def make(self, place: Path, logs: tuple[Path, ...]) -> HistoryServer:
+            return Quick(place, logs)
+
+    servers = Servers(settings=settings, storage=Storage(tmp_path), idle_s=0.2)
     for name in ("0101-000000-first", "0101-000000-second"):
         log = tmp_path / "logs" / name / "i-1-1" / "eventlog" / "app"
         log.parent.mkdir(parents=True)

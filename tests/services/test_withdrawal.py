@@ -75,6 +75,16 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
+class Reported:
+    """What the agent's reports say."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    def users(self) -> dict[str, tuple[str, ...]]:
+        return {DRIVER.instance_id: tuple(sorted(self._agent.users))}
+
+
 async def played(here: Store, there: Store, change: Callable[[Tx], object], *, silent: int = 0) -> list[tuple[str, str]]:
     """What the server `here`, to which the agent reports, ends when `there` has committed the change."""
     agent = Agent()
@@ -82,7 +92,7 @@ async def played(here: Store, there: Store, change: Callable[[Tx], object], *, s
         store=here,
         authorizer=Authorizer(),
         nodes=NodeCalls(client=agent, tokens=InstanceTokens(key=b"k" * 32)),
-        users=lambda: {DRIVER.instance_id: tuple(sorted(agent.users))},
+        agents=Reported(agent),
     )
     await here.write(before)
     running = asyncio.create_task(works.run())

@@ -40,8 +40,8 @@ from brickyard.services.access import Authorizer
 from brickyard.services.pools import PoolService
 from brickyard.services.runs import RunService
 from brickyard.services.taskfiles import TaskFiles
-from brickyard.store.store import Store
 from brickyard.store.sharing import Always
+from brickyard.store.store import Store
 from brickyard.testing.builders import SMALL
 from brickyard.testing.clock import ManualClock
 from tests.reconcile.runworld import EveryRight
@@ -194,7 +194,7 @@ class Server:
             loads=Loads(),
             measures=measures,
             wake_pool=_nothing,
-            on_gone=lambda: None,
+            sweeper=None,
         )
         self.runs_loop = PlayedRuns(
             store=store, clock=clock, ids=ids, nodes=world.drivers, rights=EveryRight(), wake_cluster=_nothing

@@ -38,6 +38,12 @@ def cluster_service(
     )
 
 
+class Nobody:
+    """Who collects nothing."""
+
+    def collect_soon(self) -> None: ...
+
+
 def snapshot_service(
     store: Store, clusters: ClusterService, *, clock: Clock, authorizer: Authorizer | None = None, max_bytes: int = 1 << 30
 ) -> SnapshotService:
@@ -49,7 +55,7 @@ def snapshot_service(
         authorizer=authorizer or Authorizer(),
         offers=clusters.offers,
         max_bytes=max_bytes,
-        collect=lambda: None,
+        collector=Nobody(),
     )
 
 

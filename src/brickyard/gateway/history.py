@@ -14,7 +14,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -78,15 +78,12 @@ class HistoryServers(Periodic):
         *,
         settings: Settings,
         storage: Storage,
-        make: Callable[[Path, tuple[Path, ...]], HistoryServer] | None = None,
         idle_s: float = IDLE_S,
         monotonic: Monotonic = time.monotonic,
     ) -> None:
-        """`make` gets a directory and event logs, and returns a server that is not started yet; for any thread."""
         super().__init__(every_s=idle_s / 20)
         self._settings = settings
         self._storage = storage
-        self._make = make or self._on_newest_runtime
         self._idle_s = idle_s
         self._monotonic = monotonic
         self._servers: dict[str, HistoryServer] = {}
@@ -131,7 +128,7 @@ class HistoryServers(Periodic):
     async def _start(self, cluster_id: str, logs: tuple[Path, ...]) -> HistoryServer:
         while len(self._servers) >= MOST:
             await self._end(min(self._servers, key=lambda each: self._servers[each].used))
-        server = await asyncio.to_thread(self._make, self._settings.data_dir / "history" / cluster_id, logs)
+        server = await asyncio.to_thread(self.make, self._settings.data_dir / "history" / cluster_id, logs)
         self._servers[cluster_id] = server
         try:
             await server.start()
@@ -140,7 +137,8 @@ class HistoryServers(Periodic):
             raise
         return server
 
-    def _on_newest_runtime(self, place: Path, logs: tuple[Path, ...]) -> HistoryServer:
+    def make(self, place: Path, logs: tuple[Path, ...]) -> HistoryServer:
+        """A server over event logs that is not started yet, with a directory. For any thread."""
         use = RuntimeUse(self._settings.cache_dir)
         try:
             manifest = self._runtime_kept(use)

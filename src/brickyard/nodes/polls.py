@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import Protocol
 
 import msgspec
 
@@ -81,20 +82,20 @@ class Bell:
 
 class Held(Bell):
     """A poll to which nothing can be said now. No task waits for it, nor a timer of its own: thousands are held, for as long as
-    agents live. `answer` is called once, unless nobody waits any more."""
+    agents live. `rows` hears that it is over once, unless nobody waits any more."""
 
-    __slots__ = ("answer", "answered", "have", "instance_id", "until")
+    __slots__ = ("answered", "have", "instance_id", "rows", "until")
 
-    def __init__(self, instance_id: str, have: int, answer: Callable[[Held], None], *, until: float) -> None:
+    def __init__(self, instance_id: str, have: int, rows: Rows, *, until: float) -> None:
         super().__init__()
         self.instance_id, self.have, self.until = instance_id, have, until
-        self.answer: Callable[[Held], None] | None = answer
+        self.rows: Rows | None = rows
         self.answered: asyncio.Future[AssignmentReply] = asyncio.get_running_loop().create_future()
 
     def over(self) -> None:
-        answer, self.answer = self.answer, None
-        if answer is not None:
-            answer(self)
+        rows, self.rows = self.rows, None
+        if rows is not None:
+            rows.over(self)
 
 
 class Found(msgspec.Struct, frozen=True, gc=False):
@@ -108,12 +109,24 @@ class Found(msgspec.Struct, frozen=True, gc=False):
     until: float = 0.0
 
 
-class Polls:
-    """For one event loop. `found` reads one instance's row; it may run in a transaction that also writes."""
+class Rows(Protocol):
+    """What polls ask for: `AgentService`."""
 
-    def __init__(self, *, store: Store, found: Callable[[Tx, str], Found], monotonic: Monotonic) -> None:
+    def found(self, tx: Tx, instance_id: str) -> Found:
+        """Reads one instance's row. May run in a transaction that also writes."""
+        ...
+
+    def over(self, held: Held) -> None:
+        """The time of a poll is over; or it has rung, and there may be something to say."""
+        ...
+
+
+class Polls:
+    """For one event loop."""
+
+    def __init__(self, *, store: Store, rows: Rows, monotonic: Monotonic) -> None:
         self._store = store
-        self._found = found
+        self._table = rows
         self._monotonic = monotonic
         self._kept: dict[str, Found] = {}
         self._bells: dict[str, Bell] = {}  # the first of a row
@@ -234,7 +247,9 @@ class Polls:
 
     async def _rows(self, instance_ids: list[str]) -> dict[str, Found | Exception]:
         try:
-            found = await self._store.read(lambda tx: {each: self._found(tx, each) for each in instance_ids}, background=True)
+            found = await self._store.read(
+                lambda tx: {each: self._table.found(tx, each) for each in instance_ids}, background=True
+            )
         except Exception as error:
             if len(instance_ids) == 1 or isinstance(error, DatabaseTrouble):
                 return dict.fromkeys(instance_ids, error)

@@ -83,7 +83,7 @@ class AgentService(Periodic):
         self._hearing = Hearing(store=store, loads=loads, silence_s=silence_s, monotonic=monotonic)
         self._clocks = NodeClocks(clock)
         self._known: dict[str, tuple[StatusReport, str | None]] = {}  # the last written report, and the cluster
-        self._polls = Polls(store=store, found=self._found, monotonic=monotonic)
+        self._polls = Polls(store=store, rows=self, monotonic=monotonic)
         self._turns: dict[str, _Turn] = {}
         self._asked: list[_Asked] = []
         self._paces: dict[str, float] = {}  # how often agents were last told to report
@@ -234,12 +234,12 @@ class AgentService(Periodic):
             return None
         self._hearing.hear(instance_id)
         wait_s = min(poll.wait, MAX_WAIT_S)
-        held = Held(instance_id, poll.have, self._over, until=self._monotonic() + wait_s)
+        held = Held(instance_id, poll.have, self, until=self._monotonic() + wait_s)
         self._polls.add(instance_id, held)
         self._polls.alarms.set(held, wait_s, early_s=wait_s * EARLY)
         return held.answered
 
-    def _over(self, held: Held) -> None:
+    def over(self, held: Held) -> None:
         """The time of a poll is over; or it has rung, and there may be something to say."""
         self._polls.take_down(held.instance_id, held)
         if held.answered.done():
@@ -305,7 +305,7 @@ class AgentService(Periodic):
             report_s=pause_s,
         )
 
-    def _found(self, tx: Tx, instance_id: str) -> Found:
+    def found(self, tx: Tx, instance_id: str) -> Found:
         """Whether the instance is wanted, and its assignment as it is delivered: with what its row only names."""
         instance = tx.instances.get(instance_id)
         if instance is None or not instance.live:

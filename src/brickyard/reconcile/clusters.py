@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -38,9 +39,16 @@ AT_ONCE = 64
 GRACE_MS = 60_000
 
 
+class Sweeper(Protocol):
+    """Who removes what is left of clusters: `Retention`."""
+
+    def cluster_gone(self) -> None:
+        """A cluster was removed. Nothing is left of it except its directory."""
+        ...
+
+
 class ClusterLoop(KeyedLoop[str]):
-    """Passes over clusters. Calls `wake_pool` for pools that must look at their instances now, `on_gone` when a cluster is
-    removed."""
+    """Passes over clusters. Calls `wake_pool` for pools that must look at their instances now."""
 
     def __init__(
         self,
@@ -50,7 +58,7 @@ class ClusterLoop(KeyedLoop[str]):
         loads: Loads,
         measures: ClusterMeasures,
         wake_pool: Wake[str],
-        on_gone: Callable[[], None],
+        sweeper: Sweeper | None,
     ) -> None:
         super().__init__(name="clusters", store=given.store, clock=given.clock, at_once=AT_ONCE)
         self._given = given
@@ -58,7 +66,7 @@ class ClusterLoop(KeyedLoop[str]):
         self._loads = loads
         self._measures = measures
         self._wake_pool = wake_pool
-        self._on_gone = on_gone
+        self._sweeper = sweeper
         self._began_ms = given.clock.now_ms()
 
     def rows(self, tx: Tx) -> ClusterRows:
@@ -90,8 +98,8 @@ class ClusterLoop(KeyedLoop[str]):
         self._agents.need(key, left.needs_reports)
         if self._loads.follow(key, left.follows_load) or left.unfinished:
             self.wake(key)  # for an earlier load report, which may not change again
-        if left.gone:
-            self._on_gone()
+        if left.gone and self._sweeper is not None:
+            self._sweeper.cluster_gone()
         for pool_id in left.pools:
             self._wake_pool(pool_id)
         given.launches.begin(left.calls, sizes)

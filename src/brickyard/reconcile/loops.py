@@ -18,7 +18,7 @@ from brickyard.plan.policy import Policy
 from brickyard.providers.fleet import Providers
 from brickyard.reconcile.agents import Agents
 from brickyard.reconcile.aside import Aside
-from brickyard.reconcile.clusters import ClusterLoop
+from brickyard.reconcile.clusters import ClusterLoop, Sweeper
 from brickyard.reconcile.launches import Launches, OwnerContext, take_over_launches
 from brickyard.reconcile.measures import ClusterMeasures
 from brickyard.reconcile.pools import PoolLoop
@@ -49,7 +49,7 @@ class OwnerLoops(Loop):
         agents: Agents,
         loads: Loads,
         measures: ClusterMeasures | None = None,
-        on_gone: Callable[[], None] = lambda: None,
+        sweeper: Sweeper | None = None,
         node_types: NodeTypes | None = None,
     ) -> None:
         self._store = store
@@ -84,7 +84,7 @@ class OwnerLoops(Loop):
             loads=loads,
             measures=measures,
             wake_pool=self._pools.wake,
-            on_gone=on_gone,
+            sweeper=sweeper,
         )
 
     def wake(self, owner_id: str) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from starlette.types import ASGIApp
 
@@ -18,17 +18,25 @@ from brickyard.server.resources import Resources
 from brickyard.store.membership import addresses
 
 
+class Readiness(Protocol):
+    """The server, which knows what it waits for."""
+
+    async def ready(self) -> str:
+        """Why it is not ready; "" if it is."""
+        ...
+
+
 @dataclass(frozen=True)
 class _State:
     """What this server says of itself."""
 
     given: Resources
     parts: Parts
-    why_not: Callable[[], Awaitable[str]]
+    readiness: Readiness
     lag_s: LargestLag
 
     async def ready(self) -> str:
-        return await self.why_not()
+        return await self.readiness.ready()
 
     def disk_shortage(self) -> str:
         return self.parts.loops.room.shortage()
@@ -40,13 +48,13 @@ class _State:
         await self.parts.measures.refresh()
 
 
-def application(given: Resources, parts: Parts, *, ready: Callable[[], Awaitable[str]]) -> ASGIApp:
+def application(given: Resources, parts: Parts, *, readiness: Readiness) -> ASGIApp:
     """The application that the web server serves."""
     context = ApiContext(
         services=parts.services,
         agents=parts.nodes.agents,
         workspace_id=given.workspace_id,
-        server=_State(given, parts, ready, LargestLag(parts.lags.values())),
+        server=_State(given, parts, readiness, LargestLag(parts.lags.values())),
         metrics=given.metrics,
         host_names=given.settings.host_names,
         own_hosts=(given.settings.public_url, given.settings.host, given.server_url),

@@ -121,7 +121,7 @@ def assemble(given: Resources, *, loop_lag_s: Lag) -> Parts:
     )
     uploads = Uploads(place=given.storage.uploads, clock=given.clock)
     services = _services(given, nodes, loops, planner, authorizer=authorizer, vault=vault, sealer=sealer, uploads=uploads)
-    withdrawal = Withdrawal(store=given.store, authorizer=authorizer, nodes=nodes.calls, users=nodes.agents.users)
+    withdrawal = Withdrawal(store=given.store, authorizer=authorizer, nodes=nodes.calls, agents=nodes.agents)
     nodes.agents.on_users(withdrawal.wake)
     throttle = LoginThrottle(audit=services.audit)
     authenticator = Authenticator(tokens=services.tokens, links=services.ui_links, sessions=services.sessions, throttle=throttle)
@@ -164,7 +164,7 @@ def _services(
 ) -> Services:
     settings, store, clock, wall, ids = given.settings, given.store, given.clock, given.wall, given.ids
     dbfs, volumes, workspace = (
-        FileTree(root=tree, uploads=uploads, store=store, refusal=loops.room.refusal) for tree in given.storage.trees
+        FileTree(root=tree, uploads=uploads, store=store, room=loops.room) for tree in given.storage.trees
     )
     clusters = ClusterService(
         store=store,
@@ -203,7 +203,7 @@ def _services(
             authorizer=authorizer,
             offers=clusters.offers,
             max_bytes=loops.snapshots.limits.one,
-            collect=loops.snapshots.collect_soon,
+            collector=loops.snapshots,
         ),
         most_storage_gb=max(1, allowance(settings.node_disk_gb, settings.data_dir) // GIB),
     )

@@ -149,7 +149,7 @@ def build_loops(given: Resources, nodes: Nodes, *, sealer: Sealer) -> Loops:
         agents=nodes.agents,
         loads=nodes.loads,
         node_types=given.node_types,
-        on_gone=retention.cluster_gone,
+        sweeper=retention,
     )
     snapshots = SnapshotWork(
         store=store,

@@ -62,7 +62,7 @@ class Application:
         self.connect: ConnectGateway | None = None
         self._agent_port: AgentPort | None = None
         self.parts = assemble(given, loop_lag_s=lambda: self._loop_lag.lag_s)
-        self.asgi: ASGIApp = application(given, self.parts, ready=self._ready)
+        self.asgi: ASGIApp = application(given, self.parts, readiness=self)
 
     @property
     def store(self) -> Store:
@@ -74,7 +74,7 @@ class Application:
         """Whether nodes are processes on this machine, be it those of one provider among several."""
         return any(provider.where == "here" for provider in self._given.providers)
 
-    async def _ready(self) -> str:
+    async def ready(self) -> str:
         """Why the API cannot be used, or "" if it can."""
         if self._not_ready:
             return self._not_ready

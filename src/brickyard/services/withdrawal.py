@@ -8,8 +8,8 @@ undone, the next one does when the agent reports there.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
 
 import structlog
 
@@ -60,17 +60,23 @@ def _refusal(user_name: str, principal: Principal | None, acl: Acl) -> str:
     return ""
 
 
-class Withdrawal(Periodic):
-    """One per server. `users`: who has contexts or sessions, by instance, as the agents of this server report."""
+class Reported(Protocol):
+    """What the agents of this server report: `AgentService`."""
 
-    def __init__(
-        self, *, store: Store, authorizer: Authorizer, nodes: NodeCalls, users: Callable[[], Mapping[str, tuple[str, ...]]]
-    ) -> None:
+    def users(self) -> Mapping[str, tuple[str, ...]]:
+        """Who has contexts or sessions, by instance."""
+        ...
+
+
+class Withdrawal(Periodic):
+    """One per server."""
+
+    def __init__(self, *, store: Store, authorizer: Authorizer, nodes: NodeCalls, agents: Reported) -> None:
         super().__init__(every_s=LOOK_S, pace_s=PACE_S, database=store)
         self._store = store
         self._authorizer = authorizer
         self._nodes = nodes
-        self._users = users
+        self._agents = agents
         store.on_commit(self._committed)
         store.on_gap(self.wake)
 
@@ -83,7 +89,7 @@ class Withdrawal(Periodic):
 
         Race: a call that was allowed a moment ago may begin a session while the others of its user are ended. Then the driver
         reports nothing new, so whoever lost something is looked at once more."""
-        users = self._users()
+        users = self._agents.users()
         lost = await self._store.read(lambda tx: self._lost(tx, users), background=True) if users else ()
         await asyncio.gather(*(self._withdraw(each) for each in lost))
         self.every_s = RETRY_S if lost else LOOK_S

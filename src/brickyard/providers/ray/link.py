@@ -9,11 +9,10 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as LateError
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import msgspec
 import structlog
@@ -46,16 +45,22 @@ class _Line(msgspec.Struct, kw_only=True):
 _decode_line = msgspec.json.Decoder(_Line).decode
 
 
-class Link:
-    """`call` may be made from any thread. `on_nodes` gets Ray's machines whenever they have changed."""
+class Machines(Protocol):
+    """Who keeps Ray's machines: the provider."""
 
-    def __init__(
-        self, *, python: str, directory: Path, config: dict[str, Any], on_nodes: Callable[[list[dict[str, Any]]], None]
-    ) -> None:
+    def learn(self, nodes: list[dict[str, Any]]) -> None:
+        """These are there now. Called on the link's thread whenever they have changed."""
+        ...
+
+
+class Link:
+    """`call` may be made from any thread."""
+
+    def __init__(self, *, python: str, directory: Path, config: dict[str, Any], machines: Machines) -> None:
         self._python = python
         self._directory = directory
         self._config = config
-        self._on_nodes = on_nodes
+        self._machines = machines
         self._lock = threading.Lock()
         self._ids = itertools.count(1)
         self._pending: dict[int, Future[Any]] = {}
@@ -182,7 +187,7 @@ class Link:
             elif line.news == "failed":
                 self._down(line.message, setup=line.setup)
             elif line.news == "nodes":
-                self._on_nodes(line.nodes)
+                self._machines.learn(line.nodes)
             elif (future := self._pending.get(line.id)) is not None:
                 _settle(future, line)
         return ready

@@ -87,14 +87,14 @@ class RayProvider(Provider):
                 "agent_python": section.agent_python,
                 "autoscaler": section.autoscaler,
             },
-            on_nodes=self._learn,
+            machines=self,
         )
         if not _is_safe(section.address):
             log.warning("ray_in_plain", address=section.address, remedy="set Ray's own TLS, or keep its ports among its machines")
         if why := self._link.open():
             log.warning("ray_not_reached", why=why, address=section.address or "this machine's")
         else:
-            self._learn(self._link.call("nodes"))
+            self.learn(self._link.call("nodes"))
 
     @property
     def process(self) -> int:
@@ -179,10 +179,10 @@ class RayProvider(Provider):
         return machines.short_of([wanted], there, waiting=self._waiting[1], ending=ending)
 
     def _fresh(self) -> Sequence[Machine]:
-        self._learn(self._link.call("nodes"))
+        self.learn(self._link.call("nodes"))
         return self._machines
 
-    def _learn(self, nodes: list[dict[str, Any]]) -> None:
+    def learn(self, nodes: list[dict[str, Any]]) -> None:
         found = tuple(_to_machines(nodes))
         named = {each.node_type_id for each in self._named}
         types = self._named + tuple(each for each in machines.offered(found) if each.node_type_id not in named)

@@ -337,7 +337,7 @@ class SimulatedAgent:
             StatusReport(
                 instance_id=self._instance_id,
                 boot_id="simulated",
-                endpoint=self._world.endpoint(self._instance_id),
+                endpoint=self._world.outside.endpoint_of(self._instance_id),
                 pid=1,
                 status=self._status,
                 samples=samples,

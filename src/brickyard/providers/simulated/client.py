@@ -6,14 +6,8 @@ from typing import Any
 
 from brickyard.domain.nodeops import AgentClient, AgentRefused, AgentUnreachable
 from brickyard.providers.simulated.kernels import KernelRefused
+from brickyard.providers.simulated.servers import DOMAIN
 from brickyard.providers.simulated.world import World
-
-_DOMAIN = ".simulated.invalid"
-
-
-def endpoint(instance_id: str) -> str:
-    """The address that an instance's agent reports."""
-    return f"http://{instance_id}{_DOMAIN}"
 
 
 class SimulatedAgentClient(AgentClient):
@@ -25,7 +19,7 @@ class SimulatedAgentClient(AgentClient):
     async def call(
         self, endpoint: str, server_token: str, method: str, path: str, body: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        instance_id = endpoint.removeprefix("http://").removesuffix(_DOMAIN)
+        instance_id = endpoint.removeprefix("http://").removesuffix(DOMAIN)
         if self._world.agent(instance_id) is None:
             raise AgentUnreachable(f"{instance_id} is gone", sent=False)
         try:

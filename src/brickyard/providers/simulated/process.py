@@ -137,11 +137,16 @@ class WorldProcess:
         self._servers = Servers(ends_with=ends_with, orphan_grace_s=orphan_grace_s)
         self._line = Line(self._servers)
         self._world = World(
-            server=lambda request: HttpServers(request, self._line),
-            endpoint=lambda instance_id: f"{self._url}/instances/{instance_id}",
+            outside=self,
             knobs=knobsfile.read(knobs_file) if knobs_file is not None else None,
             storage=Storage(place.parent),  # `place` is the storage's `simulated`
         )
+
+    def server_of(self, request: LaunchRequest) -> HttpServers:
+        return HttpServers(request, self._line)
+
+    def endpoint_of(self, instance_id: str) -> str:
+        return f"{self._url}/instances/{instance_id}"
 
     async def run(self) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -12,7 +12,7 @@ from pathlib import Path
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import AgentApi, Provider
 from brickyard.providers.simulated import knobsfile
-from brickyard.providers.simulated.client import SimulatedAgentClient, endpoint
+from brickyard.providers.simulated.client import SimulatedAgentClient
 from brickyard.providers.simulated.knobsfile import Knobs
 from brickyard.providers.simulated.servers import AttachedServer
 from brickyard.providers.simulated.world import World
@@ -36,7 +36,7 @@ class SimulatedProvider(World, Provider):
         storage: Storage | None = None,
     ) -> None:
         self._attached = AttachedServer()
-        super().__init__(server=lambda _request: self._attached, endpoint=endpoint, knobs=knobs, storage=storage)
+        super().__init__(outside=self._attached, knobs=knobs, storage=storage)
         self.spot_market = spot_market
         self._node_types = tuple(node_types)
         self._knobs_file = knobs_file

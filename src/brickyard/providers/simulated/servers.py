@@ -8,8 +8,9 @@ from typing import Any
 
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.node import AssignmentReply, Poll, StatusReply, StatusReport
-from brickyard.providers.base import AgentApi, TransientError
+from brickyard.providers.base import AgentApi, LaunchRequest, TransientError
 
+DOMAIN = ".simulated.invalid"
 PAUSE_S = 0.5  # while the server cannot use its database, which nodes survive
 
 
@@ -31,6 +32,12 @@ class AttachedServer:
         self._moving |= self._polling
         for agent in self._polling:
             agent.cancel()
+
+    def server_of(self, request: LaunchRequest) -> AttachedServer:
+        return self
+
+    def endpoint_of(self, instance_id: str) -> str:
+        return f"http://{instance_id}{DOMAIN}"
 
     async def report(self, report: StatusReport) -> StatusReply:
         while True:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from brickyard.domain import nodeops
 from brickyard.domain.decoding import converter
@@ -27,21 +27,31 @@ from brickyard.storage.directory import Storage
 _to_open_port = converter(nodeops.OpenPortOf)
 
 
+class Outside(Protocol):
+    """How agents and servers reach each other."""
+
+    def server_of(self, request: LaunchRequest) -> AgentApi:
+        """What an agent calls."""
+        ...
+
+    def endpoint_of(self, instance_id: str) -> str:
+        """The address at which servers call an instance's agent."""
+        ...
+
+
 class World:
     """Call `begin` on the event loop that its agents are to run on. Safe to call from several threads."""
 
     def __init__(
         self,
         *,
-        server: Callable[[LaunchRequest], AgentApi],
-        endpoint: Callable[[str], str],
+        outside: Outside,
         knobs: Knobs | None = None,
         storage: Storage | None = None,
     ) -> None:
-        """`endpoint`: the address at which servers call an instance's agent. `storage`: for logs."""
+        """`storage`: for logs."""
         self.knobs = knobs or Knobs()
-        self.endpoint = endpoint
-        self._server_of = server
+        self.outside = outside
         self._random = random.Random(self.knobs.seed)  # noqa: S311 - reproducible failures, not secrets
         self._lock = threading.Lock()
         self._agents: dict[str, SimulatedAgent] = {}
@@ -106,7 +116,7 @@ class World:
                     left=f"{left} instances",
                 )
             self._check_kind(request)
-            agent = SimulatedAgent(request, world=self, server=self._server_of(request))
+            agent = SimulatedAgent(request, world=self, server=self.outside.server_of(request))
             self._agents[request.instance_id] = agent
             self._see(request.instance_id, agent)
         self._loop.call_soon_threadsafe(agent.start)

@@ -9,7 +9,7 @@ import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from brickyard.domain.access import Principal
 from brickyard.domain.errors import InvalidParameterValue, StorageFull
@@ -60,6 +60,14 @@ class OpenFile:
             yield piece
 
 
+class Room(Protocol):
+    """Whether there is room for more files: `DiskRoom`."""
+
+    def refusal(self, principal: Principal) -> str:
+        """Why that user may add nothing now; "" if they may."""
+        ...
+
+
 class FileTree:
     """One per tree and server. Coroutines raise ApiError. The other methods block and raise OSError: call them within `run`."""
 
@@ -69,15 +77,14 @@ class FileTree:
         root: Path,
         uploads: Uploads,
         store: Store,
-        refusal: Callable[[Principal], str] = lambda _: "",
+        room: Room | None = None,
     ) -> None:
-        """`uploads` is shared by all trees. `refusal` returns the reason why that user may add
-        nothing now, or "" if they may."""
+        """`uploads` is shared by all trees. Without a `room`, there is always room."""
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.tree = SafeTree(root=root)
         self.uploads = uploads
         self._store = store
-        self._refusal = refusal
+        self._room = room
 
     async def run(self, path: str, work: Callable[[], T]) -> T:
         """Runs file system work on another thread and converts its errors to the API's, about that path."""
@@ -95,7 +102,7 @@ class FileTree:
 
     def check_room(self, principal: Principal) -> None:
         """Raises StorageFull while that user may add nothing."""
-        if why := self._refusal(principal):
+        if self._room is not None and (why := self._room.refusal(principal)):
             raise StorageFull(why)
 
     def check_target(self, parts: tuple[str, ...], *, overwrite: bool) -> None:

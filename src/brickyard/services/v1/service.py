@@ -216,7 +216,7 @@ class V1ClusterService:
                 self.snapshots.end(tx, caller, gone, request)
 
         await self._store.write(work)
-        self.snapshots.collect()
+        self.snapshots.collect_soon()
         self._clusters.changed(request.cluster_id)
 
     # -- inside ------------------------------------------------------------------------------------------------------

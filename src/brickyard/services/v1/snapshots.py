@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from brickyard.domain.access import ObjectKind, Permission, SecurableObject
 from brickyard.domain.clock import Clock, Ids, rfc3339
@@ -40,9 +41,16 @@ MOST_LIMIT = 100
 _WORD = 8
 
 
+class Collector(Protocol):
+    """The work in the background that gives room back: `SnapshotWork`."""
+
+    def collect_soon(self) -> None:
+        """Snapshots were deleted."""
+        ...
+
+
 class SnapshotService:
-    """One per server. Methods raise ApiError. `max_bytes`: of the files in one snapshot. `collect` tells the work in
-    the background that some were deleted."""
+    """One per server. Methods raise ApiError. `max_bytes`: of the files in one snapshot."""
 
     def __init__(
         self,
@@ -53,7 +61,7 @@ class SnapshotService:
         authorizer: Authorizer,
         offers: Offers,
         max_bytes: int,
-        collect: Callable[[], None],
+        collector: Collector,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -61,7 +69,7 @@ class SnapshotService:
         self._authorizer = authorizer
         self._offers = offers
         self._max_bytes = max_bytes
-        self.collect = collect
+        self._collector = collector
 
     async def create(self, caller: Caller, request: CreateSnapshot) -> Snapshot:
         """Begins to take a snapshot of a cluster, in whatever state it is."""
@@ -116,7 +124,11 @@ class SnapshotService:
             tx.snapshots.delete(row.snapshot_id)
 
         await self._store.write(work)
-        self.collect()
+        self.collect_soon()
+
+    def collect_soon(self) -> None:
+        """Snapshots were deleted: their room is to be given back."""
+        self._collector.collect_soon()
 
     # -- for the calls of clusters -----------------------------------------------------------------------------------
 

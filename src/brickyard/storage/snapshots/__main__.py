@@ -81,7 +81,7 @@ def _take(job: Job, store: Path) -> Line:
     assert job.snapshot is not None  # noqa: S101 - the server's to say
     chunks = ChunkStore(store / "chunks")
     room = _Room(store, left=job.max_stored - chunks.size(), min_free=job.min_free)
-    chunks = ChunkStore(store / "chunks", allow=room.spend)
+    chunks = ChunkStore(store / "chunks", room=room)
     directory = WorkspaceDirectory(Path(job.directory))
     with directory.locked(), chunks.writing():
         before = _load(store, job.before) if job.before is not None else None

@@ -7,8 +7,9 @@ import fcntl
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
+from typing import Protocol
 
 import zstandard
 
@@ -24,6 +25,14 @@ class Damaged(Exception):
     """A chunk is missing or is not what its digest says. The message names it."""
 
 
+class Room(Protocol):
+    """How much may still be written."""
+
+    def spend(self, size: int) -> None:
+        """A new chunk will take so many bytes. Raises if they must not be written. For any thread."""
+        ...
+
+
 class ChunkStore:
     """The chunks below one directory. Methods block; those that write or read chunks may run on several threads.
 
@@ -31,10 +40,9 @@ class ChunkStore:
     Whatever has its name is whole and durable, so that another snapshot may rely on it.
     """
 
-    def __init__(self, root: Path, *, allow: Callable[[int], None] = lambda _: None) -> None:
-        """`allow` is told how many bytes a new chunk will take, and raises if they must not be written."""
+    def __init__(self, root: Path, *, room: Room | None = None) -> None:
         self._root = root
-        self._allow = allow
+        self._room = room
         self._lock = threading.Lock()
         self._unsettled: dict[bytes, Path] = {}  # digests of what was put and has not got its name yet
         self._changed = set[Path]()  # directories with new names
@@ -57,7 +65,8 @@ class ChunkStore:
         digests = [hashlib.sha256(each).digest() for each in chunks]
         if new := self._new(dict(zip(digests, chunks, strict=True))):
             packed = self._compressor().multi_compress_to_buffer(list(new.values()), threads=_THREADS)
-            self._allow(packed.size())
+            if self._room is not None:
+                self._room.spend(packed.size())
             for number, digest in enumerate(new):
                 self._write(digest, packed[number].tobytes())
         return digests
