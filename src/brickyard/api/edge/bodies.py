@@ -16,6 +16,13 @@ class Disconnected(Exception):
     """The client has disconnected, so no answer is possible."""
 
 
+def has_body(scope: Scope) -> bool:
+    """Whether the request announces a body. Those without one, nearly all that only read, need not wait for it."""
+    return any(
+        key == b"transfer-encoding" or (key == b"content-length" and value.strip() != b"0") for key, value in scope["headers"]
+    )
+
+
 async def read(scope: Scope, receive: Receive, limit: int) -> bytes:
     """Reads the body. Raises RequestTooLarge; keeps at most `limit` bytes in memory."""
     declared = 0

@@ -63,7 +63,7 @@ class RequestDecoder:
         """The names that a query may hold."""
         return self._keys
 
-    def body(self, raw: bytes, extra: Mapping[str, str] | None = None) -> Any:
+    def body(self, raw: bytes, extra: Mapping[str, Any] | None = None) -> Any:
         """The request from a JSON body. `extra` are fields from elsewhere, which take precedence."""
         raw = raw or b"{}"
         try:
@@ -119,22 +119,34 @@ class RequestDecoder:
             return self._query(raw, given)
         return self._repeated(raw, given)
 
+    def query_and_body(self, query: bytes, raw: bytes, extra: Mapping[str, str] | None = None) -> Any:
+        """The request from a query string, and from a JSON body for the fields that the query lacks. `extra` as above."""
+        request = self.body(raw, self._given(query) | dict(extra or {}))
+        _check(request, "")
+        return request
+
     def _query(self, raw: bytes, extra: tuple[tuple[str, str], ...]) -> Any:
-        values: dict[str, Any] = {}
+        values = self._given(raw)
+        values.update(extra)
         try:
-            for key, value in _pairs(raw):
-                self._put(values, key, value)
-            values.update(extra)
             request = msgspec.convert(values, self._type, strict=False)
             if extra or _suspect(raw):
                 _check(request, "")
         except msgspec.ValidationError as error:
             raise explain(error, self._type) from error
-        except UnicodeDecodeError as error:
-            raise MalformedRequest("The query string is not valid UTF-8. Percent-encode it as UTF-8.") from error
         return request
 
-    def _slow(self, raw: bytes, extra: Mapping[str, str] | None) -> Any:
+    def _given(self, raw: bytes) -> dict[str, Any]:
+        """The fields of a query string, nested as in a body."""
+        values: dict[str, Any] = {}
+        try:
+            for key, value in _pairs(raw):
+                self._put(values, key, value)
+        except UnicodeDecodeError as error:
+            raise MalformedRequest("The query string is not valid UTF-8. Percent-encode it as UTF-8.") from error
+        return values
+
+    def _slow(self, raw: bytes, extra: Mapping[str, Any] | None) -> Any:
         value = msgspec.json.decode(raw)
         if not isinstance(value, dict):
             return msgspec.convert(value, self._type, strict=False)

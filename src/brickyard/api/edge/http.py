@@ -14,7 +14,6 @@ import secrets
 import time
 from collections.abc import Awaitable, Mapping
 from typing import Any
-from urllib.parse import parse_qsl
 
 import msgspec
 import structlog
@@ -22,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from brickyard.api.context import ApiContext
 from brickyard.api.edge.authentication import Authenticator, address_of, bearer_of
-from brickyard.api.edge.bodies import Disconnected, drained, read
+from brickyard.api.edge.bodies import Disconnected, drained, has_body, read
 from brickyard.api.edge.bounded import UNCOUNT
 from brickyard.api.edge.calls import ANONYMOUS, Call
 from brickyard.api.edge.decode import RequestDecoder, Unread
@@ -217,8 +216,12 @@ class Edge:
                 raw, parameters = b"", {**operation.form(form_parts(raw, boundary)), **(parameters or {})}
             request, unread = _decoded(operation, decoder, raw, parameters)
         else:
-            raw = await read(scope, receive, operation.body_limit) if operation.may_have_body else b""
-            request = _of_either(decoder, scope["query_string"], raw, parameters)
+            takes = operation.takes_body and has_body(scope)
+            raw = await read(scope, receive, operation.body_limit) if takes else b""
+            if raw:
+                request = decoder.query_and_body(scope["query_string"], raw, parameters)
+            else:
+                request = decoder.query(scope["query_string"], parameters)
         if operation.auth is Auth.AGENT:
             self._check_agent_token(scope, request.instance_id)
         call.request = request
@@ -343,13 +346,6 @@ def _failure(error: Exception, request_id: str, operation: str) -> ApiError:
         return StorageFull("The server's disk is full: it has no free bytes or no free inodes. Free space there.")
     _log.error("A request failed", request_id=request_id, operation=operation, exc_info=error)
     return InternalError(f"The server failed to answer this request. Its log says why, under request id {request_id}.")
-
-
-def _of_either(decoder: RequestDecoder, query: bytes, raw: bytes, parameters: dict[str, str] | None) -> Any:
-    """The request of a query, and of a body if there is one."""
-    if not raw:
-        return decoder.query(query, parameters)
-    return decoder.body(raw, {**dict(parse_qsl(query.decode("latin-1"))), **(parameters or {})})
 
 
 def _decoded(

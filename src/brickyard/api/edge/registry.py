@@ -73,7 +73,7 @@ class Operation:
 
     `paths`: current clients call the first, the others are aliases. A segment `{name}` matches anything but a slash;
     `{name:path}`, as the last segment, matches everything; both fill the request field of that name. POST, PUT and PATCH read
-    the request from a JSON body, other methods from the query.
+    the request from a JSON body, other methods from the query; a GET of a user may have fields in a JSON body, too.
     """
 
     name: str  # group.verb; names it in documentation and metrics
@@ -129,6 +129,12 @@ class Operation:
     def may_arrive(self) -> bool:
         """Whether that is so for some headers."""
         return self.streams or self.upload is not None
+
+    @cached_property
+    def takes_body(self) -> bool:
+        """Whether what the query lacks may be in a JSON body: also for a GET, where the first example of Databricks' reference
+        and several clients have it."""
+        return self.may_have_body or (self.method == "GET" and self.auth is Auth.USER and not self.streams)
 
     @cached_property
     def reads_body(self) -> bool:
