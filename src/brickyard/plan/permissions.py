@@ -120,7 +120,8 @@ def entries(
         found += [Entry(each.principal, each.permission.value, inherited_from) for each in grants.get(place, ())]
     if (open_to_all := for_everybody(on)) is not None:
         found.append(Entry(USERS_ID, open_to_all.value, f"/{of.collection}/"))
-    found.append(Entry(ADMINS_ID, of.of_admins.value, f"/{of.collection}/"))
+    inherited_from = "" if of.kind is ObjectKind.TOKENS else f"/{of.collection}/"  # of tokens, it is the list's own
+    found.append(Entry(ADMINS_ID, of.of_admins.value, inherited_from))
     return _highest(of, found)
 
 

@@ -236,7 +236,8 @@ class SignInService:
                 raise SignInRefused(f"Your user name could be mistaken for another one: {why}.", user_name=who.user_name)
             user = new_user(who.user_name, ids=self._ids, now_ms=now, display_name=who.display_name)
             tx.users.put(user)
-            self._homes.retire(tx, who.user_name)
+            self._homes.retire(tx, user.user_name)
+            self._homes.make(user.user_name)
         if user is None or user.kind is not IdentityKind.USER:
             raise SignInRefused(
                 f"{who.user_name} is no user of this workspace. An administrator can add you (brickyard user add).",

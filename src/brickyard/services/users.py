@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from brickyard.domain.clock import Ids
-from brickyard.domain.identity import GroupRow, UserRow
+from brickyard.domain.identity import GroupRow, UserRow, fold_name
 
 
 def new_user(user_name: str, *, ids: Ids, now_ms: int, display_name: str = "") -> UserRow:
-    """An active user with a new id."""
+    """An active user with a new id. Names are in lower case, as on Databricks; users of earlier versions keep theirs."""
     return UserRow(
-        user_name=user_name,
+        user_name=fold_name(user_name),
         user_id=new_id(ids),
         display_name=display_name or user_name.partition("@")[0],
         created_ms=now_ms,

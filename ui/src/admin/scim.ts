@@ -44,6 +44,11 @@ export const ENTITLEMENTS: { value: string; label: string; what: string }[] = [
     what: "Stored only. Brickyard has no SQL warehouses.",
   },
   { value: "allow-instance-pool-create", label: "Create pools", what: "Pools keep instances ready." },
+  {
+    value: "workspace-consume",
+    label: "Use shared results",
+    what: "Stored only. Brickyard has no dashboards to share.",
+  },
 ];
 const PAGE = 100;
 const PATCH = "urn:ietf:params:scim:api:messages:2.0:PatchOp";

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from brickyard.api.edge.dialects import PLAIN, TEXT, Dialect, Failure, plain_body
+from brickyard.api.edge.dialects import ERROR_INFO, PLAIN, TEXT, Dialect, Failure, plain_body
 
-_CALLER_ERROR = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "CM_API_ERROR_SOURCE_CALLER_ERROR", "domain": ""}
-_SCIM_TYPES = {400: "invalidValue", 401: "unauthenticated", 403: "forbidden", 404: "notFound", 409: "uniqueness"}
+_CALLER_ERROR = {"@type": ERROR_INFO, "reason": "CM_API_ERROR_SOURCE_CALLER_ERROR", "domain": ""}
+_SCIM_TYPES = {400: "invalidValue", 401: "unauthenticated", 403: "forbidden", 404: "notFound"}
+_CONFLICT = 409
 _SCIM_SCHEMA = "urn:ietf:params:scim:api:messages:2.0:Error"
 
 
@@ -18,10 +19,12 @@ def _clusters_body(failure: Failure) -> dict[str, Any]:
 
 def _scim_body(failure: Failure) -> dict[str, Any]:
     status = failure.error.http_status
+    kind = getattr(failure.error, "scim_type", "") or _SCIM_TYPES.get(status, _other_type(status))
     return {
         "schemas": [_SCIM_SCHEMA],
-        # Clients print "<scimType> <detail>", and "None <detail>" where there is no type.
-        "scimType": getattr(failure.error, "scim_type", "") or _SCIM_TYPES.get(status, _other_type(status)),
+        # Clients print "<scimType> <detail>", and "None <detail>" where there is no type. Of a duplicate, Terraform compares the
+        # whole message with Databricks', which has no type.
+        "scimType": "" if status == _CONFLICT else kind,
         "detail": failure.message,
         "status": str(status),
     }

@@ -17,6 +17,7 @@ from brickyard.domain.errors import RETRY_PHRASES, ApiError, ClusterNotReady
 MOST_TEXT = 3_000  # characters of a message: an error that quotes the client's input must not return all of it
 JSON = "application/json"
 TEXT = {"type": "string"}
+ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 _RETRIED = (429, 503)
 
 
@@ -65,7 +66,10 @@ class Dialect:
 
 def plain_body(failure: Failure) -> dict[str, Any]:
     """The Databricks API's format, also used outside of any API."""
-    return {"error_code": failure.error.error_code, "message": failure.message}
+    body: dict[str, Any] = {"error_code": failure.error.error_code, "message": failure.message}
+    if failure.error.reason:
+        body["details"] = [{"@type": ERROR_INFO, "reason": failure.error.reason, "domain": ""}]
+    return body
 
 
 PLAIN = Dialect(name="Error", properties={"error_code": TEXT, "message": TEXT}, body=plain_body)

@@ -31,7 +31,7 @@ from brickyard.domain.secrets import (
 )
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE, of_scope
-from brickyard.services.access.principals import group_holder, named, service_principal_holder, user_holder
+from brickyard.services.access.principals import group_holder, named, user_holder
 from brickyard.services.caller import Caller
 from brickyard.storage.vault import Vault, VaultError
 from brickyard.store.store import Store
@@ -260,7 +260,7 @@ class SecretService:
 
     def _holder(self, tx: Tx, name: str) -> str | None:
         """Secret ACLs name users, service principals and groups alike."""
-        return user_holder(tx, name) or service_principal_holder(tx, name) or group_holder(tx, name)
+        return user_holder(tx, name) or group_holder(tx, name)
 
     def _crypt(self, work: Callable[[], T]) -> T:
         try:

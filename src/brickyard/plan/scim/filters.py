@@ -1,10 +1,13 @@
 """Filters and paths of SCIM (RFC 7644, sections 3.4.2.2 and 3.5.2): parsed once, and matched against resources.
 
+Beyond the RFC, as Databricks has it: values without quotes, and in single quotes. The Databricks CLI and SDKs write them so.
+
 Own code: what exists as a library translates to SQL or to Django, sets no bounds, or brings a whole model of SCIM with it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import operator
 import re
@@ -28,17 +31,20 @@ OPERATORS = frozenset({*_COMPARISONS, *_PARTS, "ne"})
 EXACT = frozenset({"id", "externalid"})  # attributes for which case counts
 _CORE = "urn:ietf:params:scim:schemas:core:2.0:"  # its attributes are named with or without this
 _EXTENSION = "urn:ietf:params:scim:schemas:extension:"
+_MARKS = frozenset({"(", ")", "[", "]", ""})  # "": the end
 _SHOWN = 100
 
 _TOKEN = re.compile(
     r"""\s*(?:
         (?P<mark>[()\[\]]) |
-        (?P<text>"(?:[^"\\]|\\.)*") |
-        (?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?![\w.:$-])) |
-        (?P<word>\.?[A-Za-z$][\w.:$-]*)
+        (?P<text>"(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*') |
+        (?P<word>[^\s()\[\]"'][^\s()\[\]"]*)
     )""",
     re.VERBOSE,
 )
+_NAME = re.compile(r"[A-Za-z$][\w.:$-]*")
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+_WORDS: Mapping[str, bool | None] = {"true": True, "false": False, "null": None}
 
 Name = tuple[str, ...]  # an attribute: its schema unless that is the core's, its name, and that of a sub-attribute
 Value = str | float | bool | None
@@ -122,8 +128,8 @@ def required(of: Filter) -> Iterator[tuple[str, str]]:
     if isinstance(of, Both):
         yield from required(of.left)
         yield from required(of.right)
-    elif isinstance(of, Compare) and of.operator == "eq" and isinstance(of.value, str) and len(of.name) == 1:
-        yield of.name[0].lower(), of.value
+    elif isinstance(of, Compare) and of.operator == "eq" and _is_text(of.value) and len(of.name) == 1:
+        yield of.name[0].lower(), str(of.value)
 
 
 def matches(of: Filter, resource: Mapping[str, Any]) -> bool:
@@ -170,12 +176,18 @@ def _holds(of: Compare, found: list[Any]) -> bool:
 def _compared(how: str, has: Any, wanted: Value, *, exact: bool) -> bool:
     if isinstance(has, bool) or isinstance(wanted, bool):  # some clients write booleans as texts
         return how == "eq" and str(has).lower() == str(wanted).lower()
-    if isinstance(has, str) and isinstance(wanted, str):
+    if isinstance(has, str) and _is_text(wanted):
+        wanted = str(wanted)
         if not exact:
             has, wanted = has.lower(), wanted.lower()
     elif not isinstance(has, int | float) or not isinstance(wanted, int | float):
         return False
     return _COMPARISONS[how](has, wanted) if how in _COMPARISONS else _PARTS[how](str(has), str(wanted))
+
+
+def _is_text(wanted: Value) -> bool:
+    """Whether a value may be that of a text: an id without quotes looks like a number."""
+    return isinstance(wanted, str | int) and not isinstance(wanted, bool)
 
 
 class _Parser:
@@ -242,10 +254,21 @@ class _Parser:
     def _value(self, how: str) -> Value:
         text = self._next()
         self._at += 1
-        try:
-            value: Value = json.loads(text if text.startswith('"') else text.lower())
-        except (ValueError, RecursionError):
-            raise self._wrong(f"{text[:_SHOWN]!r} is no value. Put texts into double quotes") from None
+        if text in _MARKS:
+            raise self._wrong(f"{text!r} is no value")
+        value: Value = text
+        if text.startswith("'"):
+            value = re.sub(r"\\(.)", r"\1", text[1:-1])
+        elif text.lower() in _WORDS:
+            value = _WORDS[text.lower()]
+        elif text.startswith('"'):
+            try:
+                value = json.loads(text)
+            except ValueError:
+                raise self._wrong(f"{text[:_SHOWN]!r} is no value") from None
+        elif _NUMBER.fullmatch(text):
+            with contextlib.suppress(ValueError):  # such as 007, which is a text
+                value = json.loads(text)
         if how not in ("eq", "ne") and (value is None or isinstance(value, bool)):
             raise self._wrong(f"{how} compares texts or numbers, not {text.lower()}")
         return value
@@ -255,7 +278,7 @@ class _Parser:
         self._at += 1
         schema, _, rest = text.rpartition(":")
         parts = rest.split(".")
-        if text[:1] in ('"', "(", ")", "[", "]", "") or not all(parts) or len(parts) > 2:
+        if not _NAME.fullmatch(text) or not all(parts) or len(parts) > 2:
             raise self._wrong(f"{text[:_SHOWN]!r} is no attribute")
         if not schema or schema.lower().startswith(_CORE.lower()):
             return tuple(parts)
@@ -269,6 +292,8 @@ class _Parser:
         if not text.startswith("."):
             return ""
         self._at += 1
+        if not _NAME.fullmatch(text[1:]):
+            raise self._wrong(f"{text[1 : _SHOWN + 1]!r} is no attribute")
         return text[1:]
 
     def take(self, mark: str) -> bool:

@@ -21,12 +21,19 @@ from brickyard.plan.scim.errors import ScimError, ScimType
 from brickyard.plan.scim.filters import find
 from brickyard.plan.scim.schemas import CORE, WORKSPACE_USER
 
-ENTITLEMENTS = ("allow-cluster-create", "allow-instance-pool-create", "databricks-sql-access", "workspace-access")
+ENTITLEMENTS = (
+    "allow-cluster-create",
+    "allow-instance-pool-create",
+    "databricks-sql-access",
+    "workspace-access",
+    "workspace-consume",
+)
 MOST_BYTES = 32 * 1024  # of the attributes that are only kept
 MOST_NAME = 255  # characters
 _OWN = frozenset(["schemas", "id", "meta", "groups", "password", "active", "displayname", "externalid", "entitlements"])
 # What everyone may see of others. All else is for administrators and for the identity itself.
 PUBLIC = ("schemas", "id", "userName", "applicationId", "displayName", "active", "members", "groups", "meta")
+_ALWAYS = ("schemas", "id", "userName", "applicationId", "displayName")  # Terraform reads them whatever it asks for
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SHOWN = 100
 
@@ -88,9 +95,10 @@ def public(resource: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def selected(resource: Mapping[str, Any], attributes: str, excluded: str) -> dict[str, Any]:
-    """Only the attributes that were asked for (with commas between them), or all but those that were not."""
+    """Only the attributes that were asked for (with commas between them), beside what names the resource; or all but those that
+    were not."""
     if wanted := _listed(attributes):
-        kept: dict[str, Any] = {key: resource[key] for key in ("schemas", "id") if key in resource}
+        kept: dict[str, Any] = {key: resource[key] for key in _ALWAYS if key in resource}
         for name in wanted:
             outer, _, inner = name.rpartition(":")[2].partition(".")
             if (key := find(resource, outer)) is not None:
@@ -148,8 +156,8 @@ def to_group(resource: Mapping[str, Any], row: GroupRow) -> GroupRow:
 
 
 def new_user_name(resource: Mapping[str, Any]) -> str:
-    """The user name of a resource to be created. Raises ScimError."""
-    name = checked_name(_text(resource, "userName"), "userName")
+    """The user name of a resource to be created, in lower case as on Databricks. Raises ScimError."""
+    name = checked_name(fold_name(_text(resource, "userName")), "userName")
     if not re.fullmatch(r"[^\s@]+@[^\s@]+", name):
         raise ScimError(ScimType.INVALID_VALUE, f"userName is {name[:_SHOWN]!r}; it must be an e-mail address.")
     if why := unclear(name):
@@ -180,13 +188,18 @@ def checked_name(name: str, field: str) -> str:
 def member_ids(value: Any) -> list[str]:
     """The ids in a list of members or groups, as clients write it. Raises ScimError."""
     ids = []
-    for each in value if isinstance(value, list) else [value]:
+    for each in _without_empty(value if isinstance(value, list) else [value]):
         key = find(each, "value") if isinstance(each, Mapping) else None
         found = each[key] if isinstance(each, Mapping) and key is not None else each
         if not isinstance(found, str | int) or isinstance(found, bool):
             raise ScimError(ScimType.INVALID_VALUE, 'Members and groups are named by id: {"value": "1234"}.')
         ids.append(str(found))
     return ids
+
+
+def _without_empty(values: Iterable[Any]) -> list[Any]:
+    """The elements of a list that have a value: Go clients write none of them as `[{}]`."""
+    return [each for each in values if each not in ({}, {"value": ""}, {"value": None}, "", None)]
 
 
 def effective(principal: Principal) -> list[dict[str, Any]]:
@@ -257,6 +270,8 @@ def _bool(resource: Mapping[str, Any], name: str, *, default: bool) -> bool:
     value = _get(resource, name)
     if value is None:
         return default
+    if isinstance(value, list) and value:  # Terraform's patches: [{"value": "false"}]
+        value = _get(value[-1], "value") if isinstance(value[-1], Mapping) else value[-1]
     if str(value).lower() not in ("true", "false"):
         raise ScimError(ScimType.INVALID_VALUE, f"{name} is {str(value)[:_SHOWN]!r}; it must be true or false.")
     return str(value).lower() == "true"
@@ -280,7 +295,8 @@ def _entitlements(resource: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _others(resource: Mapping[str, Any], own: set[str]) -> dict[str, Any]:
-    kept = {key: value for key, value in resource.items() if key.lower() not in _OWN | own and value not in (None, "", [], {})}
+    written = {key: _without_empty(value) if isinstance(value, list) else value for key, value in resource.items()}
+    kept = {key: value for key, value in written.items() if key.lower() not in _OWN | own and value not in (None, "", [], {})}
     size = len(msgspec.json.encode(kept))
     if size > MOST_BYTES:
         raise ScimError(ScimType.INVALID_VALUE, f"The attributes have {size} bytes together; at most {MOST_BYTES} are kept.")

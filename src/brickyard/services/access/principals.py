@@ -23,8 +23,9 @@ class Named(NamedTuple):
 
 
 def user_holder(tx: Tx, user_name: str) -> str | None:
-    """What grants hold for a user; None if there is no such user."""
-    return _identity(tx, user_name, IdentityKind.USER)
+    """What grants hold for a user; None if there is no such user. A service principal's application id is its user name, too:
+    Terraform names its caller so."""
+    return _identity(tx, user_name, *IdentityKind)
 
 
 def service_principal_holder(tx: Tx, application_id: str) -> str | None:
@@ -53,6 +54,6 @@ def named(tx: Tx, holders: Iterable[str]) -> dict[str, Named]:
     return found
 
 
-def _identity(tx: Tx, name: str, kind: IdentityKind) -> str | None:
+def _identity(tx: Tx, name: str, *kinds: IdentityKind) -> str | None:
     user = tx.users.get(name)
-    return user.user_id if user is not None and user.kind is kind else None
+    return user.user_id if user is not None and user.kind in kinds else None

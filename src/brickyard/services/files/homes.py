@@ -1,4 +1,5 @@
-"""Homes in the workspace's tree, `/Users/NAME`: what an earlier user of a name has left is not the next one's."""
+"""Homes in the workspace's tree, `/Users/NAME`: every user has one, and what an earlier user of a name has left is not the next
+one's."""
 
 from __future__ import annotations
 
@@ -27,11 +28,17 @@ def home_of(user_name: str) -> tuple[str, ...] | None:
 
 
 class FormerHomes:
-    """Moves away what deleted users have left. One per server."""
+    """Moves away what deleted users have left, and makes the homes of new ones. One per server."""
 
     def __init__(self, *, tree: SafeTree, clock: Clock) -> None:
         self._tree = tree
         self._clock = clock
+
+    def make(self, user_name: str) -> None:
+        """Makes a user's home unless it exists. Blocks. A full disk is no error: the home is made when the user first comes."""
+        with contextlib.suppress(OSError):
+            if (home := home_of(user_name)) is not None:
+                self._tree.make_directories(home)
 
     def retire(self, tx: Tx, user_name: str) -> None:
         """Moves a home of that name to `/Users/NAME (until DATE)`, which only administrators reach, without what was granted on

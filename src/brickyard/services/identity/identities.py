@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -28,6 +29,11 @@ from brickyard.store.tx import Tx
 
 MOST = 100_000  # identities of each kind
 _WORDS = {IdentityKind.USER: "User", IdentityKind.SERVICE_PRINCIPAL: "Service principal"}
+# Terraform compares the whole messages before it adopts what exists.
+_EXISTS = {
+    IdentityKind.USER: "User with username {} already exists.",
+    IdentityKind.SERVICE_PRINCIPAL: "Service principal with application ID {} already exists.",
+}
 
 
 class IdentityService:
@@ -50,7 +56,7 @@ class IdentityService:
             self._may_change(tx, caller)
             name = new_user_name(resource) if self._kind is IdentityKind.USER else new_application_id(resource, str(uuid.uuid4()))
             if tx.users.get(name) is not None:
-                raise ScimError(ScimType.UNIQUENESS, f"{_WORDS[self._kind]} with name {name} already exists.")
+                raise ScimError(ScimType.UNIQUENESS, _EXISTS[self._kind].format(name))
             if tx.users.count(self._kind) >= MOST:
                 raise ScimError(ScimType.INVALID_VALUE, f"The workspace has {MOST} of them, which is the maximum.")
             fresh = msgspec.structs.replace(new_user(name, ids=self._ids, now_ms=self._clock.now_ms()), kind=self._kind)
@@ -64,7 +70,9 @@ class IdentityService:
             self._homes.retire(tx, name)
             return _built(tx, [row])[0]
 
-        return await self._store.write(work)
+        created = await self._store.write(work)
+        await asyncio.to_thread(self._homes.make, created.get("userName") or created["applicationId"])
+        return created
 
     async def get(self, caller: Caller, user_id: str, shown: Shown) -> Resource:
         """One identity."""
