@@ -151,11 +151,14 @@ def test_bad_requests(w: WorkspaceClient) -> None:
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 def test_older_paths_and_the_older_form(w: WorkspaceClient, version: str) -> None:
     file = upload(w, "/jobs/a.py", "old")
-    body = {"new_cluster": NEW.as_dict(), "spark_python_task": {"python_file": file}, "run_name": "old"}
+    name = f"from_airflow-{version.replace('.', '')}"
+    body = {"new_cluster": NEW.as_dict(), "spark_python_task": {"python_file": file}, "run_name": name}
     answered = w.api_client.do("POST", f"/api/{version}/jobs/runs/submit", body=body)
     assert isinstance(answered, dict)
     run_id = answered["run_id"]
-    w.jobs.wait_get_run_job_terminated_or_skipped(run_id, timeout=SOON)
+    done = w.jobs.wait_get_run_job_terminated_or_skipped(run_id, timeout=SOON)
+    # Airflow's DatabricksTaskOperator looks its task up by the name of the run.
+    assert [task.task_key for task in done.tasks or []] == [name]
     output = w.api_client.do("GET", f"/api/{version}/jobs/runs/get-output", query={"run_id": run_id})
     assert isinstance(output, dict)
     assert output["logs"] == "/jobs/a.py : old"

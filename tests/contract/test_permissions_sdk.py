@@ -78,7 +78,7 @@ def test_what_does_not_exist_or_cannot_be_is_refused_by_name(w: WorkspaceClient,
         w.permissions.set("instance-pools", pool_id, access_control_list=[both])
     with pytest.raises(NotFound):
         w.permissions.get("instance-pools", "0000-000000-none-pool-00000000")
-    with pytest.raises(BadRequest):
+    with pytest.raises(NotFound):
         w.permissions.get("clusters", "0000-000000-none")
     assert "anna@example.com" not in shown(w.permissions.get("instance-pools", pool_id)), "nothing of it was kept"
 

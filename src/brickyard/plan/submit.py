@@ -28,9 +28,10 @@ MAX_NAME_BYTES = 4096
 MAX_TOKEN = 64
 MAX_PARAMETER_BYTES = 10_000
 MAX_SECONDS = 10 * 365 * 24 * 3600
-SINGLE_TASK_KEY = "main"
+UNTITLED = "Untitled"  # a run without a name
 TASKS = ("spark_python_task", "python_wheel_task", "spark_jar_task")
 _KEY = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_KEY}}}")
+_NOT_OF_KEYS = re.compile(r"[^A-Za-z0-9_-]")
 _SHOWN = 140  # how many characters of a client's value a message repeats
 
 _NO_SUCH_TASK = "use spark_python_task, python_wheel_task or spark_jar_task"
@@ -168,9 +169,10 @@ def _libraries(task: SubmitTask) -> tuple[Library, ...]:
 
 
 def _single(request: SubmitRun) -> SubmitTask:
-    """The single task of a run in the older form."""
+    """The single task of a run in the older form. Its key is the run's name, with "_" for what no key can have: Airflow looks it
+    up."""
     shared = {name: getattr(request, name) for name in RunSettings.__struct_fields__ if name != "timeout_seconds"}
-    return SubmitTask(task_key=SINGLE_TASK_KEY, **shared)
+    return SubmitTask(task_key=_NOT_OF_KEYS.sub("_", request.run_name or UNTITLED)[:MAX_KEY], **shared)
 
 
 def _check_task(task: SubmitTask) -> None:

@@ -17,10 +17,22 @@ def existing_cluster(tx: Tx, cluster_id: str) -> Cluster:
     return cluster
 
 
+def known_cluster(tx: Tx, cluster_id: str) -> Cluster:
+    """The same where clients take only "does not exist" for gone: also of a cluster that was removed after its retention."""
+    try:
+        return existing_cluster(tx, cluster_id)
+    except InvalidState as error:
+        raise _never(cluster_id[:_SHOWN]) from error
+
+
 def missing_cluster(tx: Tx, cluster_id: str) -> ApiError:
     """The error for a cluster that `tx` does not find, or that is permanently deleted. Clients match both messages to tell a
     missing cluster from a bad request."""
     cluster_id = cluster_id[:_SHOWN]
     if tx.clusters.was_purged(cluster_id):
         return InvalidState(f"Cannot access cluster {cluster_id} that was terminated or unpinned more than 30 days ago.")
+    return _never(cluster_id)
+
+
+def _never(cluster_id: str) -> InvalidParameterValue:
     return InvalidParameterValue(f"Cluster {cluster_id} does not exist")

@@ -161,7 +161,10 @@ def manages(of: ObjectType) -> Permission:
 def _find(tx: Tx, of: ObjectType, id: str, parts: tuple[str, ...]) -> _Target:
     name = f"/{of.collection}/{id}"
     if of.kind is ObjectKind.CLUSTER:
-        return _Target(on=of_cluster(existing_cluster(tx, id)), name=name)
+        try:
+            return _Target(on=of_cluster(existing_cluster(tx, id)), name=name)
+        except InvalidParameterValue as error:  # no id of a cluster is a bad parameter here
+            raise ResourceDoesNotExist(error.message) from error
     if of.kind is ObjectKind.INSTANCE_POOL:
         return _Target(on=of_pool(existing_pool(tx, id)), name=name)
     if of.kind is ObjectKind.CLUSTER_POLICY:

@@ -22,7 +22,7 @@ from brickyard.plan.attach import Client, attach_refusal
 from brickyard.plan.libraries import check_enforced, install
 from brickyard.plan.run import task_run_id
 from brickyard.plan.specifying import Specified
-from brickyard.plan.submit import checked_tasks, libraries, task_file
+from brickyard.plan.submit import UNTITLED, checked_tasks, libraries, task_file
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster, of_run
 from brickyard.services.caller import Caller
@@ -195,7 +195,7 @@ class RunService:
         run = Run(
             run_id=run_id,
             job_id=job_id,
-            run_name=request.run_name or "Untitled",
+            run_name=request.run_name or UNTITLED,
             creator_user_name=caller.user_name,
             created_ms=self._clock.now_ms(),
             timeout_seconds=request.timeout_seconds or 0,

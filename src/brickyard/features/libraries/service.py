@@ -20,7 +20,7 @@ from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller
 from brickyard.services.clusters import ClusterService
-from brickyard.services.missing import existing_cluster
+from brickyard.services.missing import known_cluster
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -45,7 +45,7 @@ class LibraryService:
         """The statuses of one cluster's libraries."""
 
         def read(tx: Tx) -> ClusterLibraryStatuses:
-            cluster = existing_cluster(tx, cluster_id)
+            cluster = known_cluster(tx, cluster_id)
             self._authorizer.require(tx, caller, Permission.CAN_ATTACH_TO, of_cluster(cluster), to="see the libraries of")
             found = libraries.statuses(cluster, list(tx.instances.of_cluster(cluster_id)), by_node=True)
             return ClusterLibraryStatuses(cluster_id=cluster_id, library_statuses=found)
