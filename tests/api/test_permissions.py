@@ -79,6 +79,7 @@ from brickyard.services.changes import Changes
 from brickyard.services.clusterlogs import ClusterLogs
 from brickyard.services.clustermetrics import AskRange, ClusterMetrics
 from brickyard.services.commands import CommandService
+from brickyard.services.emptylists import EmptyLists
 from brickyard.services.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
 from brickyard.services.files.homes import FormerHomes
 from brickyard.services.files.workspace import Format
@@ -263,7 +264,8 @@ class World:
             ),
             runtimes=RuntimeService(store=store, authorizer=recorder, cache_dir=root / "cache", command=("true",)),
             spend=SpendService(store=store, clock=clock, authorizer=recorder, node_types=lambda: [SMALL], currency="USD"),
-            dbfs=DbfsService(files=files[0], store=store, authorizer=recorder),
+            empty_lists=EmptyLists(store=store, authorizer=recorder),
+            dbfs=DbfsService(files=files[0], volumes=files[1].tree, store=store, authorizer=recorder),
             volumes=VolumeService(files=files[1], store=store, authorizer=recorder),
             workspace=workspace_files,
             permissions=PermissionService(store=store, authorizer=recorder, workspace=workspace_files),
@@ -854,6 +856,8 @@ EXAMPLES: dict[str, Example] = {
     "workspace.get_status": in_workspace(workspace.GetStatus),
     "workspace.list": in_workspace(workspace.ListObjects),
     "workspace.mkdirs": plain(workspace.WorkspacePath(path="/Team/made")),
+    **{name: plain(Empty()) for name in OPERATIONS if name.startswith("empty_lists.")},
+    "workspace.make_home": plain(workspace.UserId(id=ADMIN.user_id)),
     "workspace.delete": in_workspace(workspace.DeleteObject),
     "workspace.import": in_workspace(workspace.ImportObject, content="eA==", format=Format.RAW, overwrite=True),
     "workspace.export": in_workspace(workspace.ExportObject),
@@ -917,6 +921,10 @@ async def objects(need: Need, request: msgspec.Struct, world: World) -> set[str]
         found = await world.context.services.workspace.find(int(next(iter(named(request, need.of)))))
         assert found is not None
         return {path_of(found.entry.parts)}
+    if need.kind is ObjectKind.WORKSPACE_PATH and need.of == "id":
+        user = await world.store.read(lambda tx: tx.users.by_id(next(iter(named(request, need.of)))))
+        assert user is not None
+        return {f"/Users/{user.user_name}"}
     return {world.path()} if need.of == "handle" else named(request, need.of)
 
 

@@ -14,6 +14,7 @@ from brickyard.machine import files as tree_files
 from brickyard.services.access import Authorizer
 from brickyard.services.audit import AuditLog
 from brickyard.services.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
+from brickyard.services.permissions import PermissionService
 from brickyard.storage.directory import Storage
 from brickyard.store.store import Store
 from brickyard.testing.clock import ManualClock
@@ -64,10 +65,12 @@ def files(tmp_path: Path, database: Store) -> Iterator[Files]:
     uploads = Uploads(place=storage.uploads, clock=ManualClock())
     dbfs, volumes, workspace = (FileTree(root=tree, uploads=uploads, store=database, room=room) for tree in storage.trees)
     common: dict[str, Any] = {"store": database, "authorizer": Authorizer()}
+    workspace_service = WorkspaceService(files=workspace, **common)
     services: dict[str, Any] = {
-        "dbfs": DbfsService(files=dbfs, **common),
+        "dbfs": DbfsService(files=dbfs, volumes=volumes.tree, **common),
         "volumes": VolumeService(files=volumes, **common),
-        "workspace": WorkspaceService(files=workspace, **common),
+        "workspace": workspace_service,
+        "permissions": PermissionService(**common, workspace=workspace_service),
         "audit": AuditLog(**common, clock=ManualClock(), server="http://here"),
     }
     with edge(**services) as url:

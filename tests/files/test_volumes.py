@@ -56,7 +56,7 @@ def test_a_volume_is_made_seen_renamed_and_removed(files: Files) -> None:
     [
         ({"volume_type": "EXTERNAL"}, "MANAGED"),
         ({"storage_location": "s3://bucket/path"}, "storage_location"),
-        ({"comment": "ours"}, "comment of a volume is not supported"),
+        ({"comment": "x" * 1025}, "comment has 1025 characters"),
         ({"name": ".."}, "is not a name"),
         ({"name": "a/b"}, "is not a name"),
         ({"catalog_name": "a.b"}, "is not a name"),
@@ -97,6 +97,57 @@ def test_the_sdk_writes_reads_lists_and_removes_files(files: Files, volume: Path
     with pytest.raises(NotFound):
         api.get_metadata(path)
     assert files.waiting() == []
+
+
+def test_a_volume_has_a_comment(files: Files) -> None:
+    volumes = files.client.volumes
+    assert volumes.create("main", "default", "noted", VolumeType.MANAGED, comment="ours").comment == "ours"
+    assert volumes.read("main.default.noted").comment == "ours"
+    assert volumes.update("main.default.noted", comment="theirs").comment == "theirs"
+    moved = volumes.update("main.default.noted", new_name="moved")
+    assert (moved.name, moved.comment) == ("moved", "theirs")
+    assert [each.comment for each in volumes.list("main", "default")] == ["theirs"]
+    assert volumes.update("main.default.moved", comment="").comment is None
+    assert files.refused("PATCH", "2.1/unity-catalog/volumes/main.default.moved", json={})[0] == 400
+    assert "owner of a volume" in files.refused("PATCH", "2.1/unity-catalog/volumes/main.default.moved", json={"owner": "x"})[2]
+
+
+def test_an_upload_overwrites_unless_told_otherwise(files: Files, volume: Path) -> None:
+    """As Terraform's `databricks_file` and the Go SDK send it."""
+    path = f"{TOP}/f"
+    for content in (b"one", b"two"):
+        assert files.call("PUT", path, data=content).status_code == 204
+    assert (volume / "f").read_bytes() == b"two"
+    assert files.call("POST", f"{path}?action=initiate-upload").ok
+    refused = files.refused("PUT", f"{path}?overwrite=false", data=b"three")
+    assert refused[:2] == (409, "ALREADY_EXISTS")
+    assert (volume / "f").read_bytes() == b"two"
+
+
+def test_what_the_cli_tells_apart(files: Files, volume: Path) -> None:
+    """databricks-cli: libs/filer/files_client.go, dbfs_client.go."""
+    (volume / "d" / "e").mkdir(parents=True)
+    (volume / "f").write_bytes(b"1")
+    directories = TOP.replace("fs/files", "fs/directories")
+    full = files.call("DELETE", f"{directories}/d")
+    assert full.status_code == 400
+    assert [each["reason"] for each in full.json()["details"]] == ["FILES_API_DIRECTORY_IS_NOT_EMPTY"]
+    for method, path in (
+        ("GET", f"{TOP}/d"),
+        ("HEAD", f"{TOP}/d"),
+        ("DELETE", f"{TOP}/d"),
+        ("GET", TOP),
+        ("HEAD", "2.0/fs/files/Volumes/main"),
+        ("GET", f"{directories}/f"),
+        ("HEAD", f"{directories}/f"),
+        ("DELETE", f"{directories}/f"),
+    ):
+        assert files.call(method, path).status_code == 404, (method, path)
+    assert files.refused("PUT", f"{directories}/f")[:2] == (409, "ALREADY_EXISTS")
+    listed = files.call("GET", "2.0/dbfs/list", params={"path": "/Volumes"}).json()["files"]
+    assert [(each["path"], each["is_dir"]) for each in listed] == [("/Volumes/main", True)]
+    assert files.call("GET", "2.0/dbfs/get-status", params={"path": "dbfs:/Volumes/"}).json()["is_dir"] is True
+    assert files.refused("GET", "2.0/dbfs/list", params={"path": "/Volumes/main"})[0] == 400
 
 
 def test_dbfs_of_the_sdk_reaches_volumes(files: Files, volume: Path, tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import errno
 import io
 import json
 import os
+import time
 from urllib.parse import quote
 
 import pytest
@@ -116,6 +118,92 @@ def test_jupyter_there_and_back(files: Files) -> None:
         workspace.import_(f"{HOME}/broken", content=b64(b"{}"), format=ImportFormat.JUPYTER)
     workspace.upload(f"{HOME}/broken.ipynb", b"{}", format=ImportFormat.AUTO)
     assert workspace.get_status(f"{HOME}/broken.ipynb").object_type is ObjectType.FILE
+
+
+def test_an_import_answers_the_id(files: Files) -> None:
+    """Terraform takes the id of a notebook from there."""
+    answers = [
+        files.call("POST", "2.0/workspace/import", json={"path": f"{HOME}/a", "content": b64(b"x"), "language": "SQL"}),
+        files.call("POST", "2.0/workspace/import", data={"path": f"{HOME}/b", "format": "AUTO"}, files={"content": NOTEBOOK}),
+        files.call("POST", f"2.0/workspace-files/import-file{HOME}/c.py?overwrite=false", data=NOTEBOOK),
+    ]
+    ids = [files.client.workspace.get_status(f"{HOME}/{name}").object_id for name in ("a", "b", "c")]
+    assert [answer.json() for answer in answers] == [{"object_id": number} for number in ids]
+    assert files.client.permissions.get("notebooks", str(ids[2])).object_id == f"/notebooks/{ids[2]}"
+
+
+def test_format_raw_makes_a_file_whatever_it_begins_with(files: Files) -> None:
+    workspace, path = files.client.workspace, f"{HOME}/exported.py"
+    workspace.upload(path, NOTEBOOK, format=ImportFormat.RAW)
+    for _ in range(2):
+        found = workspace.get_status(path)
+        assert (found.object_type, found.language, found.size) == (ObjectType.FILE, None, len(NOTEBOOK))
+        assert [each.object_type for each in workspace.list(HOME)] == [ObjectType.FILE]
+        assert workspace.download(path).read() == NOTEBOOK
+        assert files.call("GET", f"2.0/workspace-files{path}").content == NOTEBOOK
+        os.utime(files.workspace / "Users" / USER.user_name / "exported.py")
+    workspace.upload(path, NOTEBOOK, format=ImportFormat.SOURCE, language=Language.PYTHON, overwrite=True)
+    assert workspace.get_status(path).object_type is ObjectType.NOTEBOOK
+
+
+def test_a_file_that_cannot_be_marked_is_refused(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.ENOTSUP, "not supported")
+
+    monkeypatch.setattr(os, "setxattr", unsupported)
+    body = {"path": f"{HOME}/x", "content": b64(NOTEBOOK), "format": "RAW"}
+    assert "extended attributes" in files.refused("POST", "2.0/workspace/import", json=body)[2]
+    for name, content in (("f", b"plain"), ("nb.ipynb", b'{"cells": [], "nbformat": 4}')):
+        files.client.workspace.upload(f"{HOME}/{name}", content, format=ImportFormat.AUTO)
+    found = {each.path: each.object_type for each in files.client.workspace.list(HOME)}
+    assert found == {f"{HOME}/f": ObjectType.FILE, f"{HOME}/nb": ObjectType.NOTEBOOK}
+
+
+def test_when_something_was_made(files: Files) -> None:
+    workspace, path = files.client.workspace, f"{HOME}/dir/f"
+    workspace.mkdirs(f"{HOME}/dir")
+    workspace.upload(path, b"1", format=ImportFormat.RAW)
+    before = {each: workspace.get_status(each).created_at for each in (path, f"{HOME}/dir", "/")}
+    now = time.time() * 1000
+    assert all(now - 60_000 < created <= now for created in before.values() if created is not None)
+    time.sleep(0.05)
+    workspace.upload(path, b"2", format=ImportFormat.RAW, overwrite=True)
+    after = workspace.get_status(path)
+    assert after.created_at == before[path] and (after.modified_at or 0) > (after.created_at or 0)
+    assert [each.created_at for each in workspace.list(f"{HOME}/dir")] == [after.created_at]
+    assert workspace.get_status(f"{HOME}/dir").created_at == before[f"{HOME}/dir"]  # its own last change is later
+    os.setxattr(files.workspace / "Users" / USER.user_name / "dir" / "f", "user.brickyard", b'{"created_ms": 99999999999999}')
+    assert (workspace.get_status(path).created_at or 0) <= (after.modified_at or 0)
+    os.setxattr(files.workspace / "Users" / USER.user_name / "dir" / "f", "user.brickyard", b"\xff")
+    assert workspace.get_status(path).object_type is ObjectType.FILE
+
+
+def test_the_format_in_which_a_notebook_came(files: Files) -> None:
+    notebook = json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 4}).encode()
+    files.client.workspace.upload(f"{HOME}/j.ipynb", notebook, format=ImportFormat.AUTO)
+    files.client.workspace.upload(f"{HOME}/s.py", NOTEBOOK, format=ImportFormat.AUTO)
+
+    def export_format(path: str) -> str:
+        query = {"path": path, "return_export_info": "true"}
+        return str(files.call("GET", "2.0/workspace/get-status", params=query).json()["repos_export_format"])
+
+    assert (export_format(f"{HOME}/j"), export_format(f"{HOME}/s")) == ("JUPYTER", "SOURCE")
+    files.client.workspace.upload(f"{HOME}/j.py", NOTEBOOK, format=ImportFormat.AUTO, overwrite=True)
+    assert export_format(f"{HOME}/j") == "SOURCE"
+
+
+def test_the_root_has_the_id_0(files: Files) -> None:
+    root = files.client.workspace.get_status("/")
+    assert (root.object_id, root.resource_id, root.path) == (0, "0", "/")
+    levels = files.client.permissions.get("directories", "0")
+    assert (levels.object_id, levels.object_type) == ("/directories/0", "directory")
+
+
+def test_words_of_a_missing_path(files: Files) -> None:
+    for path in (f"{HOME}/none", f"/Workspace{HOME}/none"):
+        for call in ("get-status", "list", "export"):
+            said = files.refused("GET", f"2.0/workspace/{call}", params={"path": path})
+            assert said == (404, "RESOURCE_DOES_NOT_EXIST", f"Path ({path}) doesn't exist.")
 
 
 @pytest.mark.parametrize("format", ["DBC", "HTML", "R_MARKDOWN", "PDF"])

@@ -17,6 +17,7 @@ from brickyard.api.databricks import (
     clusters,
     commands,
     dbfs,
+    emptylists,
     globalscripts,
     identity,
     items,
@@ -86,6 +87,7 @@ def all_operations() -> tuple[Operation, ...]:
         links,
         webpage,
         audit,
+        emptylists,
         protocol,
         health,
     )

@@ -18,6 +18,7 @@ from brickyard.services.clusterlogs import ClusterLogs
 from brickyard.services.clustermetrics import ClusterMetrics
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
+from brickyard.services.emptylists import EmptyLists
 from brickyard.services.files import DbfsService, VolumeService, WorkspaceService
 from brickyard.services.identity import IdentityServices
 from brickyard.services.logfollowing import LogFollowers
@@ -78,3 +79,4 @@ class Services:
     machine: MachineService
     runtimes: RuntimeService
     spend: SpendService
+    empty_lists: EmptyLists

@@ -43,6 +43,7 @@ from brickyard.services.clustermetrics import ClusterMetrics
 from brickyard.services.clusters import ClusterService
 from brickyard.services.commands import CommandService
 from brickyard.services.digests import Digests
+from brickyard.services.emptylists import EmptyLists
 from brickyard.services.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
 from brickyard.services.files.homes import FormerHomes
 from brickyard.services.identity import IdentityServices
@@ -253,6 +254,7 @@ def _services(
         spend=SpendService(
             store=store, clock=clock, authorizer=authorizer, node_types=given.node_types, currency=given.prices.currency
         ),
+        empty_lists=EmptyLists(store=store, authorizer=authorizer),
         commands=CommandService(store=store, authorizer=authorizer, nodes=nodes.calls, clock=clock, ids=ids),
         runs=RunService(
             store=store,
@@ -265,7 +267,7 @@ def _services(
         ),
         secrets=secrets,
         context_secrets=ContextSecrets(store=store, secrets=secrets, tokens=nodes.tokens, sealer=sealer, members=given.member),
-        dbfs=DbfsService(files=dbfs, store=store, authorizer=authorizer),
+        dbfs=DbfsService(files=dbfs, volumes=volumes.tree, store=store, authorizer=authorizer),
         volumes=VolumeService(files=volumes, store=store, authorizer=authorizer),
         workspace=files,
         permissions=PermissionService(store=store, authorizer=authorizer, workspace=files),

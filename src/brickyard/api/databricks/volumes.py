@@ -32,13 +32,15 @@ class DownloadFile(FilePath, frozen=True, kw_only=True):
 
 
 class UploadFile(FilePath, frozen=True, kw_only=True):
-    overwrite: bool = False
+    """Databricks overwrites unless told otherwise; Terraform and the Go SDK rely on it."""
+
+    overwrite: bool = True
     content_length: str = ""
     user_agent: str = ""
 
 
 class UploadAction(FilePath, frozen=True, kw_only=True):
-    overwrite: bool = False
+    overwrite: bool = True
     action: str = ""
 
 
@@ -102,7 +104,7 @@ class ListVolumes(Wire, frozen=True, kw_only=True):
     schema_name: str
 
 
-class VolumeInfo(msgspec.Struct, frozen=True, kw_only=True):
+class VolumeInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     catalog_name: str
     schema_name: str
     name: str
@@ -111,6 +113,7 @@ class VolumeInfo(msgspec.Struct, frozen=True, kw_only=True):
     volume_id: str
     storage_location: str
     updated_at: int
+    comment: str = ""
 
 
 class ListVolumesResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,8 +202,8 @@ async def _create_volume(volumes: VolumeService, caller: Caller, request: Create
             "Only volumes with volume_type MANAGED and without storage_location can be made: their files are in the workspace's "
             "storage."
         )
-    _refuse_notes(request.comment, None)
-    return _info(await volumes.create(caller, request.catalog_name, request.schema_name, request.name))
+    made = await volumes.create(caller, request.catalog_name, request.schema_name, request.name, comment=request.comment)
+    return _info(made)
 
 
 async def _read_volume(volumes: VolumeService, caller: Caller, request: VolumeName) -> VolumeInfo:
@@ -213,20 +216,15 @@ async def _list_volumes(volumes: VolumeService, caller: Caller, request: ListVol
 
 
 async def _update_volume(volumes: VolumeService, caller: Caller, request: UpdateVolume) -> VolumeInfo:
-    _refuse_notes(request.comment, request.owner)
-    if not request.new_name:
-        raise InvalidParameterValue("Missing required field: new_name")
-    return _info(await volumes.rename(caller, request.name, request.new_name))
+    if request.owner:
+        raise InvalidParameterValue("owner of a volume is not supported: a volume belongs to who made it. Leave it out.")
+    if not request.new_name and request.comment is None:
+        raise InvalidParameterValue("Missing required field: new_name or comment")
+    return _info(await volumes.update(caller, request.name, new_name=request.new_name, comment=request.comment))
 
 
 async def _delete_volume(volumes: VolumeService, caller: Caller, request: VolumeName) -> None:
     await volumes.delete(caller, request.name)
-
-
-def _refuse_notes(comment: str | None, owner: str | None) -> None:
-    for name, value in (("comment", comment), ("owner", owner)):
-        if value:
-            raise InvalidParameterValue(f"{name} of a volume is not supported: volumes are directories. Leave it out.")
 
 
 def _info(volume: Volume) -> VolumeInfo:
@@ -240,6 +238,7 @@ def _info(volume: Volume) -> VolumeInfo:
         volume_id=volume.volume_id,
         storage_location="/".join(("dbfs:/Volumes", *volume.parts)),
         updated_at=volume.modified_ms,
+        comment=volume.comment,
     )
 
 
@@ -278,7 +277,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="make_directory",
         needs=_CHANGE,
         statuses=(204,),
-        errors=(404, 507),
+        errors=_WRITE_ERRORS,
     ),
     _DIRECTORIES(
         "DELETE", _delete_directory, "Remove an empty directory", name="delete_directory", needs=_CHANGE, statuses=(204,)
@@ -296,6 +295,6 @@ OPERATIONS: tuple[Operation, ...] = (
     _VOLUMES(
         "GET", _list_volumes, "Volumes of a schema", name="list", needs=Need(Permission.READ_VOLUME, ObjectKind.VOLUME, EVERY)
     ),
-    _VOLUMES("PATCH /{name}", _update_volume, "Rename a volume", name="update", needs=_MANAGE),
+    _VOLUMES("PATCH /{name}", _update_volume, "Rename a volume, or change its comment", name="update", needs=_MANAGE),
     _VOLUMES("DELETE /{name}", _delete_volume, "Remove a volume and its files", name="delete", needs=_MANAGE),
 )

@@ -77,10 +77,21 @@ class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     object_id: int
     resource_id: str
     path: str
+    created_at: int
     modified_at: int
     language: Language | None = None
     size: int | None = None
     repos_export_format: str = ""
+
+
+class ImportResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """What was written."""
+
+    object_id: int
+
+
+class UserId(Wire, frozen=True, kw_only=True):
+    id: str
 
 
 class ListObjectsResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -93,10 +104,11 @@ def _info(found: WorkspaceObject, *, export: bool = False) -> ObjectInfo:
         object_id=found.object_id,
         resource_id=str(found.object_id),
         path=found.path,
+        created_at=found.created_ms,
         modified_at=found.entry.modified_ms,
         language=found.language,
         size=found.entry.size if found.kind == "FILE" else None,
-        repos_export_format=Format.SOURCE.value if export and found.language else "",
+        repos_export_format=found.export_format.value if export and found.language else "",
     )
 
 
@@ -117,19 +129,27 @@ async def _delete(workspace: WorkspaceService, caller: Caller, request: DeleteOb
     await workspace.delete(caller, request.path, recursive=request.recursive)
 
 
-async def _import(workspace: WorkspaceService, caller: Caller, request: ImportObject) -> None:
-    await workspace.import_content(
+async def _make_home(workspace: WorkspaceService, caller: Caller, request: UserId) -> None:
+    await workspace.make_home(caller, request.id)
+
+
+async def _import(workspace: WorkspaceService, caller: Caller, request: ImportObject) -> ImportResponse:
+    number = await workspace.import_content(
         caller, request.path, request.content, format=request.format, language=request.language, overwrite=request.overwrite
     )
+    return ImportResponse(object_id=number)
 
 
-async def _import_form(ctx: ApiContext, caller: Caller, parts: AsyncIterator[tuple[str, bytes]]) -> None:
-    await ctx.services.workspace.import_form(caller, parts)
+async def _import_form(ctx: ApiContext, caller: Caller, parts: AsyncIterator[tuple[str, bytes]]) -> ImportResponse:
+    return ImportResponse(object_id=await ctx.services.workspace.import_form(caller, parts))
 
 
-async def _import_file(workspace: WorkspaceService, caller: Caller, request: ImportFile, body: AsyncIterable[bytes]) -> None:
+async def _import_file(
+    workspace: WorkspaceService, caller: Caller, request: ImportFile, body: AsyncIterable[bytes]
+) -> ImportResponse:
     announced = announces_content(request.content_length, request.user_agent)
-    await workspace.import_file(caller, request.path, body, overwrite=request.overwrite, announced=announced)
+    number = await workspace.import_file(caller, request.path, body, overwrite=request.overwrite, announced=announced)
+    return ImportResponse(object_id=number)
 
 
 async def _read_file(workspace: WorkspaceService, caller: Caller, request: ReadFile) -> Stream:
@@ -176,6 +196,13 @@ OPERATIONS: tuple[Operation, ...] = (
         body_limit=BODY_LIMIT,
         upload=_import_form,
         errors=(404, 507),
+    ),
+    _WORKSPACE(
+        "PUT /user/{id}/homefolder",
+        _make_home,
+        "Create a user's home",
+        name="make_home",
+        needs=Need(Permission.CAN_MANAGE, ObjectKind.WORKSPACE_PATH, "id"),
     ),
     _WORKSPACE("GET /export", _export, "Read a notebook or file", needs=_READ, other_content_type=OCTETS),
     _FILES(

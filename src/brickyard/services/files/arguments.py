@@ -12,7 +12,8 @@ from brickyard.services.files.errors import MaxBlockSizeExceeded
 MAX_BLOCK = 1024 * 1024
 MAX_FIELD = 8 * 1024  # bytes of a form's path
 MAX_NAME = 255  # bytes, as on Linux
-_ELSEWHERE = {"Volumes": "the Files API (/api/2.0/fs)", "Workspace": "the Workspace API (/api/2.0/workspace)"}
+VOLUMES = "Volumes"
+_ELSEWHERE = {VOLUMES: "the Files API (/api/2.0/fs)", "Workspace": "the Workspace API (/api/2.0/workspace)"}
 
 
 def field(fields: Mapping[str, bytes], name: str) -> str:
@@ -51,6 +52,11 @@ def dbfs_parts(path: str) -> tuple[str, ...]:
     if parts and (api := _ELSEWHERE.get(parts[0])):
         raise InvalidParameterValue(f"The DBFS API does not serve /{parts[0]}. Use {api} for {path[:100]}.")
     return parts
+
+
+def seen_parts(path: str) -> tuple[str, ...]:
+    """The same for a call that only looks: the CLI lists /Volumes, whose catalogs it then reads with the Files API."""
+    return (VOLUMES,) if parts_of(path) == (VOLUMES,) else dbfs_parts(path)
 
 
 def file_of(path: str) -> tuple[str, ...]:

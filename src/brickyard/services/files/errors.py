@@ -45,6 +45,16 @@ class DirectoryNotEmpty(ApiError):
     http_status = 400
 
 
+class VolumeDirectoryNotEmpty(DirectoryNotEmpty):
+    """Of a volume: the CLI looks for the reason in the details."""
+
+    reason = "FILES_API_DIRECTORY_IS_NOT_EMPTY"
+
+
+class IsADirectory(InvalidParameterValue):
+    """A directory where a file is needed."""
+
+
 class PreconditionFailed(ApiError):
     """The file was changed after the time that the client named."""
 
@@ -67,19 +77,23 @@ class FileSystemError(ApiError):
     http_status = 400
 
 
+MISSING = "No file or directory exists on path {path}."
+MISSING_OBJECT = "Path ({path}) doesn't exist."  # Databricks' words for the workspace
+
+
 @contextlib.contextmanager
-def translated(path: str) -> Iterator[None]:
+def translated(path: str, *, missing: str = MISSING) -> Iterator[None]:
     """Converts file system errors to the API's errors about that path."""
     try:
         yield
     except FileNotFoundError as error:
-        raise ResourceDoesNotExist(f"No file or directory exists on path {path}.") from error
+        raise ResourceDoesNotExist(missing.format(path=path)) from error
     except FileExistsError as error:
         raise ResourceAlreadyExists(f"A file or directory already exists at the path {path}.") from error
     except NotADirectoryError as error:
         raise ResourceAlreadyExists(f"A part of the path {path} is a file where a directory is needed.") from error
     except IsADirectoryError as error:
-        raise InvalidParameterValue(f"{path} is a directory; give the path of a file.") from error
+        raise IsADirectory(f"{path} is a directory; give the path of a file.") from error
     except TimeoutError as error:
         raise PartialDelete(
             f"{path} is too large to delete in one call. Part of it was deleted; call again to continue."

@@ -15,7 +15,9 @@ Parts = tuple[str, ...]
 
 
 def object_id(parts: Parts) -> int:
-    """Always the same for a path. It has 53 bits, so that JavaScript can hold it."""
+    """Always the same for a path; 0 for the root, as on Databricks. It has 53 bits, so that JavaScript can hold it."""
+    if not parts:
+        return 0
     return int.from_bytes(hashlib.blake2b("/".join(parts).encode(), digest_size=8).digest()) >> 11
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from brickyard.machine import files
+from brickyard.services.files.labels import Label, label_of, put_label
 
 REMOVE_S = 40.0  # less than clients' timeouts
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -90,6 +91,17 @@ class SafeTree:
         with self._open(parts, os.O_RDONLY) as file:
             return os.dup(file), _entry(tuple(parts), os.fstat(file))
 
+    @contextlib.contextmanager
+    def opened(self, entry: Entry) -> Iterator[int]:
+        """A descriptor of a file, for reading, or of a directory."""
+        with self._directory(entry.parts) if entry.is_dir else self._open(entry.parts, os.O_RDONLY) as descriptor:
+            yield descriptor
+
+    def label(self, parts: Parts, label: Label) -> None:
+        """Replaces what is kept beside the content of a file or directory. Raises InvalidParameterValue."""
+        with self.opened(self.stat(parts)) as descriptor:
+            put_label(descriptor, label)
+
     def read(self, parts: Parts, offset: int, length: int) -> bytes:
         """Reads part of a file; the result is short or empty at its end."""
         with self._open(parts, os.O_RDONLY) as file:
@@ -109,6 +121,7 @@ class SafeTree:
                     made = os.open(draft, _FILE | os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=parent)
                     with source.open("rb") as data, os.fdopen(made, "wb") as copy:
                         shutil.copyfileobj(data, copy)
+                        put_label(copy.fileno(), label_of(data.fileno()))
                     _settle(draft, target[-1], parent, parent, replace=replace)
                 finally:
                     with contextlib.suppress(FileNotFoundError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import weakref
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,9 +13,9 @@ from brickyard.domain.errors import InvalidParameterValue
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_path
 from brickyard.services.caller import Caller
-from brickyard.services.files.arguments import MAX_BLOCK, block_of, dbfs_parts, field, file_of, flag, shown
+from brickyard.services.files.arguments import MAX_BLOCK, VOLUMES, block_of, dbfs_parts, field, file_of, flag, seen_parts, shown
 from brickyard.services.files.errors import MaxReadSizeExceeded, translated
-from brickyard.services.files.safetree import Entry
+from brickyard.services.files.safetree import Entry, SafeTree
 from brickyard.services.files.tree import FileTree, receive_form, write_all
 from brickyard.services.files.uploads import Upload, no_handle
 from brickyard.store.store import Store
@@ -27,7 +28,8 @@ class DbfsService:
     servers of the workspace know its handle, even after a restart.
     """
 
-    def __init__(self, *, files: FileTree, store: Store, authorizer: Authorizer) -> None:
+    def __init__(self, *, files: FileTree, volumes: SafeTree, store: Store, authorizer: Authorizer) -> None:
+        self._volumes = volumes
         self._store = store
         self._authorizer = authorizer
         self._files = files
@@ -37,14 +39,19 @@ class DbfsService:
 
     async def status(self, caller: Caller, path: str) -> Entry:
         """The entry at a path."""
-        parts = dbfs_parts(path)
+        parts = seen_parts(path)
         await self._may(caller, Permission.CAN_READ, parts, to="see")
+        if parts == (VOLUMES,):
+            return await self._look(path, lambda: self._volumes.stat(())._replace(parts=parts))
         return await self._look(path, lambda: self._tree.stat(parts))
 
     async def list(self, caller: Caller, path: str) -> list[Entry]:
         """The entries of a directory, or the file itself."""
-        parts = dbfs_parts(path)
+        parts = seen_parts(path)
         await self._may(caller, Permission.CAN_READ, parts, to="list")
+        if parts == (VOLUMES,):
+            found = await self._look(path, lambda: self._volumes.list(()))
+            return [entry._replace(parts=(VOLUMES, *entry.parts)) for entry in found]
         return await self._look(path, lambda: self._tree.list(parts))
 
     async def mkdirs(self, caller: Caller, path: str) -> None:
@@ -54,12 +61,17 @@ class DbfsService:
         await self._change(path, lambda: self._tree.make_directories(parts))
 
     async def delete(self, caller: Caller, path: str, *, recursive: bool) -> None:
-        """Removes a file or directory."""
+        """Removes a file or directory. Nothing there is no error, as on Databricks."""
         parts = dbfs_parts(path)
         if not parts:
             raise InvalidParameterValue("The root directory cannot be deleted. Delete its contents.")
         await self._may(caller, Permission.CAN_MANAGE, parts, to="delete")
-        await self._change(path, lambda: self._tree.remove(parts, recursive=recursive))
+
+        def remove() -> None:
+            with contextlib.suppress(FileNotFoundError):
+                self._tree.remove(parts, recursive=recursive)
+
+        await self._change(path, remove)
 
     async def move(self, caller: Caller, source: str, destination: str) -> None:
         """Moves a file or directory to a path where nothing exists."""

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from brickyard.domain.access import Principal
 from brickyard.domain.errors import InvalidParameterValue, StorageFull
 from brickyard.services.files.arguments import MAX_FIELD
-from brickyard.services.files.errors import translated
+from brickyard.services.files.errors import MISSING, translated
 from brickyard.services.files.safetree import Entry, SafeTree
 from brickyard.services.files.uploads import Uploads
 from brickyard.store.store import Store
@@ -85,12 +85,13 @@ class FileTree:
         self.uploads = uploads
         self._store = store
         self._room = room
+        self.missing = MISSING  # says that nothing is at a path
 
     async def run(self, path: str, work: Callable[[], T]) -> T:
         """Runs file system work on another thread and converts its errors to the API's, about that path."""
 
         def translating() -> T:
-            with translated(path):
+            with translated(path, missing=self.missing):
                 return work()
 
         return await asyncio.to_thread(translating)

@@ -30,7 +30,8 @@ from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_path
 from brickyard.services.caller import Caller
 from brickyard.services.files.arguments import parts_of
-from brickyard.services.files.errors import AlreadyExists, DirectoryNotEmpty
+from brickyard.services.files.errors import AlreadyExists, IsADirectory, VolumeDirectoryNotEmpty
+from brickyard.services.files.labels import MAX_COMMENT, Label, label_of
 from brickyard.services.files.safetree import Entry
 from brickyard.services.files.tree import FileTree, OpenFile
 from brickyard.store.store import Store
@@ -48,6 +49,7 @@ class Volume(NamedTuple):
 
     parts: tuple[str, ...]
     modified_ms: int
+    comment: str = ""
 
     @property
     def full_name(self) -> str:
@@ -69,9 +71,9 @@ class VolumeService:
 
     # ── volumes ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def create(self, caller: Caller, catalog: str, schema: str, name: str) -> Volume:
+    async def create(self, caller: Caller, catalog: str, schema: str, name: str, *, comment: str = "") -> Volume:
         """Makes a volume, and what it needs of catalog and schema."""
-        parts = _names(".".join((catalog, schema, name)))
+        parts, label = _names(".".join((catalog, schema, name))), _label(comment)
         on = SecurableObject(ObjectKind.SCHEMA, f"{catalog}.{schema}")
         await self._require(caller, Permission.CREATE_VOLUME, on, to="create a volume in")
 
@@ -81,6 +83,11 @@ class VolumeService:
                 raise ResourceAlreadyExists(f"Volume '{'.'.join(parts)}' already exists.")
             self._files.check_room(caller)
             self._files.tree.make_directory(parts)
+            try:
+                self._files.tree.label(parts, label)
+            except BaseException:
+                self._files.tree.remove(parts, recursive=False)
+                raise
             return self._volume(parts)
 
         made = await self._files.change(_shown(parts), make)
@@ -100,8 +107,7 @@ class VolumeService:
 
         def find() -> list[Volume]:
             with contextlib.suppress(FileNotFoundError):
-                found = self._files.tree.list(parts)
-                return [Volume(entry.parts, entry.modified_ms) for entry in found if entry.is_dir]
+                return [found for entry in self._files.tree.list(parts) if (found := self._volume_at(entry)) is not None]
             return []
 
         found = await self._files.run(_shown(parts), find)
@@ -111,10 +117,20 @@ class VolumeService:
             )
         )
 
-    async def rename(self, caller: Caller, full_name: str, new_name: str) -> Volume:
-        """Gives a volume another name in its schema."""
+    async def update(self, caller: Caller, full_name: str, *, new_name: str, comment: str | None) -> Volume:
+        """Gives a volume another name in its schema, another comment, or both: what is given."""
         parts = await self._known(caller, full_name, Permission.MANAGE, to="change")
-        target = _names(".".join((*parts[:-1], new_name)))
+        if comment is not None:
+            label = _label(comment)
+            await self._files.change(_shown(parts), lambda: self._relabel(parts, label))
+        return await self._rename(caller, parts, new_name) if new_name else await self.read(caller, full_name)
+
+    def _relabel(self, parts: tuple[str, ...], label: Label) -> None:
+        self._volume(parts)
+        self._files.tree.label(parts, label)
+
+    async def _rename(self, caller: Caller, parts: tuple[str, ...], new_name: str) -> Volume:
+        full_name, target = ".".join(parts), _names(".".join((*parts[:-1], new_name)))
 
         def move() -> Volume:
             self._volume(parts)
@@ -157,10 +173,12 @@ class VolumeService:
     # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def open(self, caller: Caller, path: str) -> OpenFile:
-        """Opens a file for reading."""
-        parts = _file(path)
+        """Opens a file for reading. A directory is none, so that clients go on to look whether it is one."""
+        parts = _volumes(path)
         await self._may(caller, Permission.READ_VOLUME, parts, to="read")
-        with _missing(parts):
+        if len(parts) <= LEVELS:
+            raise ResourceDoesNotExist(f"No file exists on path {path}: catalogs, schemas and volumes are directories.")
+        with _missing(parts), _no_file(path):
             return await self._files.open(path, parts)
 
     async def upload(
@@ -192,13 +210,14 @@ class VolumeService:
                 raise IsADirectoryError
             self._files.tree.remove(parts, recursive=False)
 
-        await self._files.change(path, remove)
+        with _no_file(path):
+            await self._files.change(path, remove)
 
     async def make_directory(self, caller: Caller, path: str) -> None:
         """Creates a directory of a volume with its parents."""
         parts = _below(path)
         await self._may(caller, Permission.WRITE_VOLUME, parts, to="make")
-        with _missing(parts):
+        with _missing(parts), _existing():
             await self._files.change(path, lambda: self._files.tree.make_directories(parts, existing=LEVELS))
 
     async def delete_directory(self, caller: Caller, path: str) -> None:
@@ -208,9 +227,9 @@ class VolumeService:
 
         def remove() -> None:
             if not self._files.tree.stat(parts).is_dir:
-                raise InvalidParameterValue(f"{path} is a file; give the path of a directory.")
+                raise ResourceDoesNotExist(f"{path} is a file; give the path of a directory.")
             if self._files.tree.page(parts, after="", limit=1)[0]:
-                raise DirectoryNotEmpty(f"The directory {path} is not empty. Delete its contents first.")
+                raise VolumeDirectoryNotEmpty(f"The directory {path} is not empty. Delete its contents first.")
             self._files.tree.remove(parts, recursive=False)
 
         await self._files.change(path, remove)
@@ -246,10 +265,16 @@ class VolumeService:
 
     def _volume(self, parts: tuple[str, ...]) -> Volume:
         with contextlib.suppress(FileNotFoundError):
-            entry = self._files.tree.stat(parts)
-            if entry.is_dir:
-                return Volume(parts, entry.modified_ms)
+            if (found := self._volume_at(self._files.tree.stat(parts))) is not None:
+                return found
         raise _no_volume(parts)
+
+    def _volume_at(self, entry: Entry) -> Volume | None:
+        """The volume of an entry; None if it is none, or gone meanwhile. Blocks."""
+        if entry.is_dir:
+            with contextlib.suppress(FileNotFoundError), self._files.tree.opened(entry) as directory:
+                return Volume(entry.parts, entry.modified_ms, label_of(directory).comment)
+        return None
 
     async def _known(self, caller: Caller, full_name: str, permission: Permission, *, to: str) -> tuple[str, ...]:
         parts = _names(full_name)
@@ -265,6 +290,12 @@ class VolumeService:
 
     async def _require(self, caller: Caller, permission: Permission, on: SecurableObject, *, to: str) -> None:
         await self._store.read(lambda tx: self._authorizer.require(tx, caller, permission, on, to=to))
+
+
+def _label(comment: str) -> Label:
+    if len(comment) > MAX_COMMENT:
+        raise InvalidParameterValue(f"comment has {len(comment)} characters; at most {MAX_COMMENT} are allowed.")
+    return Label(comment=comment)
 
 
 def _place(volume: Volume) -> Place:
@@ -325,6 +356,15 @@ def _missing(parts: tuple[str, ...]) -> Iterator[None]:
         raise ResourceDoesNotExist(
             f"{error.message} If the volume '{'.'.join(parts[:LEVELS])}' is missing, create it first (unity-catalog/volumes)."
         ) from error
+
+
+@contextlib.contextmanager
+def _no_file(path: str) -> Iterator[None]:
+    """Says of a directory that no file is there."""
+    try:
+        yield
+    except IsADirectory as error:
+        raise ResourceDoesNotExist(f"No file exists on path {path}: it is a directory.") from error
 
 
 @contextlib.contextmanager

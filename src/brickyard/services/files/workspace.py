@@ -1,7 +1,7 @@
 """The workspace's notebooks, files and directories: what clients see at `/Users/...` and nodes at `/Workspace/Users/...`.
 
 Everything is a file or a directory of one tree. A file is a notebook if it begins with a notebook's header (`plan/notebooks.py`),
-however it came there, so nothing beside the tree has to agree with it.
+however it came there, unless it was imported as a file (`labels.py`): so nothing beside the tree has to agree with it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import AsyncIterable, AsyncIterator
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.errors import InvalidParameterValue, ResourceAlreadyExists, ResourceDoesNotExist
 from brickyard.plan import notebooks
@@ -22,12 +24,14 @@ from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import HOMES, of_workspace_path, path_of
 from brickyard.services.caller import Caller
 from brickyard.services.files.arguments import field, flag, parts_of
-from brickyard.services.files.errors import AlreadyExists, DirectoryNotEmpty, FileSystemError, NotebookTooLarge
+from brickyard.services.files.errors import MISSING_OBJECT, AlreadyExists, DirectoryNotEmpty, FileSystemError, NotebookTooLarge
 from brickyard.services.files.homes import home_of
+from brickyard.services.files.labels import Label, created_ms, label_of, put_label
 from brickyard.services.files.objectids import ObjectIds, object_id
 from brickyard.services.files.safetree import Entry
 from brickyard.services.files.tree import Draft, FileTree, OpenFile, receive_form, write_all
 from brickyard.store.store import Store
+from brickyard.store.tx import Tx
 
 E = TypeVar("E", bound=StrEnum)
 MAX_NOTEBOOK = 10 * 1024 * 1024  # bytes, as in Databricks; other files may have any size
@@ -55,12 +59,15 @@ _REFUSED = {
 
 
 class WorkspaceObject(NamedTuple):
-    """A notebook (with its language), a file or a directory. `path` is as the client writes it."""
+    """A notebook (with its language), a file or a directory. `path` is as the client writes it. `export_format`: the one in which
+    a notebook came."""
 
     path: str
     object_id: int
     entry: Entry
+    created_ms: int
     language: Language | None = None
+    export_format: Format = Format.SOURCE
 
     @property
     def kind(self) -> str:
@@ -79,6 +86,7 @@ class WorkspaceService:
 
     def __init__(self, *, files: FileTree, store: Store, authorizer: Authorizer) -> None:
         self._files = files
+        files.missing = MISSING_OBJECT
         self._store = store
         self._authorizer = authorizer
         self._homes: set[tuple[str, str]] = set()  # name and id: a later user of the name has a new one
@@ -140,6 +148,12 @@ class WorkspaceService:
 
         await self._files.change(path, make)
 
+    async def make_home(self, caller: Caller, user_id: str) -> None:
+        """Creates the home of the user with that SCIM id, unless it exists."""
+        home = await self._store.read(lambda tx: _home(tx, user_id))
+        await self._may(caller, Permission.CAN_MANAGE, path_of(home), to="make")
+        await self._files.change(path_of(home), lambda: self._files.tree.make_directories(home))
+
     async def delete(self, caller: Caller, path: str, *, recursive: bool) -> None:
         """Removes an object; a directory with contents only if `recursive`."""
         parts = await self._may(caller, Permission.CAN_MANAGE, path, to="delete")
@@ -164,8 +178,8 @@ class WorkspaceService:
 
     async def import_content(
         self, caller: Caller, path: str, content: str, *, format: Format, language: Language | None, overwrite: bool
-    ) -> None:
-        """Writes a notebook or a file from base64."""
+    ) -> int:
+        """Writes a notebook or a file from base64. Returns its object_id."""
         try:
             data = base64.b64decode(content, validate=True)
         except (binascii.Error, ValueError) as error:
@@ -173,15 +187,16 @@ class WorkspaceService:
         parts = await self._may(caller, Permission.CAN_EDIT, path, to="write")
         async with self._files.draft(caller) as draft:
             await self._files.add(draft, data)
-            await self._place(path, parts, draft, format=format, language=language, overwrite=overwrite)
+            return await self._place(path, parts, draft, format=format, language=language, overwrite=overwrite)
 
-    async def import_form(self, caller: Caller, form: AsyncIterator[tuple[str, bytes]]) -> None:
-        """Writes a notebook or a file that arrives as a form: `path`, `format`, `language`, `overwrite`, and the content."""
+    async def import_form(self, caller: Caller, form: AsyncIterator[tuple[str, bytes]]) -> int:
+        """Writes a notebook or a file that arrives as a form: `path`, `format`, `language`, `overwrite`, and the content. Returns
+        its object_id."""
         async with self._files.draft(caller) as draft:
             fields = await receive_form(self._files, draft, form, fields=_FORM)
             path = field(fields, "path")
             parts = await self._may(caller, Permission.CAN_EDIT, path, to="write")
-            await self._place(
+            return await self._place(
                 path, parts, draft,
                 format=_member(Format, fields, "format") or Format.SOURCE,
                 language=_member(Language, fields, "language"),
@@ -190,15 +205,15 @@ class WorkspaceService:
 
     async def import_file(
         self, caller: Caller, path: str, pieces: AsyncIterable[bytes], *, overwrite: bool, announced: bool = False
-    ) -> None:
+    ) -> int:
         """Writes a file of any size; it becomes a notebook if format AUTO makes it one. `announced`: the request says that it has
-        content. Raises AlreadyExists."""
+        content. Returns its object_id. Raises AlreadyExists."""
         parts = await self._may(caller, Permission.CAN_EDIT, path, to="write")
         async with self._files.draft(caller) as draft:
             draft.announced = announced
             await self._files.receive(draft, pieces)
             try:
-                await self._place(path, parts, draft, format=Format.AUTO, language=None, overwrite=overwrite)
+                return await self._place(path, parts, draft, format=Format.AUTO, language=None, overwrite=overwrite)
             except ResourceAlreadyExists as error:
                 raise AlreadyExists(error.message) from error
 
@@ -223,14 +238,15 @@ class WorkspaceService:
 
     async def _place(
         self, path: str, parts: tuple[str, ...], draft: Draft, *, format: Format, language: Language | None, overwrite: bool
-    ) -> None:
+    ) -> int:
         if why := _REFUSED.get(format):
             raise InvalidParameterValue(f"Format {format} cannot be imported: {why}. Use SOURCE, JUPYTER, AUTO or RAW.")
         if not parts:
             raise InvalidParameterValue(f"{path} is a directory; give the path of a notebook or file.")
 
-        def work() -> None:
-            target = _prepare(parts, draft, format=format, language=language)
+        def work() -> tuple[str, ...]:
+            target, label = _prepare(parts, draft, format=format, language=language)
+            put_label(draft.file, msgspec.structs.replace(label, created_ms=self._replaced_ms(target)))
             try:
                 self._files.place_draft(draft, target, overwrite=overwrite, existing=len(target) - 1)
             except FileExistsError as error:
@@ -238,18 +254,28 @@ class WorkspaceService:
             except FileNotFoundError as error:
                 parent = "/".join((_prefix(path), *target[:-1]))
                 raise ResourceDoesNotExist(f"The parent folder ({parent}) does not exist. Create it with mkdirs.") from error
+            return target
 
-        await self._files.change(path, work)
+        return self._ids.saw(await self._files.change(path, work))
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _object(self, path: str, entry: Entry) -> WorkspaceObject:
         """Blocks; raises OSError."""
-        shown = "/".join((_prefix(path), *entry.parts)) or "/"
+        shown, created = "/".join((_prefix(path), *entry.parts)) or "/", entry.modified_ms
         if entry.is_dir:
-            return WorkspaceObject(shown, object_id(entry.parts), entry)
-        language = notebooks.language_of(self._files.tree.read(entry.parts, 0, notebooks.LONGEST_HEADER))
-        return WorkspaceObject(shown, object_id(entry.parts), entry, language)
+            with contextlib.suppress(OSError), self._files.tree.opened(entry) as directory:
+                created = created_ms(directory)
+            return WorkspaceObject(shown, object_id(entry.parts), entry, created)
+        with self._files.tree.opened(entry) as file:
+            export = Format.JUPYTER if label_of(file).jupyter else Format.SOURCE
+            return WorkspaceObject(shown, object_id(entry.parts), entry, created_ms(file), _language(file), export)
+
+    def _replaced_ms(self, target: tuple[str, ...]) -> int:
+        """When what is at a path was made; 0 if nothing is there. Blocks."""
+        with contextlib.suppress(OSError), self._files.tree.opened(self._files.tree.stat(target)) as file:
+            return created_ms(file)
+        return 0
 
     async def _may(self, caller: Caller, permission: Permission, path: str, *, to: str) -> tuple[str, ...]:
         """The names of a path below /Workspace, for a caller who may do that there."""
@@ -271,6 +297,14 @@ class WorkspaceService:
         self._homes.add((caller.user_name, caller.user_id))
 
 
+def _home(tx: Tx, user_id: str) -> tuple[str, ...]:
+    """Raises ResourceDoesNotExist."""
+    user = tx.users.by_id(user_id)
+    if user is None or (home := home_of(user.user_name)) is None:
+        raise ResourceDoesNotExist(f"No user with the id {user_id[:100]} has a home folder.")
+    return home
+
+
 _EXTENSION = {language: extension.lstrip(".") for extension, language in notebooks.EXTENSIONS.items()}
 
 
@@ -279,15 +313,21 @@ def _prefix(path: str) -> str:
     return f"/{_TOP}" if parts_of(path)[:1] == (_TOP,) else ""
 
 
-def _prepare(parts: tuple[str, ...], draft: Draft, *, format: Format, language: Language | None) -> tuple[str, ...]:
-    """Makes of a draft what is kept on disk, and returns its path. Blocks."""
+def _language(file: int) -> Language | None:
+    """The language of a notebook; None if it is a file. Blocks."""
+    return None if label_of(file).plain else notebooks.language_of(os.pread(file, notebooks.LONGEST_HEADER, 0))
+
+
+def _prepare(parts: tuple[str, ...], draft: Draft, *, format: Format, language: Language | None) -> tuple[tuple[str, ...], Label]:
+    """Makes of a draft what is kept on disk, and returns its path and its label. Blocks."""
     name, jupyter = parts[-1], format is Format.JUPYTER
+    head = os.pread(draft.file, notebooks.LONGEST_HEADER, 0)
     if format is Format.RAW:
-        return parts
+        return parts, Label(plain=notebooks.language_of(head) is not None)
     if format is Format.AUTO:
-        name, language, jupyter = notebooks.automatic(name, os.pread(draft.file, notebooks.LONGEST_HEADER, 0))
+        name, language, jupyter = notebooks.automatic(name, head)
         if language is None:
-            return parts
+            return parts, Label()
     elif language is None and not jupyter:
         raise InvalidParameterValue(
             "language is missing: format SOURCE imports a notebook. Give its language (PYTHON, SQL, SCALA, R), or format AUTO "
@@ -302,14 +342,14 @@ def _prepare(parts: tuple[str, ...], draft: Draft, *, format: Format, language: 
             kept = notebooks.stored(content.decode("utf-8-sig"), language)
     except NotANotebook as error:
         if format is Format.AUTO:
-            return parts
+            return parts, Label()
         raise InvalidParameterValue(str(error)) from error
     except UnicodeDecodeError as error:
         raise InvalidParameterValue(f"The notebook is not valid UTF-8: {error.reason} at byte {error.start}.") from error
     os.truncate(draft.file, 0)
     os.lseek(draft.file, 0, os.SEEK_SET)
     write_all(draft.file, kept.encode())
-    return (*parts[:-1], name)
+    return (*parts[:-1], name), Label(jupyter=jupyter)
 
 
 def _content(draft: Draft) -> bytes:
@@ -322,7 +362,7 @@ def _content(draft: Draft) -> bytes:
 
 def _exported(path: str, opened: OpenFile, format: Format) -> Exported:
     """What a file is exported as. Blocks."""
-    language = notebooks.language_of(os.pread(opened.file, notebooks.LONGEST_HEADER, 0))
+    language = _language(opened.file)
     if language is None or format is Format.RAW:
         if format is Format.JUPYTER:
             raise InvalidParameterValue(f"{path} is a file, and only notebooks can be exported as JUPYTER. Use AUTO.")
