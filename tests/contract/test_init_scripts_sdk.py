@@ -78,7 +78,10 @@ def test_a_failing_script_ends_the_cluster(w: WorkspaceClient, machines: Simulat
     assert ended.termination_reason.code is compute.TerminationReasonCode(code)
     assert ended.termination_reason.type is compute.TerminationReasonType.CLIENT_ERROR
     assert f"{failing}" in str(ended.state_message)
-    assert "exit code 1" in (ended.termination_reason.parameters or {})["databricks_error_message"]
+    parameters = ended.termination_reason.parameters or {}
+    assert "exit code 1" in parameters["databricks_error_message"]
+    ran = w.clusters.events(str(ended.cluster_id), event_types=[compute.EventType.INIT_SCRIPTS_FINISHED])
+    assert parameters["instance_id"] in [event.details.instance_id for event in ran if event.details is not None]
     # The worker may have run it too before the driver's failure ended it; then there is an event for each.
     finished, *_ = _details(w, str(ended.cluster_id), compute.EventType.INIT_SCRIPTS_FINISHED)
     failed = [script for script in [*(finished.global_ or []), *(finished.cluster or [])] if script.error_message]

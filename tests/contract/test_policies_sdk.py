@@ -251,6 +251,7 @@ def test_a_wrong_policy_is_refused_when_it_is_saved(w: WorkspaceClient) -> None:
         {"policy_family_definition_overrides": "{}"},
         {"definition": "{}", "max_clusters_per_user": 0},
         {"definition": '{"dbus_per_hour": {"type": "fixed", "value": 1}}'},
+        {"definition": '{"node_type_id": {"type": "allowlist", "values": ["a"], "defaultValue": "b"}}'},
     ):
         with pytest.raises(InvalidParameterValue):
             w.cluster_policies.create(name="wrong", **fields)

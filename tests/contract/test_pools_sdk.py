@@ -109,9 +109,9 @@ def test_what_is_refused_names_the_field(w: WorkspaceClient) -> None:
             ({"custom_tags": {f"k{n}": "v" for n in range(46)}}, "at most 45"),
             ({"preloaded_spark_versions": [RUNTIME, RUNTIME]}, "at most one"),
             ({"preloaded_spark_versions": ["1.0.x"]}, "Invalid spark version 1.0.x"),
-            ({"disk_spec": {"disk_count": 2, "disk_size": 80}}, "disk_spec.disk_count is 2"),
+            ({"disk_spec": {"disk_count": -2, "disk_size": 80}}, "disk_spec.disk_count is -2"),
             ({"preloaded_docker_images": [{"url": "x"}]}, "preloaded_docker_images is not supported"),
-            ({"aws_attributes": {"availability": "SPOT"}}, "aws_attributes.availability is not supported"),
+            ({"aws_attributes": {"availability": "CHEAP"}}, "'CHEAP' is not an allowed value"),
             ({"aws_attributes": {"zone_id": "nowhere"}}, "nowhere"),
         ):
             body = {"instance_pool_name": "second", "node_type_id": TYPE, **wrong}
@@ -123,6 +123,35 @@ def test_what_is_refused_names_the_field(w: WorkspaceClient) -> None:
             w.api_client.do(
                 "POST", "/api/2.0/instance-pools/edit", body={"instance_pool_id": pool_id, "instance_pool_name": "first"}
             )
+
+
+def test_the_example_of_terraforms_documentation(w: WorkspaceClient) -> None:
+    """And its defaults for `aws_attributes {}`. What has no effect is said."""
+    disk = {"disk_type": {"ebs_volume_type": "GENERAL_PURPOSE_SSD"}, "disk_size": 80, "disk_count": 1}
+    aws = {"availability": "SPOT", "zone_id": "us-east-1a", "spot_bid_price_percent": 100}
+    body = {
+        "instance_pool_name": "Smallest Nodes",
+        "min_idle_instances": 0,
+        "max_capacity": 300,
+        "node_type_id": TYPE,
+        "aws_attributes": aws,
+        "idle_instance_autotermination_minutes": 10,
+        "disk_spec": disk,
+        "enable_elastic_disk": True,
+    }
+    made = w.api_client.do("POST", "/api/2.0/instance-pools/create", body=body)
+    assert isinstance(made, dict)
+    pool_id = made["instance_pool_id"]
+    found = w.instance_pools.get(pool_id).as_dict()
+    assert {key: found[key] for key in body} == body
+    w.api_client.do("POST", "/api/2.0/instance-pools/edit", body={**body, "instance_pool_id": pool_id, "max_capacity": 200})
+    told = w.api_client.do("GET", "/api/2.1/instance-pools/details", query={"instance_pool_id": pool_id})
+    assert isinstance(told, dict)
+    assert told["pools"][0]["without_effect"] == [
+        "disk_spec is stored only: instances use the disks of their machine.",
+        "aws_attributes.availability SPOT is stored only: every instance is on demand.",
+    ]
+    w.instance_pools.delete(pool_id)
 
 
 def test_tags_in_the_older_form(w: WorkspaceClient) -> None:

@@ -19,6 +19,7 @@ from databricks.sdk.service.workspace import (
     SecretScope,
 )
 
+from brickyard.domain.secrets import SecretName, malformed, references
 from brickyard.nodes.tokens import InstanceTokens
 from tests.support.patience import until
 from tests.support.server import TOKEN, WORKSPACE_KEY, Server
@@ -63,6 +64,22 @@ def test_secrets(w: WorkspaceClient, scope: str) -> None:
         w.secrets.get_secret(scope, "text")
     with pytest.raises(BadRequest, match="exactly one"):
         w.secrets.put_secret(scope, "text")
+
+
+def test_names_with_slashes(w: WorkspaceClient, scope: str) -> None:
+    """As Terraform's provider takes them. In a reference the scope ends at the first slash."""
+    w.secrets.put_secret(scope, "db/prod/@password", string_value="1")
+    assert [each.key for each in w.secrets.list_secrets(scope)] == ["db/prod/@password"]
+    assert w.dbutils.secrets.get(scope, "db/prod/@password") == "1"
+    assert references(f"{{{{secrets/{scope}/db/prod/@password}}}}") == [SecretName(scope, "db/prod/@password")]
+    assert not malformed(f"x{{{{secrets/{scope}/db/prod}}}}") and malformed("{{secrets/a}}")
+    reference = f"{{{{secrets/{scope}/db/prod/@password}}}}"
+    assert _started(w, spark_env_vars={"PASSWORD": reference}).state is State.RUNNING
+    w.secrets.create_scope("team/a")
+    w.secrets.put_secret("team/a", "k", string_value="2")
+    assert w.dbutils.secrets.get("team/a", "k") == "2"
+    w.secrets.delete_scope("team/a")
+    w.secrets.delete_secret(scope, "db/prod/@password")
 
 
 def test_permissions(w: WorkspaceClient, scope: str) -> None:

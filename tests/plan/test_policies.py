@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brickyard.domain.nodetypes import NodeType
-from brickyard.domain.spec import AutoScale, ClusterSpec, InitScriptInfo, VolumesStorageInfo
+from brickyard.domain.spec import AutoScale, ClusterSpec, InitScriptInfo, RuntimeEngine, VolumesStorageInfo
 from brickyard.plan.policies.attributes import UnknownAttribute, ValueType, attribute, put, spots, value_at
 from brickyard.plan.policies.evaluation import Change, apply, enforce, locks, violations
 from brickyard.plan.policies.families import FAMILIES, merged
 from brickyard.plan.policies.language import Definition, parse
-from brickyard.plan.policies.limits import Facts
+from brickyard.plan.policies.limits import Facts, bad_defaults
 
 SPEC = ClusterSpec(cluster_name="c", spark_version="17.3.x-scala2.13", node_type_id="small", num_workers=2)
 FACTS = Facts(versions={"auto:latest-lts": "17.3.x-scala2.13", "auto:latest": "18.2.x-scala2.13"})
@@ -192,6 +192,52 @@ def test_fixed_values_are_set_and_defaults_only_when_asked_for() -> None:
     own = apply(definition, but(autotermination_minutes=60), FACTS, defaults=True)
     assert own.autotermination_minutes == 60, "a value that is there is not changed, but violates"
     assert len(said(definition, own)) == 1
+
+
+def test_defaults_fill_a_size_or_a_range() -> None:
+    job = parse(next(each.definition for each in FAMILIES if each.policy_family_id == "job-cluster"))[0]
+    bare = but(num_workers=None, spark_version=None)
+    filled = apply(job, bare, FACTS, defaults=True)
+    assert (filled.num_workers, filled.autoscale) == (None, AutoScale(min_workers=2, max_workers=10))
+    sized = apply(job, msgspec.structs.replace(bare, num_workers=3), FACTS, defaults=True)
+    assert (sized.num_workers, sized.autoscale, sized.spark_version) == (3, None, "17.3.x-scala2.13")
+    part = apply(job, msgspec.structs.replace(bare, autoscale=AutoScale(max_workers=5)), FACTS, defaults=True)
+    assert (part.num_workers, part.autoscale) == (None, AutoScale(min_workers=2, max_workers=5))
+    both = policy(
+        num_workers={"type": "unlimited", "defaultValue": 4}, **{"autoscale.max_workers": {"type": "fixed", "value": 6}}
+    )
+    ranged = apply(both, bare, FACTS, defaults=True)
+    assert (ranged.num_workers, ranged.autoscale) == (None, AutoScale(max_workers=6))
+
+
+def test_the_engine_null_is_none() -> None:
+    engine = policy(runtime_engine={"type": "fixed", "value": "STANDARD"})
+    found = apply(engine, but(runtime_engine=RuntimeEngine.NULL), FACTS, defaults=False)
+    assert found.runtime_engine is RuntimeEngine.STANDARD
+    assert said(policy(runtime_engine={"type": "forbidden"}), but(runtime_engine=RuntimeEngine.NULL)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "rule", "told"),
+    [
+        ("node_type_id", {"type": "allowlist", "values": ["a", "b"], "defaultValue": "c"}, "the value must be one of a, b"),
+        ("node_type_id", {"type": "blocklist", "values": ["a"], "defaultValue": "a"}, "the value must not be one of a"),
+        ("cluster_name", {"type": "regex", "pattern": "x.*", "defaultValue": "y"}, "the value must match the pattern x.*"),
+        ("autotermination_minutes", {"type": "range", "minValue": 10, "defaultValue": 5}, "the value must be at least 10"),
+        ("num_workers", {"type": "range", "maxValue": 10, "defaultValue": "50"}, "the value must be at most 10"),
+    ],
+)
+def test_a_default_that_its_own_rule_forbids_is_a_problem(path: str, rule: dict[str, Any], told: str) -> None:
+    (problem,) = bad_defaults(written({path: rule}))
+    assert str(problem) == f"{path}: defaultValue is {rule['defaultValue']}, and {told}"
+    good = {key: value for key, value in rule.items() if key != "defaultValue"}
+    assert bad_defaults(written({path: good})) == ()
+
+
+def test_what_auto_means_is_not_judged_when_a_policy_is_saved() -> None:
+    versions = {"type": "allowlist", "values": ["17.3.x-scala2.13"], "defaultValue": "auto:latest-lts"}
+    assert bad_defaults(policy(spark_version=versions)) == ()
+    assert all(bad_defaults(parse(family.definition)[0]) == () for family in FAMILIES)
 
 
 def test_the_server_s_own_defaults() -> None:

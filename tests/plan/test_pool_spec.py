@@ -8,9 +8,16 @@ import msgspec
 import pytest
 
 from brickyard.domain.errors import RETRY_PHRASES, InvalidParameterValue
-from brickyard.domain.pools import CreateInstancePool, DiskSpec, EditInstancePool, Pool
-from brickyard.domain.spec import ClusterSpec
-from brickyard.plan.poolspec import REFUSED, edited_spec, pool_spec
+from brickyard.domain.pools import (
+    CreateInstancePool,
+    DiskSpec,
+    EditInstancePool,
+    InstancePoolAzureAttributes,
+    InstancePoolGcpAttributes,
+    Pool,
+)
+from brickyard.domain.spec import AzureAvailability, ClusterSpec, GcpAvailability
+from brickyard.plan.poolspec import REFUSED, edited_spec, pool_spec, without_effect
 from brickyard.plan.spec import Checked, Offered, check, named_pools
 from brickyard.testing.builders import NOW, RUNTIMES, SIZES, SMALL
 
@@ -58,11 +65,21 @@ def test_an_edit_may_repeat_what_it_cannot_change_and_no_more() -> None:
         assert not any(phrase in caught.value.message for phrase in RETRY_PHRASES)
 
 
-def test_a_disk_spec_without_disks_is_kept() -> None:
-    request = msgspec.structs.replace(ASK, disk_spec=DiskSpec(disk_count=0))
-    assert made(request).spec.disk_spec == DiskSpec(disk_count=0)
-    with pytest.raises(InvalidParameterValue, match=r"disk_spec.disk_count is 1; node type small accepts no extra disks"):
-        made(msgspec.structs.replace(ASK, disk_spec=DiskSpec(disk_count=1)))
+def test_what_has_no_effect_is_kept_and_said() -> None:
+    for count in (0, 1):
+        spec = made(msgspec.structs.replace(ASK, disk_spec=DiskSpec(disk_count=count))).spec
+        assert spec.disk_spec == DiskSpec(disk_count=count)
+        assert [each.partition(" ")[0] for each in without_effect(spec)] == ["disk_spec"] * count
+    azure = InstancePoolAzureAttributes(availability=AzureAvailability.SPOT_AZURE)
+    gcp = InstancePoolGcpAttributes(gcp_availability=GcpAvailability.PREEMPTIBLE_WITH_FALLBACK_GCP)
+    spec = made(msgspec.structs.replace(ASK, azure_attributes=azure, gcp_attributes=gcp)).spec
+    assert [each.partition(" is")[0] for each in without_effect(spec)] == [
+        "azure_attributes.availability SPOT_AZURE",
+        "gcp_attributes.gcp_availability PREEMPTIBLE_WITH_FALLBACK_GCP",
+    ]
+    assert without_effect(made().spec) == []
+    with pytest.raises(InvalidParameterValue, match="must not be negative"):
+        made(msgspec.structs.replace(ASK, disk_spec=DiskSpec(disk_size=-1)))
 
 
 def test_nodes_are_of_their_pools_type() -> None:

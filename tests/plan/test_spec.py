@@ -79,6 +79,13 @@ def test_users_are_kept_apart_on_spark_4() -> None:
         assert check(but(data_security_mode=mode)).single_user_name is None
 
 
+def test_the_engine_null_is_none() -> None:
+    assert check(but(runtime_engine=RuntimeEngine.NULL)) == check(but())
+    photon = {key: msgspec.structs.replace(each, key=key) for each in RUNTIMES.values() if (key := "17.3.x-photon-scala2.13")}
+    named = but(runtime_engine=RuntimeEngine.NULL, spark_version="17.3.x-photon-scala2.13")
+    assert rules.check(named, Offered(node_types=SIZES, runtimes=photon), user="u").mistakes == []
+
+
 def test_single_node_in_both_spellings() -> None:
     by_conf = check(but(num_workers=0, spark_conf=SINGLE_CONF))
     by_silence = check(but(num_workers=None, spark_conf=SINGLE_CONF))
@@ -86,6 +93,13 @@ def test_single_node_in_both_spellings() -> None:
     by_kind = check(but(num_workers=None, kind=Kind.CLASSIC_PREVIEW, is_single_node=True))
     assert is_single_node(by_conf)
     assert is_single_node(by_kind)
+    sizes: list[dict[str, Any]] = [
+        {"num_workers": 2},
+        {"num_workers": None, "autoscale": AutoScale(min_workers=1, max_workers=3)},
+    ]
+    for size in sizes:
+        sized = check(but(kind=Kind.CLASSIC_PREVIEW, is_single_node=True, **size))
+        assert (sized.num_workers, sized.autoscale, is_single_node(sized)) == (0, None, True)
     assert by_kind.spark_conf == SINGLE_CONF
     assert by_kind.custom_tags == {"ResourceClass": "SingleNode"}
 
@@ -140,7 +154,6 @@ def test_single_node_in_both_spellings() -> None:
         ({"custom_tags": {"": "x"}}, "custom_tags has a bad tag ''"),
         ({"custom_tags": {"x": "y" * 256}}, "custom_tags has a bad tag 'x'"),
         ({"cluster_name": "x" * 1001}, "cluster_name has 1001 characters"),
-        ({"is_single_node": True, "num_workers": 2, "kind": Kind.CLASSIC_PREVIEW}, "num_workers is 2"),
         ({"is_single_node": True, "num_workers": None}, "is_single_node can only be used with kind"),
         ({"use_ml_runtime": True}, "use_ml_runtime can only be used with kind CLASSIC_PREVIEW"),
         ({"use_ml_runtime": True, "kind": Kind.CLASSIC_PREVIEW}, "use_ml_runtime is not supported here"),

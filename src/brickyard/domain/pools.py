@@ -15,23 +15,21 @@ import msgspec
 from brickyard.domain.cluster import Instance
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Phase
-from brickyard.domain.spec import DockerImage, EbsVolumeType, GcpAvailability, NodeTypeFlexibility, Wire
+from brickyard.domain.spec import (
+    AwsAvailability,
+    AzureAvailability,
+    DockerImage,
+    EbsVolumeType,
+    GcpAvailability,
+    NodeTypeFlexibility,
+    Wire,
+)
 
 
 class InstancePoolState(StrEnum):
     ACTIVE = "ACTIVE"
     STOPPED = "STOPPED"
     DELETED = "DELETED"
-
-
-class InstancePoolAwsAvailability(StrEnum):
-    ON_DEMAND = "ON_DEMAND"
-    SPOT = "SPOT"
-
-
-class InstancePoolAzureAvailability(StrEnum):
-    ON_DEMAND_AZURE = "ON_DEMAND_AZURE"
-    SPOT_AZURE = "SPOT_AZURE"
 
 
 class AzureDiskVolumeType(StrEnum):
@@ -55,14 +53,14 @@ class DiskSpec(Wire, frozen=True, kw_only=True):
 
 
 class InstancePoolAwsAttributes(Wire, frozen=True, kw_only=True):
-    availability: InstancePoolAwsAvailability | None = None
+    availability: AwsAvailability | None = None
     instance_profile_arn: str | None = None
     spot_bid_price_percent: int | None = None
     zone_id: str | None = None
 
 
 class InstancePoolAzureAttributes(Wire, frozen=True, kw_only=True):
-    availability: InstancePoolAzureAvailability | None = None
+    availability: AzureAvailability | None = None
     capacity_reservation_group: str | None = None
     spot_bid_max_price: float | None = None
 
@@ -186,12 +184,14 @@ class PoolInstance(Wire, frozen=True, kw_only=True):
 
 
 class PoolDetails(Wire, frozen=True, kw_only=True):
-    """Ours: what the Instance Pools API does not tell. `instances` only of the pool that the request names."""
+    """Ours: what the Instance Pools API does not tell. `instances` only of the pool that the request names. `without_effect`: the
+    fields that are stored only, in sentences."""
 
     instance_pool_id: str
     creator_user_name: str
     created_at: int
     warm_count: int
+    without_effect: list[str] = []
     instances: list[PoolInstance] | None = None
 
 

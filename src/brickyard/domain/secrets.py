@@ -14,10 +14,10 @@ MAX_SECRETS = 1_000  # per scope
 MAX_BYTES = 128 * 1024  # of one value
 MAX_NAME = 128
 
-_SCOPE = re.compile(r"[A-Za-z0-9._@-]{1,128}")
-_KEY = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_NAME = re.compile(r"[A-Za-z0-9._@/-]{1,128}")
 _BEGIN = re.compile(r"\{\{\s*secrets\s*/")
-_REFERENCE = re.compile(r"\{\{\s*secrets\s*/\s*([A-Za-z0-9._@-]{1,128})\s*/\s*([A-Za-z0-9._-]{1,128})\s*\}\}")
+# Up to the first slash it is the scope: in a reference, only the key may have slashes.
+_REFERENCE = re.compile(r"\{\{\s*secrets\s*/\s*([A-Za-z0-9._@-]{1,128})\s*/\s*([A-Za-z0-9._@/-]{1,128})\s*\}\}")
 
 
 class SecretName(NamedTuple):
@@ -64,17 +64,19 @@ def fold(name: str) -> str:
 
 def check_scope(name: str) -> None:
     """Raises InvalidParameterValue unless a scope can have the name."""
-    _check(_SCOPE, name, field="scope", allowed="letters, digits and - _ . @")
+    _check(name, field="scope")
 
 
 def check_key(name: str) -> None:
     """Raises InvalidParameterValue unless a secret can have the name."""
-    _check(_KEY, name, field="key", allowed="letters, digits and - _ .")
+    _check(name, field="key")
 
 
-def _check(pattern: re.Pattern[str], name: str, *, field: str, allowed: str) -> None:
-    if not pattern.fullmatch(name):
-        raise InvalidParameterValue(f"{field} is {name[:140]!r}; it must have 1 to {MAX_NAME} characters: {allowed}.")
+def _check(name: str, *, field: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise InvalidParameterValue(
+            f"{field} is {name[:140]!r}; it must have 1 to {MAX_NAME} characters: letters, digits and - _ . @ /."
+        )
 
 
 def references(text: str) -> list[SecretName]:

@@ -18,13 +18,11 @@ from brickyard.domain.pools import (
     CreateInstancePool,
     DiskSpec,
     EditInstancePool,
-    InstancePoolAwsAvailability,
-    InstancePoolAzureAvailability,
     Pool,
     PoolAttributes,
     PoolSpec,
 )
-from brickyard.domain.spec import GcpAvailability
+from brickyard.domain.spec import AwsAvailability, AzureAvailability, GcpAvailability
 from brickyard.plan.policy import DEFAULT_MAX_NODES
 from brickyard.plan.pool import DEFAULT_IDLE_MINUTES
 from brickyard.plan.spec import MAX_SPOT_BID_PERCENT, MAX_TAG_KEY, MAX_TAG_VALUE, MAX_TAGS
@@ -33,6 +31,15 @@ from brickyard.plan.zones import check_zone
 MAX_POOL_NAME = 99  # "less than 100 characters"
 MAX_IDLE_MINUTES = 10_000
 EDITABLE = ("instance_pool_name", "min_idle_instances", "max_capacity", "idle_instance_autotermination_minutes", "custom_tags")
+_AVAILABILITY = ("aws_attributes.availability", "azure_attributes.availability", "gcp_attributes.gcp_availability")
+_SPOT = (
+    AwsAvailability.SPOT,
+    AwsAvailability.SPOT_WITH_FALLBACK,
+    AzureAvailability.SPOT_AZURE,
+    AzureAvailability.SPOT_WITH_FALLBACK_AZURE,
+    GcpAvailability.PREEMPTIBLE_GCP,
+    GcpAvailability.PREEMPTIBLE_WITH_FALLBACK_GCP,
+)
 _SHOWN = 140
 
 _Test = Callable[[Any], bool]
@@ -48,17 +55,8 @@ REFUSED: dict[str, tuple[_Test, str]] = {
     "node_type_flexibility": (_any, "every instance has the pool's node type"),
     "remote_disk_throughput": (_any, "there are no remote disks"),
     "total_initial_remote_disk_size": (_any, "there are no remote disks"),
-    "aws_attributes.availability": (lambda value: value is InstancePoolAwsAvailability.SPOT, "there is no spot market here"),
     "aws_attributes.instance_profile_arn": (_any, "there are no instance profiles"),
-    "azure_attributes.availability": (
-        lambda value: value is InstancePoolAzureAvailability.SPOT_AZURE,
-        "there is no spot market here",
-    ),
     "azure_attributes.capacity_reservation_group": (_any, "there are no capacity reservations"),
-    "gcp_attributes.gcp_availability": (
-        lambda value: value is GcpAvailability.PREEMPTIBLE_GCP,
-        "there is no spot market here",
-    ),
     "gcp_attributes.local_ssd_count": (_any, "disks are the machine's own"),
 }
 
@@ -77,7 +75,7 @@ def pool_spec(
             f"node_type_id {request.node_type_id[:_SHOWN]} is not supported here. Choose one of list-node-types; GPU types need "
             "a GPU in the machine."
         )
-    _check_disks(request.disk_spec, request.node_type_id)
+    _check_disks(request.disk_spec)
     _check_clouds(request)
     _check_runtimes(request.preloaded_spark_versions or [], runtimes)
     fields = {name: getattr(request, name) for name in PoolAttributes.__struct_fields__}
@@ -177,19 +175,27 @@ def _check_refused(request: CreateInstancePool) -> None:
             raise InvalidParameterValue(f"{path} is not supported here: {why}.")
 
 
-def _check_disks(disks: DiskSpec | None, node_type_id: str) -> None:
-    """Every node type comes with the machine's own disk, and no others can be attached: the disk limit is 0."""
+def without_effect(spec: PoolSpec) -> list[str]:
+    """What of a pool is kept and does nothing here, in sentences."""
+    found = []
+    if spec.disk_spec is not None and spec.disk_spec.disk_count:
+        found.append("disk_spec is stored only: instances use the disks of their machine.")
+    for name in _AVAILABILITY:
+        attributes, _, field = name.partition(".")
+        value = getattr(getattr(spec, attributes), field, None)
+        if value in _SPOT:
+            found.append(f"{name} {value} is stored only: every instance is on demand.")
+    return found
+
+
+def _check_disks(disks: DiskSpec | None) -> None:
+    """Nodes use the machine's own disks, so what is right is kept, and has no effect (`without_effect`)."""
     if disks is None:
         return
     for field in ("disk_count", "disk_size", "disk_iops", "disk_throughput"):
         value = getattr(disks, field)
         if value is not None and value < 0:
             raise InvalidParameterValue(f"disk_spec.{field} is {value}; it must not be negative.")
-    if disks.disk_count:
-        raise InvalidParameterValue(
-            f"disk_spec.disk_count is {disks.disk_count}; node type {node_type_id} accepts no extra disks: its nodes use the "
-            "machine's disks. Leave disk_spec out."
-        )
 
 
 def _check_clouds(request: CreateInstancePool) -> None:

@@ -58,14 +58,14 @@ def launch_reason(error: LaunchError, *, what: str) -> tuple[TerminationReason, 
     return simple_reason(code, **parameters), f"No instance is available for {what}: {error.message}"
 
 
-def failure_reason(failure: Failure, *, what: str) -> tuple[TerminationReason, str]:
+def failure_reason(failure: Failure, *, what: str, instance_id: str) -> tuple[TerminationReason, str]:
     """The reason and message for a node that reported a failure; the last log lines go into a parameter, and those that may
     explain something into the message as well."""
     try:
         code = TerminationReasonCode(failure.code)
     except ValueError:
         code = TerminationReasonCode.DRIVER_UNEXPECTED_FAILURE
-    parameters = {"databricks_error_message": failure.message}
+    parameters = {"instance_id": instance_id, "databricks_error_message": failure.message}
     if failure.log_tail:
         parameters["log_tail"] = failure.log_tail
     message = f"{what} failed: {failure.message}"

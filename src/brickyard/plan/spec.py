@@ -20,7 +20,7 @@ from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.policies import PolicyRow
 from brickyard.domain.pools import Pool
 from brickyard.domain.runtimes import Runtime
-from brickyard.domain.spec import ISOLATING_MODES, AutoScale, ClusterSpec, DataSecurityMode, Kind
+from brickyard.domain.spec import ISOLATING_MODES, AutoScale, ClusterSpec, DataSecurityMode, Kind, RuntimeEngine
 from brickyard.plan.autoscale import check_autoscale, check_window
 from brickyard.plan.launching import apart, types_of
 from brickyard.plan.logconf import log_destination
@@ -189,17 +189,21 @@ def check_range(scale: AutoScale, *, single: bool, max_nodes: int) -> None:
 
 
 def _single_node_defaults(spec: ClusterSpec) -> ClusterSpec:
-    """Expands `is_single_node` into the equivalent conf, tag and size [databricks-sdk, `create`]."""
+    """Expands `is_single_node` into the equivalent conf, tag and size [databricks-sdk, `create`], whatever size is given beside
+    it."""
     for field in ("is_single_node", "use_ml_runtime"):
         if getattr(spec, field) and spec.kind is not Kind.CLASSIC_PREVIEW:
             raise InvalidParameterValue(f"{field} can only be used with kind CLASSIC_PREVIEW.")
     if not spec.is_single_node:
         return spec
-    if spec.num_workers:
-        raise InvalidParameterValue(f"num_workers is {spec.num_workers}; a cluster with is_single_node has none.")
     conf = {**(spec.spark_conf or {}), SINGLE_NODE_PROFILE: "singleNode", "spark.master": "local[*]"}
     tags = {**(spec.custom_tags or {}), "ResourceClass": "SingleNode"}
-    return msgspec.structs.replace(spec, num_workers=0, spark_conf=conf, custom_tags=tags)
+    return msgspec.structs.replace(spec, num_workers=0, autoscale=None, spark_conf=conf, custom_tags=tags)
+
+
+def _named_engine(spec: ClusterSpec) -> ClusterSpec:
+    """NULL is the SDKs' name for none."""
+    return spec if spec.runtime_engine is not RuntimeEngine.NULL else msgspec.structs.replace(spec, runtime_engine=None)
 
 
 def _check_runtime(spec: ClusterSpec, runtimes: Mapping[str, Runtime]) -> None:
@@ -340,6 +344,7 @@ Rule = Callable[[ClusterSpec, Offered, str], ClusterSpec | None]
 RULES: tuple[tuple[str, Rule], ...] = (
     ("apply_policy_default_values", lambda spec, _offered, _user: _check_policy_defaults(spec)),
     ("", lambda spec, _offered, _user: _check_extent(spec)),
+    ("runtime_engine", lambda spec, _offered, _user: _named_engine(spec)),
     ("is_single_node", lambda spec, _offered, _user: _single_node_defaults(spec)),
     ("", lambda spec, offered, _user: check_refused(spec, photon=offered.photon)),
     ("spark_version", lambda spec, offered, _user: _check_runtime(spec, offered.runtimes)),

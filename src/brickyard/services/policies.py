@@ -28,6 +28,7 @@ from brickyard.plan.libraries import enforceable
 from brickyard.plan.policies.families import FAMILIES, Family
 from brickyard.plan.policies.governing import definition_text, family_of, said
 from brickyard.plan.policies.language import parse
+from brickyard.plan.policies.limits import bad_defaults
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE, of_policy
 from brickyard.services.caller import Caller
@@ -223,7 +224,8 @@ class PolicyService:
 
     def _check_source(self, request: PolicyFields, family: str) -> None:
         text = check_source(request.definition, family, request.policy_family_definition_overrides)
-        _, problems = parse(text)
+        definition, problems = parse(text)
+        problems += bad_defaults(definition)
         if problems and (self._strict or not _is_object(text)):
             field = "policy_family_definition_overrides" if family else "definition"
             raise InvalidParameterValue(f"{field} is malformed: {said(problems)}")

@@ -33,7 +33,7 @@ from brickyard.domain.pools import (
     unprepared,
 )
 from brickyard.domain.wakeups import Wake
-from brickyard.plan.poolspec import edited_spec, pool_spec
+from brickyard.plan.poolspec import edited_spec, pool_spec, without_effect
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE, of_cluster, of_pool
 from brickyard.services.caller import Caller
@@ -154,6 +154,7 @@ class PoolService:
                         creator_user_name=pool.creator_user_name,
                         created_at=pool.created_ms,
                         warm_count=standings.get(pool.instance_pool_id, {}).get(Standing.WARM, 0),
+                        without_effect=without_effect(pool.spec),
                         instances=[_instance(row, seen) for row in rows] if wanted is not None else None,
                     )
                     for pool in pools

@@ -136,7 +136,7 @@ def keep_driver(p: Pass) -> None:
             p.end(reason, message)
         return
     if (failure := p.failure_of(driver)) is not None:
-        reason, message = failure_reason(failure, what="The driver")
+        reason, message = failure_reason(failure, what="The driver", instance_id=driver.instance_id)
         p.end(reason, message, state_loss=p.cluster.up)
 
 
@@ -185,7 +185,7 @@ def drop_failed_workers(p: Pass) -> None:
             if p.cluster.up:
                 _lose(p, node, failure.message)
             if p.cluster.worker_failures >= p.policy.max_worker_failures:
-                p.shortage = failure_reason(failure, what="A worker")[0]
+                p.shortage = failure_reason(failure, what="A worker", instance_id=node.instance_id)[0]
             p.set(node, state=InstanceState.TERMINATING)
         elif p.hangs(node) and not node.retiring:
             if p.cluster.up:

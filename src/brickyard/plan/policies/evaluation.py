@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from brickyard.domain.decoding import converter
-from brickyard.domain.spec import ClusterSpec
+from brickyard.domain.spec import ClusterSpec, RuntimeEngine
 from brickyard.plan.policies.attributes import MAPS, Key, Spot, put, spots, value_at
 from brickyard.plan.policies.language import Definition, Rule, RuleType, preset, text
 from brickyard.plan.policies.limits import Facts, Matching, meant, must_be, nearest, short
@@ -80,10 +80,11 @@ def resolved(spec: ClusterSpec, facts: Facts) -> ClusterSpec:
 def apply(definition: Definition, spec: ClusterSpec, facts: Facts, *, defaults: bool) -> ClusterSpec:
     """The specification with the policy's fixed values where it has none, and with its default values if those are asked for."""
     tree = _tree(spec)
+    sized = _sized(definition, tree) if defaults else ""
     for place in definition.places:
         here = value_at(tree, place.keys)
         for _, key, rule in place.presets:
-            value = preset(rule, defaults=defaults)
+            value = preset(rule, defaults=defaults and (place.keys or (key,))[0] != sized)
             if value is None or (here is not None and here.get(key) is not None):
                 continue
             if here is None:
@@ -186,8 +187,18 @@ def changes(before: ClusterSpec, after: ClusterSpec) -> tuple[Change, ...]:
     )
 
 
+def _sized(definition: Definition, tree: dict[str, Any]) -> str:
+    """The attribute that defaults do not fill, as a cluster has a size or a range: the other one is given, or fixed."""
+    fixed = {rule.on.keys[0] for rule in definition.rules if rule.type is _FIXED and rule.on.keys}
+    if tree.get("num_workers") is not None or "num_workers" in fixed:
+        return "autoscale"
+    return "num_workers" if tree.get("autoscale") or "autoscale" in fixed else ""
+
+
 def _tree(spec: ClusterSpec) -> dict[str, Any]:
     tree: dict[str, Any] = msgspec.to_builtins(spec)
+    if spec.runtime_engine is RuntimeEngine.NULL:  # the SDKs' name for none
+        del tree["runtime_engine"]
     return tree
 
 

@@ -12,7 +12,7 @@ import regex
 
 from brickyard.domain.nodetypes import NodeType
 from brickyard.plan.policies.attributes import Value, ValueType
-from brickyard.plan.policies.language import Rule, RuleType, text
+from brickyard.plan.policies.language import Definition, Problem, Rule, RuleType, text
 
 MATCH_S = 0.05  # for all patterns of an evaluation: a pattern may take exponentially long
 MAX_MATCHED = 8_192  # characters
@@ -97,6 +97,19 @@ def nearest(rule: Rule, value: Any, facts: Facts, matching: Matching) -> Value |
             candidates = sorted(bounds, key=lambda bound: abs(bound - value))
     allowed = (meant(rule, each, facts) for each in candidates if each is not None)
     return next((each for each in allowed if must_be(rule, each, facts, matching) is None), None)
+
+
+def bad_defaults(definition: Definition) -> tuple[Problem, ...]:
+    """The default values that their own rules do not allow: they could only fail. What auto:latest and the like mean changes, so
+    they are not judged."""
+    matching = Matching()
+    return tuple(
+        Problem(rule.on.path, f"defaultValue is {short(text(rule.default))}, and {wrong}")
+        for rule in definition.rules
+        if rule.default is not None
+        and not (rule.on.path == _VERSION and str(rule.default).startswith("auto:"))
+        and (wrong := must_be(rule, rule.default, Facts(), matching)) is not None
+    )
 
 
 def _inner(rule: Rule, bound: float) -> Value:
