@@ -39,9 +39,9 @@ from brickyard.gateway.errors import GatewayError
 from brickyard.gateway.relay import ONE_TO_ONE, ClientGone, Metadata, Relay, Saw
 from brickyard.gateway.requests import FINISHING, INTERRUPT, MAX_TEXT, RELEASE, interruption, sender
 from brickyard.services.attach import AttachService
-from brickyard.services.audit import Note, unnoted
 from brickyard.services.caller import Caller
 from brickyard.services.connectclients import ConnectClient, Session
+from brickyard.services.notes import Note, unnoted
 
 CLUSTER_ID = "x-databricks-cluster-id"
 USER = "x-brickyard-user"  # tells the driver who calls; it matters if users are kept apart (UserGuard.java)

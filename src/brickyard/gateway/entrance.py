@@ -9,7 +9,7 @@ from brickyard.config.settings import CONNECT_PORT, Settings
 from brickyard.gateway.connect import ConnectGateway
 from brickyard.gateway.errors import GatewayError
 from brickyard.services.attach import AttachService
-from brickyard.services.audit import Note, unnoted
+from brickyard.services.notes import Note, unnoted
 
 DEFAULT_PORT = CONNECT_PORT
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from brickyard.services.audit import Note
 from brickyard.services.caller import Caller
+from brickyard.services.notes import Note
 
 NOTED_S = 3_600.0  # who goes on is noted once in this time
 MAX_NOTED = 10_000

@@ -29,8 +29,8 @@ from brickyard.gateway.answers import BrokeOff, Headers, allow, opens_page, pass
 from brickyard.gateway.connections import Connections
 from brickyard.gateway.noting import OncePerHour
 from brickyard.gateway.websockets import Client, Target, Unreachable, Websockets
-from brickyard.services.audit import Note, unnoted
 from brickyard.services.caller import Caller
+from brickyard.services.notes import Note, unnoted
 from brickyard.services.uilinks import UiLinks
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
@@ -62,16 +62,6 @@ LATE_S, AGAIN_S = 60.0, 1.0  # and for how long each tries, how often
 _NOT_RECORDED = frozenset({429, 503, 507})  # the server's state, not the caller's: the call will be repeated
 
 _log = structlog.get_logger(__name__)
-
-
-class Note(Protocol):
-    """`AuditLog.note`."""
-
-    def __call__(self, operation: str, caller: Caller, *, address: str = "", **objects: str) -> None: ...
-
-
-def unnoted(operation: str, caller: Caller, *, address: str = "", **objects: str) -> None:
-    """Where there is no audit log."""
 
 
 class AuditLog:

@@ -23,9 +23,9 @@ from brickyard.features.schedules.rules import due
 from brickyard.features.schedules.service import start_of
 from brickyard.plan.v1.progress import state_of
 from brickyard.reconcile.loop import KeyedLoop
-from brickyard.services.audit import Note, unnoted
 from brickyard.services.caller import Caller
 from brickyard.services.clusters import ClusterService
+from brickyard.services.notes import Note, unnoted
 from brickyard.services.principals import active_principal, caller_of
 from brickyard.services.v1.problems import refuse
 from brickyard.services.v1.service import V1ClusterService
