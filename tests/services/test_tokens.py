@@ -9,7 +9,8 @@ import pytest
 
 from brickyard.domain.errors import InvalidParameterValue, PermissionDenied, ResourceDoesNotExist
 from brickyard.domain.identity import NEVER, CredentialKind, TokenRow
-from brickyard.services.tokens import CACHE_MS, renewed
+from brickyard.services.credentials import renewed
+from brickyard.services.tokens import CACHE_MS
 from brickyard.store.store import Store
 from tests.services.world import ME, OTHER, World
 from tests.support.databases import both_databases

@@ -22,7 +22,7 @@ from brickyard.domain.nodeops import ReadLog
 from brickyard.domain.quotas import Occupancy, Quota, Slot
 from brickyard.services.caller import Caller
 from brickyard.services.clusterlogs import MAX_READ, ClusterLogs, LogName, NodePiece
-from brickyard.services.tokens import renewed
+from brickyard.services.credentials import renewed
 from brickyard.store.changeset import Changes
 from brickyard.store.store import Store
 

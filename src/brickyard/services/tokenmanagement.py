@@ -11,9 +11,9 @@ from brickyard.domain.identity import IdentityKind, TokenRow, UserRow
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE
 from brickyard.services.caller import Caller
-from brickyard.services.credentials import end
+from brickyard.services.credentials import end, usable_by
 from brickyard.services.principals import principal_of
-from brickyard.services.tokens import TokenService, check_comment, insert_token, personal, usable_by
+from brickyard.services.tokens import TokenService, check_comment, insert_token, personal
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 

@@ -8,18 +8,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from brickyard.domain.access import Permission, Principal
+from brickyard.domain.access import Permission
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.errors import InvalidParameterValue, QuotaExceeded, ResourceDoesNotExist
-from brickyard.domain.identity import ADMINS_ID, NEVER, USERS_ID, CredentialKind, TokenRow, UserRow
-from brickyard.plan.access import level
+from brickyard.domain.identity import ADMINS_ID, NEVER, CredentialKind, TokenRow, UserRow
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import TOKENS
 from brickyard.services.caller import Caller
-from brickyard.services.credentials import end
+from brickyard.services.credentials import counts, end
 from brickyard.services.digests import Digests, plain
 from brickyard.services.lastuse import LastUse, SessionLimits
-from brickyard.services.principals import active_principal, caller_of, principal_of
+from brickyard.services.principals import active_principal, caller_of
 from brickyard.services.users import new_user
 from brickyard.store.changeset import Changes
 from brickyard.store.identity import LOCK
@@ -195,16 +194,6 @@ class TokenService:
         self._known.clear()
 
 
-def renewed(tx: Tx, caller: Caller, *, now_ms: int, made_by_ms: int) -> Caller | None:
-    """The caller with current rights; None if the identity is not active or the token no longer exists. A token with the same
-    name made after `made_by_ms` is a different one: the administrator's token keeps its name when it is replaced."""
-    row = tx.tokens.get(caller.token_id)
-    if row is None or row.user_name != caller.user_name or row.created_ms > made_by_ms or row.expired(now_ms):
-        return None
-    principal = active_principal(tx, caller.user_name)
-    return None if principal is None or not _counts(tx, row, principal) else caller_of(principal, token_id=caller.token_id)
-
-
 def personal(tx: Tx, token_id: str, *, of: str = "") -> TokenRow:
     """That personal access token, if it is the user's `of` (anybody's if that is ""). Raises ResourceDoesNotExist."""
     row = tx.tokens.get(token_id)
@@ -222,32 +211,9 @@ def check_comment(comment: str) -> None:
 def _find(tx: Tx, digest: str) -> tuple[TokenRow, Caller] | None:
     row = tx.tokens.by_hash(digest)
     principal = None if row is None else active_principal(tx, row.user_name)
-    if row is None or principal is None or not _counts(tx, row, principal):
+    if row is None or principal is None or not counts(tx, row, principal):
         return None
     return row, caller_of(principal, token_id=row.token_id)
-
-
-def _counts(tx: Tx, row: TokenRow, principal: Principal) -> bool:
-    """Whether a credential of the principal counts now: a personal access token, and a session that began with one, only while
-    the principal may use such tokens."""
-    first = tx.tokens.get(row.parent) if row.parent else row
-    return first is None or first.kind is not CredentialKind.PERSONAL or usable_by(tx, principal)
-
-
-def usable_by(tx: Tx, principal: Principal) -> bool:
-    """Whether the principal may have personal access tokens."""
-    return principal.is_admin or level(principal, TOKENS, tx.grants.of(TOKENS.places[0])) > 0
-
-
-def end_unusable(tx: Tx) -> None:
-    """Revokes the personal access tokens of all who may no longer have any, as Databricks does."""
-    if USERS_ID in {grant.principal for grant in tx.grants.of(TOKENS.places[0])}:
-        return  # everybody may
-    for name in sorted({row.user_name for row in tx.tokens.all()}):
-        user = tx.users.get(name)
-        if user is not None and not usable_by(tx, principal_of(tx, user)):
-            for row in tx.tokens.of_user(name):
-                end(tx, row.token_id)
 
 
 def insert_token(tx: Tx, row: TokenRow) -> None:

@@ -13,7 +13,7 @@ import hmac
 
 from brickyard.domain.clock import Clock
 from brickyard.services.caller import Caller
-from brickyard.services.tokens import renewed
+from brickyard.services.credentials import renewed
 from brickyard.store.store import Store
 
 LIFETIME_MS = 12 * 3_600_000

@@ -19,7 +19,7 @@ from brickyard.services.access import Acl, Authorizer
 from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.catalogue import Offers
-from brickyard.services.tokens import renewed
+from brickyard.services.credentials import renewed
 from brickyard.services.v1 import listing
 from brickyard.services.v1.following import STREAMS, Following
 from brickyard.services.v1.ports import PortPlanner
