@@ -21,8 +21,8 @@ from brickyard.plan.access import holders
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster, of_policy, of_pool, of_run
 from brickyard.services.caller import Caller
+from brickyard.services.clusters.policies import find_policy
 from brickyard.services.credentials import renewed
-from brickyard.services.policies import find_policy
 from brickyard.store.changeset import Changes as Changeset
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx

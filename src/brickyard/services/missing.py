@@ -1,9 +1,10 @@
-"""Looks a cluster up, and the error for a missing one."""
+"""Looks a cluster or a pool up, and the errors for missing ones."""
 
 from __future__ import annotations
 
 from brickyard.domain.cluster import Cluster
-from brickyard.domain.errors import ApiError, InvalidParameterValue, InvalidState
+from brickyard.domain.errors import ApiError, InvalidParameterValue, InvalidState, ResourceDoesNotExist
+from brickyard.domain.pools import Pool
 from brickyard.store.tx import Tx
 
 _SHOWN = 140  # characters of the client's value that a message repeats: more than any id has
@@ -36,3 +37,11 @@ def missing_cluster(tx: Tx, cluster_id: str) -> ApiError:
 
 def _never(cluster_id: str) -> InvalidParameterValue:
     return InvalidParameterValue(f"Cluster {cluster_id} does not exist")
+
+
+def existing_pool(tx: Tx, pool_id: str) -> Pool:
+    """The pool with that id. Raises ResourceDoesNotExist."""
+    pool = tx.pools.get(pool_id)
+    if pool is None or not pool.active:
+        raise ResourceDoesNotExist(f"Can't find an instance pool with id: {pool_id[:_SHOWN]}.")
+    return pool

@@ -34,12 +34,11 @@ from brickyard.services.access.objects import (
 )
 from brickyard.services.access.principals import Named, group_holder, named, service_principal_holder, user_holder
 from brickyard.services.caller import Caller
+from brickyard.services.clusters.policies import existing_policy
 from brickyard.services.credentials import end_unusable
 from brickyard.services.files.objectids import object_id
 from brickyard.services.files.workspace import WorkspaceService
-from brickyard.services.missing import existing_cluster
-from brickyard.services.policies import existing_policy
-from brickyard.services.pools import existing_pool
+from brickyard.services.missing import existing_cluster, existing_pool
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 

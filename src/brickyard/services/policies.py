@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 import msgspec
 
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.clock import Clock, Ids
-from brickyard.domain.errors import InvalidParameterValue, QuotaExceeded, ResourceDoesNotExist
+from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.policies import (
     CreatePolicy,
     EditPolicy,
@@ -32,64 +31,13 @@ from brickyard.plan.policies.limits import bad_defaults
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE, of_policy
 from brickyard.services.caller import Caller
+from brickyard.services.clusters.policies import DEFAULTS, check_source, existing_policy, unknown_family
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 MAX_NAME = 100
 MAX_DESCRIPTION = 1_000
-_SHOWN = 140  # characters of the client's value that a message repeats: more than any id has
 _NAMES = "policy names"  # writers lock this so that no two of them assign the same name
-
-
-def _default_of(family: Family) -> PolicyRow:
-    """The workspace's policy of a family, until somebody edits it."""
-    digest = hashlib.blake2b(family.policy_family_id.encode(), digest_size=8).hexdigest().upper()
-    return PolicyRow(
-        policy_id=digest,
-        name=family.name,
-        description=family.description,
-        policy_family_id=family.policy_family_id,
-        is_default=True,
-    )
-
-
-_DEFAULTS = {row.policy_id: row for row in map(_default_of, FAMILIES)}
-
-
-def find_policy(tx: Tx, policy_id: str | None) -> PolicyRow | None:
-    """The policy with that id, the families' own included. None if no id is given, or there is no such policy."""
-    return tx.policies.get(policy_id) or _DEFAULTS.get(policy_id) if policy_id else None
-
-
-def existing_policy(tx: Tx, policy_id: str) -> PolicyRow:
-    """The policy with that id. Raises ResourceDoesNotExist."""
-    row = find_policy(tx, policy_id)
-    if row is None:
-        raise ResourceDoesNotExist(f"Can't find a cluster policy with id: {policy_id[:_SHOWN]}.")
-    return row
-
-
-def check_room(tx: Tx, policy: PolicyRow | None, user_name: str, *, more: int = 1) -> None:
-    """Raises QuotaExceeded if the user cannot have so many more active clusters under the policy."""
-    if why := no_room(tx, policy, user_name, more=more):
-        raise QuotaExceeded(why)
-
-
-def no_room(tx: Tx, policy: PolicyRow | None, user_name: str, *, more: int = 1, ending: int = 0) -> str:
-    """Why the user cannot have so many more active clusters under the policy; "" if they can. `ending` of the active ones do not
-    count."""
-    if policy is None or policy.max_clusters_per_user is None:
-        return ""
-    tx.lock(f"policy/{policy.policy_id}/{user_name}")  # else two creates would each count without the other
-    active = tx.policies.active_clusters(policy.policy_id, user_name) - ending
-    waiting = sum(run.clusters_to_come(policy.policy_id) for run in tx.runs.active_of(user_name))
-    if active + waiting + more <= policy.max_clusters_per_user:
-        return ""
-    to_come = f" and {waiting} more to come for runs" if waiting else ""
-    return (
-        f"{user_name} has {active} active clusters{to_come} under the policy {policy.name}, which allows "
-        f"{policy.max_clusters_per_user}: terminate one first."
-    )
 
 
 class PolicyService:
@@ -164,7 +112,7 @@ class PolicyService:
 
         def work(tx: Tx) -> list[PolicyRow]:
             kind = ObjectKind.CLUSTER_POLICY
-            defaults = self._authorizer.shown(tx, caller, kind, _DEFAULTS.values(), of_policy)
+            defaults = self._authorizer.shown(tx, caller, kind, DEFAULTS.values(), of_policy)
             stored = tx.policies.shown(self._authorizer.visible(tx, caller, kind))
             return [*{row.policy_id: row for row in (*defaults, *stored)}.values()]
 
@@ -186,7 +134,7 @@ class PolicyService:
         """One policy family."""
         await self._may_look(caller)
         if policy_family_id not in family_of:
-            raise _unknown_family(policy_family_id)
+            raise unknown_family(policy_family_id)
         return _family_view(family_of[policy_family_id])
 
     async def _may_look(self, caller: Caller) -> None:
@@ -231,20 +179,6 @@ class PolicyService:
             raise InvalidParameterValue(f"{field} is malformed: {said(problems)}")
 
 
-def check_source(definition: str | None, family: str, overrides: str | None) -> str:
-    """Checks where the rules come from: a definition, or a family with overrides. Returns the text of the policy's own rules.
-    Raises InvalidParameterValue and ResourceDoesNotExist."""
-    if family and definition:
-        raise InvalidParameterValue("definition and policy_family_id are both given: leave one out.")
-    if not family and not definition:
-        raise InvalidParameterValue("Missing required field: definition")
-    if overrides and not family:
-        raise InvalidParameterValue("policy_family_definition_overrides needs policy_family_id.")
-    if family and family not in family_of:
-        raise _unknown_family(family)
-    return overrides or "{}" if family else definition or ""
-
-
 def policy_view(row: PolicyRow) -> PolicyView:
     """A policy as clients see it. Pure."""
     return PolicyView(
@@ -276,11 +210,7 @@ def _is_object(text: str) -> bool:
 
 def _take_name(tx: Tx, row: PolicyRow) -> None:
     tx.lock(_NAMES)
-    default = next((each.policy_id for each in _DEFAULTS.values() if each.name == row.name), None)
+    default = next((each.policy_id for each in DEFAULTS.values() if each.name == row.name), None)
     other = tx.policies.named(row.name) or default
     if other is not None and other != row.policy_id:
         raise InvalidParameterValue(f"name {row.name} is taken by cluster policy {other}: choose another name.")
-
-
-def _unknown_family(policy_family_id: str) -> ResourceDoesNotExist:
-    return ResourceDoesNotExist(f"Can't find a policy family with id: {policy_family_id[:140]}.")

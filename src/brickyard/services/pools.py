@@ -9,7 +9,7 @@ import msgspec
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.cluster import Instance
-from brickyard.domain.errors import InvalidParameterValue, ResourceDoesNotExist
+from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.pools import (
     CreateInstancePool,
@@ -38,6 +38,7 @@ from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE, of_cluster, of_pool
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.catalogue import Offers
+from brickyard.services.missing import existing_pool
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -190,14 +191,6 @@ class PoolService:
         pool = existing_pool(tx, pool_id)
         self._authorizer.require(tx, caller, permission, of_pool(pool), to=to)
         return pool
-
-
-def existing_pool(tx: Tx, pool_id: str) -> Pool:
-    """The pool with that id. Raises ResourceDoesNotExist."""
-    pool = tx.pools.get(pool_id)
-    if pool is None or not pool.active:
-        raise ResourceDoesNotExist(f"Can't find an instance pool with id: {pool_id[:140]}.")
-    return pool
 
 
 def pool_view(pool: Pool, standings: Mapping[Standing, int]) -> InstancePoolView:

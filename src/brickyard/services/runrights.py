@@ -14,7 +14,7 @@ from brickyard.plan.spec import named_pools
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster
 from brickyard.services.clusters.facts import ingredients
-from brickyard.services.policies import find_policy, no_room
+from brickyard.services.clusters.policies import find_policy, no_room
 from brickyard.services.principals import active_principal
 from brickyard.services.withdrawal import code_refusal
 from brickyard.store.tx import Tx

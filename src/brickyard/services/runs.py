@@ -26,10 +26,10 @@ from brickyard.plan.submit import UNTITLED, checked_tasks, libraries, task_file
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import of_cluster, of_run
 from brickyard.services.caller import Caller
+from brickyard.services.clusters.policies import check_room, find_policy
 from brickyard.services.missing import existing_cluster
 from brickyard.services.pagetokens import RunCursor, encode, run_cursor
 from brickyard.services.permissions import grant_on_run
-from brickyard.services.policies import check_room, find_policy
 from brickyard.services.runviews import attempt_view, run_view
 from brickyard.services.taskfiles import TaskFiles
 from brickyard.store.store import Store

@@ -37,8 +37,8 @@ from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.catalogue import Offers
 from brickyard.services.clusters.facts import FactReader, ingredients
+from brickyard.services.clusters.policies import check_room, find_policy
 from brickyard.services.missing import existing_cluster
-from brickyard.services.policies import check_room, find_policy
 from brickyard.store.tx import Tx
 
 ENDED_TOGETHER = 100  # clusters that one transaction ends: each is a few statements, and a commit may not take long

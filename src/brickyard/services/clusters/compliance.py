@@ -33,10 +33,10 @@ from brickyard.services.access.objects import of_cluster, of_policy
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.catalogue import Offers
 from brickyard.services.clusters.commands import ClusterCommands
+from brickyard.services.clusters.policies import existing_policy
 from brickyard.services.listing import page_size
 from brickyard.services.missing import existing_cluster
 from brickyard.services.pagetokens import ClusterCursor, cluster_cursor, encode
-from brickyard.services.policies import existing_policy
 from brickyard.store.tx import Tx
 
 _ORDER = ClusterSort()

@@ -21,8 +21,8 @@ from brickyard.plan.spec import Offered, named_pools
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE, of_cluster, of_policy, of_pool, of_scope
 from brickyard.services.clusters.catalogue import Offers
+from brickyard.services.clusters.policies import find_policy, no_room
 from brickyard.services.missing import missing_cluster
-from brickyard.services.policies import find_policy, no_room
 from brickyard.services.principals import active_principal
 from brickyard.store.tx import Tx
 

@@ -32,8 +32,8 @@ from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.commands import ClusterCommands
+from brickyard.services.clusters.policies import check_source
 from brickyard.services.missing import existing_cluster
-from brickyard.services.policies import check_source
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
