@@ -8,19 +8,9 @@ import msgspec
 
 from brickyard.domain.access import AccessControlRequest, Grant, ObjectKind, Permission, Place, SecurableObject
 from brickyard.domain.errors import InvalidParameterValue, ResourceDoesNotExist
-from brickyard.domain.run import Run
-from brickyard.plan.permissions import (
-    OBJECT_TYPES,
-    Entry,
-    Level,
-    ObjectType,
-    Wanted,
-    changed_grants,
-    entries,
-    levels,
-    owner_level,
-)
+from brickyard.plan.permissions import Entry, Level, ObjectType, changed_grants, entries, levels, owner_level
 from brickyard.services.access import Authorizer
+from brickyard.services.access.grants import owner_of, wanted_grant
 from brickyard.services.access.objects import (
     HOMES,
     MAX_GRANTED_PATH,
@@ -32,7 +22,7 @@ from brickyard.services.access.objects import (
     of_workspace_path,
     path_of,
 )
-from brickyard.services.access.principals import Named, group_holder, named, service_principal_holder, user_holder
+from brickyard.services.access.principals import Named, named
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.policies import existing_policy
 from brickyard.services.credentials import end_unusable
@@ -121,8 +111,8 @@ class PermissionService:
                     f"{MAX_GRANTED_PATH}. Grant them on a directory further up."
                 )
             tx.lock(f"grants/{place.kind}/{place.id}")  # two changes each see the other's, or come after it
-            wanted = [_wanted(tx, each) for each in acl]
-            owner = _owner(tx, on)
+            wanted = [wanted_grant(tx, each) for each in acl]
+            owner = owner_of(tx, on)
             tx.grants.put(place, changed_grants(of, tx.grants.of(place), wanted, owner=owner, replace=replace))
             if of.kind is ObjectKind.TOKENS:
                 end_unusable(tx)
@@ -138,13 +128,6 @@ class PermissionService:
         if found is None or found.kind.lower() != of.object_type:
             raise ResourceDoesNotExist(f"No {of.object_type} has the object_id {id[:_SHOWN]}. See workspace/get-status for ids.")
         return found.entry.parts
-
-
-def grant_on_run(tx: Tx, run: Run, acl: Sequence[AccessControlRequest]) -> None:
-    """Grants what the request for a new run asks for. Raises ApiError."""
-    of, on = next(each for each in OBJECT_TYPES if each.kind is ObjectKind.JOB), of_job(run)
-    wanted = [_wanted(tx, each) for each in acl]
-    tx.grants.put(on.places[0], changed_grants(of, (), wanted, owner=_owner(tx, on), replace=True))
 
 
 def sees(of: ObjectType) -> Permission:
@@ -181,36 +164,9 @@ def _find(tx: Tx, of: ObjectType, id: str, parts: tuple[str, ...]) -> _Target:
     return _Target(on=on, name=name, directories=directories, owned_from=directories.get(home, ""))
 
 
-def _wanted(tx: Tx, asked: AccessControlRequest) -> Wanted:
-    given = [
-        (kind, name, find)
-        for kind, name, find in (
-            ("UserName", asked.user_name, user_holder),
-            ("GroupName", asked.group_name, group_holder),
-            ("ServicePrincipalName", asked.service_principal_name, service_principal_holder),
-        )
-        if name
-    ]
-    if len(given) != 1:
-        raise InvalidParameterValue(
-            "access_control_list: each entry names exactly one of user_name, group_name and service_principal_name."
-        )
-    kind, name, find = given[0]
-    holder = find(tx, name)
-    if holder is None:
-        raise ResourceDoesNotExist(f"Principal: {kind}({name[:_SHOWN]}) does not exist.")
-    return Wanted(holder, asked.permission_level, name[:_SHOWN])
-
-
-def _owner(tx: Tx, on: SecurableObject) -> str:
-    """The holder of the object's owner, "" if there is none."""
-    owner = tx.users.get(on.owner) if on.owner else None
-    return "" if owner is None else owner.user_id
-
-
 def _view(tx: Tx, of: ObjectType, target: _Target) -> ObjectPermissions:
     grants: dict[Place, tuple[Grant, ...]] = tx.grants.of_many(target.on.places)
-    owner = Entry(_owner(tx, target.on), owner_level(of), target.owned_from)
+    owner = Entry(owner_of(tx, target.on), owner_level(of), target.owned_from)
     found = entries(of, target.on, grants, owner=owner, directories=target.directories)
     names = named(tx, (each.holder for each in found))
     shown: dict[Named, list[PermissionView]] = {}

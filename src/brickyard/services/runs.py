@@ -24,12 +24,12 @@ from brickyard.plan.run import task_run_id
 from brickyard.plan.specifying import Specified
 from brickyard.plan.submit import UNTITLED, checked_tasks, libraries, task_file
 from brickyard.services.access import Authorizer
+from brickyard.services.access.grants import grant_on_run
 from brickyard.services.access.objects import of_cluster, of_run
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.policies import check_room, find_policy
 from brickyard.services.missing import existing_cluster
 from brickyard.services.pagetokens import RunCursor, encode, run_cursor
-from brickyard.services.permissions import grant_on_run
 from brickyard.services.runviews import attempt_view, run_view
 from brickyard.services.taskfiles import TaskFiles
 from brickyard.store.store import Store
