@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -26,8 +27,6 @@ from brickyard.services.access.principals import Named, named
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.policies import existing_policy
 from brickyard.services.credentials import end_unusable
-from brickyard.services.files.objectids import object_id
-from brickyard.services.files.workspace import WorkspaceService
 from brickyard.services.missing import existing_cluster, existing_pool
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -65,10 +64,36 @@ class _Target(msgspec.Struct, frozen=True, kw_only=True):
     owned_from: str = ""
 
 
+class WorkspaceObject(Protocol):
+    """A notebook, file or directory."""
+
+    @property
+    def kind(self) -> str:
+        """DIRECTORY, NOTEBOOK or FILE."""
+        ...
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of its path, from the root down."""
+        ...
+
+
+class WorkspaceObjects(Protocol):
+    """The workspace's objects and their ids. Implemented by `WorkspaceService`."""
+
+    async def find(self, object_id: int) -> WorkspaceObject | None:
+        """The object with this id; None if there is none. Checks no permission."""
+        ...
+
+    def id_of(self, parts: tuple[str, ...]) -> int:
+        """The id of what is at a path, whether it exists or not."""
+        ...
+
+
 class PermissionService:
     """One per server. Methods raise ApiError. `id` is the object's, as its API gives it; of tokens, "tokens"."""
 
-    def __init__(self, *, store: Store, authorizer: Authorizer, workspace: WorkspaceService) -> None:
+    def __init__(self, *, store: Store, authorizer: Authorizer, workspace: WorkspaceObjects) -> None:
         self._store = store
         self._authorizer = authorizer
         self._workspace = workspace
@@ -78,7 +103,7 @@ class PermissionService:
         parts = await self._parts(of, id)
 
         def work(tx: Tx) -> ObjectPermissions:
-            target = _find(tx, of, id, parts)
+            target = self._find(tx, of, id, parts)
             self._authorizer.require(tx, caller, sees(of), target.on, to="see the permissions of")
             return _view(tx, of, target)
 
@@ -89,7 +114,7 @@ class PermissionService:
         parts = await self._parts(of, id)
 
         def work(tx: Tx) -> list[Level]:
-            on = _find(tx, of, id, parts).on
+            on = self._find(tx, of, id, parts).on
             self._authorizer.require(tx, caller, sees(of), on, to="see the permission levels of")
             return levels(of)
 
@@ -102,7 +127,7 @@ class PermissionService:
         parts = await self._parts(of, id)
 
         def work(tx: Tx) -> ObjectPermissions:
-            target = _find(tx, of, id, parts)
+            target = self._find(tx, of, id, parts)
             on, place = target.on, target.on.places[0]
             self._authorizer.require(tx, caller, manages(of), on, to="change the permissions of")
             if len(on.id.encode()) > MAX_GRANTED_PATH:
@@ -127,7 +152,31 @@ class PermissionService:
         found = await self._workspace.find(int(id)) if id.isascii() and id.isdigit() and len(id) <= 20 else None
         if found is None or found.kind.lower() != of.object_type:
             raise ResourceDoesNotExist(f"No {of.object_type} has the object_id {id[:_SHOWN]}. See workspace/get-status for ids.")
-        return found.entry.parts
+        return found.parts
+
+    def _find(self, tx: Tx, of: ObjectType, id: str, parts: tuple[str, ...]) -> _Target:
+        name = f"/{of.collection}/{id}"
+        if of.kind is ObjectKind.CLUSTER:
+            try:
+                return _Target(on=of_cluster(existing_cluster(tx, id)), name=name)
+            except InvalidParameterValue as error:  # no id of a cluster is a bad parameter here
+                raise ResourceDoesNotExist(error.message) from error
+        if of.kind is ObjectKind.INSTANCE_POOL:
+            return _Target(on=of_pool(existing_pool(tx, id)), name=name)
+        if of.kind is ObjectKind.CLUSTER_POLICY:
+            return _Target(on=of_policy(existing_policy(tx, id)), name=name)
+        if of.kind is ObjectKind.JOB:
+            run = tx.runs.of_job(int(id)) if id.isascii() and id.isdigit() and len(id) <= 18 else None
+            if run is None:
+                raise ResourceDoesNotExist(f"Job {id[:_SHOWN]} does not exist.")
+            return _Target(on=of_job(run), name=name)
+        if of.kind is ObjectKind.TOKENS:
+            return _Target(on=TOKENS, name=name)
+        on = of_workspace_path(parts)
+        above = {place: tuple(each for each in place.id.split("/") if each) for place in on.within}
+        directories = {place: f"/directories/{self._workspace.id_of(names)}" for place, names in above.items()}
+        home = Place(ObjectKind.WORKSPACE_PATH, path_of((HOMES, on.owner)))
+        return _Target(on=on, name=name, directories=directories, owned_from=directories.get(home, ""))
 
 
 def sees(of: ObjectType) -> Permission:
@@ -138,30 +187,6 @@ def sees(of: ObjectType) -> Permission:
 def manages(of: ObjectType) -> Permission:
     """What it takes to change them."""
     return of.levels[-1] if of.levels[-1] is Permission.CAN_MANAGE else Permission.ADMIN
-
-
-def _find(tx: Tx, of: ObjectType, id: str, parts: tuple[str, ...]) -> _Target:
-    name = f"/{of.collection}/{id}"
-    if of.kind is ObjectKind.CLUSTER:
-        try:
-            return _Target(on=of_cluster(existing_cluster(tx, id)), name=name)
-        except InvalidParameterValue as error:  # no id of a cluster is a bad parameter here
-            raise ResourceDoesNotExist(error.message) from error
-    if of.kind is ObjectKind.INSTANCE_POOL:
-        return _Target(on=of_pool(existing_pool(tx, id)), name=name)
-    if of.kind is ObjectKind.CLUSTER_POLICY:
-        return _Target(on=of_policy(existing_policy(tx, id)), name=name)
-    if of.kind is ObjectKind.JOB:
-        run = tx.runs.of_job(int(id)) if id.isascii() and id.isdigit() and len(id) <= 18 else None
-        if run is None:
-            raise ResourceDoesNotExist(f"Job {id[:_SHOWN]} does not exist.")
-        return _Target(on=of_job(run), name=name)
-    if of.kind is ObjectKind.TOKENS:
-        return _Target(on=TOKENS, name=name)
-    on = of_workspace_path(parts)
-    directories = {place: f"/directories/{object_id(tuple(each for each in place.id.split('/') if each))}" for place in on.within}
-    home = Place(ObjectKind.WORKSPACE_PATH, path_of((HOMES, on.owner)))
-    return _Target(on=on, name=name, directories=directories, owned_from=directories.get(home, ""))
 
 
 def _view(tx: Tx, of: ObjectType, target: _Target) -> ObjectPermissions:

@@ -73,6 +73,10 @@ class WorkspaceObject(NamedTuple):
     def kind(self) -> str:
         return "DIRECTORY" if self.entry.is_dir else "NOTEBOOK" if self.language else "FILE"
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return self.entry.parts
+
 
 class Exported(NamedTuple):
     """Content of a notebook, or a file that is open for reading."""
@@ -109,6 +113,10 @@ class WorkspaceService:
             return await self._files.run(path, lambda: self._object(path, self._files.tree.stat(parts)))
         except ResourceDoesNotExist:
             return None
+
+    def id_of(self, parts: tuple[str, ...]) -> int:
+        """The id of what is at a path, whether it exists or not."""
+        return object_id(parts)
 
     async def list(self, caller: Caller, path: str, *, modified_after_ms: int = 0) -> list[WorkspaceObject]:
         """The objects of a directory, or the object itself. `modified_after_ms` leaves out older notebooks."""
