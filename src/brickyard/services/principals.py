@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from brickyard.domain.access import Principal
+from brickyard.domain.errors import InvalidState
 from brickyard.domain.identity import ADMINS_ID, UserRow
 from brickyard.services.caller import Caller
 from brickyard.store.tx import Tx
@@ -37,3 +38,11 @@ def caller_of(principal: Principal, *, token_id: str) -> Caller:
         entitlements=principal.entitlements,
         token_id=token_id,
     )
+
+
+def check_admins(tx: Tx) -> None:
+    """Raises InvalidState if nobody would be left to administer the workspace. Checked after every change, in its transaction."""
+    if not tx.groups.has_active_admin():
+        raise InvalidState(
+            "This would leave the workspace without an active administrator. Make somebody else a member of admins first."
+        )

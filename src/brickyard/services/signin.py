@@ -27,9 +27,8 @@ from brickyard.domain.usernames import unclear
 from brickyard.plan.signin import Attempt, Person, authorization_url, log_out_url, merged, needs_userinfo, person
 from brickyard.services.credentials import end
 from brickyard.services.digests import Digests
-from brickyard.services.files.homes import FormerHomes
-from brickyard.services.identity.relations import check_admins
-from brickyard.services.principals import active_principal
+from brickyard.services.homes import Homes
+from brickyard.services.principals import active_principal, check_admins
 from brickyard.services.providerclient import ProviderClient
 from brickyard.services.sessions import SessionService
 from brickyard.services.users import new_group, new_user
@@ -81,7 +80,7 @@ class SignInService:
         ids: Ids,
         sessions: SessionService,
         digests: Digests,
-        homes: FormerHomes,
+        homes: Homes,
         key: bytes,
         client: ProviderClient | None = None,
     ) -> None:

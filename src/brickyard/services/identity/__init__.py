@@ -7,7 +7,7 @@ from typing import NamedTuple
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.identity import IdentityKind
 from brickyard.services.access import Authorizer
-from brickyard.services.files.homes import FormerHomes
+from brickyard.services.homes import Homes
 from brickyard.services.identity.groups import GroupService
 from brickyard.services.identity.identities import IdentityService
 from brickyard.services.identity.listing import PAGE, Asked, Resource, Shown
@@ -38,7 +38,7 @@ class IdentityServices(NamedTuple):
     named_groups: NamedGroupService
 
     @classmethod
-    def build(cls, *, store: Store, clock: Clock, ids: Ids, authorizer: Authorizer, homes: FormerHomes) -> IdentityServices:
+    def build(cls, *, store: Store, clock: Clock, ids: Ids, authorizer: Authorizer, homes: Homes) -> IdentityServices:
         def of(kind: IdentityKind) -> IdentityService:
             return IdentityService(kind=kind, store=store, clock=clock, ids=ids, authorizer=authorizer, homes=homes)
 

@@ -19,7 +19,8 @@ from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE
 from brickyard.services.caller import Caller
 from brickyard.services.identity.listing import Asked, Resource, Shown, list_resources, show
-from brickyard.services.identity.relations import add_members, check_admins, groups_of, may_change, members_of
+from brickyard.services.identity.relations import add_members, groups_of, may_change, members_of
+from brickyard.services.principals import check_admins
 from brickyard.services.users import new_group
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx

@@ -20,9 +20,10 @@ from brickyard.plan.scim.resources import member_ids, new_application_id, new_us
 from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE
 from brickyard.services.caller import Caller
-from brickyard.services.files.homes import FormerHomes
+from brickyard.services.homes import Homes
 from brickyard.services.identity.listing import Asked, Resource, Shown, list_resources, show
-from brickyard.services.identity.relations import add_members, check_admins, groups_of, may_change
+from brickyard.services.identity.relations import add_members, groups_of, may_change
+from brickyard.services.principals import check_admins
 from brickyard.services.users import new_user
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -39,9 +40,7 @@ _EXISTS = {
 class IdentityService:
     """Of one kind of identity. Only administrators change them; everyone sees who there is. Methods raise ApiError."""
 
-    def __init__(
-        self, *, kind: IdentityKind, store: Store, clock: Clock, ids: Ids, authorizer: Authorizer, homes: FormerHomes
-    ) -> None:
+    def __init__(self, *, kind: IdentityKind, store: Store, clock: Clock, ids: Ids, authorizer: Authorizer, homes: Homes) -> None:
         self._kind = kind
         self._homes = homes
         self._store = store

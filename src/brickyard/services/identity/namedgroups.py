@@ -13,7 +13,8 @@ from brickyard.services.access import Authorizer
 from brickyard.services.access.objects import WORKSPACE
 from brickyard.services.caller import Caller
 from brickyard.services.identity.groups import put_new, remove
-from brickyard.services.identity.relations import add_members, check_admins, may_change
+from brickyard.services.identity.relations import add_members, may_change
+from brickyard.services.principals import check_admins
 from brickyard.services.users import new_group
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from brickyard.domain.access import Permission
-from brickyard.domain.errors import InvalidState, PermissionDenied
+from brickyard.domain.errors import PermissionDenied
 from brickyard.domain.identity import USERS_ID, GroupRow
 from brickyard.plan.scim.errors import ScimError, ScimType
 from brickyard.plan.scim.resources import Reference, place_of
@@ -81,11 +81,3 @@ def may_change(tx: Tx, authorizer: Authorizer, caller: Caller, *, to: str) -> No
     now = active_principal(tx, caller.user_name)
     if now is None or not now.is_admin:
         raise PermissionDenied(f"{caller.user_name} is no administrator any more.")
-
-
-def check_admins(tx: Tx) -> None:
-    """Raises InvalidState if nobody would be left to administer the workspace. Checked after every change, in its transaction."""
-    if not tx.groups.has_active_admin():
-        raise InvalidState(
-            "This would leave the workspace without an active administrator. Make somebody else a member of admins first."
-        )
