@@ -92,6 +92,7 @@ from brickyard.services.oauth import ClientSecrets, OAuthService
 from brickyard.services.permissions import PermissionService
 from brickyard.services.policies import PolicyService
 from brickyard.services.pools import PoolService
+from brickyard.services.ports import PortService
 from brickyard.services.runs import RunService
 from brickyard.services.runtimes import RuntimeKey, RuntimeService
 from brickyard.services.sessions import SessionService
@@ -99,7 +100,7 @@ from brickyard.services.taskfiles import TaskFiles
 from brickyard.services.tokenmanagement import TokenManagement
 from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import UiLinks
-from brickyard.services.v1 import PortPlanner, PortService, V1ClusterService, V1Details
+from brickyard.services.v1 import PortPlanner, V1ClusterService, V1Details
 from brickyard.storage.directory import Storage
 from brickyard.storage.logs import KeptLogs
 from brickyard.storage.vault import Vault

@@ -28,13 +28,14 @@ from brickyard.services.oauth import ClientSecrets, OAuthService
 from brickyard.services.permissions import PermissionService
 from brickyard.services.policies import PolicyService
 from brickyard.services.pools import PoolService
+from brickyard.services.ports import PortService
 from brickyard.services.runs import RunService
 from brickyard.services.runtimes import RuntimeService
 from brickyard.services.sessions import SessionService
 from brickyard.services.tokenmanagement import TokenManagement
 from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import UiLinks
-from brickyard.services.v1 import PortService, V1ClusterService, V1Details
+from brickyard.services.v1 import V1ClusterService, V1Details
 
 if TYPE_CHECKING:
     from brickyard.services.signin import SignInService  # cryptography and HTTP, only where they are used

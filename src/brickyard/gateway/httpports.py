@@ -20,7 +20,7 @@ from brickyard.gateway.webproxy import Address, Answer, WebSource, below
 from brickyard.plan.ports import spark_ports
 from brickyard.services.attach import AttachService, RunningCluster
 from brickyard.services.caller import Caller
-from brickyard.services.v1 import PortService
+from brickyard.services.ports import PortService
 
 if TYPE_CHECKING:
     import aiohttp

@@ -55,6 +55,7 @@ from brickyard.services.oauth import ClientSecrets, OAuthService
 from brickyard.services.permissions import PermissionService
 from brickyard.services.policies import PolicyService
 from brickyard.services.pools import PoolService
+from brickyard.services.ports import PortService
 from brickyard.services.runs import RunService
 from brickyard.services.runtimes import RuntimeService
 from brickyard.services.secretvalues import SecretValues
@@ -63,7 +64,7 @@ from brickyard.services.tokenmanagement import TokenManagement
 from brickyard.services.tokens import TokenService
 from brickyard.services.trainings import Trainings
 from brickyard.services.uilinks import UiLinks
-from brickyard.services.v1 import PortPlanner, PortService, SnapshotService, V1ClusterService, V1Details
+from brickyard.services.v1 import PortPlanner, SnapshotService, V1ClusterService, V1Details
 from brickyard.services.withdrawal import Withdrawal
 from brickyard.storage.sealer import Sealer
 from brickyard.storage.vault import Vault

@@ -7,7 +7,7 @@ from brickyard.api.edge.registry import Operation
 from brickyard.api.v1.dialect import V1
 from brickyard.domain import ports
 from brickyard.services.caller import Caller
-from brickyard.services.v1.ports import PortService
+from brickyard.services.ports import PortService
 
 
 async def _get(service: PortService, caller: Caller, request: ports.GetProxy) -> ports.ProxyAnswer:
