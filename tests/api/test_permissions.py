@@ -96,6 +96,7 @@ from brickyard.services.ports import PortService
 from brickyard.services.runs import RunService
 from brickyard.services.runtimes import RuntimeKey, RuntimeService
 from brickyard.services.sessions import SessionService
+from brickyard.services.snapshots import SnapshotService
 from brickyard.services.taskfiles import TaskFiles
 from brickyard.services.tokenmanagement import TokenManagement
 from brickyard.services.tokens import TokenService
@@ -115,7 +116,7 @@ from tests.support.databases import empty_sqlite
 from tests.support.edge import Idle
 from tests.support.people import ENTITLED, enter
 from tests.support.quietagents import QuietAgents
-from tests.support.services import cluster_service, snapshot_service
+from tests.support.services import cluster_service, snapshot_tasks
 
 OPERATIONS = {operation.name: operation for operation in all_operations()}
 FOR_USERS = sorted(name for name, operation in OPERATIONS.items() if operation.auth is Auth.USER)
@@ -201,6 +202,7 @@ class World:
         common: dict[str, Any] = {"store": store, "clock": clock, "ids": ids, "authorizer": recorder}
         clusters = cluster_service(**common)
         planner = PortPlanner(ids=ids, server_url="http://127.0.0.1:8080")
+        taken = snapshot_tasks(clusters, clock=clock)
         v1_clusters = V1ClusterService(
             store=store,
             clock=clock,
@@ -210,7 +212,7 @@ class World:
             shortage=enough,
             ports=planner,
             most_storage_gb=100,
-            snapshots=snapshot_service(store, clusters, clock=clock, authorizer=recorder),
+            snapshots=taken,
         )
         attach = AttachService(store=store, authorizer=recorder, nodes=calls, start=clusters.start)
         measured = ClusterMetrics(store=store, clock=clock, authorizer=recorder, samples=Samples(store=store, clock=clock))
@@ -229,6 +231,7 @@ class World:
             ),
             v1_schedules=ScheduleService(**common, clusters=v1_clusters),
             ports=PortService(store=store, authorizer=recorder, planner=planner),
+            snapshots=SnapshotService(store=store, authorizer=recorder, tasks=taken),
             changes=Changes(**common),
             tokens=tokens_of_users,
             oauth=OAuthService(store=store, clock=clock, ids=ids, digests=tokens_of_users.digests),
@@ -508,7 +511,7 @@ def scheduled(kind: type[msgspec.Struct], **fields: Any) -> Example:
 async def its_snapshot(world: World) -> msgspec.Struct:
     cluster_id = await world.cluster()
     asked = snapshots.CreateSnapshot(cluster_id=cluster_id)
-    made = await world.context.services.v1_clusters.snapshots.create(ADMIN, asked)
+    made = await world.context.services.snapshots.create(ADMIN, asked)
 
     def finish(tx: Tx) -> None:
         if (row := tx.snapshots.get(made.id)) is not None:

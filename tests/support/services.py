@@ -11,7 +11,7 @@ from brickyard.services.access import Authorizer
 from brickyard.services.clusters import ClusterService
 from brickyard.services.files.homes import FormerHomes
 from brickyard.services.files.safetree import SafeTree
-from brickyard.services.v1 import SnapshotService
+from brickyard.services.v1 import SnapshotTasks
 from brickyard.store.store import Store
 from brickyard.testing.builders import SMALL, SPARK_4
 from brickyard.testing.clock import ManualClock
@@ -44,19 +44,9 @@ class Nobody:
     def collect_soon(self) -> None: ...
 
 
-def snapshot_service(
-    store: Store, clusters: ClusterService, *, clock: Clock, authorizer: Authorizer | None = None, max_bytes: int = 1 << 30
-) -> SnapshotService:
+def snapshot_tasks(clusters: ClusterService, *, clock: Clock, max_bytes: int = 1 << 30) -> SnapshotTasks:
     """Nobody takes the snapshots."""
-    return SnapshotService(
-        store=store,
-        clock=clock,
-        ids=Ids(),
-        authorizer=authorizer or Authorizer(),
-        offers=clusters.offers,
-        max_bytes=max_bytes,
-        collector=Nobody(),
-    )
+    return SnapshotTasks(clock=clock, ids=Ids(), offers=clusters.offers, max_bytes=max_bytes, collector=Nobody())
 
 
 def no_homes() -> FormerHomes:

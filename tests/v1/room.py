@@ -27,7 +27,7 @@ from brickyard.store.store import Store
 from brickyard.testing.builders import SMALL
 from tests.api.test_permissions import enough
 from tests.services.desk import ADMIN, Desk
-from tests.support.services import cluster_service, snapshot_service
+from tests.support.services import cluster_service, snapshot_tasks
 
 PRICED = msgspec.structs.replace(SMALL, price_per_hour=6.0)
 MINUTE = 60_000
@@ -50,7 +50,7 @@ class Room:
             shortage=enough,
             ports=PortPlanner(ids=Ids(), server_url="http://127.0.0.1:8080"),
             most_storage_gb=100,
-            snapshots=snapshot_service(store, self.desk.service, clock=self.clock),
+            snapshots=snapshot_tasks(self.desk.service, clock=self.clock),
         )
 
     async def running(self, **limits: Any) -> str:

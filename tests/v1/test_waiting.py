@@ -29,7 +29,7 @@ from brickyard.testing.clock import ManualClock
 from tests.api.test_permissions import enough
 from tests.services.desk import ADMIN, USER, Desk
 from tests.support.people import enter
-from tests.support.services import snapshot_service
+from tests.support.services import snapshot_tasks
 
 MINUTE_S = 0.005
 
@@ -61,7 +61,7 @@ def service(store: Store, *, clock: Clock | None = None, minute_s: float = MINUT
         ports=PortPlanner(ids=Ids(), server_url="http://127.0.0.1:8080"),
         minute_s=minute_s,
         most_storage_gb=100,
-        snapshots=snapshot_service(store, desk.service, clock=desk.clock),
+        snapshots=snapshot_tasks(desk.service, clock=desk.clock),
     )
 
 

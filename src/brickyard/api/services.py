@@ -32,6 +32,7 @@ from brickyard.services.ports import PortService
 from brickyard.services.runs import RunService
 from brickyard.services.runtimes import RuntimeService
 from brickyard.services.sessions import SessionService
+from brickyard.services.snapshots import SnapshotService
 from brickyard.services.tokenmanagement import TokenManagement
 from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import UiLinks
@@ -62,6 +63,7 @@ class Services:
     v1_details: V1Details
     v1_schedules: ScheduleService
     ports: PortService
+    snapshots: SnapshotService
     dbfs: DbfsService
     volumes: VolumeService
     workspace: WorkspaceService

@@ -60,11 +60,12 @@ from brickyard.services.runs import RunService
 from brickyard.services.runtimes import RuntimeService
 from brickyard.services.secretvalues import SecretValues
 from brickyard.services.sessions import SessionService
+from brickyard.services.snapshots import SnapshotService
 from brickyard.services.tokenmanagement import TokenManagement
 from brickyard.services.tokens import TokenService
 from brickyard.services.trainings import Trainings
 from brickyard.services.uilinks import UiLinks
-from brickyard.services.v1 import PortPlanner, SnapshotService, V1ClusterService, V1Details
+from brickyard.services.v1 import PortPlanner, SnapshotTasks, V1ClusterService, V1Details
 from brickyard.services.withdrawal import Withdrawal
 from brickyard.storage.sealer import Sealer
 from brickyard.storage.vault import Vault
@@ -189,6 +190,13 @@ def _services(
     tokens = TokenService(store=store, clock=wall, ids=ids, authorizer=authorizer, key=given.workspace_key, sessions=limits)
     sessions = SessionService(store=store, clock=wall, ids=ids, tokens=tokens, key=given.workspace_key)
     cluster_metrics = ClusterMetrics(store=store, clock=clock, authorizer=authorizer, samples=nodes.samples, agents=nodes.agents)
+    snapshots = SnapshotTasks(
+        clock=clock,
+        ids=ids,
+        offers=clusters.offers,
+        max_bytes=loops.snapshots.limits.one,
+        collector=loops.snapshots,
+    )
     v1_clusters = V1ClusterService(
         store=store,
         clock=clock,
@@ -198,15 +206,7 @@ def _services(
         currency=given.prices.currency,
         shortage=given.providers.shortage,
         ports=planner,
-        snapshots=SnapshotService(
-            store=store,
-            clock=clock,
-            ids=ids,
-            authorizer=authorizer,
-            offers=clusters.offers,
-            max_bytes=loops.snapshots.limits.one,
-            collector=loops.snapshots,
-        ),
+        snapshots=snapshots,
         most_storage_gb=max(1, allowance(settings.node_disk_gb, settings.data_dir) // GIB),
     )
     return Services(
@@ -225,6 +225,7 @@ def _services(
         ),
         v1_schedules=ScheduleService(store=store, clock=wall, ids=ids, authorizer=authorizer, clusters=v1_clusters),
         ports=PortService(store=store, authorizer=authorizer, planner=planner),
+        snapshots=SnapshotService(store=store, authorizer=authorizer, tasks=snapshots),
         changes=Changes(store=store, clock=wall, ids=ids, authorizer=authorizer),
         policies=PolicyService(
             store=store, clock=clock, ids=ids, authorizer=authorizer, strict=settings.policy_checks == "strict"

@@ -10,8 +10,8 @@ from brickyard.api.edge.registry import Operation
 from brickyard.api.v1.dialect import V1
 from brickyard.domain import snapshots as v1
 from brickyard.services.caller import Caller
+from brickyard.services.snapshots import SnapshotService
 from brickyard.services.v1.service import RETRY_AFTER_S
-from brickyard.services.v1.snapshots import SnapshotService
 
 
 async def _create(snapshots: SnapshotService, caller: Caller, request: v1.CreateSnapshot) -> Reply:
@@ -33,7 +33,7 @@ async def _delete(snapshots: SnapshotService, caller: Caller, request: v1.Snapsh
     return v1.DeletedSnapshotAnswer(data=v1.DeletedSnapshot(id=request.snapshot_id))
 
 
-_SNAPSHOTS = Group("gpu_snapshots", lambda ctx: ctx.services.v1_clusters.snapshots, "/v1", dialect=V1)
+_SNAPSHOTS = Group("gpu_snapshots", lambda ctx: ctx.services.snapshots, "/v1", dialect=V1)
 OPERATIONS: tuple[Operation, ...] = (
     _SNAPSHOTS(
         "POST /clusters/{cluster_id}/snapshots",

@@ -3,6 +3,6 @@
 from brickyard.services.v1.details import V1Details
 from brickyard.services.v1.ports import PortPlanner
 from brickyard.services.v1.service import V1ClusterService
-from brickyard.services.v1.snapshots import SnapshotService
+from brickyard.services.v1.snapshots import SnapshotTasks
 
-__all__ = ["PortPlanner", "SnapshotService", "V1ClusterService", "V1Details"]
+__all__ = ["PortPlanner", "SnapshotTasks", "V1ClusterService", "V1Details"]

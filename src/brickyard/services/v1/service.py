@@ -55,7 +55,7 @@ from brickyard.services.clusters import ClusterService
 from brickyard.services.v1.ports import PortPlanner
 from brickyard.services.v1.problems import conflict, conflicts, existing, permitted, refuse
 from brickyard.services.v1.reads import V1Reads
-from brickyard.services.v1.snapshots import SnapshotService
+from brickyard.services.v1.snapshots import SnapshotTasks
 from brickyard.services.v1.waiting import Waiting
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -100,7 +100,7 @@ class V1ClusterService:
         currency: str,
         shortage: Shortage,
         ports: PortPlanner,
-        snapshots: SnapshotService,
+        snapshots: SnapshotTasks,
         most_storage_gb: int,
         minute_s: float = 60.0,
     ) -> None:
@@ -115,7 +115,7 @@ class V1ClusterService:
         self._ports = ports
         self._minute_s = minute_s
         self._most_storage_gb = most_storage_gb
-        self.snapshots = snapshots
+        self._snapshots = snapshots
         self.reads = V1Reads(
             store=store,
             clock=clock,
@@ -189,7 +189,7 @@ class V1ClusterService:
             grace_ms = self._grace_ms(request) if asks or cluster.target is Target.RUNNING else None
             which, why = ClusterId(cluster_id=cluster.cluster_id), request.stop_reason or ""
             self._commands.delete(tx, caller, which, why=why, grace_ms=grace_ms)
-            self.snapshots.end(tx, caller, existing(tx, cluster.cluster_id), request)
+            self._snapshots.end(tx, caller, existing(tx, cluster.cluster_id), request)
             return self.reads.viewer().one(tx, existing(tx, cluster.cluster_id))
 
         view = await self._store.write(work)
@@ -213,10 +213,10 @@ class V1ClusterService:
                 raise conflict(cluster, required="stopped", remedy=" Stop it first, or use force.")
             self._commands.permanent_delete(tx, caller, ClusterId(cluster_id=cluster.cluster_id))
             if (gone := tx.clusters.get(cluster.cluster_id)) is not None:
-                self.snapshots.end(tx, caller, gone, request)
+                self._snapshots.end(tx, caller, gone, request)
 
         await self._store.write(work)
-        self.snapshots.collect_soon()
+        self._snapshots.collector.collect_soon()
         self._clusters.changed(request.cluster_id)
 
     # -- inside ------------------------------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ class V1ClusterService:
             self._commands.start(tx, caller, StartCluster(cluster_id=request.cluster_id))
         elif not edits:
             self._commands.restart(tx, caller, RestartCluster(cluster_id=request.cluster_id))
-        self.snapshots.begin(tx, caller, existing(tx, request.cluster_id), request)
+        self._snapshots.begin(tx, caller, existing(tx, request.cluster_id), request)
 
     def _planned(self, tx: Tx, caller: Caller, request: StartV1Cluster, key: str) -> Planned:
         """What a start or restart would do, and all that is wrong with it. Raises if the caller may not do it, or the state does
@@ -332,7 +332,7 @@ class V1ClusterService:
         spec, problems = updated(cluster, request, node_types)
         has, asks = cluster.workbench.storage_gb, request.storage_gb
         problems += problems_of_storage("update_configuration.storage_gb", asks, now=has, most=self._most_storage_gb)
-        problems += self.snapshots.problems_of_restore(
+        problems += self._snapshots.problems_of_restore(
             tx, cluster.cluster_id, request.restore_from_snapshot, storage_gb=asks or has
         )
         if spec != cluster.request:

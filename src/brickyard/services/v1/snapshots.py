@@ -1,4 +1,4 @@
-"""Snapshots of clusters' workspace directories: asking for them, listing and deleting them.
+"""Snapshots of clusters' workspace directories, within the transactions of calls that end, start or restart clusters.
 
 `reconcile/snapshots.py` takes and restores them.
 """
@@ -9,35 +9,20 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
-from brickyard.domain.access import ObjectKind, Permission, SecurableObject
-from brickyard.domain.clock import Clock, Ids, rfc3339
+from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.cluster import Cluster
-from brickyard.domain.errors import InvalidParameterValue, StateConflict
-from brickyard.domain.snapshots import (
-    CreateSnapshot,
-    ListSnapshots,
-    Snapshot,
-    SnapshotPage,
-    SnapshotRow,
-    SnapshotStatus,
-    cluster_of,
-    snapshot_id,
-)
-from brickyard.domain.strict import Pagination, Problem
+from brickyard.domain.errors import StateConflict
+from brickyard.domain.snapshots import SnapshotRow, snapshot_id
+from brickyard.domain.strict import Problem
 from brickyard.domain.v1.clusters import DeleteV1Cluster, RestartV1Cluster, StartV1Cluster, StopV1Cluster
 from brickyard.plan.snapshots import MAX_SNAPSHOTS, ending, restoring, saving
 from brickyard.plan.v1.progress import state_of
-from brickyard.plan.v1.snapshots import deletes_snapshots, problems_of_name, problems_of_restore
+from brickyard.plan.v1.snapshots import deletes_snapshots, problems_of_restore
 from brickyard.plan.v1.translate import configuration
-from brickyard.services.access import Authorizer
-from brickyard.services.access.objects import of_cluster
 from brickyard.services.caller import Caller
 from brickyard.services.clusters.catalogue import Offers
-from brickyard.services.v1.problems import missing, permitted, refuse
-from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
-MOST_LIMIT = 100
 _WORD = 8
 
 
@@ -49,88 +34,16 @@ class Collector(Protocol):
         ...
 
 
-class SnapshotService:
-    """One per server. Methods raise ApiError. `max_bytes`: of the files in one snapshot."""
+class SnapshotTasks:
+    """One per server. Methods raise ApiError. `max_bytes`: of the files in one snapshot. `collector`: the work in the
+    background, which is told when some were deleted."""
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        clock: Clock,
-        ids: Ids,
-        authorizer: Authorizer,
-        offers: Offers,
-        max_bytes: int,
-        collector: Collector,
-    ) -> None:
-        self._store = store
+    def __init__(self, *, clock: Clock, ids: Ids, offers: Offers, max_bytes: int, collector: Collector) -> None:
         self._clock = clock
         self._ids = ids
-        self._authorizer = authorizer
         self._offers = offers
         self._max_bytes = max_bytes
-        self._collector = collector
-
-    async def create(self, caller: Caller, request: CreateSnapshot) -> Snapshot:
-        """Begins to take a snapshot of a cluster, in whatever state it is."""
-
-        def work(tx: Tx) -> SnapshotRow:
-            to = "take snapshots of"
-            cluster = permitted(tx, self._authorizer, caller, request.cluster_id, Permission.CAN_RESTART, to=to)
-            refuse(problems_of_name(request.name, field="name"))
-            if cluster.workbench.task.pending:
-                raise _busy(cluster, "its workspace directory is being saved or restored")
-            if tx.snapshots.count(cluster.cluster_id, SnapshotStatus.CREATING):
-                raise _busy(cluster, "another snapshot of it is being taken")
-            return self.add(tx, caller, cluster, request.name)
-
-        return view(await self._store.write(work))
-
-    async def list(self, caller: Caller, request: ListSnapshots) -> SnapshotPage:
-        """One page of a cluster's snapshots, also of one that was deleted."""
-        if request.page < 1:
-            raise InvalidParameterValue(f"field 'page': it is {request.page}; it must be at least 1.")
-        if not 1 <= request.limit <= MOST_LIMIT:
-            raise InvalidParameterValue(f"field 'limit': it is {request.limit}; it must be between 1 and {MOST_LIMIT}.")
-
-        def work(tx: Tx) -> tuple[int, Sequence[SnapshotRow]]:
-            rows = tx.snapshots.of_cluster(request.cluster_id, limit=1)
-            self._require(tx, caller, Permission.CAN_ATTACH_TO, request.cluster_id, rows, to="see the snapshots of")
-            offset = (request.page - 1) * request.limit
-            rows = tx.snapshots.of_cluster(request.cluster_id, offset=offset, limit=request.limit)
-            return tx.snapshots.count(request.cluster_id), rows
-
-        total, rows = await self._store.read(work)
-        pages = Pagination(page=request.page, limit=request.limit, total=total, total_pages=-(-total // request.limit))
-        return SnapshotPage(snapshots=[view(each) for each in rows], pagination=pages)
-
-    async def get(self, caller: Caller, wanted: str) -> Snapshot:
-        """One snapshot."""
-        return view(await self._store.read(lambda tx: self._found(tx, caller, Permission.CAN_ATTACH_TO, wanted, to="see")))
-
-    async def delete(self, caller: Caller, wanted: str) -> None:
-        """Removes a snapshot."""
-
-        def work(tx: Tx) -> None:
-            cluster = tx.clusters.get(cluster_of(wanted))  # locked: nothing begins to use the snapshot meanwhile
-            row = self._found(tx, caller, Permission.CAN_MANAGE, wanted, to="delete")
-            restored = cluster is not None and cluster.workbench.task.pending and cluster.workbench.task.restore == wanted
-            if row.status is SnapshotStatus.CREATING or restored:
-                raise StateConflict(
-                    f"Snapshot {row.snapshot_id} is being {'restored' if restored else 'created'}. Delete it when that is over.",
-                    current_state=row.status.value,
-                    required_state=SnapshotStatus.AVAILABLE.value,
-                )
-            tx.snapshots.delete(row.snapshot_id)
-
-        await self._store.write(work)
-        self.collect_soon()
-
-    def collect_soon(self) -> None:
-        """Snapshots were deleted: their room is to be given back."""
-        self._collector.collect_soon()
-
-    # -- for the calls of clusters -----------------------------------------------------------------------------------
+        self.collector = collector
 
     def problems_of_restore(self, tx: Tx, cluster_id: str, wanted: str | None, *, storage_gb: int) -> Sequence[Problem]:
         """What is in the way of restoring the snapshot on its cluster, whose directory may take `storage_gb`; 0: no limit."""
@@ -152,7 +65,7 @@ class SnapshotService:
         if not (saves or discards):
             return
         if known.pending and known.restore:
-            raise _busy(cluster, "its workspace directory is being restored; wait, or do not ask for one")
+            raise busy(cluster, "its workspace directory is being restored; wait, or do not ask for one")
         save = known.save if known.pending else ""
         if saves and not save:
             save = self.add(tx, caller, cluster, request.snapshot_name, tasked=True).snapshot_id
@@ -177,7 +90,7 @@ class SnapshotService:
     def add(self, tx: Tx, caller: Caller, cluster: Cluster, name: str | None, *, tasked: bool = False) -> SnapshotRow:
         """A new snapshot, to be taken."""
         if tx.snapshots.count(cluster.cluster_id) >= MAX_SNAPSHOTS:
-            raise _busy(cluster, f"it has {MAX_SNAPSHOTS} snapshots, which is the maximum; delete some")
+            raise busy(cluster, f"it has {MAX_SNAPSHOTS} snapshots, which is the maximum; delete some")
         now = self._clock.now_ms()
         row = SnapshotRow(
             snapshot_id=snapshot_id(cluster.cluster_id, self._ids.hex(_WORD)),
@@ -192,60 +105,8 @@ class SnapshotService:
         tx.snapshots.insert(row)
         return row
 
-    # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _found(self, tx: Tx, caller: Caller, permission: Permission, wanted: str, *, to: str) -> SnapshotRow:
-        row = tx.snapshots.get(wanted)
-        rows = [row] if row is not None else []
-        self._require(tx, caller, permission, cluster_of(wanted), rows, to=f"{to} snapshots of", wanted=("snapshot", wanted))
-        if row is None:
-            raise missing("snapshot", wanted)
-        return row
-
-    def _require(
-        self,
-        tx: Tx,
-        caller: Caller,
-        permission: Permission,
-        cluster_id: str,
-        rows: Sequence[SnapshotRow],
-        *,
-        to: str,
-        wanted: tuple[str, str] = ("", ""),
-    ) -> None:
-        """Raises unless the caller has the permission on the snapshots' cluster. When that is gone, only its last owner and
-        administrators have it."""
-        cluster = tx.clusters.get(cluster_id)
-        if cluster is not None and not cluster.deleted_ms:
-            on = of_cluster(cluster)
-        elif rows:
-            on = SecurableObject(ObjectKind.CLUSTER, cluster_id, rows[0].owner)
-        else:
-            raise missing(*(wanted if wanted[0] else ("cluster", cluster_id)))
-        self._authorizer.require(tx, caller, permission, on, to=to)
-
-
-def view(row: SnapshotRow) -> Snapshot:
-    """A snapshot as the API shows it."""
-    return Snapshot(
-        id=row.snapshot_id,
-        cluster_id=row.cluster_id,
-        name=row.name,
-        status=row.status,
-        reason=row.reason,
-        created_by=row.user_name,
-        created_at=rfc3339(row.created_ms),
-        taken_at=rfc3339(row.taken_ms) if row.taken_ms else None,
-        size_bytes=row.size_bytes,
-        stored_bytes=row.stored_bytes,
-        files=row.files,
-        left_out=row.left_out,
-        sha256=row.sha256,
-        configuration=row.configuration,
-    )
-
-
-def _busy(cluster: Cluster, why: str) -> StateConflict:
+def busy(cluster: Cluster, why: str) -> StateConflict:
     return StateConflict(
         f"Cluster {cluster.cluster_id} gets no new snapshot now: {why}.", current_state=state_of(cluster).value, required_state=""
     )
