@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -23,7 +23,6 @@ from brickyard.domain.v1.details import GetV1Metrics, LogTail
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.clusterlogs import ClusterLog, ClusterLogs
-from brickyard.services.clustermetrics import ClusterMetrics
 from brickyard.services.v1.problems import permitted
 from brickyard.services.v1.reads import V1Reads
 from brickyard.store.store import Store
@@ -33,6 +32,14 @@ MOST = 4_000  # of what is kept, a KiB each
 LOGS = 10
 TAIL = 8192  # bytes of each log
 _encode = msgspec.json.Encoder().encode
+
+
+class Usage(Protocol):
+    """What clusters use. Implemented by `ClusterMetrics`."""
+
+    async def used(self, cluster_id: str, window: MetricsWindow) -> ClusterUsage:
+        """What a cluster uses now, and used in the window. Checks no permission."""
+        ...
 
 
 class _Known(NamedTuple):
@@ -52,7 +59,7 @@ class V1Details:
         clock: Clock,
         authorizer: Authorizer,
         reads: V1Reads,
-        metrics: ClusterMetrics,
+        metrics: Usage,
         logs: ClusterLogs,
         monotonic: Monotonic = time.monotonic,
     ) -> None:
