@@ -1,4 +1,5 @@
-"""Runs on real Spark through the official SDK: tasks of every kind, each on a job cluster of its own, one of which fails."""
+"""Runs on real Spark through the official SDK: tasks of every kind on job clusters of their own, and one on a cluster that runs;
+two fail."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ from databricks.sdk.errors.sdk import OperationFailed
 from databricks.sdk.service import compute, jobs
 from databricks.sdk.service.jobs import RunResultState
 
+from tests.spark.shared import Lent
 from tests.support.packages import make_wheel
 from tests.support.patience import SOON
 from tests.support.runtimes import SPARK_4
-from tests.support.server import Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 NEW = compute.ClusterSpec(
@@ -98,65 +99,66 @@ def upload(w: WorkspaceClient, path: str, content: str | bytes) -> str:
     return f"dbfs:{path}"
 
 
-def task(key: str, *needs: str, **what: object) -> jobs.SubmitTask:
+def task(key: str, *needs: str, cluster_id: str | None = None, **what: object) -> jobs.SubmitTask:
     return jobs.SubmitTask(
         task_key=key,
-        new_cluster=NEW,
+        existing_cluster_id=cluster_id,
+        new_cluster=None if cluster_id else NEW,
         depends_on=[jobs.TaskDependency(task_key=each) for each in needs],
         **what,  # type: ignore[arg-type] # keyword arguments of a dataclass
     )
 
 
-def test_tasks_of_every_kind(tmp_path: Path) -> None:
-    with Server.running(tmp_path / "workspace") as server:
-        w = server.client()
-        upload(w, "/jobs/neighbour.py", NEIGHBOUR)
-        upload(w, "/jobs/Main.java", JAVA)
-        first = jobs.SparkPythonTask(python_file=upload(w, "/jobs/first.py", FIRST), parameters=["1000", "zwei drei"])
-        second = jobs.SparkPythonTask(python_file=upload(w, "/jobs/second.py", SECOND))
-        wheel = make_wheel(tmp_path, "wheeled", files={"wheeled/__init__.py": PACKAGE}, scripts={"run": "wheeled:main"})
-        packed = [compute.Library(whl=upload(w, f"/jobs/{wheel.name}", wheel.read_bytes()))]
-        entry = jobs.PythonWheelTask(package_name="wheeled", entry_point="run", named_parameters={"a": "1"})
-        program = [compute.Library(jar="dbfs:/jobs/main.jar")]
-        waiter = w.jobs.submit(
-            run_name="real",
-            tasks=[
-                task("first", spark_python_task=first),
-                task("second", "first", spark_python_task=second),
-                task("wheel", "first", python_wheel_task=entry, libraries=packed),
-                task(
-                    "jar", "first", spark_jar_task=jobs.SparkJarTask(main_class_name="Main", parameters=["7"]), libraries=program
-                ),
-                task(
-                    "thrown",
-                    "jar",
-                    spark_jar_task=jobs.SparkJarTask(main_class_name="Main", parameters=["7", "on purpose"]),
-                    libraries=program,
-                ),
-            ],
-        )
-        with pytest.raises(OperationFailed, match="Task second failed with message: Workload failed"):
-            waiter.result(timeout=SOON)
-        run = w.jobs.get_run(waiter.run_id)
-        tasks = {each.task_key: each for each in run.tasks or []}
-        outputs = {key: w.jobs.get_run_output(each.run_id or 0) for key, each in tasks.items()}
-        said = {key: (each.error, each.error_trace) for key, each in outputs.items()}
-        results = {key: each.state and each.state.result_state for key, each in tasks.items()}
-        good, bad = RunResultState.SUCCESS, RunResultState.FAILED
-        assert results == {"first": good, "second": bad, "wheel": good, "jar": good, "thrown": bad}, said
-        assert "wrote 500500 zwei drei" in (outputs["first"].logs or "")
-        assert "and this" in (outputs["first"].logs or "")
-        assert outputs["second"].logs == "about to fail"
-        assert outputs["second"].error == "ValueError: the first task wrote 500500"
-        trace = outputs["second"].error_trace or ""
-        assert 'broken(dbutils.fs.head("dbfs:/jobs/total"))' in trace and "raise ValueError" in trace
-        assert "runtime/node" not in trace and "brickyard_task" not in trace, "the traceback is the file's own"
-        assert outputs["wheel"].logs == "wheel 55 ['--a=1']"
-        assert outputs["jar"].logs == "counted 7"
-        assert outputs["thrown"].error == "java.lang.IllegalStateException: on purpose"
-        assert "at Main.main(" in (outputs["thrown"].error_trace or "")
-        for each in tasks.values():
-            cluster = w.clusters.get((each.cluster_instance and each.cluster_instance.cluster_id) or "")
-            assert cluster.cluster_source is compute.ClusterSource.JOB
-            assert cluster.state is compute.State.TERMINATED
-            assert cluster.termination_reason and cluster.termination_reason.code is compute.TerminationReasonCode.JOB_FINISHED
+def test_tasks_of_every_kind(lent_single: Lent, tmp_path: Path) -> None:
+    w, place = lent_single.user.w, lent_single.directory
+    upload(w, f"{place}/neighbour.py", NEIGHBOUR)
+    upload(w, f"{place}/Main.java", JAVA)
+    programs = [upload(w, f"{place}/{number}.py", code.replace("/jobs", place)) for number, code in enumerate((FIRST, SECOND))]
+    first = jobs.SparkPythonTask(python_file=programs[0], parameters=["1000", "zwei drei"])
+    second = jobs.SparkPythonTask(python_file=programs[1])
+    wheel = make_wheel(tmp_path, "wheeled", files={"wheeled/__init__.py": PACKAGE}, scripts={"run": "wheeled:main"})
+    packed = [compute.Library(whl=upload(w, f"{place}/{wheel.name}", wheel.read_bytes()))]
+    entry = jobs.PythonWheelTask(package_name="wheeled", entry_point="run", named_parameters={"a": "1"})
+    program = [compute.Library(jar=f"dbfs:{place}/main.jar")]
+    waiter = w.jobs.submit(
+        run_name="real",
+        tasks=[
+            task("first", spark_python_task=first),
+            task("second", "first", cluster_id=lent_single.cluster_id, spark_python_task=second),
+            task("wheel", "first", python_wheel_task=entry, libraries=packed),
+            task("jar", "first", spark_jar_task=jobs.SparkJarTask(main_class_name="Main", parameters=["7"]), libraries=program),
+            task(
+                "thrown",
+                "jar",
+                spark_jar_task=jobs.SparkJarTask(main_class_name="Main", parameters=["7", "on purpose"]),
+                libraries=program,
+            ),
+        ],
+    )
+    with pytest.raises(OperationFailed, match="Task second failed with message: Workload failed"):
+        waiter.result(timeout=SOON)
+    run = w.jobs.get_run(waiter.run_id)
+    tasks = {each.task_key: each for each in run.tasks or []}
+    outputs = {key: w.jobs.get_run_output(each.run_id or 0) for key, each in tasks.items()}
+    said = {key: (each.error, each.error_trace) for key, each in outputs.items()}
+    results = {key: each.state and each.state.result_state for key, each in tasks.items()}
+    good, bad = RunResultState.SUCCESS, RunResultState.FAILED
+    assert results == {"first": good, "second": bad, "wheel": good, "jar": good, "thrown": bad}, said
+    assert "wrote 500500 zwei drei" in (outputs["first"].logs or "")
+    assert "and this" in (outputs["first"].logs or "")
+    assert outputs["second"].logs == "about to fail"
+    assert outputs["second"].error == "ValueError: the first task wrote 500500"
+    trace = outputs["second"].error_trace or ""
+    assert f'broken(dbutils.fs.head("dbfs:{place}/total"))' in trace and "raise ValueError" in trace
+    assert "runtime/node" not in trace and "brickyard_task" not in trace, "the traceback is the file's own"
+    assert outputs["wheel"].logs == "wheel 55 ['--a=1']"
+    assert outputs["jar"].logs == "counted 7"
+    assert outputs["thrown"].error == "java.lang.IllegalStateException: on purpose"
+    assert "at Main.main(" in (outputs["thrown"].error_trace or "")
+    used = {key: (each.cluster_instance and each.cluster_instance.cluster_id) or "" for key, each in tasks.items()}
+    assert used.pop("second") == lent_single.cluster_id
+    for each in used.values():
+        cluster = w.clusters.get(each)
+        assert cluster.cluster_source is compute.ClusterSource.JOB
+        assert cluster.state is compute.State.TERMINATED
+        assert cluster.termination_reason and cluster.termination_reason.code is compute.TerminationReasonCode.JOB_FINISHED
