@@ -1,48 +1,67 @@
-"""Nodes alone: a driver with local threads, and drivers that do not start."""
+"""What holds on a driver alone, with local threads: one for all these tests, which leave it as it was."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
-from tests.node.node import Node
-from tests.support.patience import PATIENCE_S
+from brickyard.runtime.node.spark.readiness import GROUP
+from tests.node.node import HOST, Node
+from tests.support.patience import PATIENCE_S, until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
-
-NewNode = Callable[[], Node]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
-def test_a_prepared_node_becomes_a_single_one_and_stops_in_order(new_node: NewNode) -> None:
-    node = new_node()
-    pid = node.prepare("single")["pid"]
-    node.become("single", cores=2, spark_conf={"spark.master": "local[*]"})
-    node.wait_phase("ready")
-    assert node.jvm().pid == pid, "the prepared JVM is the one that is used"
-    assert node.run("spark.range(10).count()") == "10"
-    assert node.run("sc.master") == "'local[2]'"
-    assert "3" in node.run("SELECT 1 + 2 AS three", "sql")
-    for path in ("/Volumes/a", "file:/Volumes/b", "file:/dbfs/c", "file:/Workspace/d"):  # all of them elsewhere on this node
-        there = f"(spark.range(3).write.parquet('{path}'), spark.read.parquet('{path}').count())[1]"
-        assert node.run(there) == "3", path
-    assert node.call("master", master_url="x")["error"]["code"] == "INVALID"
-    assert node.call("become", role="single", assignment={"role": "single"})["error"]["code"] == "INVALID"
-    assert node.call("nonsense")["error"]["code"] == "INVALID"
-    assert node.call("command_status")["error"]["code"] == "INVALID"
-    node.result("stop", grace_s=8)
-    assert node.process.wait(PATIENCE_S) == 0
-    assert "Successfully stopped SparkContext" in node.log()
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory, manifest: dict[str, Any]) -> Iterator[Node]:
+    made = Node(tmp_path_factory.mktemp("single") / "node", manifest)
+    try:
+        made.become("single", cores=2, spark_conf={"spark.locality.wait": "1s"})
+        made.wait_phase("ready")
+        yield made
+    finally:
+        made.close()
+
+
+SEEN = f"""
+import json
+tracker, store = spark.sparkContext.statusTracker(), spark._jsparkSession.sharedState().statusStore()
+jobs = len(tracker.getJobIdsForGroup("{GROUP}"))
+print(json.dumps([jobs, store.executionsCount(), spark.conf.get("spark.sql.shuffle.partitions")]))
+"""
+
+
+def usual_queries(node: Node) -> int:
+    """How many were run, once that is over. A machine that is too busy may allow none."""
+    lines: list[str] = until(lambda: [line for line in node.lines if "while nobody used the cluster" in line])
+    return int(lines[0].rpartition(" ")[2])
+
+
+def test_first_queries_are_run_and_count_as_nothing(node: Node) -> None:
+    """While nobody has asked for anything: the first of these tests."""
+    count = usual_queries(node)
+    assert len([status for status in node.history if status.get("busy")]) <= 1, "the job that proves an executor, if anything"
+    jobs, queries, partitions = json.loads(node.run(SEEN))
+    assert jobs >= count
+    assert count or not jobs
+    assert queries == 0, "its queries are in no history"
+    assert partitions == "200", "its session's settings are its own"
+    assert node.run("print(spark.range(10).count())") == "10"
+    assert json.loads(node.run(SEEN))[0] == jobs, "it does not begin again"
 
 
 COMPILED = "sc._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME().getCount()"
 STAGES = "[spark.range(9).selectExpr(f'id * {{n}} + 1')._jdf.queryExecution().debug().codegenToSeq() for n in range({most})]"
 
 
-def test_more_stages_stay_compiled_than_by_sparks_default(new_node: NewNode) -> None:
-    node = new_node()
-    node.become("single", cores=2, spark_conf={"spark.locality.wait": "1s"})
-    node.wait_phase("ready")
+def test_more_stages_stay_compiled_than_by_sparks_default(node: Node) -> None:
     assert node.run("spark.conf.get('spark.sql.shuffle.partitions')") == "'200'"
     assert node.run("sc.getConf().get('spark.locality.wait')") == "'1s'", "the user's value wins"
     node.run(f"_ = {STAGES.format(most=120)}")
@@ -65,11 +84,8 @@ arrays.select("a", array_to_vector("a").alias("v")).first()
 VECTORS_SHOWN = "Row(a=[1.0, 2.0], v=DenseVector([1.0, 2.0]))"
 
 
-def test_spark_has_all_functions_for_machine_learning(new_node: NewNode) -> None:
+def test_spark_has_all_functions_for_machine_learning(node: Node) -> None:
     """java/spark4/LateFunctions.java registers them in Spark's place."""
-    node = new_node()
-    node.become("single", cores=2)
-    node.wait_phase("ready")
     if str(node.manifest["spark_version"]).startswith("3."):  # it has no such registry
         assert node.run(VECTORS) == VECTORS_SHOWN
         return
@@ -80,46 +96,123 @@ def test_spark_has_all_functions_for_machine_learning(new_node: NewNode) -> None
     assert set(node.run(INTERNAL).strip("'").split()) == before, "Spark's own has no more than ours"
 
 
-@pytest.mark.any_runtime
-def test_options_that_the_prepared_jvm_lacks_start_another(new_node: NewNode) -> None:
-    node = new_node()
-    pid = node.prepare("single")["pid"]
-    node.become("single", spark_conf={"spark.driver.extraJavaOptions": "-Dtest.option=there", "spark.driver.memory": "700m"})
-    node.wait_phase("ready")
-    assert node.jvm().pid != pid
-    assert node.run("sc._jvm.java.lang.System.getProperty('test.option')") == "'there'"
-    assert "-Xmx700m" in node.jvm().cmdline()
+RACES = Path(__file__).with_name("java") / "Races.java"
+ROUNDS = 1000
+
+COMPILE = """
+compiler = sc._jvm.org.codehaus.janino.SimpleCompiler()
+compiler.setParentClassLoader(sc._jvm.java.lang.Thread.currentThread().getContextClassLoader())
+compiler.cook(r'''{source}''')
+array, conf, made = sc._gateway.new_array, sc._jsc.hadoopConfiguration(), []
+def outcome(top, way, rounds):
+    types, values = array(sc._jvm.java.lang.Class, 4), array(sc._jvm.java.lang.Object, 4)
+    named = ["java.lang.Object", "java.lang.String", "java.lang.String", "java.lang.Integer"]
+    for index, (name, value) in enumerate(zip(named, [conf, top, way, rounds])):
+        types[index] = sc._jvm.java.lang.Class.forName(name)
+        values[index] = value
+    types[0] = conf.getClass()
+    return compiler.getClassLoader().loadClass("tests.Races").getConstructor(types).newInstance(values).outcome()
+"""
+MOVES = """
+hadoop = sc._jvm.org.apache.hadoop.fs
+fs = hadoop.Path("dbfs:/m").getFileSystem(conf)
+context = hadoop.FileContext.getFileContext(hadoop.Path("dbfs:/m").toUri(), conf)
+options = array(sc._jvm.org.apache.hadoop.fs.Options.Rename, 1)
+options[0] = sc._jvm.org.apache.hadoop.fs.Options.Rename.OVERWRITE
+def file(name, text):
+    dbutils.fs.put(f"dbfs:/m/{name}", text, True)
+    return hadoop.Path(f"dbfs:/m/{name}")
+def there(name):
+    return dbutils.fs.head(f"dbfs:/m/{name}")
+def fails(act):
+    try:
+        act()
+    except Exception as error:
+        return next((kind for kind in ("FileAlreadyExists", "FileNotFound") if kind in str(error)), str(error))
+"""
+# What is done -> what is seen then.
+EXPECTED = {
+    "fs.rename(file('a', '1'), file('b', '2')), there('a'), there('b')": "(False, '1', '2')",
+    "fs.rename(file('a', '1'), hadoop.Path('dbfs:/m/new/c')), there('new/c')": "(True, '1')",
+    "fs.rename(file('a', '1'), hadoop.Path('dbfs:/m/new')), there('new/a')": "(True, '1')",
+    "fs.rename(hadoop.Path('dbfs:/m/new'), hadoop.Path('dbfs:/m/moved')), there('moved/c')": "(True, '1')",
+    "fs.rename(hadoop.Path('dbfs:/m/moved'), hadoop.Path('dbfs:/m/moved/in')), there('moved/c')": "(False, '1')",
+    "fails(lambda: fs.rename(hadoop.Path('dbfs:/m/none'), hadoop.Path('dbfs:/m/x')))": "'FileNotFound'",
+    "fails(lambda: context.rename(file('a', '1'), file('b', '2'), array(hadoop.Options.Rename, 0))), there('b')":
+        "('FileAlreadyExists', '2')",
+    "context.rename(file('a', '1'), file('b', '2'), options), there('b'), fs.exists(hadoop.Path('dbfs:/m/a'))":
+        "(None, '1', False)",
+    # A process that was killed between the two names of a file is finished by the next one.
+    "os.link('/dbfs/m/b', '/dbfs/m/d'), fs.rename(hadoop.Path('dbfs:/m/b'), hadoop.Path('dbfs:/m/d')), "
+    "fs.exists(hadoop.Path('dbfs:/m/b'))": "(None, True, False)",
+}  # fmt: skip
 
 
 @pytest.mark.any_runtime
-@pytest.mark.parametrize(
-    ("conf", "name"),
-    [
-        ({"spark.memory.fraction": "plenty"}, "spark.memory.fraction"),
-        ({"spark.serializer": "com.example.Missing"}, "spark.serializer"),
-        ({"spark.driver.memory": "much"}, "spark.driver.memory"),
-        ({"spark.driver.extraJavaOptions": "-Xss1"}, "stack size"),
-        ({"spark.sql.session.timeZone": "Nowhere/City"}, "spark.sql.session.timeZone"),
-        ({"spark.sql.shuffle.partitions": "abc"}, "spark.sql.shuffle.partitions"),
-    ],
-)
-def test_a_setting_that_spark_refuses_is_named(new_node: NewNode, conf: dict[str, str], name: str) -> None:
-    node = new_node()
-    node.become("single", spark_conf=conf)
-    node.wait_phase("failed")
-    failure = node.status["failure"]
-    assert failure["code"] == "SPARK_STARTUP_FAILURE"
-    assert name in failure["message"]
-    assert len(failure["log_tail"].splitlines()) <= 30
-    assert "ready" not in [told.get("phase") for told in node.history]
+def test_a_new_name_has_one_owner(node: Node) -> None:
+    """A name that must be new is given to one writer, and an overwrite is one step."""
+    node.run(COMPILE.format(source=RACES.read_text()))
+    for scheme in ("dbfs:", f"file:{node.directory}/work"):
+        for way in ("context", "rename", "create"):
+            found = node.run(f"print(outcome('{scheme}/races-{way}', '{way}', {ROUNDS}))")
+            assert found.strip() == f"0 0 0 {ROUNDS}", (scheme, way)
+    node.run(f"import os\n{MOVES}".replace("/dbfs/", f"{node.directory}/dbfs/"))
+    for act, seen in EXPECTED.items():
+        assert node.run(act.replace("'/dbfs/", f"'{node.directory}/dbfs/")) == seen, act
+
+
+FLOOD = 16 << 20
+IDLE = 100  # at each port: more than are let wait
+ACCUMULATE = "total = sc.accumulator(0); sc.parallelize(range(9), 2).foreach(lambda n: total.add(n)); total.value"
+SERVED = "list(sc._jvm.PythonRDD.collectAndServe(sc.parallelize([1])._jrdd.rdd()))[0]"
+
+
+def ports(process: psutil.Process) -> set[int]:
+    """Those that it listens on."""
+    return {each.laddr.port for each in process.net_connections("tcp") if each.status == psutil.CONN_LISTEN}
+
+
+def sent(port: int) -> int:
+    """How many bytes of a message without an end the port takes in."""
+    count, chunk = 0, b"x" * (1 << 16)
+    with socket.create_connection((HOST, port), timeout=PATIENCE_S) as stranger, contextlib.suppress(ConnectionError):
+        while count < FLOOD:
+            count += stranger.send(chunk)
+    return count
+
+
+@contextlib.contextmanager
+def idle(found: list[int]) -> Iterator[list[socket.socket]]:
+    """Connections that say nothing."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(socket.create_connection((HOST, port))) for port in found for _ in range(IDLE)]
+
+
+def sent_away(stranger: socket.socket) -> bool:
+    stranger.setblocking(False)
+    try:
+        return stranger.recv(1, socket.MSG_PEEK) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
 
 
 @pytest.mark.any_runtime
-def test_a_driver_that_runs_out_of_memory_says_so(new_node: NewNode) -> None:
-    node = new_node()
-    node.become("single", spark_conf={"spark.driver.memory": "512m"})
-    node.wait_phase("ready")
-    node.begin("sc._gateway.new_array(sc._jvm.double, 200 * 1024 * 1024)")
-    node.wait_phase("failed")
-    assert node.status["failure"]["code"] == "DRIVER_OUT_OF_MEMORY"
-    assert "spark.driver.memory" in node.status["failure"]["message"]
+def test_strangers_neither_fill_the_memory_nor_delay_what_runs(node: Node) -> None:
+    """Processes of other clusters, which reach a node's ports on loopback on the machine's own network (network = shared)."""
+    accumulators = int(node.run("sc._accumulatorServer.server_address[1]"))
+    first = ports(node.jvm())
+    assert len(first) >= 4, "Spark's own two, the node host's, the kernel's"
+    assert {port: count for port in {*first, accumulators} if (count := sent(port)) >= FLOOD} == {}
+
+    with idle([*first, accumulators]) as strangers:  # a job that had to wait for them would wait for ever
+        assert node.run(ACCUMULATE) == "36"
+        assert node.run("spark.range(7).count()", context="another") == "7", "which has a port of its own"
+        until(lambda: all(map(sent_away, strangers[-IDLE:])), "who says nothing is not sent away")
+
+    port = int(node.run(SERVED))
+    with socket.create_connection((HOST, port)) as stranger:
+        stranger.sendall(b"\x7f\xff\xff\xff")  # the length of the secret that follows
+        until(lambda: sent_away(stranger), "the stranger is not sent away")
+    assert node.run("spark.range(5).count()") == "5"
