@@ -39,6 +39,25 @@ public final class SameLambdas {
         this.original = new URLClassLoader(theirs, ClassLoader.getPlatformClassLoader());
     }
 
+    /** Which rewritten classes Java does not verify, a line for each, and last how many there are. */
+    public String unverified() throws Exception {
+        StringBuilder found = new StringBuilder();
+        int count = 0;
+        ZipFile zip = new ZipFile(this.jar);
+        for (Enumeration entries = zip.entries(); entries.hasMoreElements();) {
+            String name = ((ZipEntry) entries.nextElement()).getName();
+            name = name.substring(0, name.length() - ".class".length()).replace('/', '.');
+            count++;
+            try {
+                Class.forName(name, false, this.rewritten).getDeclaredConstructors(); // links it, and so verifies it
+            } catch (Throwable error) {
+                found.append(name).append(": ").append(error).append('\n');
+            }
+        }
+        zip.close();
+        return found.append(count).toString();
+    }
+
     /** How each lambda whose class's name begins so differs from the original when it is serialized and read, a line for each, and
      * last how many were compared. */
     public String differences(String beginning) throws Exception {
