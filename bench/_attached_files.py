@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import json
 import statistics
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from urllib.parse import urlsplit
 
-from bench._common import rss_mib, table
+from bench._client import Api
+from bench._harness import judged, limited, rss_mib, table, turns
 from bench._servers import TOKEN, Served, brickyard, copying
 
 SIZE = 128 << 20
@@ -24,31 +25,22 @@ FILE = "/api/2.0/fs/files/Volumes/main/default/bench/file?overwrite=true"
 
 
 def main() -> int:
-    """Prints the table. Returns 1 if a limit is missed."""
+    rows = []
     with copying() as floor, brickyard() as ours:
-        _call(ours, "POST", "/api/2.1/unity-catalog/volumes", json.dumps(VOLUME).encode())
-        rows, good = [], True
+        Api(ours.url).post("/api/2.1/unity-catalog/volumes", **VOLUME)
         for name, method in (("upload", "PUT"), ("download", "GET")):
             _rate(ours, method, FILE)  # warm-up, which also brings threads and buffers
             before = rss_mib(ours.pid)
             with _watched(ours) as most:
-                rates = [(_rate(floor, method, "/"), _rate(ours, method, FILE)) for _ in range(ROUNDS)]
-            plain, here = (statistics.median(each) for each in zip(*rates, strict=True))
-            ratio, grown = statistics.median(mine / theirs for theirs, mine in rates), most[0] - before
-            good = good and ratio >= AT_LEAST and grown <= MEMORY_MIB
-            rows.append(
-                (name, plain, here, _marked(ratio, ratio >= AT_LEAST), AT_LEAST, _marked(grown, grown <= MEMORY_MIB), MEMORY_MIB)
-            )
-    table(
+                rates = turns(ROUNDS, {"floor": partial(_rate, floor, method, "/"), "ours": partial(_rate, ours, method, FILE)})
+            ratio = statistics.median(mine / theirs for theirs, mine in zip(*rates.values(), strict=True))
+            grown = limited(most[0] - before, MEMORY_MIB)
+            rows.append((name, *map(statistics.median, rates.values()), judged(ratio, ratio >= AT_LEAST), AT_LEAST, *grown))
+    return table(
         f"Files: {SIZE >> 20} MiB through the Files API, against a plain copy through the same web server, MiB/s",
         ("", "plain copy", "Brickyard", "ratio", "at least", "memory grown by, MiB", "at most"),
         rows,
     )
-    return 0 if good else 1
-
-
-def _marked(value: float, good: bool) -> str:
-    return f"{value:.2f} {'✓' if good else '✗'}"
 
 
 def _rate(served: Served, method: str, path: str) -> float:
@@ -64,20 +56,16 @@ def _content() -> Iterator[bytes]:
         yield piece
 
 
-def _call(served: Served, method: str, path: str, body: bytes | Iterator[bytes] | None) -> None:
+def _call(served: Served, method: str, path: str, body: Iterator[bytes] | None) -> None:
     connection = http.client.HTTPConnection(urlsplit(served.url).netloc, timeout=600)
-    headers = {"Authorization": f"Bearer {TOKEN}"}
-    if body is not None and not isinstance(body, bytes):
-        headers["Content-Length"] = str(SIZE)
-    try:
+    headers = {"Authorization": f"Bearer {TOKEN}", **({"Content-Length": str(SIZE)} if body is not None else {})}
+    with contextlib.closing(connection):
         connection.request(method, path, body=body, headers=headers)
         answer = connection.getresponse()
         while answer.read(PIECE):
             pass
         if answer.status >= 300:
             raise RuntimeError(f"{method} {path} answered {answer.status}")
-    finally:
-        connection.close()
 
 
 @contextlib.contextmanager

@@ -3,48 +3,40 @@
 from __future__ import annotations
 
 import http.client
-import json
 import threading
 import time
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from bench._common import cpu_s, table
-from bench._servers import TOKEN, Served, brickyard
-from bench.start import NODE_TYPE, Api, install
+from bench._client import ALONE, Api
+from bench._harness import RUNTIME, cpu_s, judged, table
+from bench._servers import TOKEN, Served, agents, brickyard
+from bench.start import NODE_TYPE, install
 
-RUNTIME, FOLLOWERS, SECONDS = "17.3.x-scala2.13", 50, 15.0
+FOLLOWERS, SECONDS = 50, 15.0
 LINES_PER_S = 50
 PERCENT = 5.0  # of a core, more than without followers
 
 
 def main() -> int:
-    """Prints the table. Returns 1 if the limit is missed."""
-    install(RUNTIME)
+    install()
     with brickyard(provider="local") as served:
         api = Api(served.url)
-        spec = {"cluster_name": "logs", "num_workers": 0, "spark_version": RUNTIME, "node_type_id": NODE_TYPE,
-                "spark_conf": {"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"}}  # fmt: skip
-        cluster_id = api.call("POST", "/api/2.1/clusters/create", spec)["cluster_id"]
-        api.until(f"/api/2.1/clusters/get?cluster_id={cluster_id}", "state", "RUNNING", ("TERMINATED", "TERMINATING", "ERROR"))
-        listed = api.call("GET", f"/api/2.1/clusters/logs/list?cluster_id={cluster_id}")
-        name = next(each["file"] for each in listed["files"] if each["file"].endswith("/stdout"))
-        (instance,) = Path(served.place, "instances").iterdir()
-        agent, log = int(json.loads((instance / "agent.pid").read_text())["pid"]), instance / "node" / "logs" / "stdout"
-        alone, _ = _share(agent, log)
-        followers = [Reading(served, cluster_id, name) for _ in range(FOLLOWERS)]
-        with_them, written = _share(agent, log)
-        behind = sum(each.received < written for each in followers)
-        api.call("POST", "/api/2.1/clusters/delete", {"cluster_id": cluster_id})
-        api.until(f"/api/2.1/clusters/get?cluster_id={cluster_id}", "state", "TERMINATED", ())
+        with api.cluster("logs", spark_version=RUNTIME, node_type_id=NODE_TYPE, **ALONE) as cluster_id:
+            listed = api.get(f"/api/2.1/clusters/logs/list?cluster_id={cluster_id}")
+            name = next(each["file"] for each in listed["files"] if each["file"].endswith("/stdout"))
+            (instance,), (agent,) = Path(served.place, "instances").iterdir(), agents(served)
+            log = instance / "node" / "logs" / "stdout"
+            alone, _ = _share(agent, log)
+            followers = [Reading(served, cluster_id, name) for _ in range(FOLLOWERS)]
+            with_them, written = _share(agent, log)
+            behind = sum(each.received < written for each in followers)
     added = with_them - alone
-    good = added <= PERCENT and not behind
-    table(
+    return table(
         f"Logs: {FOLLOWERS} followers of one log of {LINES_PER_S} lines a second",
-        ("the agent without them, % of a core", "with them", "more", "", "at most", "followers that missed something"),
-        [(alone, with_them, added, "✓" if good else "✗", PERCENT, behind)],
+        ("the agent without them, % of a core", "with them", "more", "at most", "followers that missed something"),
+        [(alone, with_them, judged(added, added <= PERCENT), PERCENT, judged(behind, not behind))],
     )
-    return int(not good)
 
 
 class Reading(threading.Thread):
@@ -78,7 +70,3 @@ def _share(agent: int, log: Path) -> tuple[float, int]:
     size = log.stat().st_size
     time.sleep(2)  # for the followers to receive the last of it
     return 100 * used / SECONDS, size
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

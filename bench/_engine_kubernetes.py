@@ -7,44 +7,35 @@ import contextlib
 import multiprocessing
 import os
 import tempfile
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
-from brickyard.config.settings import Settings
-from brickyard.domain.nodetypes import NodeType
-from brickyard.providers.base import Setup
+from bench._engine import Engine, sized
+from bench._harness import PREFIX
+from brickyard.providers.base import Provider, Setup
 from brickyard.providers.kubernetes import open_provider
 from brickyard.providers.kubernetes.api import Api, connected
-from brickyard.providers.kubernetes.provider import KubernetesProvider
 from tests.kubernetes.cluster import NAMESPACE, Cluster
 from tests.kubernetes.kubelet import machine
 
-WORKSPACE = "1234567890123456"
-TINY = NodeType(node_type_id="tiny", num_cores=0.1, memory_mb=16, category="bench")
-WAITING = NodeType(node_type_id="waiting", num_cores=1_000, memory_mb=16, category="bench")
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 
-class KubernetesEngine:
-    """See `bench.engines.Engine`."""
-
+class KubernetesEngine(Engine):
     name = "kubernetes"
-    tiny, waiting = TINY, WAITING
+    tiny, waiting = sized("tiny", 0.1), sized("waiting", 1_000)
     node_type = "k8s.medium"
 
     def __init__(self, kubeconfig: Path, directory: Path) -> None:
+        super().__init__(directory)
         self._kubeconfig = kubeconfig
-        self._directory = directory
 
     def empty_units(self, count: int) -> list[float]:
-        """The engine's own start of an empty unit: a pod that writes a file, until that is there."""
+        """Pods that write a file."""
         api = Api(connected(kubeconfig=str(self._kubeconfig), context="")[0])
-        took = []
-        for number in range(count):
-            there = self._directory / f"empty-{number}"
+
+        def apply(there: Path) -> None:
             command = ["python3", "-S", "-c", f"open({str(there)!r}, 'w')"]
             pod = {
                 "apiVersion": "v1",
@@ -52,36 +43,20 @@ class KubernetesEngine:
                 "metadata": {"name": there.name},
                 "spec": {"restartPolicy": "Never", "containers": [{"name": "empty", "image": "none", "command": command}]},
             }
-            began = time.monotonic()
             api.apply(f"{PODS}/{there.name}", pod, object)
-            while not there.exists():
-                time.sleep(0.005)
-            took.append(time.monotonic() - began)
-        api.close()
-        return took
 
-    def provider(self, server_url: str, *, grows: bool = False) -> KubernetesProvider:
-        data = self._directory / "data"
-        data.mkdir(exist_ok=True)
-        (data / "workspace.id").write_text(WORKSPACE)
-        section: dict[str, Any] = {**self._section(), "autoscaler": grows}
-        settings = Settings(data_dir=data, cache_dir=self._directory / "cache", sections={"kubernetes": section})
-        return open_provider(Setup(settings=settings, server_url=server_url, workspace_id=WORKSPACE, runtimes=()))
+        with contextlib.closing(api):
+            return self.files(count, apply)
 
-    def cpu_s(self) -> float:
-        """Nothing runs beside the server."""
-        return 0.0
+    def opened(self, setup: Setup) -> Provider:
+        return open_provider(setup)
 
-    def settings(self, cache_dir: Path) -> Mapping[str, str]:
-        """Of a server on this engine."""
-        return {f"kubernetes_{key}": value for key, value in {**self._section(), "machine_cache_dir": str(cache_dir)}.items()}
-
-    def _section(self) -> dict[str, str]:
+    def section(self) -> dict[str, str]:
         return {
             "kubeconfig": str(self._kubeconfig),
             "image": "example.org/brickyard:1",
             "run_as_user": str(os.geteuid() or 1000),  # the cluster's processes run as we do
-            "machine_dir": str(self._directory / "machine"),
+            "machine_dir": str(self.directory / "machine"),
         }
 
 
@@ -89,7 +64,7 @@ class KubernetesEngine:
 def opened() -> Iterator[KubernetesEngine]:
     """Three machines with room for hundreds of tiny pods."""
     context = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as directory:
         ours, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(Path(directory) / "cluster", theirs), daemon=True)
         process.start()

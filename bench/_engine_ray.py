@@ -6,20 +6,15 @@ import contextlib
 import json
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
-
-from brickyard.config.settings import Settings
-from brickyard.domain.nodetypes import NodeType
+from bench._engine import Engine, sized
+from bench._harness import PREFIX, cpu_s
 from brickyard.providers.base import Setup
 from brickyard.providers.ray import RayProvider, open_provider
 from tests.support.rays import HEAD, RayCluster, ray_python
 
-WORKSPACE = "1234567890123456"
-TINY = NodeType(node_type_id="tiny", num_cores=0.01, memory_mb=16, category="bench")
-WAITING = NodeType(node_type_id="waiting", num_cores=1000, memory_mb=16, category="bench")
 # The engine's own start of an empty unit: an actor that does nothing, until its first answer.
 EMPTY = """
 import json, sys, time, ray
@@ -39,57 +34,40 @@ print(json.dumps(took))
 """
 
 
-class RayEngine:
-    """See `bench.engines.Engine`."""
-
+class RayEngine(Engine):
     name = "ray"
-    tiny, waiting = TINY, WAITING
+    tiny, waiting = sized("tiny", 0.01), sized("waiting", 1_000)
     node_type = "ray.2c-2g"
 
     def __init__(self, ray: RayCluster, directory: Path) -> None:
+        super().__init__(directory)
         self._ray = ray
-        self._directory = directory
         self._opened: list[RayProvider] = []
 
     def empty_units(self, count: int) -> list[float]:
-        """Seconds for each."""
         command = [str(ray_python()), "-c", EMPTY, self._ray.address, HEAD, str(count)]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         found: list[float] = json.loads(done.stdout.splitlines()[-1])
         return found
 
-    def provider(self, server_url: str, *, grows: bool = False) -> RayProvider:
-        """`grows`: launches what does not fit, so that it waits."""
-        data = self._directory / "data"
-        data.mkdir(exist_ok=True)
-        (data / "workspace.id").write_text(WORKSPACE)
-        section = {**self._section(), "autoscaler": grows}
-        settings = Settings(data_dir=data, cache_dir=self._directory / "cache", sections={"ray": section})
-        made = open_provider(Setup(settings=settings, server_url=server_url, workspace_id=WORKSPACE, runtimes=()))
-        self._opened.append(made)
-        return made
+    def opened(self, setup: Setup) -> RayProvider:
+        self._opened.append(open_provider(setup))
+        return self._opened[-1]
 
     def cpu_s(self) -> float:
-        """CPU seconds of what runs beside the server for the newest provider."""
-        times = psutil.Process(self._opened[-1].process).cpu_times()
-        return float(times.user + times.system)
+        return cpu_s(self._opened[-1].process)
 
-    def settings(self, cache_dir: Path) -> Mapping[str, str]:
-        """Of a server on this engine."""
-        section = {**self._section(), "machine_cache_dir": str(cache_dir)}
-        return {f"ray_{key}": value for key, value in section.items()}
-
-    def _section(self) -> dict[str, str]:
+    def section(self) -> dict[str, str]:
         return {
             "address": self._ray.address, "node_address": HEAD, "python": str(ray_python()),
-            "machine_dir": str(self._directory / "machine"),
+            "machine_dir": str(self.directory / "machine"),
         }  # fmt: skip
 
 
 @contextlib.contextmanager
 def opened() -> Iterator[RayEngine]:
     """Ray on three nodes, of which each claims the whole machine."""
-    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as directory:
         ray = RayCluster(cores=4)  # a cluster fits beside one that is ending
         try:
             ray.start()

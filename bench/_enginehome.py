@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from bench._harness import until
+
 SERVER_TOKEN = "s" * 32
 HOLD_S = 20.0
 
@@ -22,11 +24,7 @@ class Home:
 
     def wait(self, instance_id: str, patience_s: float = 120.0) -> float:
         """When that agent first reported. Raises RuntimeError."""
-        deadline = time.monotonic() + patience_s
-        while instance_id not in self.came:
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"the agent of {instance_id} did not call within {patience_s:.0f} s")
-            time.sleep(0.005)
+        until(lambda: instance_id in self.came, f"the agent of {instance_id} has called", patience_s=patience_s, every_s=0.005)
         return self.came[instance_id]
 
 

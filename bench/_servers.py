@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -13,16 +12,16 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
-import uv
-
-from brickyard.config.settings import default_cache_dir
-from brickyard.machine.packageindex import uv_environment
+from bench._harness import CACHE, PREFIX, program
+from tests.support.ports import free_port
+from tests.support.postgres import Postgres
 
 TOKEN = "dapi" + "1" * 32
-MINILAKE = "minilake"
 OWN_PROCESS: Mapping[str, float] = {"own_process": True}  # simulated nodes live in a process of their own
 NO_SAMPLES = {"sample_s": 0.0}  # simulated nodes tell nothing of what they use
 SILENT = {**NO_SAMPLES, "register_s": 3_600.0}  # nodes are launched, and never call
@@ -66,33 +65,32 @@ asyncio.Runner(loop_factory=uvloop.new_event_loop).run(uvicorn.Server(config).se
 """
 
 
-class Served:
+class Served(NamedTuple):
     """A running server: its process, its base URL, and its directory."""
 
-    def __init__(self, pid: int, url: str, place: str) -> None:
-        self.pid = pid
-        self.url = url
-        self.place = place
+    pid: int
+    url: str
+    place: str
 
 
 @contextlib.contextmanager
 def brickyard(knobs: Mapping[str, float] = MappingProxyType({}), /, **settings: str) -> Iterator[Served]:
     """Our server on the simulated provider, unless told otherwise. `knobs` are those of the simulated world."""
-    with tempfile.TemporaryDirectory(prefix="brickyard-bench-") as data:
-        port = _free_port()
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as data:
+        port = free_port()
         if knobs:
             settings["simulated_knobs"] = str(Path(data, "knobs.toml"))
             Path(data, "knobs.toml").write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in knobs.items()))
         environment = {
             "BRICKYARD_DATA_DIR": data,
-            "BRICKYARD_CACHE_DIR": os.environ.get("BRICKYARD_CACHE_DIR") or str(default_cache_dir()),
+            "BRICKYARD_CACHE_DIR": str(CACHE),
             "BRICKYARD_PROVIDER": "simulated",
             "BRICKYARD_PORT": str(port),
             "BRICKYARD_ADMIN_TOKEN": TOKEN,
             "BRICKYARD_LOG_LEVEL": "warning",
             "BRICKYARD_RATE_LIMITS": "off",
             "BRICKYARD_ENDS_WITH": str(os.getpid()),
-            **{f"BRICKYARD_{key.upper()}": value for key, value in settings.items()},
+            **{f"BRICKYARD_{key.upper()}": value for key, value in settings.items() if value},
         }
         command = [sys.executable, "-m", "brickyard.server"]
         with _process(command, environment, f"http://127.0.0.1:{port}", "/readyz", place=data) as served:
@@ -105,40 +103,44 @@ def agents(served: Served) -> list[int]:
 
 
 @contextlib.contextmanager
-def echo() -> Iterator[Served]:
+def sqlite() -> Iterator[str]:
+    """The URL of a database that is not there yet."""
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as place:
+        yield f"sqlite:///{Path(place) / 'bench.db'}"
+
+
+@contextlib.contextmanager
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL of this run."""
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as place:
+        database = Postgres.start(Path(place))
+        try:
+            yield database
+        finally:
+            database.end()
+
+
+def echo() -> AbstractContextManager[Served]:
     """The floor: an ASGI application that does nothing, on the same server software."""
-    port = _free_port()
-    with _process([sys.executable, "-c", _ECHO, str(port)], {}, f"http://127.0.0.1:{port}", "/") as served:
-        yield served
+    return _floor([sys.executable, "-c", _ECHO])
 
 
-@contextlib.contextmanager
-def copying() -> Iterator[Served]:
+def copying() -> AbstractContextManager[Served]:
     """The floor of uploads and downloads: an application that only copies one file."""
-    port = _free_port()
-    command = [sys.executable, "-c", _COPY, str(port)]
-    with (
-        tempfile.TemporaryDirectory(prefix="brickyard-bench-") as place,
-        _process(command, {}, f"http://127.0.0.1:{port}", "/", place=place) as served,
-    ):
-        yield served
+    return _floor([sys.executable, "-c", _COPY])
+
+
+def minilake() -> AbstractContextManager[Served]:
+    """The peer, in its own environment, started by its own command. It always keeps files in its working directory."""
+    return _floor([str(program("minilake", "minilake", CACHE / "bench" / "minilake")), "--port"])
 
 
 @contextlib.contextmanager
-def minilake() -> Iterator[Served]:
-    """The peer, in its own environment, started by its own command."""
-    home = Path(os.environ.get("BRICKYARD_CACHE_DIR") or default_cache_dir()) / "bench" / "minilake"
-    if not (home / "bin" / "python").exists():
-        environment = {**os.environ, **uv_environment(os.environ)}
-        subprocess.run([uv.find_uv_bin(), "venv", "-q", "--python", sys.executable, str(home)], check=True, env=environment)
-        install = [uv.find_uv_bin(), "pip", "install", "-q", "--python", str(home / "bin" / "python"), MINILAKE]
-        subprocess.run(install, check=True, env=environment)
-    port = _free_port()
-    command = [str(home / "bin" / "minilake"), "--port", str(port)]
-    # It always keeps files in its working directory.
+def _floor(command: list[str]) -> Iterator[Served]:
+    port = free_port()
     with (
-        tempfile.TemporaryDirectory(prefix="brickyard-bench-") as place,
-        _process(command, {}, f"http://127.0.0.1:{port}", "/", place=place) as served,
+        tempfile.TemporaryDirectory(prefix=PREFIX) as place,
+        _process([*command, str(port)], {}, f"http://127.0.0.1:{port}", "/", place=place) as served,
     ):
         yield served
 
@@ -170,10 +172,3 @@ def _answers(url: str) -> bool:
         return error.code != 503
     except OSError:
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

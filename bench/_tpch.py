@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-import uv
-
-from brickyard.config.settings import default_cache_dir
-from brickyard.machine.packageindex import uv_environment
+from bench._harness import CACHE, program
 
 GENERATOR = "tpchgen-cli"  # in an environment of its own: Brickyard itself does not need it
 TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
+HOME = CACHE / "bench" / "tpch"
 MOST_SCALE = 10  # about 3.5 GB
 
 QUERIES: Mapping[int, str] = {
@@ -218,7 +215,7 @@ def query(number: int, scale: float) -> str:
 
 
 def data_dir(scale: float) -> Path:
-    return _home() / f"data-{scale:g}"
+    return HOME / f"data-{scale:g}"
 
 
 def make(scale: float) -> Path:
@@ -232,7 +229,8 @@ def make(scale: float) -> Path:
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     print(f"making the data of TPC-H at scale {scale:g} in {target}", file=sys.stderr)
-    command = [str(_generator()), "parquet", "--scale-factor", f"{scale:g}", "--output-dir", str(part)]
+    generator = program(f"{GENERATOR}>=4", GENERATOR, HOME / "generator")
+    command = [str(generator), "parquet", "--scale-factor", f"{scale:g}", "--output-dir", str(part)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     if missing := [name for name in TABLES if not (part / f"{name}.parquet").is_file()]:
         raise RuntimeError(f"{GENERATOR} made no file for {', '.join(missing)}")
@@ -242,21 +240,4 @@ def make(scale: float) -> Path:
 
 def remove() -> None:
     """Removes all data and the generator."""
-    shutil.rmtree(_home(), ignore_errors=True)
-
-
-def _home() -> Path:
-    return Path(os.environ.get("BRICKYARD_CACHE_DIR") or default_cache_dir()) / "bench" / "tpch"
-
-
-def _generator() -> Path:
-    """The generator's program, installed on first use."""
-    home = _home() / "generator"
-    program = home / "bin" / GENERATOR
-    if not program.exists():
-        environment = {**os.environ, **uv_environment(os.environ)}
-        make_home = [uv.find_uv_bin(), "venv", "-q", "--clear", "--python", sys.executable, str(home)]
-        subprocess.run(make_home, check=True, env=environment)
-        install = [uv.find_uv_bin(), "pip", "install", "-q", "--python", str(home / "bin" / "python"), f"{GENERATOR}>=4"]
-        subprocess.run(install, check=True, env=environment)
-    return program
+    shutil.rmtree(HOME, ignore_errors=True)

@@ -12,7 +12,6 @@ import os
 import random
 import resource
 import shutil
-import statistics
 import subprocess
 import tempfile
 import time
@@ -20,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from bench._common import table
+from bench._harness import PREFIX, Row, limited, medians, table
 from brickyard.storage.snapshots import job as jobs
 from brickyard.storage.snapshots.job import Job, Named
 
@@ -31,35 +30,19 @@ WORDS = [f"{left}{right}" for left in ("loss", "step", "load", "epoch", "lr") fo
 
 
 def main() -> int:
-    """Prints the table. Returns 1 if a limit is missed."""
-    rows: list[tuple[object, ...]] = []
-    missed = False
+    rows: list[Row] = []
     for name, make in (("checkpoints, logs, small files", mixed), ("random bytes", noise)):
-        tars, firsts, seconds = [], [], []
-        with tempfile.TemporaryDirectory(prefix="brickyard-bench-") as place:
+        with tempfile.TemporaryDirectory(prefix=PREFIX) as place:
             current, chance = Path(place, "workspace", "current"), random.Random(1)  # noqa: S311 - no secret
             current.mkdir(parents=True)
             make(current, chance)
-            for number in range(ROUNDS):
-                tar, first, second = measured(current, Path(place, f"round-{number}"), chance)
-                tars.append(tar)
-                firsts.append(first)
-                seconds.append(second)
-        tar, first, second = (middle(each) for each in (tars, firsts, seconds))
-        missed |= first.wall_s > FIRST * tar.wall_s or second.wall_s > SECOND * first.wall_s
-        rows.append((f"1 GiB of {name}", *shown(tar), *shown(first), *against(first.wall_s, tar.wall_s, FIRST)))
-        rows.append(("the same, 1 % of the files changed", "", "", *shown(second), *against(second.wall_s, first.wall_s, SECOND)))
-    head = (
-        "workspace directory",
-        "tar, zstd, sync, s",
-        "its processor time, s",
-        "snapshot, s",
-        "its processor time, s",
-        "ratio",
-        "at most",
-    )
-    table(f"Snapshots, medians of {ROUNDS} rounds", head, rows)
-    return int(missed)
+            rounds = [measured(current, Path(place, f"round-{number}"), chance) for number in range(ROUNDS)]
+        tar, first, second = (medians(Took, each) for each in zip(*rounds, strict=True))
+        rows.append((f"1 GiB of {name}", *tar, *first, *limited(first.wall_s / tar.wall_s, FIRST)))
+        rows.append(("the same, 1 % of the files changed", "", "", *second, *limited(second.wall_s / first.wall_s, SECOND)))
+    processor = "its processor time, s"
+    head = ("workspace directory", "tar, zstd, sync, s", processor, "snapshot, s", processor, "ratio", "at most")
+    return table(f"Snapshots, medians of {ROUNDS} rounds", head, rows)
 
 
 class Took(NamedTuple):
@@ -67,19 +50,6 @@ class Took(NamedTuple):
 
     wall_s: float
     cpu_s: float
-
-
-def middle(found: list[Took]) -> Took:
-    return Took(statistics.median(each.wall_s for each in found), statistics.median(each.cpu_s for each in found))
-
-
-def shown(took: Took) -> tuple[str, str]:
-    return f"{took.wall_s:.2f}", f"{took.cpu_s:.2f}"
-
-
-def against(one: float, other: float, most: float) -> tuple[str, float]:
-    """A ratio, and what it may be at most."""
-    return f"{one / other:.2f} {'✓' if one <= most * other else '✗'}", most
 
 
 def measured(current: Path, place: Path, chance: random.Random) -> tuple[Took, Took, Took]:

@@ -7,7 +7,6 @@ how long to measure starts, 90 by default; more rounds say more.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Mapping
 
 from bench import (
@@ -18,6 +17,7 @@ from bench import (
     _attached_starts,
     _attached_tables,
 )
+from bench._harness import options
 
 PARTS: Mapping[str, Callable[[], int]] = {
     "starts": _attached_starts.main,
@@ -30,14 +30,10 @@ PARTS: Mapping[str, Callable[[], int]] = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", nargs="*", help=", ".join(PARTS))
-    parser.add_argument("--seconds", type=float, default=_attached_starts.SECONDS)
-    options = parser.parse_args()
-    asked = options.part or list(PARTS)
-    if unknown := [name for name in asked if name not in PARTS]:
-        parser.error(f"there is no part {unknown[0]}; there are {', '.join(PARTS)}")
-    return max(_attached_starts.main(options.seconds) if name == "starts" else PARTS[name]() for name in asked)
+    given = options(__doc__, {"part": tuple(PARTS)}, seconds=_attached_starts.SECONDS)
+    if unknown := [name for name in given.part if name not in PARTS]:
+        raise SystemExit(f"there is no part {unknown[0]}; there are {', '.join(PARTS)}")
+    return max(_attached_starts.main(given.seconds) if name == "starts" else PARTS[name]() for name in given.part)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ Options: --rounds N, --runtime KEY. Exit code 1 when a limit is exceeded (marked
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import sys
@@ -24,7 +23,7 @@ import msgspec
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.service import compute
 
-from bench._common import table
+from bench._harness import RUNTIME, limited, options, spread, table, timed, until
 from bench._servers import TOKEN, Served, brickyard
 from brickyard.domain.cluster import Cluster, Instance
 from brickyard.domain.node import Load, WorkerLoad
@@ -53,26 +52,21 @@ print(json.dumps({"began": began, "first": sorted(first.values())}))
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--runtime", default="17.3.x-scala2.13")
-    options = parser.parse_args()
+    given = options(__doc__, rounds=5, runtime=RUNTIME)
     decided = decision()
     with brickyard(provider="local", autoscale_down_after_s="3") as served:
-        hand, auto, decisions = bursts(served, options.runtime, options.rounds)
-    ratio = statistics.median(auto) / statistics.median(hand)
-    table(
-        f"Autoscale: until the second worker of a cluster runs a task, {options.rounds} rounds",
+        hand, auto, decisions = bursts(served, given.runtime, given.rounds)
+    missed = table(
+        f"Autoscale: until the second worker of a cluster runs a task, {given.rounds} rounds",
         ["", "s (fastest-slowest)", "against a cold worker start", "at most"],
         [
-            ["resize by hand: a cold worker start", _spread(hand), "", ""],
-            ["autoscale", _spread(auto), f"{ratio:.2f} {_mark(ratio <= RATIO_LIMIT)}", f"{RATIO_LIMIT:.2f}"],
-            ["of which until it decides", _spread(decisions), "", ""],
+            ["resize by hand: a cold worker start", spread(hand), "", ""],
+            ["autoscale", spread(auto), *limited(statistics.median(auto) / statistics.median(hand), RATIO_LIMIT)],
+            ["of which until it decides", spread(decisions), "", ""],
         ],
     )
-    rows = [[what, f"{ms:.3f} {_mark(ms <= DECISION_LIMIT_MS)}", f"{DECISION_LIMIT_MS:.2f}"] for what, ms in decided.items()]
-    table(f"Autoscale: one decision, {WORKERS} workers", ["case", "ms", "at most"], rows)
-    return 0 if ratio <= RATIO_LIMIT and max(decided.values()) <= DECISION_LIMIT_MS else 1
+    rows = [[what, *limited(ms, DECISION_LIMIT_MS, f"{ms:.3f}")] for what, ms in decided.items()]
+    return max(missed, table(f"Autoscale: one decision, {WORKERS} workers", ["case", "ms", "at most"], rows))
 
 
 # -- the decision ------------------------------------------------------------------------------------------------------------
@@ -99,13 +93,13 @@ def _warm(of: Cluster, made: list[Instance], load: Load) -> None:
 
 
 def _time(of: Cluster, made: list[Instance], load: Load) -> float:
-    workers, rules, times = made[1:], Rules(), []
-    for _ in range(200):
-        began = time.perf_counter()
+    workers, rules = made[1:], Rules()
+
+    def once() -> None:
         at = situation(of, load, workers, cores=4, growing=False)
         decide(at, now=NOW, rules=rules, window_ms=rules.down_after_ms)
-        times.append((time.perf_counter() - began) * 1_000)
-    return statistics.median(times)
+
+    return statistics.median(1_000 * timed(once) for _ in range(200))
 
 
 # -- the burst ---------------------------------------------------------------------------------------------------------------
@@ -131,7 +125,7 @@ def bursts(served: Served, runtime: str, rounds: int) -> tuple[list[float], list
         seconds, began = _burst(w, name, context)()
         auto.append(seconds)
         decisions.append(_decided(w, name) - began)
-        _await(lambda: len(w.clusters.get(name).executors or []) == 1)
+        until(lambda: len(w.clusters.get(name).executors or []) == 1, "one executor is left")
         w.clusters.wait_get_cluster_running(name, timeout=SOON)
         w.clusters.resize(name, num_workers=1)
         text = f"round {number}: by hand {hand[-1]:.2f} s, autoscale {auto[-1]:.2f} s, decided after {decisions[-1]:.2f} s"
@@ -181,22 +175,6 @@ def _burst(w: WorkspaceClient, name: str, context: str, tasks: int = 60) -> Call
         return found["first"][1] - (since or began), began
 
     return wait
-
-
-def _await(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + SOON.total_seconds()
-    while not condition():
-        if time.monotonic() > deadline:
-            raise RuntimeError("it took too long")
-        time.sleep(0.1)
-
-
-def _spread(seconds: list[float]) -> str:
-    return f"{statistics.median(seconds):.2f} ({min(seconds):.2f}-{max(seconds):.2f})"
-
-
-def _mark(good: bool) -> str:
-    return "✓" if good else "✗"
 
 
 if __name__ == "__main__":

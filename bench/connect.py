@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import statistics
 import sys
-import tempfile
-import time
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import grpc
 import uvloop
 
-from bench._common import cpu_s, table
+from bench._harness import cpu_s, judged, table, timed, turns
+from bench._servers import sqlite
+from brickyard.store.store import Store
+from brickyard.testing.builders import cluster, up
 from tests.gateway.driver import SERVICE, UNLIMITED, FakeDriver
 from tests.gateway.world import CLUSTER_ID, World
 
@@ -37,14 +39,11 @@ def serve_driver(pipe: Connection) -> None:
     uvloop.run(work())
 
 
-def serve_gateway(pipe: Connection, driver_port: int, place: str) -> None:
+def serve_gateway(pipe: Connection, driver_port: int, url: str) -> None:
     """Runs in its own process: the gateway, with its store."""
 
     async def work() -> None:
-        from brickyard.store.store import Store  # noqa: PLC0415 - in this process only
-        from brickyard.testing.builders import cluster, up  # noqa: PLC0415 - likewise
-
-        store = Store.open(f"sqlite:///{Path(place) / 'bench.db'}")
+        store = Store.open(url)
         world = World(store, may_start=False, patience_s=0)
         world.agent.port = driver_port
         await world.set(up(cluster()))
@@ -59,8 +58,6 @@ def serve_gateway(pipe: Connection, driver_port: int, place: str) -> None:
 
 
 async def _until_closed(pipe: Connection) -> None:
-    import asyncio  # noqa: PLC0415 - in the children only
-
     loop, closed = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(pipe.fileno(), closed.set)
     await closed.wait()
@@ -92,62 +89,54 @@ class Client:
 
 
 def _median(work: Callable[[], Any], times: int) -> float:
-    took = []
-    for _ in range(times):
-        began = time.perf_counter()
-        work()
-        took.append(time.perf_counter() - began)
-    return statistics.median(took)
+    return statistics.median(timed(work) for _ in range(times))
 
 
-def main() -> None:
+def main() -> int:
     spawn = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory(prefix="brickyard-bench-") as place:
+    with sqlite() as url:
         ours, theirs = spawn.Pipe()
         driver = spawn.Process(target=serve_driver, args=(theirs,))
         driver.start()
         driver_port = ours.recv()
         gate, inner = spawn.Pipe()
-        gateway = spawn.Process(target=serve_gateway, args=(inner, driver_port, place))
+        gateway = spawn.Process(target=serve_gateway, args=(inner, driver_port, url))
         gateway.start()
         try:
-            within = measure(driver_port, *gate.recv(), pid=gateway.pid or 0)
+            return measure(driver_port, *gate.recv(), pid=gateway.pid or 0)
         finally:
             for pipe, process in ((gate, gateway), (ours, driver)):
                 pipe.close()  # makes it stop serving and end
                 process.join()
-    if not within:
-        sys.exit(1)
 
 
-def measure(driver_port: int, port: int, token: str, *, pid: int) -> bool:
-    """Prints the table; returns whether every limit was met."""
+def measure(driver_port: int, port: int, token: str, *, pid: int) -> int:
+    """Prints the table. Returns 1 if a limit is missed."""
+
+    def measured(run: Callable[[], float]) -> tuple[float, float]:
+        """What it found, and the gateway's CPU seconds."""
+        cpu = cpu_s(pid)
+        return run(), cpu_s(pid) - cpu
+
     direct, through = Client(driver_port, "c"), Client(port, token)
-    rows: list[list[Any]] = []
-    kept: list[bool] = []
-    kinds = (("call of 100 bytes, ms", "small"), ("result stream, MiB/s", "stream"), ("upload, MiB/s", "upload"))
-    for what, name in kinds:
-        getattr(direct, name)(), getattr(through, name)()  # warm
-        pairs, used = [], 0.0
-        for _ in range(ROUNDS):
-            before = getattr(direct, name)()
-            cpu = cpu_s(pid)
-            pairs.append((before, getattr(through, name)()))
-            used += cpu_s(pid) - cpu
-        straight, relayed = (statistics.median(side) for side in zip(*pairs, strict=True))
-        small = name == "small"
-        kept.append(relayed - straight <= MOST_MS if small else relayed >= LEAST_MIB)
-        mark = "✓" if kept[-1] else "✗"
-        limit = f"+{relayed - straight:.2f} {mark} (at most +{MOST_MS})" if small else f"{mark} (at least {LEAST_MIB})"
-        unit = used * 1e3 / ROUNDS / (CALLS if small else BLOCKS)
-        rows.append([what, straight, relayed, limit, f"{unit:.2f}"])
-    table(
+    rows = []
+    kinds = (("call of 100 bytes, ms", Client.small), ("result stream, MiB/s", Client.stream), ("upload, MiB/s", Client.upload))
+    for what, kind in kinds:
+        works = {name: partial(measured, partial(kind, client)) for name, client in (("direct", direct), ("through", through))}
+        found = turns(ROUNDS, works, uncounted=1)
+        straight, relayed = (statistics.median(value for value, _ in each) for each in found.values())
+        used, added = sum(cpu for _, cpu in found["through"]), relayed - straight
+        if kind is Client.small:
+            limit, unit = f"{judged(f'+{added:.2f}', added <= MOST_MS)} (at most +{MOST_MS})", CALLS
+        else:
+            limit, unit = f"{judged('', relayed >= LEAST_MIB)} (at least {LEAST_MIB})", BLOCKS
+        rows.append([what, straight, relayed, limit, used * 1e3 / ROUNDS / unit])
+    return table(
         "Spark Connect gateway",
         ["what", "straight to the server", "through the gateway", "limit", "gateway's CPU ms a call or MiB"],
         rows,
     )
-    return all(kept)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -10,54 +10,30 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 import secrets
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import Protocol
+from contextlib import AbstractContextManager, contextmanager
 
 import psutil
 
 from bench import _engine_kubernetes, _engine_ray, _engine_slurm
-from bench._common import table
+from bench._client import Api
+from bench._engine import Engine
 from bench._enginehome import SERVER_TOKEN, Home, home
+from bench._harness import RUNTIME, Row, judged, limited, options, spread, table
 from bench._servers import brickyard
-from bench.start import Api, install, spread
-from brickyard.config.settings import default_cache_dir
+from bench.start import install
+from bench.start import start as start_cluster
 from brickyard.domain.nodetypes import NodeType
 from brickyard.providers.base import LaunchRequest, Provider
-from tests.support.rays import free_port
+from tests.support.ports import free_port
 
 MORE_S, OBSERVE_MS, RATIO = 1.5, 100.0, 1.3
-RUNTIME = "17.3.x-scala2.13"
 LEFT = 3 << 30  # bytes of memory that the machine keeps for others
-
-Row = tuple[object, ...]
-
-
-class Engine(Protocol):
-    """One engine's part: `bench/_engine_NAME.py` has `opened()`, which yields it."""
-
-    name: str
-    tiny: NodeType  # of which hundreds fit
-    waiting: NodeType  # of which none ever fits
-    node_type: str  # for Spark
-
-    def empty_units(self, count: int) -> list[float]: ...
-
-    def provider(self, server_url: str, *, grows: bool = False) -> Provider: ...
-
-    def cpu_s(self) -> float: ...
-
-    def settings(self, cache_dir: Path) -> Mapping[str, str]: ...
-
-
-ENGINES: dict[str, Callable[[], AbstractContextManager[Engine]]] = {
+ENGINES: Mapping[str, Callable[[], AbstractContextManager[Engine]]] = {
     "ray": _engine_ray.opened,
     "slurm": _engine_slurm.opened,
     "kubernetes": _engine_kubernetes.opened,
@@ -65,49 +41,47 @@ ENGINES: dict[str, Callable[[], AbstractContextManager[Engine]]] = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=["start", "observe", "many", "spark"])
-    parser.add_argument("--engine", action="append", choices=sorted(ENGINES))
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--many", type=int, default=200)
-    options = parser.parse_args()
-    parts: dict[str, Callable[[Engine], list[Row]]] = {
-        "start": lambda engine: start(engine, options.rounds),
+    parts: dict[str, Callable[[Engine], Row]] = {
+        "start": lambda engine: start(engine, given.rounds),
         "observe": lambda engine: observe(engine, 1_000),
-        "many": lambda engine: many(engine, options.many),
-        "spark": lambda engine: spark(engine, options.rounds),
+        "many": lambda engine: many(engine, given.many),
+        "spark": lambda engine: spark(engine, given.rounds),
     }
+    given = options(__doc__, {"parts": tuple(parts)}, engine=tuple(ENGINES), rounds=5, many=200)
     rows: list[Row] = []
-    for name in options.engine or ENGINES:
-        for part in options.parts:
+    for name in given.engine:
+        for part in given.parts:
             with ENGINES[name]() as engine:
-                rows += [(name, *row) for row in parts[part](engine)]
-    table("Engines", ["engine", "what", "the engine or the local provider", "ours", "difference", "at most"], rows)
-    return 1 if any("✗" in str(cell) for row in rows for cell in row) else 0
+                rows.append((name, *parts[part](engine)))
+    return table("Engines", ["engine", "what", "the engine or the local provider", "ours", "difference", "at most"], rows)
 
 
-def start(engine: Engine, rounds: int) -> list[Row]:
+@contextmanager
+def opened(engine: Engine, server_url: str, *, autoscaler: bool = False) -> Iterator[Provider]:
+    """A provider. `autoscaler`: it launches what does not fit, so that it waits."""
+    provider = engine.provider(server_url, autoscaler=autoscaler)
+    try:
+        yield provider
+    finally:
+        provider.close(keep_nodes=False)
+
+
+def start(engine: Engine, rounds: int) -> Row:
     """The first of each does not count: it fetches what later ones find."""
     empty = engine.empty_units(rounds + 1)[1:]
     ours: list[float] = []
-    with home() as calls:
-        provider = engine.provider(calls.url)
-        try:
-            for _ in range(rounds + 1):
-                began = time.monotonic()
-                (name,) = _launch(provider, engine.tiny, 1, calls)
-                ours.append(calls.wait(name) - began)
-                _end(provider)
-        finally:
-            provider.close(keep_nodes=False)
+    with home() as calls, opened(engine, calls.url) as provider:
+        for _ in range(rounds + 1):
+            began = time.monotonic()
+            (name,) = _launch(provider, engine.tiny, 1, calls)
+            ours.append(calls.wait(name) - began)
+            _end(provider)
     more = statistics.median(ours[1:]) - statistics.median(empty)
-    mark = "✓" if more <= MORE_S else "✗"
-    return [("from launch to the agent's report, s", spread(empty), spread(ours[1:]), f"+{more:.2f} {mark}", f"+{MORE_S:.1f}")]
+    return ("from launch to the agent's report, s", spread(empty), spread(ours[1:]), *limited(more, MORE_S, f"+{more:.2f}"))
 
 
-def observe(engine: Engine, count: int) -> list[Row]:
-    provider = engine.provider("http://127.0.0.1:1", grows=True)
-    try:
+def observe(engine: Engine, count: int) -> Row:
+    with opened(engine, "http://127.0.0.1:1", autoscaler=True) as provider:
         _launch(provider, engine.waiting, count, None)
         took, cpu = [], []
         for _ in range(20):
@@ -116,65 +90,39 @@ def observe(engine: Engine, count: int) -> list[Row]:
             took.append((time.monotonic() - began) * 1000)
             cpu.append((time.process_time() - ours + engine.cpu_s() - beside) * 1000)
         _end(provider)
-    finally:
-        provider.close(keep_nodes=False)
-    median = statistics.mean(cpu)  # the kernel counts CPU time in steps of 10 ms
-    mark = "✓" if median <= OBSERVE_MS else "✗"
-    return [
-        (
-            f"observe {count:,} instances, ms of CPU",
-            "",
-            f"{median:.0f} {mark} ({statistics.median(took):.0f} in all)",
-            "",
-            OBSERVE_MS,
-        )
-    ]
+    mean = statistics.mean(cpu)  # the kernel counts CPU time in steps of 10 ms
+    shown, most = limited(mean, OBSERVE_MS, f"{mean:.0f} ({statistics.median(took):.0f} in all)")
+    return (f"observe {count:,} instances, ms of CPU", "", shown, "", most)
 
 
-def many(engine: Engine, count: int) -> list[Row]:
-    with home() as calls:
-        provider = engine.provider(calls.url)
-        try:
-            began = time.monotonic()
-            names = list(_paced(provider, engine.tiny, count, calls))
-            last = max(calls.wait(name) for name in names) - began
-            seen = provider.observe()
-            failed = sum(1 for name in names if name not in seen or not seen[name].alive)
-            began = time.monotonic()
-            _end(provider)
-            ending = time.monotonic() - began
-        finally:
-            provider.close(keep_nodes=False)
-    mark = "✓" if not failed else "✗"
-    return [
-        (
-            f"{count} instances on three nodes, s until all agents report",
-            "",
-            last,
-            f"{failed} failed {mark}; {ending:.1f} s to end",
-            "0 failed",
-        )
-    ]
+def many(engine: Engine, count: int) -> Row:
+    with home() as calls, opened(engine, calls.url) as provider:
+        began = time.monotonic()
+        names = list(_paced(provider, engine.tiny, count, calls))
+        last = max(calls.wait(name) for name in names) - began
+        seen = provider.observe()
+        failed = sum(1 for name in names if name not in seen or not seen[name].alive)
+        began = time.monotonic()
+        _end(provider)
+        ending = time.monotonic() - began
+    what = f"{count} instances on three nodes, s until all agents report"
+    return (what, "", last, judged(f"{failed} failed; {ending:.1f} s to end", not failed), "0 failed")
 
 
-def spark(engine: Engine, rounds: int) -> list[Row]:
-    install(RUNTIME)
-    cache = Path(os.environ.get("BRICKYARD_CACHE_DIR") or default_cache_dir())
+def spark(engine: Engine, rounds: int) -> Row:
+    install()
     with brickyard(provider="local") as served:
         local = _starts(served.url, rounds, "brickyard.medium")
-    public = f"https://127.0.0.1:{free_port('127.0.0.1')}"
-    with brickyard(provider=engine.name, public_url=public, **engine.settings(cache)) as served:
+    with brickyard(provider=engine.name, public_url=f"https://127.0.0.1:{free_port()}", **engine.settings()) as served:
         ours = _starts(served.url, rounds, engine.node_type)
-    ratio = statistics.median(ours) / statistics.median(local)
-    mark = "✓" if ratio <= RATIO else "✗"
-    return [
-        ("a driver and two workers, s until the first result", spread(local), spread(ours), f"{ratio:.2f}x {mark}", f"{RATIO}x")
-    ]
+    ratio = limited(statistics.median(ours) / statistics.median(local), RATIO)
+    return ("a driver and two workers, s until the first result", spread(local), spread(ours), *ratio)
 
 
 def _starts(url: str, rounds: int, node_type: str) -> list[float]:
-    fields = {"num_workers": 2, "spark_version": RUNTIME, "node_type_id": node_type}
-    took = [Api(url).start(**fields).answer for _ in range(rounds + 1)]
+    took = [
+        start_cluster(Api(url), num_workers=2, spark_version=RUNTIME, node_type_id=node_type).answer for _ in range(rounds + 1)
+    ]
     print(f"{node_type}: {', '.join(f'{each:.2f}' for each in took)} s", file=sys.stderr)
     return took[1:]
 

@@ -13,26 +13,25 @@ Options: --rounds N, --runtime KEY. Exit code 1 when a limit is missed (marked �
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from bench import _firsttrace, _sparkway
-from bench._common import table
+from bench._client import POLL_S, Api
+from bench._harness import RUNTIME, Row, judged, options, spread, table
 from bench._servers import Served, brickyard
 from bench.pool import create_pool, until_idle, until_quiet
-from bench.start import CORES, EXECUTOR_MB, MEMORY_MB, POLL_S, QUERY, Api, check, install, spread
+from bench.start import CORES, EXECUTOR_MB, MEMORY_MB, QUERY, check, install
 from brickyard.domain.runtimes import RuntimeManifest
 
-RUNTIME = "17.3.x-scala2.13"
-ROUNDS = 5
 RAW_ROUNDS = 3
 RUNNING_S, RESULT_S, RESULT_RATIO, AGAIN_S = 0.5, 2.0, 0.08, 6.0
+SUMS = 'print(spark.sql("SELECT id % 10 AS k, sum(id) AS s FROM range(0, 1000000, 1, 2) GROUP BY 1 ORDER BY 1").collect())'
 
 STEPS = (
     ("print(1)", "print(1)"),
@@ -41,14 +40,8 @@ STEPS = (
         'spark.range(0, 1000).selectExpr("id % 7 AS k").where("k > 1").groupBy("k").count().orderBy("k").explain()',
     ),
     ("a first job of two trivial tasks", "print(spark.sparkContext.parallelize([1, 2], 2).count())"),
-    (
-        "a first aggregation in SQL",
-        'print(spark.sql("SELECT id % 10 AS k, sum(id) AS s FROM range(0, 1000000, 1, 2) GROUP BY 1 ORDER BY 1").collect())',
-    ),
-    (
-        "the same again",
-        'print(spark.sql("SELECT id % 10 AS k, sum(id) AS s FROM range(0, 1000000, 1, 2) GROUP BY 1 ORDER BY 1").collect())',
-    ),
+    ("a first aggregation in SQL", SUMS),
+    ("the same again", SUMS),
     (
         "another one, with a join",
         'print(spark.sql("SELECT a.id % 5 AS k, avg(b.id) AS m, max(a.id) AS n FROM range(0, 100000, 1, 2) a '
@@ -82,23 +75,18 @@ class Straight(NamedTuple):
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--runtime", default=RUNTIME)
-    options = parser.parse_args()
-    manifest = install(options.runtime)
+    given = options(__doc__, rounds=5, runtime=RUNTIME)
+    manifest = install(given.runtime)
     with brickyard(provider="local", isolation="required", connect_port="0") as served:
-        rows, inner = _measure(served, options.runtime, manifest, options.rounds)
-    name = f"{options.runtime} (Spark {manifest.spark_version})"
-    title = f"First results on a warm pool, {name}: a driver and one worker, medians of {options.rounds} rounds"
-    table(title, ["what, s", "Brickyard", "Spark's own way", "ratio", "at most"], rows)
+        rows, inner = _measure(served, given.runtime, manifest, given.rounds)
+    name = f"{given.runtime} (Spark {manifest.spark_version})"
+    title = f"First results on a warm pool, {name}: a driver and one worker, medians of {given.rounds} rounds"
+    missed = table(title, ["what, s", "Brickyard", "Spark's own way", "ratio", "at most"], rows)
     table("Inside the first result: seconds after create, medians", ["what", "at", "since the last one"], inner)
-    return 1 if any("✗" in str(cell) for row in rows for cell in row) else 0
+    return missed
 
 
-def _measure(
-    served: Served, runtime: str, manifest: RuntimeManifest, rounds: int
-) -> tuple[list[Sequence[object]], list[Sequence[object]]]:
+def _measure(served: Served, runtime: str, manifest: RuntimeManifest, rounds: int) -> tuple[list[Row], list[Row]]:
     api = Api(served.url)
     straight: list[Straight] = []
     falls: dict[str, list[float]] = {}
@@ -124,21 +112,18 @@ def _measure(
                 raw.setdefault(what, []).append(seconds)
     falls[CREATE] += [each.running for each in straight]
     falls[RESULT] = [each.result for each in straight]
-    return _report(falls, raw), _inner([each.marks for each in straight])
+    return list(_report(falls, raw)), _inner([each.marks for each in straight])
 
 
 def _straight(api: Api, served: Served, pool_id: str, runtime: str) -> Straight:
     began, epoch = time.monotonic(), time.time()
-    cluster_id = _create(api, pool_id, runtime)
-    try:
+    with api.cluster("first", spark_version=runtime, instance_pool_id=pool_id) as cluster_id:
         running = time.monotonic() - began
-        context = _context(api, cluster_id)
+        context = api.context(cluster_id)
         told = {"RUNNING": epoch + running, "the context": time.time()}
-        text = _command(api, cluster_id, context, QUERY)
+        text = api.command(cluster_id, context, QUERY, every_s=POLL_S / 2)
         result = time.monotonic() - began
         told["the first result"] = epoch + result
-    finally:
-        _end(api, cluster_id)
     check(text)
     found = _firsttrace.marks(Path(served.place, "logs", cluster_id), since=epoch, command=told["the context"])
     return Straight(running, result, {name: at - epoch for name, at in {**found, **told}.items()})
@@ -147,53 +132,21 @@ def _straight(api: Api, served: Served, pool_id: str, runtime: str) -> Straight:
 def _waterfall(api: Api, pool_id: str, runtime: str) -> dict[str, float]:
     took: dict[str, float] = {}
     began = time.monotonic()
-    cluster_id = _create(api, pool_id, runtime)
-    try:
-        took[CREATE] = time.monotonic() - began
-        began = time.monotonic()
-        context = _context(api, cluster_id)
-        took[CONTEXT] = time.monotonic() - began
+
+    def step(what: str) -> None:
+        nonlocal began
+        took[what], began = time.monotonic() - began, time.monotonic()
+
+    with api.cluster("first", spark_version=runtime, instance_pool_id=pool_id) as cluster_id:
+        step(CREATE)
+        context = api.context(cluster_id)
+        step(CONTEXT)
         for what, code in STEPS:
-            began = time.monotonic()
-            _command(api, cluster_id, context, code)
-            took[what] = time.monotonic() - began
-    finally:
-        began = time.monotonic()
-        _end(api, cluster_id)
+            api.command(cluster_id, context, code, every_s=POLL_S / 2)
+            step(what)
     until_idle(api, pool_id, moment_s=0.0)
-    took[AGAIN] = time.monotonic() - began
+    step(AGAIN)
     return took
-
-
-def _create(api: Api, pool_id: str, runtime: str) -> str:
-    """Returns the id of a new cluster that is RUNNING."""
-    spec = {"cluster_name": "first", "num_workers": 1, "spark_version": runtime, "instance_pool_id": pool_id}
-    cluster_id = str(api.call("POST", "/api/2.1/clusters/create", spec)["cluster_id"])
-    api.until(f"/api/2.1/clusters/get?cluster_id={cluster_id}", "state", "RUNNING", ("TERMINATED", "TERMINATING", "ERROR"))
-    return cluster_id
-
-
-def _context(api: Api, cluster_id: str) -> str:
-    """Returns the id of a new context that is Running."""
-    context = str(api.call("POST", "/api/1.2/contexts/create", {"clusterId": cluster_id, "language": "python"})["id"])
-    api.until(f"/api/1.2/contexts/status?clusterId={cluster_id}&contextId={context}", "status", "Running", ("Error",))
-    return context
-
-
-def _command(api: Api, cluster_id: str, context: str, code: str) -> str:
-    """Runs a command and returns what it printed. Raises RuntimeError if it fails."""
-    asked = {"clusterId": cluster_id, "contextId": context, "language": "python", "command": code}
-    ran = api.call("POST", "/api/1.2/commands/execute", asked)
-    path = f"/api/1.2/commands/status?clusterId={cluster_id}&contextId={context}&commandId={ran['id']}"
-    found = api.until(path, "status", "Finished", ("Error", "Cancelled"), every_s=POLL_S / 2)["results"]
-    if found["resultType"] == "error":
-        raise RuntimeError(f"{code} failed: {found}")
-    return str(found.get("data", "")).strip()
-
-
-def _end(api: Api, cluster_id: str) -> None:
-    api.call("POST", "/api/2.1/clusters/delete", {"cluster_id": cluster_id})
-    api.until(f"/api/2.1/clusters/get?cluster_id={cluster_id}", "state", "TERMINATED", ())
 
 
 def _raw_round(manifest: RuntimeManifest) -> dict[str, float]:
@@ -205,30 +158,27 @@ def _raw_round(manifest: RuntimeManifest) -> dict[str, float]:
     return {CREATE: ready, RESULT: result, **{what: seconds for (what, _), seconds in steps}}
 
 
-def _report(ours: dict[str, list[float]], raw: dict[str, list[float]]) -> list[Sequence[object]]:
+def _report(ours: dict[str, list[float]], raw: dict[str, list[float]]) -> Iterator[Row]:
     limits: dict[str, tuple[float | None, float | None]] = {
         CREATE: (RUNNING_S, None), RESULT: (RESULT_S, RESULT_RATIO), AGAIN: (AGAIN_S, None),
     }  # fmt: skip
-    rows: list[Sequence[object]] = []
     for what, found in ours.items():
         middle = statistics.median(found)
         ratio = middle / statistics.median(raw[what]) if what in raw else None
         seconds, share = limits.get(what, (None, None))
         late = seconds is not None and middle > seconds
         slow = share is not None and (ratio is None or ratio > share)
-        mark = "" if seconds is None and share is None else " ✗" if late or slow else " ✓"
+        shown = judged(spread(found), not (late or slow)) if what in limits else spread(found)
         limit = " and ".join([*([f"{seconds} s"] if seconds else []), *([f"{share}"] if share else [])])
-        beside = spread(raw[what]) if what in raw else ""
-        rows.append([what, f"{spread(found)}{mark}", beside, f"{ratio:.2f}" if ratio is not None else "", limit])
-    return rows
+        yield [what, shown, spread(raw[what]) if what in raw else "", "" if ratio is None else ratio, limit]
 
 
-def _inner(rounds: list[dict[str, float]]) -> list[Sequence[object]]:
+def _inner(rounds: list[dict[str, float]]) -> list[Row]:
     """The marks that most rounds have, in the order of their medians."""
     names = {name for each in rounds for name in each}
     found = {name: [each[name] for each in rounds if name in each] for name in names}
     middles = {name: statistics.median(times) for name, times in found.items() if 2 * len(times) > len(rounds)}
-    rows: list[Sequence[object]] = []
+    rows: list[Row] = []
     last = 0.0
     for name in sorted(middles, key=lambda each: middles[each]):
         rows.append([name, spread(found[name]), f"{middles[name] - last:+.2f}"])

@@ -8,7 +8,6 @@ run in a separate process, so that they do not delay the clock of creates.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import itertools
@@ -24,13 +23,13 @@ from typing import IO, Any
 
 import aiohttp
 
-from bench._common import table
-from bench._servers import TOKEN, brickyard
+from bench._client import BODY, CLUSTERS, numbers, paced, session
+from bench._harness import options, table
+from bench._servers import brickyard
 
-POLLERS, RATE, SECONDS = 300, 30, 40
+POLLERS, RATE, SECONDS = 300, 30, 40.0
 PATIENCE_S = 120.0
 LATE_S = 5.0
-BODY = json.dumps({"cluster_name": "o", "spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge", "num_workers": 1})
 
 
 class Calls:
@@ -65,7 +64,7 @@ class Storm:
 
     def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
         self._url = url
-        self._base = f"{url}/api/2.1/clusters"
+        self._base = f"{url}{CLUSTERS}"
         self._session = session
         self._over = asyncio.Event()
         self.creates, self.deletes, self.health = Calls(session), Calls(session), Calls(session)
@@ -80,23 +79,14 @@ class Storm:
         )  # fmt: skip
         assert pollers.stdin is not None
         beside = [asyncio.create_task(each) for each in (self._look(), self._delete(), self._count(seconds))]
-        creates = []
-        began = time.monotonic()
-        for number in itertools.count():
-            await asyncio.sleep(max(0.0, began + number / RATE - time.monotonic()))
-            if time.monotonic() - began > seconds:
-                break
-            creates.append(asyncio.create_task(self._create(pollers.stdin)))
+        creates = [asyncio.create_task(self._create(pollers.stdin)) async for _ in paced(RATE, seconds)]
         await asyncio.gather(*creates)
         self._over.set()
         await asyncio.gather(*beside)
         self.polls = (await asyncio.to_thread(pollers.communicate))[0].strip()
 
     async def states(self) -> Counter[str]:
-        async with self._session.get(f"{self._url}/metrics") as answer:
-            lines = (await answer.text()).splitlines()
-        found = (line for line in lines if line.startswith("brickyard_clusters{"))
-        return Counter({line.split('"')[1]: int(float(line.split()[-1])) for line in found})
+        return await numbers(self._session, self._url, "brickyard_clusters")
 
     async def _create(self, pollers: IO[str]) -> None:
         if made := await self.creates.call("POST", f"{self._base}/create", BODY):
@@ -124,12 +114,6 @@ class Storm:
             self.ran.append(sum(count for state, count in (await self.states()).items() if state != "PENDING"))
 
 
-def client() -> aiohttp.ClientSession:
-    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
-    connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=300)
-    return aiohttp.ClientSession(headers=headers, connector=connector, timeout=timeout)
-
-
 async def poll(base: str, seconds: float) -> str:
     """Polls all clusters whose ids arrive on standard input, concurrently, until the input ends."""
     clusters: list[str] = []
@@ -139,8 +123,8 @@ async def poll(base: str, seconds: float) -> str:
         for line in sys.stdin:
             clusters.append(line.strip())
 
-    async with client() as session:
-        calls = Calls(session)
+    async with session() as opened:
+        calls = Calls(opened)
 
         async def one(number: int) -> None:
             while not over.is_set():
@@ -157,8 +141,8 @@ async def poll(base: str, seconds: float) -> str:
 
 
 async def storm(url: str, seconds: float) -> list[object]:
-    async with client() as session:
-        run = Storm(url, session)
+    async with session() as opened:
+        run = Storm(url, opened)
         await run.run(seconds)
         at_end, ended = await run.states(), time.monotonic()
         now = at_end
@@ -185,26 +169,20 @@ def hogs(count: int) -> Iterator[None]:
             each.wait()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("seconds", type=float, nargs="?", default=SECONDS)
-    parser.add_argument("database_url", nargs="?")
-    parser.add_argument("--hogs", type=int, default=0)
-    parser.add_argument("--poll", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.poll:
-        print(asyncio.run(poll(options.poll, options.seconds)))
-        return
-    database = {"database_url": options.database_url} if options.database_url else {}
-    with hogs(options.hogs), brickyard(**database) as served:
-        row = asyncio.run(storm(served.url, options.seconds))
+def main() -> int:
+    given = options(__doc__, {"seconds": SECONDS, "database_url": ""}, hogs=0, poll="")
+    if given.poll:  # in the process of the pollers
+        print(asyncio.run(poll(given.poll, given.seconds)))
+        return 0
+    with hogs(given.hogs), brickyard(database_url=given.database_url) as served:
+        row = asyncio.run(storm(served.url, given.seconds))
     head = [
         "accepted", "create, s", "poll, s", "readyz, s", "delete, s", "come to run a second, by thirds",
         "pending at the end", "all run after, s",
     ]  # fmt: skip
-    beside = f", {options.hogs} hogs beside" if options.hogs else ""
-    table(f"Overload: {RATE} creates a second and {POLLERS} pollers for {options.seconds:.0f} s{beside}", head, [row])
+    beside = f", {given.hogs} hogs beside" if given.hogs else ""
+    return table(f"Overload: {RATE} creates a second and {POLLERS} pollers for {given.seconds:.0f} s{beside}", head, [row])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

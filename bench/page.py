@@ -9,13 +9,12 @@ import gzip
 import shutil
 import statistics
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from bench._common import table
+from bench._harness import Row, limited, spread, table
 from bench._servers import TOKEN, Served
 from bench.pages import filled
 from brickyard.services.webpage import BUNDLE
@@ -45,26 +44,9 @@ window.bench.ready = new Promise(done => {
 """
 
 
-class Limit(NamedTuple):
+def row(what: str, rounds: Sequence[float], unit: str, most: float | None) -> Row:
     """A measured median with the most that it may be."""
-
-    what: str
-    rounds: list[float]
-    unit: str
-    most: float | None
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.rounds)
-
-    @property
-    def missed(self) -> bool:
-        return self.most is not None and self.median > self.most
-
-    def row(self) -> list[object]:
-        spread = f"{min(self.rounds):.0f}-{max(self.rounds):.0f}"
-        most = "" if self.most is None else f"{self.most:.0f} {'✗' if self.missed else '✓'}"
-        return [self.what, f"{self.median:.0f} {self.unit} ({spread})", most]
+    return [what, *limited(statistics.median(rounds), most, f"{spread(rounds, '.0f')} {unit}")]
 
 
 @contextmanager
@@ -119,7 +101,7 @@ def scripts_kib(chromium: Browser, served: Served) -> float:
         return sum(len(gzip.compress((BUNDLE / name).read_bytes())) for name in names if name.endswith(".js")) / 1024
 
 
-def few(chromium: Browser, served: Served) -> list[Limit]:
+def few(chromium: Browser, served: Served) -> list[Row]:
     first, again = [], []
     for _ in range(ROUNDS):
         with opened(chromium, served, slowdown=SLOWDOWN) as page:
@@ -127,12 +109,12 @@ def few(chromium: Browser, served: Served) -> list[Limit]:
             again.append(loaded(page, served))
     slow = f"{FEW} clusters, {SLOWDOWN} times slower:"
     return [
-        Limit(f"{slow} until the list can be used, first visit", first, "ms", None),
-        Limit(f"{slow} the same, scripts in the browser's cache", again, "ms", READY_MS),
+        row(f"{slow} until the list can be used, first visit", first, "ms", None),
+        row(f"{slow} the same, scripts in the browser's cache", again, "ms", READY_MS),
     ]
 
 
-def many(chromium: Browser, served: Served) -> list[Limit]:
+def many(chromium: Browser, served: Served) -> list[Row]:
     found: dict[str, list[float]] = {}
     for _ in range(ROUNDS):
         with opened(chromium, served, slowdown=1) as page:
@@ -142,7 +124,7 @@ def many(chromium: Browser, served: Served) -> list[Limit]:
                 took = longest(page, lambda act=act, page=page: act(page))  # type: ignore[misc] # bound to this round
                 found.setdefault(f"longest pause, {what}", []).append(took)
     return [
-        Limit(f"{MANY} clusters: {what}", rounds, "ms", None if what.startswith("until") else ANSWER_MS)
+        row(f"{MANY} clusters: {what}", rounds, "ms", None if what.startswith("until") else ANSWER_MS)
         for what, rounds in found.items()
     ]
 
@@ -173,13 +155,12 @@ def _sort(page: Page) -> None:
 def main() -> int:
     with browser() as chromium:
         with filled(FEW) as served:
-            found = [Limit("JavaScript of the list, gzip", [scripts_kib(chromium, served)], "KiB", SCRIPTS_KIB)]
-            found += few(chromium, served)
+            rows = [row("JavaScript of the list, gzip", [scripts_kib(chromium, served)], "KiB", SCRIPTS_KIB)]
+            rows += few(chromium, served)
         with filled(MANY) as served:
-            found += many(chromium, served)
-    rows = [each.row() for each in found]
-    table(f"The list of clusters in a browser, medians of {ROUNDS} rounds", ["what", "median (fastest-slowest)", "at most"], rows)
-    return 1 if any(each.missed for each in found) else 0
+            rows += many(chromium, served)
+    title = f"The list of clusters in a browser, medians of {ROUNDS} rounds"
+    return table(title, ["what", "median (fastest-slowest)", "at most"], rows)
 
 
 if __name__ == "__main__":

@@ -25,23 +25,21 @@ import contextlib
 import json
 import os
 import shutil
-import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench import _sparkway, _tpch
-from bench._common import table, tree_cpu_s
+from bench._client import Api
+from bench._harness import RUNTIME, Row, limited, medians, options, spread, table, tree_cpu_s
 from bench._servers import Served, agents, brickyard
-from bench.start import Api, install
-from brickyard.domain.runtimes import RuntimeManifest
+from bench.start import install
 
-RUNTIME = "17.3.x-scala2.13"
-ROUNDS, WORKERS = 3, 2
-SECONDS = 420.0
+WORKERS = 2
 NODE_TYPES = {"brickyard.small": (1, 2_048), "brickyard.medium": (2, 4_096)}
 NODE_TYPE, DRIVER_TYPE = "brickyard.small", "brickyard.medium"
 EXECUTOR_SHARE, DRIVER_SHARE = 0.75, 0.6  # what Brickyard gives executors and drivers of their nodes' memory
@@ -80,34 +78,25 @@ class Took(NamedTuple):
 
 def main() -> int:
     began = time.monotonic()
-    options = _options()
-    if options.remove:
+    given = options(
+        __doc__, rounds=3, seconds=420.0, scale=1.0, queries="", runtime=RUNTIME, node_type=NODE_TYPE, conf=(), their_conf=(),
+        remove=False,
+    )  # fmt: skip
+    if given.remove:
         _tpch.remove()
         return 0
-    numbers = [int(each) for each in options.queries.split(",")] if options.queries else sorted(_tpch.QUERIES)
+    numbers = [int(each) for each in given.queries.split(",")] if given.queries else sorted(_tpch.QUERIES)
     if unknown := [number for number in numbers if number not in _tpch.QUERIES]:
         raise SystemExit(f"--queries names {unknown[0]}: there are queries 1 to {len(_tpch.QUERIES)}")
-    files = _tpch.make(options.scale)
-    texts = {number: _tpch.query(number, options.scale) for number in numbers}
-    with _their_cluster(options) as theirs, _our_cluster(options, files) as ours:
+    if given.node_type not in NODE_TYPES:
+        raise SystemExit(f"--node-type is {given.node_type}, and must be one of {', '.join(NODE_TYPES)}")
+    files = _tpch.make(given.scale)
+    texts = {number: _tpch.query(number, given.scale) for number in numbers}
+    with _their_cluster(given) as theirs, _our_cluster(given, files) as ours:
         theirs.run(_PREPARE.format(tables=_tpch.TABLES, place=f"file:{files}"))
         ours.run(_PREPARE.format(tables=_tpch.TABLES, place=f"dbfs:/{PLACE}"))
-        took = _rounds(theirs, ours, texts, options.rounds, until=began + options.seconds)
-    return _report(took, options)
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="after which nothing is measured twice")
-    parser.add_argument("--scale", type=float, default=1.0, help=f"of TPC-H, at most {_tpch.MOST_SCALE}")
-    parser.add_argument("--queries", default="", help="numbers, with commas between them; by default all")
-    parser.add_argument("--runtime", default=RUNTIME)
-    parser.add_argument("--node-type", default=NODE_TYPE, choices=NODE_TYPES)
-    parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="Spark configuration of our cluster")
-    parser.add_argument("--their-conf", action="append", default=[], metavar="KEY=VALUE", help="the same of Spark's own")
-    parser.add_argument("--remove", action="store_true", help="removes the data and its generator, and does nothing else")
-    return parser.parse_args()
+        took = _rounds(theirs, ours, texts, given.rounds, until=began + given.seconds)
+    return _report(took, given)
 
 
 # ── the two clusters ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -118,9 +107,8 @@ def _their_cluster(options: argparse.Namespace) -> Iterator[Side]:
     cores, memory_mb = NODE_TYPES[options.node_type]
     conf = {"spark.executor.memory": f"{int(memory_mb * EXECUTOR_SHARE)}m", **_pairs(options.their_conf)}
     driver_mb = int(NODE_TYPES[DRIVER_TYPE][1] * DRIVER_SHARE)
-    manifest: RuntimeManifest = install(options.runtime)
     with _sparkway.cluster(
-        manifest, workers=WORKERS, cores=cores, worker_mb=memory_mb, conf=conf, driver_mb=driver_mb
+        install(options.runtime), workers=WORKERS, cores=cores, worker_mb=memory_mb, conf=conf, driver_mb=driver_mb
     ) as cluster:
         yield Side(cluster.run, lambda: cluster.pids)
 
@@ -131,42 +119,13 @@ def _our_cluster(options: argparse.Namespace, files: Path) -> Iterator[Side]:
         _show(files, served)
         api = Api(served.url)
         spec = {
-            "cluster_name": "queries", "spark_version": options.runtime, "node_type_id": options.node_type,
-            "driver_node_type_id": DRIVER_TYPE, "num_workers": WORKERS, "spark_conf": _pairs(options.conf),
+            "spark_version": options.runtime, "node_type_id": options.node_type, "driver_node_type_id": DRIVER_TYPE,
+            "num_workers": WORKERS, "spark_conf": _pairs(options.conf),
         }  # fmt: skip
-        cluster_id = api.call("POST", "/api/2.1/clusters/create", spec)["cluster_id"]
-        get = f"/api/2.1/clusters/get?cluster_id={cluster_id}"
-        try:
-            api.until(get, "state", "RUNNING", ("TERMINATED", "TERMINATING", "ERROR"))
-            yield Side(_commands(api, cluster_id), lambda: [served.pid, *agents(served)])
-        finally:
-            api.call("POST", "/api/2.1/clusters/delete", {"cluster_id": cluster_id})
-            api.until(get, "state", "TERMINATED", ())
-
-
-def _commands(api: Api, cluster_id: str) -> Callable[[str], str]:
-    """A new context, and a function that runs commands in it."""
-    where = {"clusterId": cluster_id, "language": "python"}
-    context = api.call("POST", "/api/1.2/contexts/create", where)["id"]
-    at = f"clusterId={cluster_id}&contextId={context}"
-    api.until(f"/api/1.2/contexts/status?{at}", "status", "Running", ("Error",))
-
-    def run(code: str) -> str:
-        ran = api.call("POST", "/api/1.2/commands/execute", {**where, "contextId": context, "command": code})
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            found = api.call("GET", f"/api/1.2/commands/status?{at}&commandId={ran['id']}")
-            if found["status"] == "Finished":
-                break
-            if found["status"] in ("Error", "Cancelled") or time.monotonic() > deadline:
-                raise RuntimeError(f"a command did not finish: {found}")
-            time.sleep(POLL_S)
-        results = found["results"]
-        if results.get("resultType") != "text" or results.get("truncated"):
-            raise RuntimeError(f"a command failed: {results.get('cause') or results}")
-        return str(results["data"]).strip()
-
-    return run
+        with api.cluster("queries", **spec) as cluster_id:
+            context = api.context(cluster_id)
+            run = partial(api.command, cluster_id, context, every_s=POLL_S, patience_s=PATIENCE_S)
+            yield Side(run, lambda: [served.pid, *agents(served)])
 
 
 def _show(files: Path, served: Served) -> None:
@@ -250,42 +209,26 @@ def _equal(a: str | None, b: str | None) -> bool:
 
 
 def _report(took: Mapping[int, tuple[list[Took], list[Took]]], options: argparse.Namespace) -> int:
-    rows: list[list[object]] = []
+    rows: list[Row] = []
     sums = [0.0] * 5
     for number, (theirs, ours) in took.items():
-        a, b = ([each.inside for each in side] for side in (theirs, ours))
-        cpu = [statistics.median(each.cpu for each in side) for side in (theirs, ours)]
-        outside = statistics.median(each.outside for each in ours)
-        for index, value in enumerate((statistics.median(a), statistics.median(b), *cpu, outside)):
+        a, b = medians(Took, theirs), medians(Took, ours)
+        for index, value in enumerate((a.inside, b.inside, a.cpu, b.cpu, b.outside)):
             sums[index] += value
-        rows.append([f"Q{number}", _spread(a), _spread(b), _ratio(a, b), MOST_EACH, *cpu, cpu[1] / cpu[0], outside])
-    mark = "✓" if sums[1] / sums[0] <= MOST_SUM else "✗"
-    cpu = sums[2:4]
-    rows.append(["sum", *sums[:2], f"{sums[1] / sums[0]:.2f} {mark}", MOST_SUM, *cpu, cpu[1] / cpu[0], sums[4]])
+        shown = (spread([each.inside for each in side]) for side in (theirs, ours))
+        rows.append([f"Q{number}", *shown, *limited(b.inside / a.inside, MOST_EACH), a.cpu, b.cpu, b.cpu / a.cpu, b.outside])
+    ratio = limited(sums[1] / sums[0], MOST_SUM)
+    rows.append(["sum", *sums[:2], *ratio, *sums[2:4], sums[3] / sums[2], sums[4]])
     cores, memory_mb = NODE_TYPES[options.node_type]
-    processor = ["processor time, Spark's own, s", "Brickyard, s", "ratio"]
-    table(
+    counts = sorted({len(theirs) for theirs, _ in took.values()})
+    return table(
         f"TPC-H at scale {options.scale:g}, {options.runtime}: a driver and {WORKERS} workers of {cores} "
-        f"core{'s' if cores > 1 else ''} and {memory_mb} MiB, medians of {_counted(took)} rounds (in brackets: fastest and "
-        "slowest)",
-        ["query", "Spark's own way, s", "Brickyard, s", "ratio", "at most", *processor, "for a client of Brickyard's API, s"],
+        f"core{'s' if cores > 1 else ''} and {memory_mb} MiB, medians of {' or '.join(map(str, counts))} rounds (in brackets: "
+        "fastest and slowest)",
+        ["query", "Spark's own way, s", "Brickyard, s", "ratio", "at most", "processor time, Spark's own, s", "Brickyard, s",
+         "ratio", "for a client of Brickyard's API, s"],
         rows,
-    )
-    return 1 if any("✗" in str(cell) for row in rows for cell in row) else 0
-
-
-def _counted(took: Mapping[int, tuple[list[Took], list[Took]]]) -> str:
-    counts = [len(theirs) for theirs, _ in took.values()]
-    return str(min(counts)) if min(counts) == max(counts) else f"{min(counts)} or {max(counts)}"
-
-
-def _ratio(theirs: list[float], ours: list[float]) -> str:
-    ratio = statistics.median(ours) / statistics.median(theirs)
-    return f"{ratio:.2f} {'✓' if ratio <= MOST_EACH else '✗'}"
-
-
-def _spread(seconds: list[float]) -> str:
-    return f"{statistics.median(seconds):.2f} ({min(seconds):.2f}-{max(seconds):.2f})"
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

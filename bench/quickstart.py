@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from bench._common import judged, table
+from bench._harness import PREFIX, limited, options, spread, table
 from brickyard.runtime import catalogue
 from brickyard.runtime.packagefiles import PackageFiles
 from brickyard.runtime.parts import Span, waterfall
@@ -126,8 +126,8 @@ def fetch_spark(place: Path) -> None:
 
 
 def main() -> int:
-    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    with tempfile.TemporaryDirectory(prefix="brickyard-bench-") as top:
+    wanted = options(__doc__, {"rounds": 3}).rounds
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as top:
         caches = Path(top, "caches")
         fetch_spark(caches / "files")
         rounds = []
@@ -140,17 +140,16 @@ def main() -> int:
             print(
                 f"round {number} ({what}): {rounds[-1].phases}\n  installation: {rounds[-1].parts}", file=sys.stderr, flush=True
             )
-    rows, kept = [], True
+    rows = []
     for what, limit, values in (
         ("`./dev quickstart` to RUNNING", RUNNING_S, [each.running for each in rounds[1:]]),
         ("its query, cold cluster", COLD_S, [each.cold for each in rounds[1:]]),
         ("its query, warm cluster", WARM_S, [each.warm for each in rounds[1:]]),
     ):
-        middle = statistics.median(values)
-        kept = kept and middle <= limit
-        rows.append((what, f"{judged(middle, middle <= limit)} ({min(values):.2f}-{max(values):.2f})", limit))
-    table(f"Quickstart on a new machine, downloads excluded. Medians of {wanted} rounds", ("what", "s", "at most, s"), rows)
-    return 0 if kept else 1
+        rows.append((what, *limited(statistics.median(values), limit, spread(values))))
+    return table(
+        f"Quickstart on a new machine, downloads excluded. Medians of {wanted} rounds", ("what", "s", "at most, s"), rows
+    )
 
 
 if __name__ == "__main__":

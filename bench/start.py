@@ -13,34 +13,26 @@ With --pause, both wait for so many seconds between "ready" and the query, as a 
 
 from __future__ import annotations
 
-import argparse
-import http.client
-import json
-import os
 import statistics
 import sys
 import time
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from bench import _sparkway
-from bench._common import table
-from bench._servers import TOKEN, Served, brickyard
-from brickyard.config.settings import default_cache_dir
+from bench._client import Api
+from bench._harness import CACHE, RUNTIME, Row, limited, options, spread, table, turns
+from bench._servers import brickyard
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.runtime import catalogue, installer, training
 from brickyard.runtime.node.jvm.archives import keeps_caches, major
 from brickyard.runtime.progress import Report
 
-RUNTIMES = ("17.3.x-scala2.13", "16.4.x-scala2.12", "18.2.x-scala2.13")
-ROUNDS = 5
+RUNTIMES = (RUNTIME, "16.4.x-scala2.12", "18.2.x-scala2.13")
 NODE_TYPE, CORES, MEMORY_MB = "brickyard.medium", 2, 4_096
 EXECUTOR_MB = 3_072  # what Brickyard gives its executors on such a node
-POLL_S = 0.02
-IDLE_S = 1.0
-PATIENCE_S = 180.0
 QUERY = """
 rows = spark.range(0, 1000000, 1, 2).selectExpr("id % 10 AS k", "id AS v").groupBy("k").sum("v").orderBy("k").collect()
 print("answer", [tuple(row) for row in rows], flush=True)
@@ -56,35 +48,29 @@ class Took(NamedTuple):
     ready: float
     answer: float
 
+    def __str__(self) -> str:
+        return f"{self.ready:.2f} s ready, {self.answer:.2f} s first result"
+
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--runtime", action="append", help=f"runtime keys; by default {', '.join(RUNTIMES)}")
-    parser.add_argument("--pause", type=float, default=0.0, help="seconds between being ready and the query")
-    options = parser.parse_args()
-    rows = []
+    given = options(__doc__, rounds=5, runtime=RUNTIMES, pause=0.0)
+    rows: list[Row] = []
     with brickyard(provider="local", isolation="required") as served:
-        for key in options.runtime or RUNTIMES:
+        for key in given.runtime:
             manifest = install(key)
-            theirs, ours = _rounds(served, key, manifest, options.rounds, options.pause)
+            works: dict[str, Callable[[], Took]] = {
+                "Spark's own way": lambda: spark_start(manifest, given.pause),  # noqa: B023 - called in this round
+                "Brickyard": lambda: start(Api(served.url), given.pause, spark_version=key, node_type_id=NODE_TYPE),  # noqa: B023 - likewise
+            }
+            theirs, ours = turns(given.rounds, works, uncounted=1, show=str).values()
             name = f"{key} (Spark {manifest.spark_version}, Java {major(manifest.java_version)})"
-            rows += _report(name, theirs, ours, CACHED_TARGETS if keeps_caches(manifest.java_version) else TARGETS)
-    table(
-        f"Start: a driver and one worker, medians of {options.rounds} rounds (in brackets: fastest and slowest)",
+            limits = CACHED_TARGETS if keeps_caches(manifest.java_version) else TARGETS
+            rows += [[name, *each] for each in compared(theirs, ours, limits)]
+    return table(
+        f"Start: a driver and one worker, medians of {given.rounds} rounds (in brackets: fastest and slowest)",
         ["runtime", "until", "Spark's own way, s", "Brickyard, s", "ratio", "at most"],
         rows,
     )
-    return 1 if any("✗" in str(cell) for row in rows for cell in row) else 0
-
-
-def _rounds(served: Served, key: str, manifest: RuntimeManifest, count: int, pause_s: float) -> tuple[list[Took], list[Took]]:
-    theirs, ours = [], []
-    for number in range(count + 1):
-        theirs.append(spark_start(manifest, pause_s))
-        ours.append(Api(served.url, pause_s=pause_s).start(spark_version=key, node_type_id=NODE_TYPE))
-        print(f"{key} round {number}: Spark's own way {show(theirs[-1])}; Brickyard {show(ours[-1])}", file=sys.stderr)
-    return theirs[1:], ours[1:]
 
 
 def spark_start(manifest: RuntimeManifest, pause_s: float = 0.0) -> Took:
@@ -95,84 +81,25 @@ def spark_start(manifest: RuntimeManifest, pause_s: float = 0.0) -> Took:
     return Took(ready, answer - pause_s)
 
 
-class Api:
-    """A client of the server over one kept-alive connection, so that measuring costs next to nothing."""
-
-    def __init__(self, url: str, *, pause_s: float = 0.0) -> None:
-        """`pause_s`: between a cluster's start and its first command."""
-        self._pause_s = pause_s
-        self._connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
-        self._used = 0.0
-
-    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        data = json.dumps(body) if body is not None else None
-        if time.monotonic() - self._used > IDLE_S:  # the server closes connections that are idle for some seconds
-            self._connection.close()
-        self._connection.request(method, path, body=data, headers={"Authorization": f"Bearer {TOKEN}"})
-        answer = self._connection.getresponse()
-        self._used = time.monotonic()
-        found: dict[str, Any] = json.loads(answer.read())
-        if answer.status != 200:
-            raise RuntimeError(f"{path} answered {answer.status}: {found}")
-        return found
-
-    def until(self, path: str, key: str, wanted: str, refused: tuple[str, ...], *, every_s: float = POLL_S) -> dict[str, Any]:
-        """Polls until `key` of the answer is `wanted`. Raises RuntimeError when it is one of `refused`, or on timeout."""
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            found = self.call("GET", path)
-            if found[key] == wanted:
-                return found
-            if found[key] in refused or time.monotonic() > deadline:
-                raise RuntimeError(f"{path} did not become {wanted}: {found}")
-            time.sleep(every_s)
-
-    def start(self, **fields: Any) -> Took:
-        """Runs one start: create to RUNNING and, after a pause that does not count, to the first result; the cluster is removed
-        afterwards."""
-        spec = {"cluster_name": "start", "num_workers": 1, **fields}
-        began = time.monotonic()
-        cluster_id = self.call("POST", "/api/2.1/clusters/create", spec)["cluster_id"]
-        get = f"/api/2.1/clusters/get?cluster_id={cluster_id}"
-        try:
-            self.until(get, "state", "RUNNING", ("TERMINATED", "TERMINATING", "ERROR"))
-            ready = time.monotonic() - began
-            time.sleep(self._pause_s)
-            text = self.first_result(cluster_id)
-            answer = time.monotonic() - began - self._pause_s
-        finally:
-            self.call("POST", "/api/2.1/clusters/delete", {"cluster_id": cluster_id})
-            self.until(get, "state", "TERMINATED", ())
-        check(text)
-        return Took(ready, answer)
-
-    def first_result(self, cluster_id: str, code: str = QUERY) -> str:
-        """The output of the query, or other code, from a new context's first command."""
-        where = {"clusterId": cluster_id, "language": "python"}
-        context = self.call("POST", "/api/1.2/contexts/create", where)["id"]
-        at = f"clusterId={cluster_id}&contextId={context}"
-        self.until(f"/api/1.2/contexts/status?{at}", "status", "Running", ("Error",))
-        ran = self.call("POST", "/api/1.2/commands/execute", {**where, "contextId": context, "command": code})
-        found = self.until(f"/api/1.2/commands/status?{at}&commandId={ran['id']}", "status", "Finished", ("Error", "Cancelled"))
-        return str(found["results"].get("data") or found["results"]).strip()
+def start(api: Api, pause_s: float = 0.0, **spec: Any) -> Took:
+    """Runs one start: create to RUNNING and, after a pause that does not count, to the first result; the cluster is removed
+    afterwards."""
+    began = time.monotonic()
+    with api.cluster("start", **spec) as cluster_id:
+        ready = time.monotonic() - began
+        time.sleep(pause_s)
+        text = api.first_result(cluster_id, QUERY)
+        answer = time.monotonic() - began - pause_s
+    check(text)
+    return Took(ready, answer)
 
 
-def _report(name: str, theirs: list[Took], ours: list[Took], targets: tuple[float, float]) -> list[list[object]]:
-    rows: list[list[object]] = []
-    for index, (what, most) in enumerate(zip(("ready", "first result"), targets, strict=True)):
-        a, b = [took[index] for took in theirs], [took[index] for took in ours]
-        ratio = statistics.median(b) / statistics.median(a)
-        mark = "✓" if ratio <= most else "✗"
-        rows.append([name, what, spread(a), spread(b), f"{ratio:.2f} {mark}", most])
-    return rows
-
-
-def spread(seconds: list[float]) -> str:
-    return f"{statistics.median(seconds):.2f} ({min(seconds):.2f}-{max(seconds):.2f})"
-
-
-def show(took: Took) -> str:
-    return f"{took.ready:.2f} s ready, {took.answer:.2f} s first result"
+def compared(theirs: list[Took], ours: list[Took], most: Sequence[float]) -> Iterator[Row]:
+    """A row for each moment, with the limit of its ratio."""
+    for what, a, b, limit in zip(
+        ("ready", "first result"), zip(*theirs, strict=True), zip(*ours, strict=True), most, strict=True
+    ):
+        yield [what, spread(a), spread(b), *limited(statistics.median(b) / statistics.median(a), limit)]
 
 
 def check(text: str) -> None:
@@ -180,14 +107,13 @@ def check(text: str) -> None:
         raise RuntimeError(f"the query's answer is wrong: {text}")
 
 
-def install(key: str) -> RuntimeManifest:
+def install(key: str = RUNTIME) -> RuntimeManifest:
     """A runtime, installed and trained. Raises SystemExit."""
     runtime = catalogue.find(key)
     if runtime is None:
         raise SystemExit(f"there is no runtime {key}; see `brickyard runtime list`")
-    cache = Path(os.environ.get("BRICKYARD_CACHE_DIR") or default_cache_dir())
-    manifest = installer.install(runtime, cache_dir=cache, progress=_tell)
-    trained = training.train(runtime.environment, f"Spark {runtime.spark_version}", cache_dir=cache, progress=_tell)
+    manifest = installer.install(runtime, cache_dir=CACHE, progress=_tell)
+    trained = training.train(runtime.environment, f"Spark {runtime.spark_version}", cache_dir=CACHE, progress=_tell)
     return msgspec.structs.replace(trained, classes=manifest.classes)
 
 

@@ -6,24 +6,17 @@ with 1 if one takes longer than the limit.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import statistics
 import sys
-import tempfile
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
-from bench._common import cpu_s, judged, rss_mib, table
-from bench._servers import Served, brickyard
+from bench._harness import cpu_s, judged, medians, options, rss_mib, spread, table, turns
+from bench._servers import brickyard, sqlite
 from bench.pages import MANY, fill
 
 LIMIT_S = 2.0
-ROUNDS = 5
 
 
 class Start(NamedTuple):
@@ -34,49 +27,26 @@ class Start(NamedTuple):
     memory: float
 
 
-def start(server: Callable[[], AbstractContextManager[Served]]) -> Start:
+def start(url: str) -> Start:
     began = time.perf_counter()
-    with server() as served:
+    with brickyard(database_url=url) as served:
         return Start(time.perf_counter() - began, cpu_s(served.pid), rss_mib(served.pid))
 
 
 def main() -> int:
-    """Prints the table. Returns 1 if the limit is missed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    rounds = parser.parse_args().rounds
+    rounds = options(__doc__, rounds=5).rounds
     with contextlib.ExitStack() as opened:
-        urls = {}
-        for count in (0, MANY):
-            place = opened.enter_context(tempfile.TemporaryDirectory(prefix="brickyard-bench-"))
-            urls[count] = f"sqlite:///{Path(place) / 'startup.db'}"
-            fill(urls[count], count)
-        found: dict[int, list[Start]] = {count: [] for count in urls}
-        for number in range(rounds + 1):
-            for count, url in urls.items():
-                measured = start(partial(brickyard, database_url=url))
-                if number:  # the first one fills the caches of the disk
-                    found[count].append(measured)
-    medians = {count: Start(*map(statistics.median, zip(*starts, strict=True))) for count, starts in found.items()}
-    table(
-        f"Start of a server: medians of {rounds} rounds, taking turns",
-        ["terminated clusters", "s until it serves (fastest-slowest)", "at most", "CPU s", "RSS MiB"],
-        [
-            [
-                count,
-                f"{judged(each.seconds, each.seconds <= LIMIT_S)} ({_spread(found[count])})",
-                LIMIT_S,
-                each.cpu,
-                each.memory,
-            ]
-            for count, each in medians.items()
-        ],
-    )
-    return 0 if all(each.seconds <= LIMIT_S for each in medians.values()) else 1
-
-
-def _spread(starts: list[Start]) -> str:
-    return f"{min(each.seconds for each in starts):.2f}-{max(each.seconds for each in starts):.2f}"
+        urls = {count: opened.enter_context(sqlite()) for count in (0, MANY)}
+        for count, url in urls.items():
+            fill(url, count)
+        found = turns(rounds, {str(count): partial(start, url) for count, url in urls.items()}, uncounted=1)
+    rows = []
+    for name, starts in found.items():
+        middle = medians(Start, starts)
+        cell = judged(spread([each.seconds for each in starts]), middle.seconds <= LIMIT_S)
+        rows.append([name, cell, LIMIT_S, middle.cpu, middle.memory])
+    head = ["terminated clusters", "s until it serves (fastest-slowest)", "at most", "CPU s", "RSS MiB"]
+    return table(f"Start of a server: medians of {rounds} rounds, taking turns", head, rows)
 
 
 if __name__ == "__main__":

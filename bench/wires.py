@@ -10,9 +10,7 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import os
 import socket
 import statistics
 import subprocess
@@ -20,45 +18,24 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from bench import _engine_kubernetes
-from bench._common import cpu_s, table
+from bench import _engine_kubernetes, _talking
+from bench._client import Api
+from bench._harness import PREFIX, RUNTIME, Row, cpu_s, options, spread, table, turns
 from bench._servers import brickyard
-from bench.start import Api, install, spread
+from bench.start import install
 from brickyard.agent.unit import private_address
-from brickyard.config.settings import default_cache_dir
 from brickyard.domain.endpoints import parse
 from brickyard.nodes.carrier.routes import NodePort, Route, Socket
 from tests.agent.world import SERVER_TOKEN, Instance, World, world
 from tests.support.ports import free_port
 
-RUNTIME = "17.3.x-scala2.13"
-SENT = 1 << 30
-MESSAGES = 3_000
-CONNECTIONS = 200
 ROWS = 32_000_000  # of 28 bytes
-PROGRAM = """
-import socket, threading
-def serve(connection):
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    kind = connection.recv(1)
-    if kind == b"s":
-        left = {sent}
-        while left:
-            left -= connection.send(bytes(min(left, 1 << 18)))
-    while kind == b"e" and (data := connection.recv(100)):
-        connection.sendall(data)
-    connection.close()
-def accept():
-    while True:
-        threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
-listener = socket.create_server(("{host}", {port}))
-threading.Thread(target=accept, daemon=True).start()
-"""
 SHUFFLE = f"""
 import time
 began = time.monotonic()
@@ -67,8 +44,6 @@ rows.write.format("noop").mode("overwrite").save()
 print(time.monotonic() - began)
 """
 PLAIN = {"spark.shuffle.compress": "false"}
-
-Row = tuple[object, ...]
 
 
 class Way(NamedTuple):
@@ -79,29 +54,27 @@ class Way(NamedTuple):
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=["start", "tunnel", "shuffle"])
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
     parts = {"start": start, "tunnel": tunnel, "shuffle": shuffle}
-    rows = [row for part in options.parts for row in parts[part](options.rounds)]
-    table("Wires", ["what", "in plain", "encrypted", "difference"], rows)
-    return 0
+    given = options(__doc__, {"parts": tuple(parts)}, rounds=5)
+    rows = [row for part in given.parts for row in parts[part](given.rounds)]
+    return table("Wires", ["what", "in plain", "encrypted", "difference"], rows)
 
 
 def start(rounds: int) -> list[Row]:
-    took: dict[bool, list[float]] = {False: [], True: []}
     with _world() as here:
-        for number in range(2 * (rounds + 1)):
-            encrypted = bool(number % 2)
+
+        def started(*, encrypted: bool) -> float:
             instance = _instance(here, encrypted=encrypted)
             began = time.monotonic()
             instance.start()
             while not any(each.instance_id == instance.id for each in here.server.reports):
                 time.sleep(0.002)
-            took[encrypted].append(time.monotonic() - began)
+            took = time.monotonic() - began
             instance.end()
-    plain, safe = took[False][1:], took[True][1:]
+            return took
+
+        works = {"plain": lambda: started(encrypted=False), "safe": lambda: started(encrypted=True)}
+        plain, safe = turns(rounds, works, uncounted=1).values()
     more = statistics.median(safe) - statistics.median(plain)
     return [("an agent's start until its first report, s", spread(plain), spread(safe), f"+{more:.2f} s")]
 
@@ -110,26 +83,27 @@ def tunnel(rounds: int) -> list[Row]:
     rows: list[Row] = []
     with _world() as here, _tunnel(here) as (straight, through):
         for what, measured in _MEASURED.items():
-            found = [(measured(straight), measured(through)) for _ in range(rounds)]
-            plain, safe = [each for each, _ in found], [each for _, each in found]
+            found = turns(rounds, {"plain": partial(measured, straight.connect), "safe": partial(measured, through.connect)})
+            plain, safe = found["plain"], found["safe"]
             rows.append((what, spread(plain), spread(safe), _difference(what, statistics.median(plain), statistics.median(safe))))
         before = [cpu_s(each) for each in through.processes]
-        _bandwidth(through)
+        _talking.received(through.connect)
         used = [cpu_s(pid) - earlier for pid, earlier in zip(through.processes, before, strict=True)]
         for name, each in zip(("server (the tunnel's process)", "agent"), used, strict=True):
-            rows.append((f"MiB for a second of processor time at the {name}", "", f"{SENT / each / (1 << 20):.0f}", ""))
+            rows.append(
+                (f"MiB for a second of processor time at the {name}", "", f"{_talking.AMOUNT / each / (1 << 20):.0f}", "")
+            )
     return rows
 
 
 def shuffle(rounds: int) -> list[Row]:
-    install(RUNTIME)
+    install()
     with brickyard(provider="local", network="shared") as served:
         plain = _shuffles(served.url, "brickyard.medium", rounds)
-    cache = Path(os.environ.get("BRICKYARD_CACHE_DIR") or default_cache_dir())
     public = f"https://127.0.0.1:{free_port()}"
     with (
         _engine_kubernetes.opened() as engine,
-        brickyard(provider=engine.name, public_url=public, **engine.settings(cache)) as served,
+        brickyard(provider=engine.name, public_url=public, **engine.settings()) as served,
     ):
         safe = _shuffles(served.url, engine.node_type, rounds)
     ratio = statistics.median(safe) / statistics.median(plain)
@@ -138,7 +112,7 @@ def shuffle(rounds: int) -> list[Row]:
 
 @contextlib.contextmanager
 def _world() -> Iterator[World]:
-    with tempfile.TemporaryDirectory(prefix="bench-") as directory, world(Path(directory)) as made:
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as directory, world(Path(directory)) as made:
         yield made
 
 
@@ -157,14 +131,14 @@ def _tunnel(here: World) -> Iterator[tuple[Way, Way]]:
     instance = _instance(here, encrypted=True).start()
     here.ready(instance)
     host, port = instance.config.ports_host, free_port()
-    instance.execute(PROGRAM.format(sent=SENT, host=host, port=port))
+    instance.execute(f"{_talking.program(host, port)}threading.Thread(target=accept, daemon=True).start()\n")
     where = parse(instance.report().endpoint)
     agent_host, _, agent_port = where.url.removeprefix("https://").rpartition(":")
     target = NodePort(
         host=agent_host, port=int(agent_port), fingerprint=where.fingerprint, token=SERVER_TOKEN, node_port=port,
         generation=1,
     )  # fmt: skip
-    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as directory:
         command = [sys.executable, "-P", "-m", "brickyard.nodes.carrier", directory, "0"]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             assert process.stdin is not None and process.stdout is not None
@@ -181,44 +155,10 @@ def _tunnel(here: World) -> Iterator[tuple[Way, Way]]:
             process.stdin.close()
 
 
-def _bandwidth(way: Way) -> float:
-    with way.connect() as made:
-        began = time.monotonic()
-        made.sendall(b"s")
-        left, room = SENT, bytearray(1 << 18)
-        while left:
-            left -= made.recv_into(room)
-        return SENT / (1 << 20) / (time.monotonic() - began)
-
-
-def _round_trip(way: Way) -> float:
-    with way.connect() as made:
-        made.sendall(b"e")
-        took = []
-        for _ in range(MESSAGES):
-            began = time.monotonic()
-            made.sendall(b"x")
-            made.recv(100)
-            took.append(time.monotonic() - began)
-        return statistics.median(took) * 1000
-
-
-def _new_connection(way: Way) -> float:
-    """Until the first byte has come back."""
-    took = []
-    for _ in range(CONNECTIONS):
-        began = time.monotonic()
-        with way.connect() as made:
-            made.sendall(b"ex")
-            made.recv(1)
-        took.append(time.monotonic() - began)
-    return statistics.median(took) * 1000
-
-
-_MEASURED: dict[str, Callable[[Way], float]] = {
-    "one connection, MiB/s": _bandwidth,
-    "a small message and its answer, ms": _round_trip,
-    "a new connection, ms": _new_connection,
+_MEASURED: dict[str, Callable[[_talking.Connect], float]] = {
+    "one connection, MiB/s": _talking.received,
+    "a small message and its answer, ms": _talking.trip,
+    "a new connection, ms": _talking.opening,
 }
 
 
@@ -229,13 +169,9 @@ def _difference(what: str, plain: float, safe: float) -> str:
 def _shuffles(url: str, node_type: str, rounds: int) -> list[float]:
     """The first does not count."""
     api = Api(url)
-    spec = {"cluster_name": "shuffle", "num_workers": 2, "spark_version": RUNTIME, "node_type_id": node_type, "spark_conf": PLAIN}
-    cluster_id = str(api.call("POST", "/api/2.1/clusters/create", spec)["cluster_id"])
-    api.until(f"/api/2.1/clusters/get?cluster_id={cluster_id}", "state", "RUNNING", ("TERMINATED", "TERMINATING", "ERROR"))
-    took = [float(api.first_result(cluster_id, SHUFFLE)) for _ in range(rounds + 1)]
+    with api.cluster("shuffle", num_workers=2, spark_version=RUNTIME, node_type_id=node_type, spark_conf=PLAIN) as cluster_id:
+        took = [float(api.first_result(cluster_id, SHUFFLE)) for _ in range(rounds + 1)]
     print(f"{node_type}: {', '.join(f'{each:.2f}' for each in took)} s", file=sys.stderr)
-    api.call("POST", "/api/2.1/clusters/delete", {"cluster_id": cluster_id})
-    api.until(f"/api/2.1/clusters/get?cluster_id={cluster_id}", "state", "TERMINATED", ())
     return took[1:]
 
 

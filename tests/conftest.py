@@ -6,17 +6,21 @@ import os
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 
 from brickyard.store.store import Store
-from tests.support import durations
+from tests.support import durations, golden
 from tests.support.databases import KINDS, empty_sqlite
 from tests.support.depth import DEEP
 from tests.support.patience import Stopwatch
 from tests.support.postgres import Postgres, PostgresMissing
 from tests.support.runtimes import OTHER_LINES, SPARK_3
+
+if TYPE_CHECKING:
+    from tests.support.server import Server
 
 # How long an example takes depends on what else the machine does. Speed is measured by the benchmarks.
 hypothesis.settings.register_profile("no clock", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -40,6 +44,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("spark") and any(line in item.name for line in OTHER_LINES):
             item.add_marker("extended")
+    if golden.REWRITE in os.environ:
+        items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
     if DEEP:
         return
     again = [item for item in items if item.get_closest_marker("any_runtime") and SPARK_3 in item.name]
@@ -59,6 +65,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """A test over a minute fails, unless tests/durations.json says why it takes so long."""
     watch = Stopwatch()
     answer = yield
+    if isinstance(said := getattr(item, "funcargs", {}).get("golden"), golden.Golden):
+        said.end()
     durations.check(item.nodeid, watch.took_s)
     return answer
 
@@ -70,6 +78,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if not os.environ.get("PYTEST_XDIST_WORKER"):
         durations.keep()
+
+
+@pytest.fixture(name="golden")
+def golden_messages(request: pytest.FixtureRequest) -> golden.Golden:
+    """What this test makes the product say, against tests/golden/messages.json."""
+    file, _, test = request.node.nodeid.partition("::")
+    return golden.Golden(file, test)
 
 
 @pytest.fixture(scope="session")
@@ -119,3 +134,13 @@ def store(store_url: str) -> Iterator[Store]:
         yield opened
     finally:
         opened.close()
+
+
+@pytest.fixture(scope="module")
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server on the simulated provider, with the settings that the module's `SERVER` names."""
+    from tests.support.server import Server  # noqa: PLC0415 - only tests with a server take the time to import it
+
+    settings: dict[str, Any] = getattr(request.module, "SERVER", {})
+    with Server.running(tmp_path_factory.mktemp("workspace"), provider="simulated", **settings) as running:
+        yield running

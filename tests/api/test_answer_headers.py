@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import requests
 
@@ -11,12 +9,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.server import TOKEN, Server
 
 DISCOVERY = ("/.well-known/databricks-config", "/oidc/.well-known/oauth-authorization-server")
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with Server.running(tmp_path_factory.mktemp("headers"), provider="simulated", host_names="bricks.example.com, b") as running:
-        yield running
+SERVER = {"host_names": "bricks.example.com, b"}
 
 
 def ask(server: Server, path: str, *, host: str = "", method: str = "GET", data: bytes | None = None) -> requests.Response:

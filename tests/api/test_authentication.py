@@ -10,15 +10,13 @@ from pathlib import Path
 import pytest
 
 from brickyard.api.edge.authentication import MISSING, UNKNOWN, UNKNOWN_LINK, Authenticator
-from brickyard.domain.clock import Ids
 from brickyard.domain.errors import MalformedRequest, Unauthenticated
-from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
-from brickyard.services.tokens import TokenService
 from brickyard.services.uilinks import UiLinks
 from brickyard.store.store import Store
-from brickyard.testing.clock import ManualClock
 from tests.support.databases import empty_sqlite
+from tests.support.golden import Golden
+from tests.support.world import World
 
 TOKEN = "dapi" + "5" * 32
 Ask = Callable[[Authenticator, UiLinks], Awaitable[Caller]]
@@ -26,12 +24,11 @@ Ask = Callable[[Authenticator, UiLinks], Awaitable[Caller]]
 
 def answered(tmp_path: Path, ask: Ask) -> Caller:
     async def work() -> Caller:
-        store, clock = Store.open(empty_sqlite(tmp_path / "test.db")), ManualClock()
+        store = Store.open(empty_sqlite(tmp_path / "test.db"))
         try:
-            tokens = TokenService(store=store, clock=clock, ids=Ids(), authorizer=Authorizer(), key=b"k" * 32)
-            await tokens.ensure_admin("me@example.com", TOKEN)
-            links = UiLinks(key=b"k" * 32, store=store, clock=clock)
-            return await ask(Authenticator(tokens=tokens, links=links), links)
+            world = World(store)
+            await world.tokens.ensure_admin("me@example.com", TOKEN)
+            return await ask(world.authenticator, world.links)
         finally:
             store.close()
 
@@ -82,6 +79,6 @@ def test_anybody_else_is_refused_in_words_that_fit(tmp_path: Path, ask: Ask, why
     assert refused.value.message == why
 
 
-def test_two_authorization_headers_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(MalformedRequest, match="several Authorization headers"):
+def test_two_authorization_headers_are_refused(tmp_path: Path, golden: Golden) -> None:
+    with golden.refused(MalformedRequest):
         answered(tmp_path, lambda a, _: a.of_headers(header(f"Bearer {TOKEN}") * 2))

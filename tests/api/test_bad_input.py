@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -22,12 +21,6 @@ from tests.support.server import TOKEN, Server
 GOOD = {"cluster_name": "c", "spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge", "num_workers": 1}
 WRONG: tuple[Any, ...] = ([], {}, [[]], {"a": {}}, "x", 1.5, -1, True, [1], {"a": 1}, 2**70, "\u0000")
 FIELDS = msgspec.structs.fields(CreateCluster)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with Server.running(tmp_path_factory.mktemp("bad"), provider="simulated") as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -23,10 +23,7 @@ from tests.support.server import TOKEN, WORKSPACE_KEY, Server
 AUTHORIZED = f"Authorization: Bearer {TOKEN}\r\n"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with Server.running(tmp_path_factory.mktemp("bounded"), provider="simulated", metrics_token="measure") as running:
-        yield running
+SERVER = {"metrics_token": "measure"}
 
 
 @contextlib.contextmanager

@@ -19,12 +19,6 @@ from tests.support.server import TOKEN, Server
 PATH = "/api/2.1/changes"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with Server.running(tmp_path_factory.mktemp("changes"), provider="simulated") as running:
-        yield running
-
-
 @contextlib.contextmanager
 def opened(server: Server, *, after: str = "", token: str = TOKEN, kinds: str = "") -> Iterator[requests.Response]:
     headers = {"Authorization": f"Bearer {token}", "Last-Event-ID": after}

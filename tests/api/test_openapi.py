@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -45,12 +44,6 @@ SAME_FIELDS = {
     "/api/2.0/instance-pools/edit",
     "/api/2.2/jobs/runs/submit",
 }
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with Server.running(tmp_path_factory.mktemp("fuzzed"), provider="simulated") as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -89,18 +89,18 @@ class State(NamedTuple):
 
 
 def state(world: World) -> State:
-    with sqlite3.connect(world.root / "test.db") as connection:
+    with sqlite3.connect(world.place / "test.db") as connection:
         rows = [
             row for row in connection.iterdump() if not row.startswith(('INSERT INTO "audit', 'INSERT INTO "sqlite_sequence"'))
         ]
     connection.close()
-    found = (path for tree in (*world.trees, world.root / "spool") for path in tree.rglob("*"))
+    found = (path for tree in (*world.trees, world.place / "spool") for path in tree.rglob("*"))
     files = {(path, path.read_bytes() if path.is_file() else b"") for path in found if ".servers" not in path.parts}
     return State(frozenset(rows), frozenset(files), world.agents.calls)
 
 
 def entries(world: World, operation: str) -> int:
-    with sqlite3.connect(world.root / "test.db") as connection:
+    with sqlite3.connect(world.place / "test.db") as connection:
         (count,) = connection.execute("SELECT count(*) FROM audit WHERE operation = ?", (operation,)).fetchone()
     connection.close()
     return int(count)

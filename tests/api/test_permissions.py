@@ -6,7 +6,7 @@ import base64
 import itertools
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -44,12 +44,10 @@ from brickyard.domain import requests as ask
 from brickyard.domain import runviews as view
 from brickyard.domain.access import PERMISSIONS, Grant, ObjectKind, Permission, Place, Principal, SecurableObject, Visible
 from brickyard.domain.audit import ListAuditLogs
-from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Target
 from brickyard.domain.errors import PermissionDenied
 from brickyard.domain.identity import USERS_ID, IdentityKind, UserRow
 from brickyard.domain.libraries import InstallLibraries, Library, PythonPyPiLibrary, UninstallLibraries
-from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.secrets import SecretName
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask
@@ -63,24 +61,19 @@ from brickyard.features.scripts.service import GlobalScriptService
 from brickyard.features.secrets.service import SecretService
 from brickyard.features.spend.model import AskClusterSpend, AskSpend
 from brickyard.features.spend.service import SpendService
-from brickyard.nodes.calls import NodeCalls
-from brickyard.nodes.samples import Samples
-from brickyard.nodes.tokens import InstanceTokens
 from brickyard.providers.fleet import Providers
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.reconcile.instances import InstanceMonitor
 from brickyard.reconcile.room import DiskRoom
 from brickyard.services.access import Acl, Authorizer
 from brickyard.services.access.objects import TOKENS, path_of
-from brickyard.services.attach import AttachService
 from brickyard.services.audit import AuditLog
 from brickyard.services.caller import Caller
 from brickyard.services.changes import Changes
-from brickyard.services.clusterlogs import ClusterLogs
-from brickyard.services.clustermetrics import AskRange, ClusterMetrics
+from brickyard.services.clustermetrics import AskRange
 from brickyard.services.commands import CommandService
 from brickyard.services.emptylists import EmptyLists
-from brickyard.services.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
+from brickyard.services.files import DbfsService, VolumeService, WorkspaceService
 from brickyard.services.files.homes import FormerHomes
 from brickyard.services.files.workspace import Format
 from brickyard.services.identity import IdentityServices
@@ -88,35 +81,28 @@ from brickyard.services.identity.namedgroups import Member
 from brickyard.services.logfollowing import LogFollowers
 from brickyard.services.loginlinks import LoginLinks
 from brickyard.services.machine import MachineService
-from brickyard.services.oauth import ClientSecrets, OAuthService
+from brickyard.services.oauth import ClientSecrets
 from brickyard.services.permissions import PermissionService
-from brickyard.services.policies import PolicyService
-from brickyard.services.pools import PoolService
 from brickyard.services.ports import PortService
 from brickyard.services.runs import RunService
 from brickyard.services.runtimes import RuntimeKey, RuntimeService
-from brickyard.services.sessions import SessionService
 from brickyard.services.snapshots import SnapshotService
 from brickyard.services.taskfiles import TaskFiles
-from brickyard.services.tokenmanagement import TokenManagement
-from brickyard.services.tokens import TokenService
-from brickyard.services.uilinks import UiLinks
-from brickyard.services.v1 import PortPlanner, V1ClusterService, V1Details
+from brickyard.services.v1 import V1Details
 from brickyard.storage.directory import Storage
-from brickyard.storage.logs import KeptLogs
 from brickyard.storage.vault import Vault
 from brickyard.store.membership import ALONE
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import SMALL, SPARK_4, cluster, nodes, up
-from brickyard.testing.clock import ManualClock
 from tests.api.permission_table import PAGE, page
 from tests.services.desk import ADMIN, ASK, USER
+from tests.support import world as shared
 from tests.support.databases import empty_sqlite
 from tests.support.edge import Idle
+from tests.support.golden import Golden
 from tests.support.people import ENTITLED, enter
 from tests.support.quietagents import QuietAgents
-from tests.support.services import cluster_service, snapshot_tasks
 
 OPERATIONS = {operation.name: operation for operation in all_operations()}
 FOR_USERS = sorted(name for name, operation in OPERATIONS.items() if operation.auth is Auth.USER)
@@ -184,98 +170,72 @@ class FakeAgents:
         """Nothing is open."""
 
 
-def enough(wanted: Sequence[NodeType], *, freed: Collection[str]) -> None:
-    """There is room for everything."""
-
-
-class World:
+class World(shared.World):
     """Every service behind the API, with one authorizer."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self.store = Store.open(empty_sqlite(root / "test.db"))
-        self.recorder = recorder = Recorder()
+        self.recorder = Recorder()
         self.agents = FakeAgents()
+        store = Store.open(empty_sqlite(root / "test.db"))
+        super().__init__(store, authorizer=self.recorder, agents=self.agents, place=root)
         self.numbers = itertools.count(1)
-        store, clock, ids = self.store, ManualClock(), Ids()
-        calls = NodeCalls(client=self.agents, tokens=InstanceTokens(key=b"k" * 32))
-        common: dict[str, Any] = {"store": store, "clock": clock, "ids": ids, "authorizer": recorder}
-        clusters = cluster_service(**common)
-        planner = PortPlanner(ids=ids, server_url="http://127.0.0.1:8080")
-        taken = snapshot_tasks(clusters, clock=clock)
-        v1_clusters = V1ClusterService(
-            store=store,
-            clock=clock,
-            authorizer=recorder,
-            clusters=clusters,
-            currency="USD",
-            shortage=enough,
-            ports=planner,
-            most_storage_gb=100,
-            snapshots=taken,
-        )
-        attach = AttachService(store=store, authorizer=recorder, nodes=calls, start=clusters.start)
-        measured = ClusterMetrics(store=store, clock=clock, authorizer=recorder, samples=Samples(store=store, clock=clock))
-        logged = ClusterLogs(attach=attach, store=store, nodes=calls, kept=KeptLogs(root / "logs"))
-        uploads = Uploads(place=root / "spool", clock=clock)
-        tokens_of_users = TokenService(**common, key=b"k" * 32)
         self.trees = [root / name for name in ("dbfs", "volumes", "workspace")]
-        files = [FileTree(root=tree, uploads=uploads, store=store) for tree in self.trees]
-        workspace_files = WorkspaceService(files=files[2], store=store, authorizer=recorder)
+        common = self.common
+        some: dict[str, Any] = {"store": store, "authorizer": self.recorder}
+        timed: dict[str, Any] = {**some, "clock": self.clock}
+        dbfs_tree, volumes_tree, workspace_tree = (self.tree(name) for name in ("dbfs", "volumes", "workspace"))
+        workspace_files = WorkspaceService(files=workspace_tree, **some)
         machines = Providers(SimulatedProvider(node_types=[SMALL]))
         services = Services(
-            clusters=clusters,
-            v1_clusters=v1_clusters,
-            v1_details=V1Details(
-                store=store, clock=clock, authorizer=recorder, reads=v1_clusters.reads, metrics=measured, logs=logged
-            ),
-            v1_schedules=ScheduleService(**common, clusters=v1_clusters),
-            ports=PortService(store=store, authorizer=recorder, planner=planner),
-            snapshots=SnapshotService(store=store, authorizer=recorder, tasks=taken),
+            clusters=self.clusters,
+            v1_clusters=self.v1,
+            v1_details=V1Details(**timed, reads=self.v1.reads, metrics=self.metrics(), logs=self.logs),
+            v1_schedules=ScheduleService(**common, clusters=self.v1),
+            ports=PortService(**some, planner=self.ports),
+            snapshots=SnapshotService(**some, tasks=self.snapshots),
             changes=Changes(**common),
-            tokens=tokens_of_users,
-            oauth=OAuthService(store=store, clock=clock, ids=ids, digests=tokens_of_users.digests),
+            tokens=self.tokens,
+            oauth=self.oauth,
             sign_in=None,
-            sessions=(sessions := SessionService(store=store, clock=clock, ids=ids, tokens=tokens_of_users, key=b"k" * 32)),
-            login_links=LoginLinks(store=store, clock=clock, ids=ids, tokens=tokens_of_users, sessions=sessions),
-            client_secrets=ClientSecrets(**common, digests=tokens_of_users.digests),
-            token_management=TokenManagement(tokens=tokens_of_users, store=store, clock=clock, authorizer=recorder),
-            identity=IdentityServices.build(**common, homes=FormerHomes(tree=files[2].tree, clock=clock)),
-            policies=PolicyService(**common),
-            pools=PoolService(**common, offers=clusters.offers, wake=lambda _: None),
+            sessions=self.sessions,
+            login_links=LoginLinks(store=store, clock=self.clock, ids=self.ids, tokens=self.tokens, sessions=self.sessions),
+            client_secrets=ClientSecrets(**common, digests=self.tokens.digests),
+            token_management=self.management,
+            identity=IdentityServices.build(**common, homes=FormerHomes(tree=workspace_tree.tree, clock=self.clock)),
+            policies=self.policies,
+            pools=self.pools,
             global_scripts=GlobalScriptService(**common),
-            commands=CommandService(store=store, authorizer=recorder, nodes=calls, clock=clock, ids=ids),
+            commands=CommandService(**common, nodes=self.calls),
             runs=RunService(
                 **common,
-                specify=clusters.commands.specify,
+                specify=self.clusters.commands.specify,
                 files=TaskFiles(dbfs=root / "dbfs", machine=None),
                 wake=lambda _: None,
             ),
-            secrets=SecretService(store=store, clock=clock, authorizer=recorder, vault=Vault(path=root / "secrets.key")),
+            secrets=SecretService(**timed, vault=Vault(path=root / "secrets.key")),
             context_secrets=None,  # type: ignore[arg-type] # for agents
-            attach=attach,
-            logs=logged,
-            log_followers=LogFollowers(logs=logged, store=store, clock=clock),
-            cluster_metrics=measured,
+            attach=self.attach,
+            logs=self.logs,
+            log_followers=LogFollowers(logs=self.logs, store=store, clock=self.clock),
+            cluster_metrics=self.metrics(),
             machine=MachineService(
-                store=store,
-                authorizer=recorder,
+                **some,
                 providers=machines,
-                offers=clusters.offers,
+                offers=self.clusters.offers,
                 room=DiskRoom(store=store, storage=Storage(root), data_dir=root, min_free=0, dbfs_limit=1),
                 monitor=InstanceMonitor(store=store, providers=machines, agents=QuietAgents(), wake=lambda _: None),
                 members=ALONE,
             ),
-            runtimes=RuntimeService(store=store, authorizer=recorder, cache_dir=root / "cache", command=("true",)),
-            spend=SpendService(store=store, clock=clock, authorizer=recorder, node_types=lambda: [SMALL], currency="USD"),
-            empty_lists=EmptyLists(store=store, authorizer=recorder),
-            dbfs=DbfsService(files=files[0], volumes=files[1].tree, store=store, authorizer=recorder),
-            volumes=VolumeService(files=files[1], store=store, authorizer=recorder),
+            runtimes=RuntimeService(**some, cache_dir=root / "cache", command=("true",)),
+            spend=SpendService(**timed, node_types=lambda: [SMALL], currency="USD"),
+            empty_lists=EmptyLists(**some),
+            dbfs=DbfsService(files=dbfs_tree, volumes=volumes_tree.tree, **some),
+            volumes=VolumeService(files=volumes_tree, **some),
             workspace=workspace_files,
-            permissions=PermissionService(store=store, authorizer=recorder, workspace=workspace_files),
-            libraries=LibraryService(store=store, authorizer=recorder, clusters=clusters),
-            ui_links=UiLinks(key=b"k" * 32, store=store, clock=clock),
-            audit=AuditLog(store=store, clock=clock, authorizer=recorder, server="http://s"),
+            permissions=PermissionService(**some, workspace=workspace_files),
+            libraries=LibraryService(**some, clusters=self.clusters),
+            ui_links=self.links,
+            audit=AuditLog(**timed, server="http://s"),
         )
         self.context = ApiContext(
             services=services,
@@ -370,10 +330,10 @@ class World:
 
     def dump(self) -> tuple[str, list[Path]]:
         """Everything that a call may change."""
-        with sqlite3.connect(self.root / "test.db") as connection:
+        with sqlite3.connect(self.place / "test.db") as connection:
             rows = "\n".join(connection.iterdump())
         connection.close()
-        return rows, sorted(path for tree in (*self.trees, self.root / "spool") for path in tree.rglob("*"))
+        return rows, sorted(path for tree in (*self.trees, self.place / "spool") for path in tree.rglob("*"))
 
 
 async def call(operation: Operation, context: ApiContext, request: msgspec.Struct) -> Answer:
@@ -559,7 +519,7 @@ async def finished_run(world: World) -> msgspec.Struct:
 def by_log(kind: type[msgspec.Struct]) -> Example:
     async def example(world: World) -> msgspec.Struct:
         cluster_id = await world.cluster()
-        log = world.root / "logs" / cluster_id / "i-1-1" / "stdout"
+        log = world.place / "logs" / cluster_id / "i-1-1" / "stdout"
         log.parent.mkdir(parents=True)
         log.write_text("x")
         return kind(cluster_id=cluster_id, file="i-1-1/stdout")
@@ -956,7 +916,7 @@ async def test_what_is_declared_is_asked_for(world: World, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FOR_USERS)
-async def test_who_has_no_permission_changes_and_learns_nothing(world: World, name: str) -> None:
+async def test_who_has_no_permission_changes_and_learns_nothing(world: World, name: str, golden: Golden) -> None:
     operation = OPERATIONS[name]
     request = await EXAMPLES[name](world)
     before, calls = world.dump(), world.agents.calls
@@ -965,7 +925,7 @@ async def test_who_has_no_permission_changes_and_learns_nothing(world: World, na
         if any(need.of == EVERY for need in operation.needs):
             assert await shown(operation, world, request) == 0
         else:
-            with pytest.raises(PermissionDenied, match="may not"):
+            with golden.refused(PermissionDenied):
                 await call(operation, world.context, request)
     finally:
         world.recorder.denies = False

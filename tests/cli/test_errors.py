@@ -19,11 +19,11 @@ import psycopg
 import pytest
 from databricks.sdk.service.compute import State
 
-from brickyard.config.providernames import unknown
 from brickyard.runtime import NODE_CODE
 from brickyard.runtime.sparkclasses import classes_path
 from tests.support.command import COMMAND, Cli, one_line
 from tests.support.databases import both_databases
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S, until
 from tests.support.postgres import Postgres
 
@@ -40,7 +40,7 @@ def test_a_second_server_on_the_same_data_is_refused(cli: Cli) -> None:
 
 
 @both_databases
-def test_a_second_server_on_the_same_database_is_refused(cli: Cli, tmp_path: Path, store_url: str) -> None:
+def test_a_second_server_on_the_same_database_is_refused(cli: Cli, tmp_path: Path, store_url: str, golden: Golden) -> None:
     """Its data directory is another one, so nothing but the database can tell."""
     assert cli.run("up", "--detach", "--database-url", store_url).returncode == 0
     running = cli.workspace.running()
@@ -49,7 +49,7 @@ def test_a_second_server_on_the_same_database_is_refused(cli: Cli, tmp_path: Pat
     for detach in ([], ["--detach"]):
         said = one_line(cli.run("up", "--database-url", store_url, *detach, BRICKYARD_DATA_DIR=str(tmp_path / "other")))
         assert f"(process {running.pid} on " in said
-        assert "its own database" in said
+        golden(said)
     assert cli.client().clusters.get(str(made.cluster_id)).state is State.RUNNING
 
 
@@ -84,39 +84,45 @@ def test_a_port_in_use_is_one_line(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    "arguments",
     [
-        (["--isolation", "maybe"], "--isolation is 'maybe'; isolation must be auto, required or off."),
-        (["--provider", "k8s"], f"--provider is 'k8s'; provider must be {unknown('k8s')}."),
-        (
-            ["--database-url", "mysql://me:pass@db/x"],
-            "database_url must be postgresql://user:password@host/database, or omitted",
-        ),
-        (["--default-runtime", "17.3"], "--default-runtime: there is no runtime '17.3'. Did you mean 17.3.x-scala2.13?"),
-        (["--cache-dir", "/etc/passwd"], "cache_dir is /etc/passwd, which is a file"),
-        (["--task-files-dir", "/nonexistent"], "task_files_dir is /nonexistent, which is not a directory"),
-        (["--node-prices", "/nonexistent"], "node_prices is /nonexistent: it cannot be read: No such file or directory."),
-        (["--port", "70000"], "port is 70000"),
-        (["--config", "/nonexistent.toml"], "/nonexistent.toml"),
-        (["--host", "192.0.2.1"], "Name an address of this machine with --host"),
-        (["--host", "no such host"], "Name an address of this machine with --host"),
-        (["--orphan-grace-s", "0"], "must be a number above 0"),
-        (["--data-dir", "/proc/nothing"], "/proc/nothing"),
-        (["--database-url", "postgresql://nobody@127.0.0.1:1/none"], "cannot open the database"),
+        ["--isolation", "maybe"],
+        ["--provider", "k8s"],
+        ["--database-url", "mysql://me:pass@db/x"],
+        ["--default-runtime", "17.3"],
+        ["--cache-dir", "/etc/passwd"],
+        ["--task-files-dir", "/nonexistent"],
+        ["--node-prices", "/nonexistent"],
+        ["--port", "70000"],
+        ["--config", "/nonexistent.toml"],
+        ["--host", "192.0.2.1"],
+        ["--host", "no such host"],
+        ["--orphan-grace-s", "0"],
+        ["--data-dir", "/proc/nothing"],
     ],
+    ids=" ".join,
 )
-def test_a_bad_setting_is_one_line(cli: Cli, arguments: list[str], said: str) -> None:
-    assert said in one_line(cli.run("up", *arguments))
+def test_a_bad_setting_is_one_line(cli: Cli, arguments: list[str], golden: Golden) -> None:
+    option, value = arguments
+    said = one_line(cli.run("up", *arguments))
+    assert value in said or option in said
+    golden(said)
+
+
+def test_a_database_that_does_not_answer_is_one_line(cli: Cli) -> None:
+    assert "postgresql://nobody@127.0.0.1:1/none" in one_line(
+        cli.run("up", "--database-url", "postgresql://nobody@127.0.0.1:1/none")
+    )
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [("port = ", "is not valid TOML"), ("prot = 1", "prot"), ('port = "many"', "port"), ("isolation = 1", "isolation")],
+    ("text", "field"),
+    [("port = ", "TOML"), ("prot = 1", "prot"), ('port = "many"', "port"), ("isolation = 1", "isolation")],
 )
-def test_a_bad_configuration_file_is_one_line(cli: Cli, tmp_path: Path, text: str, said: str) -> None:
+def test_a_bad_configuration_file_is_one_line(cli: Cli, tmp_path: Path, text: str, field: str, golden: Golden) -> None:
     file = tmp_path / "brickyard.toml"
     file.write_text(text)
-    assert said in one_line(cli.run("up", "--config", str(file), BRICKYARD_PORT="", BRICKYARD_ISOLATION=""))
+    golden(one_line(cli.run("up", "--config", str(file), BRICKYARD_PORT="", BRICKYARD_ISOLATION="")), field)
 
 
 def test_a_data_directory_that_is_a_file_or_cannot_be_written(cli: Cli, tmp_path: Path) -> None:
@@ -130,7 +136,7 @@ def test_a_data_directory_that_is_a_file_or_cannot_be_written(cli: Cli, tmp_path
             assert "choose another with --data-dir" in said
 
 
-def test_a_full_disk_is_one_line(cli: Cli, tmp_path: Path) -> None:
+def test_a_full_disk_is_one_line(cli: Cli, tmp_path: Path, golden: Golden) -> None:
     """A file system of 64 KiB, seen by the command only."""
     unshare = ["unshare", "--user", "--map-root-user", "--mount"]
     if not shutil.which("unshare") or subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
@@ -144,8 +150,7 @@ def test_a_full_disk_is_one_line(cli: Cli, tmp_path: Path) -> None:
             env={**cli.environment, "BRICKYARD_DATA_DIR": str(small / "data")},
             capture_output=True, text=True, check=False, timeout=PATIENCE_S,
         )  # fmt: skip
-        assert "is full" in one_line(done)
-        assert "Free space there" in one_line(done)
+        golden(one_line(done))
 
 
 def test_a_runtime_that_cannot_be_had_says_why_and_leaves_nothing_that_counts(cli: Cli) -> None:
@@ -182,9 +187,9 @@ def test_a_runtime_without_spark_connect_says_so(cli: Cli, tmp_path: Path) -> No
     assert "It has no Spark Connect server: the network is down. To try again: brickyard runtime remove 16.4" in installed.stdout
 
 
-def test_an_unknown_runtime_is_one_line(cli: Cli) -> None:
+def test_an_unknown_runtime_is_one_line(cli: Cli, golden: Golden) -> None:
     assert "Did you mean 17.3.x-scala2.13?" in one_line(cli.run("runtime", "install", "17.3"))
-    assert "there is no runtime '99.9'. Offered are: 13.3.x-scala2.12" in one_line(cli.run("runtime", "install", "99.9"))
+    golden(one_line(cli.run("runtime", "install", "99.9")))
 
 
 def test_commands_without_a_server_say_how_to_start_one(cli: Cli) -> None:
@@ -270,7 +275,7 @@ def test_ctrl_c_before_the_first_line_of_ours_shows_no_traceback(cli: Cli, tmp_p
     assert (process.returncode, said) == ((7, "") if ignored else (130, "brickyard: interrupted.\n"))
 
 
-def test_too_few_files_are_refused_and_few_are_warned_of(cli: Cli) -> None:
+def test_too_few_files_are_refused_and_few_are_warned_of(cli: Cli, golden: Golden) -> None:
     limited = ["sh", "-c", 'ulimit -n "$0" && exec "$@"']
     command = [*COMMAND, "up", "--detach"]
 
@@ -280,7 +285,7 @@ def test_too_few_files_are_refused_and_few_are_warned_of(cli: Cli) -> None:
             [*limited, number, *command], env=environ, capture_output=True, text=True, check=False, timeout=PATIENCE_S
         )
 
-    assert "may have 256 files open, and a node needs 1024. Raise it: ulimit -Hn" in one_line(up("256"))
+    golden(one_line(up("256")))
     assert up("2048").returncode == 0
     assert "Warning: a process may have 2048 files open" in cli.workspace.log_file.read_text()
     running = cli.workspace.running()
@@ -288,8 +293,8 @@ def test_too_few_files_are_refused_and_few_are_warned_of(cli: Cli) -> None:
     assert resource.prlimit(running.pid, resource.RLIMIT_NOFILE) == (2048, 2048), "the soft limit is the hard one"
 
 
-def test_an_old_python_is_told_before_anything_else_fails() -> None:
+def test_an_old_python_is_told_before_anything_else_fails(golden: Golden) -> None:
     """Its own words, without its own Python: the version is all that is asked."""
     program = "import sys; sys.version_info = (3, 10, 4); from brickyard.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env={**os.environ})
-    assert "Python 3.10.4 is too old" in one_line(done)
+    golden(one_line(done))

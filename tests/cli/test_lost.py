@@ -23,6 +23,7 @@ from brickyard.cli.http import get
 from brickyard.store import schema
 from tests.support.command import COMMAND, Cli, one_line
 from tests.support.databases import empty_sqlite
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S, until
 from tests.support.postgres import Postgres
 
@@ -77,7 +78,7 @@ def test_a_database_that_is_lost_is_missed_before_anything_is_made_or_removed(cl
     assert (cli.data / "clusters" / cluster_id / "table").is_dir(), "the database has never known it"
 
 
-def test_a_storage_that_is_lost_is_replaced_by_command_only(cli: Cli, tmp_path: Path) -> None:
+def test_a_storage_that_is_lost_is_replaced_by_command_only(cli: Cli, tmp_path: Path, golden: Golden) -> None:
     storage = {"BRICKYARD_STORAGE_URL": str(tmp_path / "storage")}
     assert cli.run("up", "--detach", **storage).returncode == 0
     cluster_id = make_cluster(cli)
@@ -86,17 +87,17 @@ def test_a_storage_that_is_lost_is_replaced_by_command_only(cli: Cli, tmp_path: 
     assert "storage_url" in refused(cli, "up", **storage)
     assert tree(tmp_path / "storage") == set()
     assert cli.run("adopt-storage", "--yes", **storage).returncode == 0
-    assert "brickyard up" in refused(cli, "adopt-storage", "--yes", **storage)
+    golden(refused(cli, "adopt-storage", "--yes", **storage))
     assert cli.run("up", "--detach", **storage).returncode == 0
     assert cli.client().clusters.get(cluster_id).cluster_id == cluster_id
 
 
-def test_a_workspace_moves_from_sqlite_to_postgresql(cli: Cli, postgres: Postgres) -> None:
+def test_a_workspace_moves_from_sqlite_to_postgresql(cli: Cli, postgres: Postgres, golden: Golden) -> None:
     url = postgres.new_database()
     assert cli.run("up", "--detach").returncode == 0
     cluster_id = make_cluster(cli)
     token = cli.client().tokens.create(comment="of before").token_value
-    assert "brickyard down" in refused(cli, "migrate-database", "--database-url", url)
+    golden(refused(cli, "migrate-database", "--database-url", url))
     assert cli.run("down").returncode == 0
     assert "migrate-database" in refused(cli, "up", "--database-url", url)
     with psycopg.connect(url) as connection:

@@ -13,6 +13,7 @@ import pytest
 
 from brickyard.providers.simulated import Knobs, knobsfile
 from brickyard.server.datadir import Workspace
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S, until
 from tests.support.snippets import ROOT, blocks, home_environment
 
@@ -82,18 +83,18 @@ def test_every_knob_is_described_with_its_default(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "field"),
     [
         ("strat_s = 1\n", "strat_s"),
-        ("node_failure = 2\n", "between 0 and 1"),
-        ("start_s = -1\n", "start_s is -1"),
-        ("start_s =", "is wrong"),
+        ("node_failure = 2\n", ""),
+        ("start_s = -1\n", "start_s"),
+        ("start_s =", ""),
     ],
 )
-def test_a_wrong_file_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_a_wrong_file_is_refused(tmp_path: Path, text: str, field: str, golden: Golden) -> None:
     file = tmp_path / "knobs.toml"
     file.write_text(text)
-    with pytest.raises(knobsfile.KnobsError, match=said):
+    with golden.refused(knobsfile.KnobsError, field):
         knobsfile.read(file)
-    with pytest.raises(knobsfile.KnobsError, match="cannot read"):
+    with golden.refused(knobsfile.KnobsError):
         knobsfile.read(tmp_path / "nowhere")

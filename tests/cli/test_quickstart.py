@@ -25,6 +25,7 @@ from brickyard.cli import CliError
 from brickyard.cli.flights import Airline, Data, expected
 from brickyard.cli.mainjob import Answer, ask, check
 from tests.support.command import Cli, one_line, processes_of
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S, until
 
 
@@ -75,13 +76,12 @@ def test_a_run_that_fails_says_that_its_server_goes_on(local: Cli) -> None:
         assert local.run("down").returncode == 0
 
 
-def test_a_simulated_workspace_is_refused(cli: Cli) -> None:
+def test_a_simulated_workspace_is_refused(cli: Cli, golden: Golden) -> None:
     assert cli.run("up", "--detach").returncode == 0
     said = one_line(cli.run("quickstart"))
-    assert "simulated provider, whose nodes compute nothing" in said
-    assert "ended in phase 'server'" in said
+    golden(said)
     assert cli.run("down").returncode == 0
-    assert "Choose --provider local" in one_line(cli.run("quickstart"))
+    golden(one_line(cli.run("quickstart")))
     assert cli.workspace.running() is None
 
 
@@ -93,20 +93,20 @@ def test_the_answer_is_worked_out_from_the_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "airlines", "said"),
+    ("rows", "airlines"),
     [
-        (3, [Airline("United", 3, 3.5)], "Spark counted 3 flights, and there are 4"),
-        (4, [Airline("United", 3, 3.5001)], "Spark says Airline(name='United', flights=3, mean_delay=3.5001)"),
-        (4, [Airline("United", 2, 3.5)], "is right"),
-        (4, [], "Spark says 0, and 1 is right"),
+        (3, [Airline("United", 3, 3.5)]),
+        (4, [Airline("United", 3, 3.5001)]),
+        (4, [Airline("United", 2, 3.5)]),
+        (4, []),
     ],
 )
-def test_a_wrong_answer_fails(rows: int, airlines: list[Airline], said: str) -> None:
+def test_a_wrong_answer_fails(rows: int, airlines: list[Airline], golden: Golden) -> None:
     right = [Airline("United", 3, 3.5)]
     check(Answer(4, right, "4.0.5"), right, rows=4)
     with pytest.raises(CliError) as wrong:
         check(Answer(rows, airlines, "4.0.5"), right, rows=4)
-    assert said in wrong.value.message
+    golden(wrong.value.message)
 
 
 class Begun:
@@ -161,23 +161,22 @@ def test_the_query_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("contexts", "commands", "results", "said"),
+    ("contexts", "commands", "results"),
     [
-        ([ContextStatus.ERROR], [], None, "execution context did not start"),
-        ([ContextStatus.RUNNING], [CommandStatus.CANCELLED], None, "no result"),
+        ([ContextStatus.ERROR], [], None),
+        ([ContextStatus.RUNNING], [CommandStatus.CANCELLED], None),
         (
             [ContextStatus.RUNNING],
             [CommandStatus.RUNNING, CommandStatus.ERROR],
             Results(result_type=ResultType.ERROR, summary="the process has ended"),
-            "the process has ended",
         ),
     ],
 )
 def test_a_query_without_an_answer_fails(
-    contexts: list[ContextStatus], commands: list[CommandStatus], results: Results | None, said: str
+    contexts: list[ContextStatus], commands: list[CommandStatus], results: Results | None, golden: Golden
 ) -> None:
     fake = Commands(contexts, commands, results)
     with pytest.raises(CliError) as failed:
         ask(cast(WorkspaceClient, fake), "c", print)
-    assert said in failed.value.message
+    golden(failed.value.message)
     assert not fake.open

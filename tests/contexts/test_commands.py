@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,23 +14,20 @@ from aiohttp import web
 from databricks.sdk.errors import BadRequest, NotFound
 from databricks.sdk.service.compute import CommandStatus, ContextStatus, Language, ResultType
 
-from brickyard.domain.clock import Ids, SystemClock
+from brickyard.domain.clock import SystemClock
 from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.errors import RETRY_PHRASES, ClusterNotReady, CommandError
-from brickyard.domain.node import Role
 from brickyard.domain.nodeops import AgentRefused, AgentUnreachable
 from brickyard.domain.spec import ClientsTypes, WorkloadType
-from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.client import HttpAgentClient
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.runtime.node.contexts.client import not_started
-from brickyard.services.access import Authorizer
 from brickyard.services.commands import CommandFailed, CommandForbidden, CommandService, ContextNotFound
 from brickyard.store.store import Store
-from brickyard.testing.builders import cluster, instance, up
-from tests.support.databases import empty_sqlite
+from brickyard.testing.builders import cluster, up
 from tests.support.edge import USER, edge, sdk
 from tests.support.patience import PATIENCE_S
+from tests.support.world import World
 
 TOKENS = InstanceTokens(key=b"k" * 32)
 
@@ -92,43 +88,29 @@ class FakeNode:
         """Nothing is open."""
 
 
-class Desk:
+class Desk(World):
     """The service, a cluster that runs, and its node."""
 
     def __init__(self, store: Store) -> None:
-        self.store = store
         self.node = FakeNode()
+        super().__init__(store, agents=self.node)
         self.service = CommandService(
-            store=store,
-            authorizer=Authorizer(),
-            nodes=NodeCalls(client=self.node, tokens=TOKENS),
-            clock=SystemClock(),
-            ids=Ids(),
-            pause_s=0.001,
+            store=store, authorizer=self.authorizer, nodes=self.calls, clock=SystemClock(), ids=self.ids, pause_s=0.001
         )
-        self.cluster = self.put(up(cluster(num_workers=1, creator_user_name=USER.user_name)))
+        self.cluster = self.add(up(cluster(num_workers=1, creator_user_name=USER.user_name)))
         self.id = self.cluster.cluster_id
 
-    def put(self, made: Cluster) -> Cluster:
-        driver = msgspec.structs.replace(
-            instance(made, role=Role.DRIVER, number=1, instance_id=f"i-{made.cluster_id}"), endpoint="http://node.invalid"
-        )
-        self.store.write_sync(lambda tx: tx.clusters.insert(made))
-        self.store.write_sync(lambda tx: tx.instances.insert(driver))
+    def add(self, made: Cluster) -> Cluster:
+        self.put(made, number=1, instance_id=f"i-{made.cluster_id}")
         return made
 
     def change(self, **fields: Any) -> None:
-        def work(tx: Any) -> None:
-            tx.clusters.update(msgspec.structs.replace(tx.clusters.get(self.id), **fields))
-
-        self.store.write_sync(work)
+        self.store.write_sync(self.changed(self.id, lambda of: msgspec.structs.replace(of, **fields)))
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    store = Store.open(empty_sqlite(tmp_path / "test.db"))
-    yield Desk(store)
-    store.close()
+def desk(store: Store) -> Desk:
+    return Desk(store)
 
 
 async def test_a_command_goes_to_the_driver_with_its_own_token(desk: Desk) -> None:

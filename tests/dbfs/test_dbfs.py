@@ -39,6 +39,7 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.clock import ManualClock
 from tests.support.edge import USER, edge, sdk
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S
 from tests.support.room import Room
 from tests.support.trees import deep
@@ -214,7 +215,7 @@ async def test_two_servers_take_the_blocks_of_one_upload_in_turns(desk: Desk) ->
     assert sorted(found[at : at + 10_000] for at in range(0, len(found), 10_000)) == blocks
 
 
-async def test_a_block_that_may_have_been_taken_twice_ends_its_upload(desk: Desk) -> None:
+async def test_a_block_that_may_have_been_taken_twice_ends_its_upload(desk: Desk, golden: Golden) -> None:
     """The SDK repeats a request whose connection broke. Behind a proxy the repetition arrives at another server."""
 
     first, second = desk.service, desk.restarted()
@@ -224,7 +225,7 @@ async def test_a_block_that_may_have_been_taken_twice_ends_its_upload(desk: Desk
         await second.add_block(USER, handle, b64(b"x"))  # two servers that live: it is another one that looks the same
     second._uploads.close()
     await first.add_block(USER, other, b64(b"y"))
-    with pytest.raises(ResourceDoesNotExist, match="may have been sent twice"):
+    with golden.refused(ResourceDoesNotExist):
         await first.add_block(USER, same, b64(b"x"))
     with pytest.raises(ResourceDoesNotExist):
         await first.close(USER, same)
@@ -260,11 +261,11 @@ async def test_blocks_are_bounded_and_must_be_base64(desk: Desk) -> None:
 @pytest.mark.parametrize(
     "data", ["a", "!!!", "%%%%", "aGk*====", "aGk", "aGk==", "aGk=aGk=", "aGk=\n", "aG-_", "aGl=", " aGk=", "é"]
 )
-async def test_what_is_not_base64_is_refused_whole(desk: Desk, data: str) -> None:
-    with pytest.raises(InvalidParameterValue, match="not valid base64"):
+async def test_what_is_not_base64_is_refused_whole(desk: Desk, data: str, golden: Golden) -> None:
+    with golden.refused(InvalidParameterValue):
         await desk.service.put(USER, "/bad", data, overwrite=False)
     handle = await desk.service.create(USER, "/f", overwrite=False)
-    with pytest.raises(InvalidParameterValue, match="not valid base64"):
+    with golden.refused(InvalidParameterValue):
         await desk.service.add_block(USER, handle, data)
     await desk.service.add_block(USER, handle, b64(b"whole"))
     await desk.service.close(USER, handle)
@@ -272,11 +273,11 @@ async def test_what_is_not_base64_is_refused_whole(desk: Desk, data: str) -> Non
     assert (desk.root / "f").read_bytes() == b"whole"
 
 
-async def test_directories(desk: Desk) -> None:
+async def test_directories(desk: Desk, golden: Golden) -> None:
     await desk.service.mkdirs(USER, "/x/y")
     await desk.service.mkdirs(USER, "/x/y")
     await desk.put("/x/y/f", b"1")
-    with pytest.raises(ApiError, match="not empty") as error:
+    with golden.refused(ApiError) as error:
         await desk.service.delete(USER, "/x", recursive=False)
     assert error.value.error_code == "IO_ERROR"
     await desk.service.move(USER, "/x/y", "/z/w")
@@ -414,10 +415,12 @@ def test_a_tree_of_any_depth_and_any_names_is_deleted(desk: Desk) -> None:
     assert (desk.root.parent / "outside" / "secret").exists()
 
 
-def test_a_tree_that_is_too_large_for_one_call_is_gone_after_several(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_that_is_too_large_for_one_call_is_gone_after_several(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, golden: Golden
+) -> None:
     deep(desk.root / "large")
     monkeypatch.setattr(safetree, "REMOVE_S", 0.0)
-    with pytest.raises(PartialDelete, match="call again"):
+    with golden.refused(PartialDelete):
         asyncio.run(desk.service.delete(USER, "/large", recursive=True))
     monkeypatch.undo()
     asyncio.run(desk.service.delete(USER, "/large", recursive=True))
@@ -515,15 +518,15 @@ def test_a_form_may_carry_a_large_file_before_its_path(url: str, desk: Desk) -> 
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    "fields",
     [
-        ({}, "Missing required field: path"),
-        ({"path": "/f", "overwrite": "perhaps"}, "overwrite is 'perhaps'; it must be true or false."),
-        ({"path": "/../f"}, "Path must not contain"),
-        ({"path": "/" + "x" * 9000}, "longer than"),
+        {},
+        {"path": "/f", "overwrite": "perhaps"},
+        {"path": "/../f"},
+        {"path": "/" + "x" * 9000},
     ],
 )
-def test_a_form_that_cannot_be_placed_leaves_nothing(url: str, desk: Desk, fields: dict[str, str], said: str) -> None:
+def test_a_form_that_cannot_be_placed_leaves_nothing(url: str, desk: Desk, fields: dict[str, str], golden: Golden) -> None:
     answer = requests.post(
         f"{url}/api/2.0/dbfs/put",
         headers={"Authorization": "Bearer secret"},
@@ -532,11 +535,11 @@ def test_a_form_that_cannot_be_placed_leaves_nothing(url: str, desk: Desk, field
         timeout=PATIENCE_S,
     )
     assert answer.status_code == 400
-    assert said in answer.json()["message"]
+    golden(answer.json()["message"])
     assert desk.waiting() == []
 
 
-def test_a_form_that_is_cut_short_leaves_nothing(url: str, desk: Desk) -> None:
+def test_a_form_that_is_cut_short_leaves_nothing(url: str, desk: Desk, golden: Golden) -> None:
     body = b'--b\r\nContent-Disposition: form-data; name="path"\r\n\r\n/f\r\n--b\r\n'
     body += b'Content-Disposition: form-data; name="contents"\r\n\r\n' + b"1" * 1000
     answer = requests.post(
@@ -545,7 +548,7 @@ def test_a_form_that_is_cut_short_leaves_nothing(url: str, desk: Desk) -> None:
         data=body,
         timeout=PATIENCE_S,
     )
-    assert "cut short" in answer.json()["message"]
+    golden(answer.json()["message"])
     assert not (desk.root / "f").exists()
     assert desk.waiting() == []
 

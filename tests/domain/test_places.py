@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard.domain.places import MOUNTS, OBJECT_STORES, Kind, Place, PlaceError, parse
+from tests.support.golden import Golden
 
 
 @pytest.mark.parametrize(
@@ -45,53 +46,53 @@ def test_buckets_accounts_and_options() -> None:
     assert (place.bucket, place.account) == ("box", "account.dfs.core.windows.net")
 
 
-def test_a_path_without_prefix_needs_a_kind() -> None:
+def test_a_path_without_prefix_needs_a_kind(golden: Golden) -> None:
     assert parse("/Users/me/x.sh", bare=Kind.WORKSPACE).node_path == "/Workspace/Users/me/x.sh"
     assert parse("/dbfs/x.sh", bare=Kind.WORKSPACE).kind is Kind.DBFS
-    with pytest.raises(PlaceError, match="begin it with"):
+    with golden.refused(PlaceError):
         parse("/Users/me/x.sh")
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    "text",
     [
-        ("", "empty"),
-        ("setup.sh", "begin it with"),
-        ("~/setup.sh", "begin it with"),
-        ("dbfs:setup.sh", "absolute"),
-        ("dbfs://host/x", "absolute"),
-        ("dbfs:////x", "absolute"),
-        ("dbfs:/a/../b", r"'\.\.'"),
-        ("dbfs:/..", r"'\.\.'"),
-        ("/dbfs/../etc/passwd", r"'\.\.'"),
-        ("/Volumes/../dbfs/x/y", r"'\.\.'"),
-        ("s3://bucket/../other", r"'\.\.'"),
-        ("dbfs:/a/./b", r"'\.'"),
-        ("dbfs:/a//b", "empty name"),
-        ("s3://bucket//", "empty name"),
-        ("dbfs:/a\0b", "control"),
-        ("dbfs:/a\nb", "control"),
-        ("dbfs:/\ud800", "UTF-8"),
-        ("/Volumes", "CATALOG"),
-        ("/Volumes/my-init.sh", "CATALOG"),
-        ("dbfs:/Volumes/c/s", "CATALOG"),
-        ("dbfs:/" + "x" * 256, "255"),
-        ("dbfs:/" + "x/" * 2050 + "x", "4096"),
-        ("s3://bucket/" + "x" * 1025, "1024"),
-        ("s3://", "bucket"),
-        ("s3:/bucket/x", "bucket"),
-        ("s3://Bad_Bucket/x", "bucket"),
-        ("s3://a..b/x", "bucket"),
-        ("s3://user:password@bucket/x", "bucket"),
-        ("gs:///x", "bucket"),
-        ("abfss://account.dfs.core.windows.net/x", "CONTAINER"),
-        ("abfss://box@elsewhere/x", "CONTAINER"),
-        ("wasbs://box@account.blob.core.windows.net/x", "not supported"),
-        ("https://example.org/x.sh", "not supported"),
+        "",
+        "setup.sh",
+        "~/setup.sh",
+        "dbfs:setup.sh",
+        "dbfs://host/x",
+        "dbfs:////x",
+        "dbfs:/a/../b",
+        "dbfs:/..",
+        "/dbfs/../etc/passwd",
+        "/Volumes/../dbfs/x/y",
+        "s3://bucket/../other",
+        "dbfs:/a/./b",
+        "dbfs:/a//b",
+        "s3://bucket//",
+        "dbfs:/a\0b",
+        "dbfs:/a\nb",
+        "dbfs:/\ud800",
+        "/Volumes",
+        "/Volumes/my-init.sh",
+        "dbfs:/Volumes/c/s",
+        "dbfs:/" + "x" * 256,
+        "dbfs:/" + "x/" * 2050 + "x",
+        "s3://bucket/" + "x" * 1025,
+        "s3://",
+        "s3:/bucket/x",
+        "s3://Bad_Bucket/x",
+        "s3://a..b/x",
+        "s3://user:password@bucket/x",
+        "gs:///x",
+        "abfss://account.dfs.core.windows.net/x",
+        "abfss://box@elsewhere/x",
+        "wasbs://box@account.blob.core.windows.net/x",
+        "https://example.org/x.sh",
     ],
 )
-def test_what_is_refused(text: str, why: str) -> None:
-    with pytest.raises(PlaceError, match=why):
+def test_what_is_refused(text: str, golden: Golden) -> None:
+    with golden.refused(PlaceError):
         parse(text)
 
 
@@ -104,10 +105,10 @@ def test_what_is_refused(text: str, why: str) -> None:
         ({"endpoint": "https://host/path"}, "endpoint"),
     ],
 )
-def test_options_of_s3_are_checked(options: dict[str, str], why: str) -> None:
+def test_options_of_s3_are_checked(options: dict[str, str], why: str, golden: Golden) -> None:
     with pytest.raises(PlaceError, match=why):
         parse("s3://bucket/x", **options)  # type: ignore[arg-type] # mypy cannot match a dict's values to keywords
-    with pytest.raises(PlaceError, match="not in S3"):
+    with golden.refused(PlaceError):
         parse("gs://bucket/x", **options)  # type: ignore[arg-type] # as above
 
 

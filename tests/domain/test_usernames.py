@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard.domain.usernames import unclear
+from tests.support.golden import Golden
 
 
 @pytest.mark.parametrize(
@@ -26,23 +27,23 @@ def test_names_of_people(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "why"),
+    "name",
     [
-        ("\u0430dmin@example.com", "Cyrillic and Latin"),
-        ("admin@ex\u0430mple.com", "Cyrillic and Latin"),
-        ("\u03b1dmin@example.com", "Greek and Latin"),
-        ("\uff41\uff44\uff4d\uff49\uff4e@example.com", "'admin@example.com'"),
-        ("\ufb01le@example.com", "'file@example.com'"),
-        ("mu\u0308ller@example.com", "'müller@example.com'"),
-        ("admin\ufe0f@example.com", "U+FE0F"),
-        ("admin\u2800@example.com", "U+2800"),
-        ("admin\u115f@example.com", "U+115F"),
-        ("admin@example\u2024com", "'admin@example.com'"),
-        ("\U0001f600@example.com", "U+1F600"),
+        "\u0430dmin@example.com",
+        "admin@ex\u0430mple.com",
+        "\u03b1dmin@example.com",
+        "\uff41\uff44\uff4d\uff49\uff4e@example.com",
+        "\ufb01le@example.com",
+        "mu\u0308ller@example.com",
+        "admin\ufe0f@example.com",
+        "admin\u2800@example.com",
+        "admin\u115f@example.com",
+        "admin@example\u2024com",
+        "\U0001f600@example.com",
     ],
 )
-def test_names_that_look_like_others(name: str, why: str) -> None:
-    assert why in unclear(name)
+def test_names_that_look_like_others(name: str, golden: Golden) -> None:
+    golden(unclear(name))
 
 
 @given(st.text(st.characters(codec="ascii")))

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pytest
 import requests
 
 from brickyard.domain.cluster import Cluster, Target
-from brickyard.domain.node import Role
-from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.tokens import InstanceTokens
-from brickyard.services.access import Authorizer
-from brickyard.services.attach import AttachService
-from brickyard.services.uilinks import UiLinks
 from brickyard.store.store import Store
-from brickyard.testing.builders import cluster, instance, up
-from brickyard.testing.clock import ManualClock
-from tests.support.databases import empty_sqlite
+from brickyard.testing.builders import cluster, up
+from tests.support import world as shared
 from tests.support.edge import edge
 from tests.support.patience import PATIENCE_S
+from tests.support.world import KEY
 
-KEY = b"k" * 32
 CONTEXT = {
     "context_id": "c1", "user": "me@example.com", "language": "python", "status": "Running", "created_ms": 1, "last_used_ms": 2,
     "commands": 1,
@@ -51,11 +44,13 @@ class FakeAgent:
         pass
 
 
-class World(NamedTuple):
-    url: str
-    agent: FakeAgent
-    store: Store
-    id: str
+class World(shared.World):
+    def __init__(self, store: Store) -> None:
+        self.agent = FakeAgent()
+        super().__init__(store, agents=self.agent)
+        made = up(cluster(creator_user_name=OWNER))
+        self.id, self.url = made.cluster_id, ""
+        self.put(made)
 
     def get(self, path: str, cluster_id: str = "") -> requests.Response:
         headers = {"Authorization": "Bearer secret"}
@@ -63,31 +58,15 @@ class World(NamedTuple):
         return requests.get(f"{self.url}/api/2.1/clusters/{path}", params=query, headers=headers, timeout=PATIENCE_S)
 
     def change(self, wanted: Cluster) -> None:
-        def work(tx: Any) -> None:
-            tx.clusters.update(msgspec.structs.replace(wanted, version=tx.clusters.get(wanted.cluster_id).version))
-
-        self.store.write_sync(work)
+        how = self.changed(wanted.cluster_id, lambda of: msgspec.structs.replace(wanted, version=of.version))
+        self.store.write_sync(how)
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    store, agent, made = (
-        Store.open(empty_sqlite(tmp_path / "test.db")),
-        FakeAgent(),
-        up(cluster(creator_user_name=OWNER)),
-    )
-    node = msgspec.structs.replace(instance(made, role=Role.DRIVER), endpoint="http://127.0.0.1:1")
-    store.write_sync(lambda tx: tx.clusters.insert(made))
-    store.write_sync(lambda tx: tx.instances.insert(node))
-
-    async def never(*_: Any) -> None:
-        raise AssertionError("nothing is started here")
-
-    calls = NodeCalls(client=agent, tokens=InstanceTokens(key=KEY))
-    attach = AttachService(store=store, authorizer=Authorizer(), nodes=calls, start=never)
-    with edge(attach=attach, ui_links=UiLinks(key=KEY, store=store, clock=ManualClock())) as url:
-        yield World(url, agent, store, made.cluster_id)
-    store.close()
+def world(store: Store) -> Iterator[World]:
+    made = World(store)
+    with edge(attach=made.attach, ui_links=made.links) as made.url:
+        yield made
 
 
 def test_contexts_and_sessions_are_listed(world: World) -> None:
@@ -120,4 +99,4 @@ def test_who_may_not_attach_learns_nothing(world: World) -> None:
 def test_the_link_leads_to_the_server_that_was_asked(world: World) -> None:
     found = world.get("spark-ui-link").json()
     assert found["url"].startswith(f"{world.url}/spark-ui/{world.id}/~")
-    assert found["expiration_time"] > ManualClock().now_ms()
+    assert found["expiration_time"] > world.clock.now_ms()

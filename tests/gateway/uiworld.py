@@ -7,27 +7,20 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import uvicorn
 from aiohttp import web
 
-from brickyard.api.edge.authentication import Authenticator
 from brickyard.api.edge.serving import serving
-from brickyard.domain.clock import Ids
 from brickyard.domain.errors import PermissionDenied, ResourceDoesNotExist, TemporarilyUnavailable
 from brickyard.gateway.answers import MAX_REWRITTEN
 from brickyard.gateway.pages import Upstream
 from brickyard.gateway.sparkui import SparkUi
 from brickyard.gateway.webproxy import Address, WebProxy
-from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
-from brickyard.services.sessions import SessionService
-from brickyard.services.tokens import TokenService
-from brickyard.services.uilinks import UiLinks
-from brickyard.services.users import new_user
 from brickyard.store.store import Store
-from brickyard.testing.clock import ManualClock
+from tests.support import world as shared
 from tests.support.databases import empty_sqlite
 
 ID = "0101-000000-testtest"
@@ -130,27 +123,26 @@ class FakeSources(SparkUi):
         return f"<b>{stream} of {executor}</b>".encode()
 
 
-class World(NamedTuple):
-    url: str
-    spark: FakeSpark
-    sources: FakeSources
-    tokens: TokenService
-    links: UiLinks
-    clock: ManualClock
-    store: Store
-    server: uvicorn.Server
-    sessions: SessionService
-    noted: list[tuple[str, str, dict[str, str]]]
+class World(shared.World):
+    """Its proxy, and what it stands between."""
 
-    async def token(self, user: str) -> str:
-        fresh = new_user(user, ids=Ids(), now_ms=self.clock.now_ms())
-        await self.store.write(lambda tx: tx.users.put(fresh) if tx.users.get(user) is None else None)
-        return (await self.tokens.create(Caller(user_name=user, user_id="1", is_admin=False, token_id="")))[0]
+    def __init__(self, store: Store, spark: FakeSpark, run: str) -> None:
+        super().__init__(store)
+        self.spark, self.sources = spark, FakeSources(spark.url, run)
+        self.noted: list[tuple[str, str, dict[str, str]]] = []
+        self.ui = WebProxy(
+            self.sources,
+            authenticator=self.authenticator,
+            links=self.links,
+            note=lambda operation, caller, *, address="", **objects: self.noted.append((operation, caller.user_name, objects)),
+        )
+        self.server = uvicorn.Server(serving(self.ui))
+        self.url = ""
 
 
 @contextlib.asynccontextmanager
 async def world(tmp_path: Path, run: str = "") -> AsyncIterator[World]:
-    spark, clock = FakeSpark(), ManualClock()
+    spark = FakeSpark()
     application = web.Application()
     application.router.add_get("/echo", spark.echo)
     application.router.add_route("*", "/{rest:.*}", spark.handle)
@@ -160,29 +152,19 @@ async def world(tmp_path: Path, run: str = "") -> AsyncIterator[World]:
     await site.start()
     spark.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     store = Store.open(empty_sqlite(tmp_path / "ui.db"))
-    tokens = TokenService(store=store, clock=clock, ids=Ids(), authorizer=Authorizer(), key=b"k" * 32)
-    links, sources = UiLinks(key=b"k" * 32, store=store, clock=clock), FakeSources(spark.url, run)
-    sessions = SessionService(store=store, clock=clock, ids=Ids(), tokens=tokens, key=b"k" * 32)
-    noted: list[tuple[str, str, dict[str, str]]] = []
-    ui = WebProxy(
-        sources,
-        authenticator=Authenticator(tokens=tokens, links=links, sessions=sessions),
-        links=links,
-        note=lambda operation, caller, *, address="", **objects: noted.append((operation, caller.user_name, objects)),
-    )
+    made = World(store, spark, run)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        server = uvicorn.Server(serving(ui))
-        served = asyncio.create_task(server.serve(sockets=[listening]))
-        while not server.started:
+        made.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        served = asyncio.create_task(made.server.serve(sockets=[listening]))
+        while not made.server.started:
             await asyncio.sleep(0.01)
         try:
-            yield World(url, spark, sources, tokens, links, clock, store, server, sessions, noted)
+            yield made
         finally:
             spark.more.set()
-            server.should_exit = True
+            made.server.should_exit = True
             await served
-            await ui.close()
+            await made.ui.close()
             await runner.cleanup()
             store.close()

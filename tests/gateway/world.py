@@ -11,27 +11,17 @@ import grpc
 import grpc.aio
 import msgspec
 
-from brickyard.api.edge.authentication import Authenticator
 from brickyard.domain.access import Grant, ObjectKind, Permission, Place
-from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.identity import USERS_ID
-from brickyard.domain.node import Role
 from brickyard.domain.nodeops import AgentRefused, AgentUnreachable
 from brickyard.domain.requests import StartCluster
 from brickyard.gateway.connect import ConnectGateway
-from brickyard.nodes.calls import NodeCalls
-from brickyard.nodes.tokens import InstanceTokens
-from brickyard.services.access import Authorizer
-from brickyard.services.attach import AttachService
 from brickyard.services.caller import Caller
-from brickyard.services.tokens import TokenService
-from brickyard.services.uilinks import UiLinks
-from brickyard.services.users import new_user
 from brickyard.store.store import Store
-from brickyard.testing.builders import cluster, instance, up
-from brickyard.testing.clock import ManualClock
+from brickyard.testing.builders import cluster, up
 from tests.gateway.driver import SERVICE, UNLIMITED, FakeDriver
+from tests.support import world as shared
 from tests.support.databases import empty_sqlite
 
 CLUSTER_ID = "0101-000000-testtest"
@@ -68,23 +58,14 @@ class FakeAgent:
         pass
 
 
-class World:
+class World(shared.World):
     """The gateway and everything behind it."""
 
     def __init__(self, store: Store, *, may_start: bool, patience_s: float) -> None:
-        self.store = store
         self.agent = FakeAgent()
+        super().__init__(store, agents=self.agent)
         self.started: list[str] = []
         self.driver = FakeDriver("c")
-        self.now = 0.0
-        clock, ids = ManualClock(), Ids()
-        self.tokens = TokenService(store=store, clock=clock, ids=ids, authorizer=Authorizer(), key=b"k" * 32)
-        self.authenticator = Authenticator(tokens=self.tokens, links=UiLinks(key=b"k" * 32, store=store, clock=clock))
-        self.ids = ids
-        self.attach = AttachService(
-            store=store, authorizer=Authorizer(), nodes=NodeCalls(client=self.agent, tokens=InstanceTokens(key=b"k" * 32)),
-            start=self._start, pause_s=0.01,
-        )  # fmt: skip
         self.noted: list[tuple[str, str, dict[str, str]]] = []
         self.gateway = ConnectGateway(
             authenticator=self.authenticator,
@@ -94,31 +75,21 @@ class World:
             note=lambda operation, caller, *, address="", **objects: self.noted.append((operation, caller.user_name, objects)),
         )
 
-    async def _start(self, caller: Caller, request: StartCluster) -> None:
+    async def start_attached(self, caller: Caller, request: StartCluster) -> None:
         self.started.append(request.cluster_id)
         await self.set(up(cluster(cluster_id=request.cluster_id)))
 
     async def set(self, wanted: Cluster) -> None:
         """Make the cluster so, with a driver."""
-
-        def work(tx: Any) -> None:
-            known = tx.clusters.get(wanted.cluster_id)
-            if known is None:
-                tx.clusters.insert(wanted)
-                node = instance(wanted, role=Role.DRIVER)
-                tx.instances.insert(msgspec.structs.replace(node, endpoint="http://127.0.0.1:1"))
-            else:
-                tx.clusters.update(msgspec.structs.replace(wanted, version=known.version))
-            tx.grants.put(Place(ObjectKind.CLUSTER, wanted.cluster_id), [Grant(USERS_ID, Permission.CAN_RESTART)])
-
-        await self.store.write(work)
-
-    async def token(self, user: str) -> str:
-        """A new token of that user."""
-        fresh = new_user(user, ids=self.ids, now_ms=0)
-        await self.store.write(lambda tx: tx.users.put(fresh) if tx.users.get(user) is None else None)
-        caller = Caller(user_name=user, user_id=fresh.user_id, is_admin=False, token_id="")
-        return (await self.tokens.create(caller))[0]
+        known = await self.store.read(lambda tx: tx.clusters.get(wanted.cluster_id))
+        if known is None:
+            self.put(wanted)
+        else:
+            await self.store.write(
+                self.changed(wanted.cluster_id, lambda of: msgspec.structs.replace(wanted, version=of.version))
+            )
+        grant = [Grant(USERS_ID, Permission.CAN_RESTART)]
+        await self.store.write(lambda tx: tx.grants.put(Place(ObjectKind.CLUSTER, wanted.cluster_id), grant))
 
     def channel(self) -> grpc.aio.Channel:
         """A client's connection."""

@@ -21,6 +21,7 @@ from brickyard.providers.kubernetes.section import KubernetesSection
 from brickyard.runtime.catalogue import rows
 from brickyard.storage.directory import Storage
 from tests.kubernetes.schemas import mistakes
+from tests.support.golden import Golden
 
 GPU_TYPE = {
     "node_type_id": "train",
@@ -102,15 +103,15 @@ def test_a_pod_has_the_workspaces_files_and_none_of_its_secrets(top: str) -> Non
     assert identity["readOnly"]
 
 
-def test_a_claim_without_the_storage_in_it_is_refused() -> None:
-    with pytest.raises(SetupError, match="storage_mount is /mnt"):
+def test_a_claim_without_the_storage_in_it_is_refused(golden: Golden) -> None:
+    with golden.refused(SetupError, "storage_mount"):
         made(storage_claim="storage", storage_mount="/mnt")
 
 
-def test_where_a_pod_has_the_workspaces_files_nothing_else_is_mounted() -> None:
+def test_where_a_pod_has_the_workspaces_files_nothing_else_is_mounted(golden: Golden) -> None:
     mine = {"container": {"volumeMounts": [{"name": "mine", "mountPath": "/dbfs"}]}}
     section(pod=mine).check()
-    with pytest.raises(SetupError, match=r"/dbfs.*mounts itself"):
+    with golden.refused(SetupError):
         section(pod=mine, storage_claim="storage").check()
 
 
@@ -126,56 +127,56 @@ def test_a_node_type_adds_what_the_settings_say() -> None:
 
 
 @pytest.mark.parametrize(
-    ("engine", "said"),
+    ("engine", "field"),
     [
-        ({"spec": {"containers": []}}, r"`containers`"),
-        ({"spec": {"serviceAccountName": "admin"}}, r"`serviceAccountName`"),
-        ({"spec": {"restartPolicy": "Always"}}, r"`restartPolicy`"),
-        ({"container": {"securityContext": {"privileged": True}}}, r"`securityContext`"),
-        ({"container": {"command": ["sh"]}}, r"`command`"),
-        ({"container": {"resources": {"memory": "1Gi"}}}, r"resources has memory; the node type says it"),
-        ({"container": {"volumeMounts": [{"name": "brickyard-unit", "mountPath": "/x"}]}}, r"which Brickyard mounts itself"),
-        ({"container": {"volumeMounts": [{"name": "x", "mountPath": "/run/brickyard/"}]}}, r"which Brickyard mounts itself"),
-        ({"spec": {"volumes": [{"name": "brickyard-unit", "emptyDir": {}}]}}, r"use a name of your own"),
-        ({"metadata": {"labels": {"brickyard.io/workspace": "9"}}}, r"which Brickyard sets itself"),
+        ({"spec": {"containers": []}}, "`containers`"),
+        ({"spec": {"serviceAccountName": "admin"}}, "`serviceAccountName`"),
+        ({"spec": {"restartPolicy": "Always"}}, "`restartPolicy`"),
+        ({"container": {"securityContext": {"privileged": True}}}, "`securityContext`"),
+        ({"container": {"command": ["sh"]}}, "`command`"),
+        ({"container": {"resources": {"memory": "1Gi"}}}, ""),
+        ({"container": {"volumeMounts": [{"name": "brickyard-unit", "mountPath": "/x"}]}}, ""),
+        ({"container": {"volumeMounts": [{"name": "x", "mountPath": "/run/brickyard/"}]}}, ""),
+        ({"spec": {"volumes": [{"name": "brickyard-unit", "emptyDir": {}}]}}, ""),
+        ({"metadata": {"labels": {"brickyard.io/workspace": "9"}}}, ""),
     ],
 )
-def test_what_is_ours_cannot_be_changed(engine: dict[str, object], said: str) -> None:
-    with pytest.raises(SetupError, match=said):
+def test_what_is_ours_cannot_be_changed(engine: dict[str, object], field: str, golden: Golden) -> None:
+    with golden.refused(SetupError, field):
         section(node_types=[{**GPU_TYPE, "engine": engine}]).check()
-    with pytest.raises(SetupError, match=said):
+    with golden.refused(SetupError, field):
         section(pod=engine).check()
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "field"),
     [
-        ({"image": ""}, r"^kubernetes\.image is empty; it must name an image"),
-        ({"grace_s": 5}, r"^kubernetes\.grace_s is 5; an agent needs up to 15 seconds"),
-        ({"server_networks": ["server"]}, r"has 'server'; each must be a network like 10\.0\.0\.0/8"),
-        ({"cache_claim": "x"}, r"^kubernetes\.cache_claim needs machine_cache_dir"),
+        ({"image": ""}, "kubernetes.image"),
+        ({"grace_s": 5}, "kubernetes.grace_s"),
+        ({"server_networks": ["server"]}, ""),
+        ({"cache_claim": "x"}, "kubernetes.cache_claim"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(more: dict[str, object], said: str) -> None:
-    with pytest.raises(SetupError, match=said):
+def test_settings_that_cannot_work_are_refused(more: dict[str, object], field: str, golden: Golden) -> None:
+    with golden.refused(SetupError, field):
         section(**more).check()
 
 
 @pytest.mark.parametrize("line", ["internet = false", 'network = "isolated"'])
-def test_a_promise_that_only_networks_of_ours_keep_is_refused(tmp_path: Path, line: str) -> None:
+def test_a_promise_that_only_networks_of_ours_keep_is_refused(tmp_path: Path, line: str, golden: Golden) -> None:
     file = tmp_path / "brickyard.toml"
     file.write_text(f'provider = "kubernetes"\n{line}\n[kubernetes]\nimage = "x"\nrun_as_user = 1000\n')
     settings = load(config_file=file, environ={}, options={"data_dir": str(tmp_path)})
-    with pytest.raises(SetupError, match="makes no networks of its own"):
+    with golden.refused(SetupError):
         open_provider(Setup(settings=settings, server_url="http://server:8080", runtimes=rows()))
 
 
-def test_without_any_cluster_the_setting_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_cluster_the_setting_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     file = tmp_path / "brickyard.toml"
     file.write_text('provider = "kubernetes"\n[kubernetes]\nimage = "x"\nrun_as_user = 1000\n')
     settings = load(config_file=file, environ={}, options={"data_dir": str(tmp_path)})
-    with pytest.raises(SetupError, match=r"none.*Set kubernetes\.kubeconfig and kubernetes\.context"):
+    with golden.refused(SetupError, "kubernetes.kubeconfig", "kubernetes.context"):
         open_provider(Setup(settings=settings, server_url="http://server:8080", runtimes=rows()))
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from brickyard.providers.kubernetes.objects import Machine, Pod
 from brickyard.providers.kubernetes.telling import observed
+from tests.support.golden import Golden
 
 
 def pod(phase: str = "Pending", *, state: dict[str, Any] | None = None, deleted: bool = False, **status: Any) -> Pod:
@@ -40,63 +41,33 @@ PLACED = condition("PodScheduled", "True")
 
 
 @pytest.mark.parametrize(
-    ("given", "alive", "said"),
+    ("given", "alive"),
     [
-        (pod(), True, "its pod waits for a machine."),
-        (
-            pod(conditions=NO_GPU),
-            True,
-            "take its pod: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu. It waits",
-        ),
-        (pod(conditions=PLACED, state=waits("ContainerCreating")), True, "its container is being made on one."),
-        (
-            pod(conditions=PLACED, state=waits("ImagePullBackOff", "not found")),
-            True,
-            "image b:1 cannot be had: not found.",
-        ),
-        (pod(conditions=PLACED, state=waits("InvalidImageName", "bad")), False, "cannot be had: bad."),
-        (
-            pod(conditions=PLACED, state=waits("ConfigError", "no secret")),
-            True,
-            "(ConfigError): no secret.",
-        ),
-        (pod("Running", state={"running": {}}), True, ""),
-        (pod("Running", state={"running": {}}, deleted=True), True, "its pod is being deleted."),
+        (pod(), True),
+        (pod(conditions=NO_GPU), True),
+        (pod(conditions=PLACED, state=waits("ContainerCreating")), True),
+        (pod(conditions=PLACED, state=waits("ImagePullBackOff", "not found")), True),
+        (pod(conditions=PLACED, state=waits("InvalidImageName", "bad")), False),
+        (pod(conditions=PLACED, state=waits("ConfigError", "no secret")), True),
+        (pod("Running", state={"running": {}}), True),
+        (pod("Running", state={"running": {}}, deleted=True), True),
         (
             pod("Running", conditions=condition("DisruptionTarget", "True", "EvictionByEvictionAPI", "Eviction API: evicting")),
             True,
-            "Kubernetes takes its pod away: its machine is being drained.",
         ),
-        (pod("Failed", state=ended(exitCode=137, reason="OOMKilled")), False, "(OOMKilled). Choose a larger node type."),
-        (
-            pod("Failed", state=ended(exitCode=78, message="noise\nthe storage of workspace 1 must be at /srv\n")),
-            False,
-            "the storage of workspace 1 must be at /srv.",
-        ),
-        (
-            pod("Failed", state=ended(message="Traceback\nMemoryError")),
-            False,
-            "its container has ended (exit code 1): MemoryError.",
-        ),
-        (pod("Failed", state=ended(exitCode=137, signal=9)), False, "its container has ended (signal 9)."),
-        (pod("Succeeded", state=ended(exitCode=0, reason="Completed")), False, "its agent has ended."),
-        (
-            pod("Failed", reason="Evicted", message="The node was low on resource: memory"),
-            False,
-            "Kubernetes has evicted its pod: The node was low on resource: memory.",
-        ),
-        (
-            pod("Failed", reason="NodeShutdown", message="shutting down"),
-            False,
-            "its pod has ended (NodeShutdown): shutting down.",
-        ),
+        (pod("Failed", state=ended(exitCode=137, reason="OOMKilled")), False),
+        (pod("Failed", state=ended(exitCode=78, message="noise\nthe storage of workspace 1 must be at /srv\n")), False),
+        (pod("Failed", state=ended(message="Traceback\nMemoryError")), False),
+        (pod("Failed", state=ended(exitCode=137, signal=9)), False),
+        (pod("Succeeded", state=ended(exitCode=0, reason="Completed")), False),
+        (pod("Failed", reason="Evicted", message="The node was low on resource: memory"), False),
+        (pod("Failed", reason="NodeShutdown", message="shutting down"), False),
     ],
 )
-def test_words(given: Pod, alive: bool, said: str) -> None:
+def test_words(given: Pod, alive: bool, golden: Golden) -> None:
     seen = observed("i-1", given, machine=lambda _name: None, grows=False)
     assert seen.alive is alive
-    assert said in seen.message
-    assert bool(seen.message) is bool(said)
+    golden(seen.message)
 
 
 def test_where_the_cluster_grows_a_pod_that_does_not_fit_waits_for_that() -> None:

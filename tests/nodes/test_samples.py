@@ -22,6 +22,7 @@ from brickyard.store.tx import Tx
 from brickyard.testing.builders import cluster
 from brickyard.testing.clock import ManualClock
 from tests.services.desk import ADMIN
+from tests.support import world as shared
 from tests.support.databases import both_databases
 
 CLUSTER = cluster()
@@ -32,12 +33,11 @@ def one(sample: Sample) -> PackedSamples:
     return packed(NodeSamples(cluster_id=ID, samples=(sample,)))
 
 
-class World:
+class World(shared.World):
     """A database with one cluster, and servers that share it."""
 
     def __init__(self, store: Store) -> None:
-        self.store = store
-        self.clock = ManualClock(1_790_000_000_000 - 1_790_000_000_000 % DAY + 12 * HOUR + 5 * MINUTE)
+        super().__init__(store, clock=ManualClock(1_790_000_000_000 - 1_790_000_000_000 % DAY + 12 * HOUR + 5 * MINUTE))
         self.packing = SamplePacking(store=store, clock=self.clock)
         store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
 
@@ -52,13 +52,9 @@ class World:
 
     async def read(self, since_ms: int, step_ms: int = 5_000, server: Samples | None = None) -> dict[str, list[float | None]]:
         """The values of each node."""
-        service = ClusterMetrics(
-            store=self.store, clock=self.clock, authorizer=Authorizer(), samples=server or self.server()
-        )  # fmt: skip
         now = self.clock.now_ms()
-        answer = await service.between(
-            ADMIN, AskRange(cluster_id=ID, start_time=now - since_ms, end_time=now + 1, step_ms=step_ms)
-        )
+        asked = AskRange(cluster_id=ID, start_time=now - since_ms, end_time=now + 1, step_ms=step_ms)
+        answer = await self.metrics(server or self.server()).between(ADMIN, asked)
         found = msgspec.json.decode(answer, type=MetricsRange)
         return {node.instance_id: node.metrics["cpu_cores"] for node in found.nodes}
 

@@ -7,6 +7,7 @@ import hmac
 import pytest
 
 from brickyard.nodes.tokens import InstanceTokens
+from tests.support.golden import Golden
 
 
 @pytest.mark.parametrize("size", [32, 63, 64, 65, 200])
@@ -20,6 +21,6 @@ def test_tokens_are_plain_hmacs(size: int) -> None:
     assert not tokens.is_agent("i-1", tokens.server_token("i-1"))
 
 
-def test_a_short_key_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 32 bytes"):
+def test_a_short_key_is_refused(golden: Golden) -> None:
+    with golden.refused(ValueError):
         InstanceTokens(key=b"k" * 31)

@@ -23,6 +23,7 @@ from brickyard.plan.starts import next_incarnation
 from brickyard.plan.v1.autoterminate import merged, problems_of
 from brickyard.plan.v1.translate import updated
 from brickyard.testing.builders import NOW, SIZES, SMALL, cluster, instance, up
+from tests.support.golden import Golden
 
 MINUTE = 60_000
 LIMITS = st.builds(
@@ -185,31 +186,31 @@ def test_updates_merge_and_null_removes(before: AutoTerminateLimits, minutes: ob
 
 
 @pytest.mark.parametrize(
-    ("asked", "field", "rule"),
+    ("asked", "field"),
     [
-        ({"max_runtime_minutes": 0}, "max_runtime_minutes", "between 1 and"),
-        ({"max_runtime_minutes": -5}, "max_runtime_minutes", "between 1 and"),
-        ({"max_runtime_minutes": 10**9}, "max_runtime_minutes", "between 1 and"),
-        ({"at": "tomorrow"}, "at", "RFC 3339"),
-        ({"at": "2026-09-30T18:00:00"}, "at", "offset"),
-        ({"at": "2026-01-01T00:00:00Z"}, "at", "in the future"),
-        ({"at": "9999-01-01T00:00:00Z"}, "at", "in the future"),
-        ({"at": "0001-01-01T00:00:00+23:00"}, "at", "must be"),
-        ({"max_cost": 0}, "max_cost", "above 0"),
-        ({"max_cost": float("inf")}, "max_cost", "above 0"),
-        ({"max_cost": float("nan")}, "max_cost", "above 0"),
-        ({"max_cost": 5}, "max_cost", "node_prices"),
-        ({"enabled": False, "max_cost": 5}, "max_cost", "no effect"),
-        ({"enabled": False, "idle_minutes": 50}, "idle_minutes", "no effect"),
+        ({"max_runtime_minutes": 0}, "max_runtime_minutes"),
+        ({"max_runtime_minutes": -5}, "max_runtime_minutes"),
+        ({"max_runtime_minutes": 10**9}, "max_runtime_minutes"),
+        ({"at": "tomorrow"}, "at"),
+        ({"at": "2026-09-30T18:00:00"}, "at"),
+        ({"at": "2026-01-01T00:00:00Z"}, "at"),
+        ({"at": "9999-01-01T00:00:00Z"}, "at"),
+        ({"at": "0001-01-01T00:00:00+23:00"}, "at"),
+        ({"max_cost": 0}, "max_cost"),
+        ({"max_cost": float("inf")}, "max_cost"),
+        ({"max_cost": float("nan")}, "max_cost"),
+        ({"max_cost": 5}, "max_cost"),
+        ({"enabled": False, "max_cost": 5}, "max_cost"),
+        ({"enabled": False, "idle_minutes": 50}, "idle_minutes"),
     ],
     ids=str,
 )
-def test_what_cannot_be_honoured_is_refused_with_the_rule(asked: dict[str, object], field: str, rule: str) -> None:
+def test_what_cannot_be_honoured_is_refused_with_the_rule(asked: dict[str, object], field: str, golden: Golden) -> None:
     limits = AutoTerminate(**asked)  # type: ignore[arg-type] # keyword arguments of a struct
     free = msgspec.structs.replace(SMALL, price_per_hour=0.0)
     (problem,) = problems_of("auto_terminate", limits, now=NOW, wanted=[free])
     assert problem.field == f"auto_terminate.{field}"
-    assert rule in problem.reason
+    golden(problem.reason)
 
 
 def test_enabled_without_a_limit_means_the_usual_idle_time() -> None:

@@ -21,6 +21,7 @@ from brickyard.plan.changes import MAX_PINNED, Asked, Changed, Secrets
 from brickyard.plan.spec import Offered
 from brickyard.plan.specifying import plain_spec, specify
 from brickyard.testing.builders import NOW, RUNTIMES, SIZES, cluster
+from tests.support.golden import Golden
 
 ASKED = Asked(user="someone@example.com", now=NOW + 5)
 SECRETS = Secrets(spark="new", connect="newer")
@@ -185,9 +186,9 @@ def test_one_more_than_the_most_pins_is_refused_and_a_pinned_one_is_not() -> Non
     assert changes.pin(pinned, ASKED, pinned=MAX_PINNED) == Changed(pinned)
 
 
-def test_a_pinned_cluster_is_not_removed() -> None:
+def test_a_pinned_cluster_is_not_removed(golden: Golden) -> None:
     of = changes.pin(cluster(), ASKED, pinned=0).cluster
-    with pytest.raises(InvalidParameterValue, match="unpin the cluster first"):
+    with golden.refused(InvalidParameterValue):
         changes.permanently_delete(of, ASKED)
     gone = changes.permanently_delete(changes.unpin(of, ASKED).cluster, ASKED).cluster
     assert (gone.deleted_ms, gone.target) == (ASKED.now, Target.TERMINATED)

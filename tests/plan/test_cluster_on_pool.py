@@ -20,6 +20,7 @@ from brickyard.plan.policy import Policy
 from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, PoolStock, pools_needed
 from brickyard.testing.builders import NOW, SIZES, cluster, nodes, up
 from tests.plan.test_pool_plan import idle, pool
+from tests.support.golden import Golden
 
 POLICY = Policy()
 POOL = pool().instance_pool_id
@@ -67,7 +68,7 @@ def test_a_start_takes_warm_instances_and_launches_the_rest_for_the_pool() -> No
     assert [(node.role, node.pool_id) for node in decided.new] == [(Role.WORKER, POOL)]
 
 
-def test_a_start_beyond_the_capacity_ends_with_its_numbers_and_takes_nothing() -> None:
+def test_a_start_beyond_the_capacity_ends_with_its_numbers_and_takes_nothing(golden: Golden) -> None:
     of = on_pool(num_workers=20)
     rows = [idle(number) for number in range(20)]
     decided = decide(of, [], PoolStock(pool(max_capacity=20), idle=rows, live=20))
@@ -75,12 +76,12 @@ def test_a_start_beyond_the_capacity_ends_with_its_numbers_and_takes_nothing() -
     reason = decided.cluster.termination_reason
     assert reason is not None
     assert reason.code is TerminationReasonCode.INSTANCE_POOL_MAX_CAPACITY_REACHED
-    assert "Only 19 of 20 workers" in decided.cluster.state_message
-    assert "20 of max_capacity 20" in decided.cluster.state_message
+    golden(decided.cluster.state_message)
+    golden(decided.cluster.state_message, "max_capacity")
     assert (decided.instances, decided.new) == ({}, []), "the pool's idle instances are as they were"
 
 
-def test_a_cluster_that_runs_grows_as_far_as_the_pool_does() -> None:
+def test_a_cluster_that_runs_grows_as_far_as_the_pool_does(golden: Golden) -> None:
     of = resized(up(on_pool(num_workers=1)), 5)
     before = own(of, 1)
     decided = decide(of, before, PoolStock(pool(max_capacity=4), idle=[idle(1)], live=3))
@@ -88,11 +89,11 @@ def test_a_cluster_that_runs_grows_as_far_as_the_pool_does() -> None:
     assert len(decided.new) == 1
     assert decided.cluster.target is Target.RUNNING
     assert EventType.ADD_NODES_FAILED in kinds(decided)
-    assert "max_capacity 4" in decided.cluster.state_message
+    golden(decided.cluster.state_message, "max_capacity")
     assert decided.cluster.grow_after_ms > NOW, "and it tries again later"
 
 
-def test_an_autoscaling_cluster_does_not_grow_and_says_why() -> None:
+def test_an_autoscaling_cluster_does_not_grow_and_says_why(golden: Golden) -> None:
     of = up(on_pool(autoscale=(1, 4), target_workers=1))
     before = [msgspec.structs.replace(node, ready_ms=NOW - 3_600_000) for node in own(of, 1)]
     busy = Load(
@@ -104,17 +105,17 @@ def test_an_autoscaling_cluster_does_not_grow_and_says_why() -> None:
     assert public_state(decided.cluster) is State.RUNNING
     assert decided.cluster.num_workers == 1
     failed = next(event for event in decided.events if event.type is EventType.AUTOSCALING_FAILED)
-    assert "2 of max_capacity 2" in (failed.details.did_not_expand_reason or "")
+    golden(failed.details.did_not_expand_reason or "", "max_capacity")
     assert failed.details.reason is not None
     assert failed.details.reason.code is TerminationReasonCode.INSTANCE_POOL_MAX_CAPACITY_REACHED
 
 
-def test_a_deleted_pool_ends_a_start_and_not_what_runs() -> None:
+def test_a_deleted_pool_ends_a_start_and_not_what_runs(golden: Golden) -> None:
     decided = decide(on_pool(), [], None)
     reason = decided.cluster.termination_reason
     assert reason is not None
     assert reason.code is TerminationReasonCode.INSTANCE_POOL_NOT_FOUND
-    assert "Edit the cluster" in decided.cluster.state_message
+    golden(decided.cluster.state_message)
     of = resized(up(on_pool(num_workers=1)), 2)
     deleted = msgspec.structs.replace(pool(), deleted_ms=NOW)
     running = decide(of, own(of, 1), PoolStock(deleted, idle=(), live=2))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from brickyard.plan.cluster import plan
 from brickyard.plan.policy import Policy
 from brickyard.testing.builders import NOW, SIZES, cluster, nodes, up
 from tests.plan.test_policies import SPECS
+from tests.support.golden import Golden
 
 SIZE = st.fixed_dictionaries(
     {
@@ -45,14 +45,14 @@ def test_what_was_deferred_is_applied_whole_and_once(
     assert enforcement.applied(done, now=NOW) == (done, ())
 
 
-def test_the_pass_that_ends_a_cluster_applies_it() -> None:
+def test_the_pass_that_ends_a_cluster_applies_it(golden: Golden) -> None:
     old = up(cluster())
     wanted = msgspec.structs.replace(old.spec, custom_tags={"team": "x"})
     waiting, _ = enforcement.deferred(old, wanted, {}, user="a@b", now=NOW)
     ending = msgspec.structs.replace(waiting, target=Target.TERMINATED)
     going = plan(ending, nodes(old, old.num_workers), now=NOW, sizes=SIZES, policy=Policy(), rooms={})
     assert (going.cluster.ended, going.cluster.spec, going.cluster.enforcement) == (False, old.spec, waiting.enforcement)
-    with pytest.raises(InvalidState, match="is applied now and cannot be cancelled"):
+    with golden.refused(InvalidState):
         enforcement.cancelled(going.cluster)
     gone = plan(ending, [], now=NOW, sizes=SIZES, policy=Policy(), rooms={})
     assert (gone.cluster.ended, gone.cluster.spec, gone.cluster.enforcement) == (True, wanted, None)

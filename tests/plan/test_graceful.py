@@ -23,6 +23,7 @@ from brickyard.plan.starts import begun_ms
 from brickyard.plan.v1.graceful import DEFAULT_MINUTES, MOST_MINUTES, minutes_of, problems_of_grace
 from brickyard.plan.v1.progress import operation_of
 from brickyard.testing.builders import NOW, SIZES, cluster, instance, nodes, up
+from tests.support.golden import Golden
 
 MINUTE = 60_000
 LATER = NOW + MINUTE
@@ -151,11 +152,11 @@ def restarting() -> tuple[Cluster, list[Instance]]:
     return graceful.begun(begun, generation=of.incarnation, now=LATER, grace_ms=5 * MINUTE), its
 
 
-def test_a_restart_waits_and_then_begins_with_its_time() -> None:
+def test_a_restart_waits_and_then_begins_with_its_time(golden: Golden) -> None:
     of, its = restarting()
     first = passes(of, its, LATER)
     assert public_state(first.cluster) is State.RESTARTING
-    assert first.cluster.state_message == "Waiting up to 5 min for running commands to finish"
+    golden(first.cluster.state_message)
     assert [each.generation for each in first.instances.values()] == [1]
     shown = operation_of(first.cluster, now=LATER, usual_ms=9_000)
     assert shown is not None

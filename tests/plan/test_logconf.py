@@ -11,6 +11,7 @@ from brickyard.domain.node import LogDestination
 from brickyard.domain.spec import ClusterLogConf, DbfsStorageInfo, LocalFileInfo, S3StorageInfo
 from brickyard.plan.logconf import log_destination
 from brickyard.plan.policies.logconf import log_conf
+from tests.support.golden import Golden
 
 S3: dict[str, Any] = {"destination": "s3://bucket/logs/", "region": "us-west-2"}
 
@@ -33,22 +34,22 @@ def test_where_logs_are_delivered_in_s3(fields: dict[str, Any], expected: dict[s
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "field"),
     [
-        ({"region": None}, "give region or endpoint"),
+        ({"region": None}, ""),
         ({"canned_acl": "bucket-owner-full-control"}, "canned_acl"),
-        ({"encryption_type": "sse-s3"}, "needs enable_encryption"),
-        ({"kms_key": "k"}, "needs enable_encryption"),
-        ({"enable_encryption": True, "encryption_type": "aes"}, "sse-s3 or sse-kms"),
-        ({"enable_encryption": True, "kms_key": "k"}, "needs encryption_type sse-kms"),
-        ({"destination": "dbfs:/logs", "region": None, "endpoint": None}, "must begin with s3://"),
-        ({"destination": "s3://bucket/../x"}, "'..'"),
+        ({"encryption_type": "sse-s3"}, "enable_encryption"),
+        ({"kms_key": "k"}, "enable_encryption"),
+        ({"enable_encryption": True, "encryption_type": "aes"}, ""),
+        ({"enable_encryption": True, "kms_key": "k"}, "encryption_type"),
+        ({"destination": "dbfs:/logs", "region": None, "endpoint": None}, ""),
+        ({"destination": "s3://bucket/../x"}, ""),
     ],
 )
-def test_what_cannot_be_honoured_in_s3_is_refused(fields: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_honoured_in_s3_is_refused(fields: dict[str, Any], field: str, golden: Golden) -> None:
     with pytest.raises(InvalidParameterValue, match="cluster_log_conf") as caught:
         log_destination(ClusterLogConf(s3=S3StorageInfo(**(S3 | fields))))
-    assert said in str(caught.value)
+    golden(str(caught.value), field)
 
 
 @pytest.mark.parametrize(
@@ -78,6 +79,6 @@ def test_policies_mean_places_and_not_their_names(destination: str) -> None:
     assert (said["cluster_log_conf.type"], said["cluster_log_conf.path"]) == ("DBFS", "dbfs:/logs")
 
 
-def test_dbfs_is_written_as_dbfs() -> None:
-    with pytest.raises(InvalidParameterValue, match="it must begin with dbfs:/"):
+def test_dbfs_is_written_as_dbfs(golden: Golden) -> None:
+    with golden.refused(InvalidParameterValue):
         log_destination(ClusterLogConf(dbfs=DbfsStorageInfo(destination="file:/dbfs/logs")))

@@ -18,6 +18,7 @@ from brickyard.plan.policies.evaluation import Change, apply, enforce, locks, vi
 from brickyard.plan.policies.families import FAMILIES, merged
 from brickyard.plan.policies.language import Definition, parse
 from brickyard.plan.policies.limits import Facts, bad_defaults
+from tests.support.golden import Golden
 
 SPEC = ClusterSpec(cluster_name="c", spark_version="17.3.x-scala2.13", node_type_id="small", num_workers=2)
 FACTS = Facts(versions={"auto:latest-lts": "17.3.x-scala2.13", "auto:latest": "18.2.x-scala2.13"})
@@ -70,51 +71,51 @@ def test_attributes(path: str, kind: ValueType) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    "path",
     [
-        ("num_worker", "num_workers"),
-        ("autoscale.max", "max_workers"),
-        ("num_workers.x", "has no parts"),
-        ("init_scripts.x.volumes.destination", "is a list"),
-        ("init_scripts.01.volumes.destination", "is a list"),
-        ("spark_conf.*", "one key"),
-        ("spark_conf.", "one key"),
-        ("policy_id", "cannot be governed"),
-        ("", "has no attribute"),
+        "num_worker",
+        "autoscale.max",
+        "num_workers.x",
+        "init_scripts.x.volumes.destination",
+        "init_scripts.01.volumes.destination",
+        "spark_conf.*",
+        "spark_conf.",
+        "policy_id",
+        "",
     ],
 )
-def test_unknown_attributes_say_where_they_go_wrong(path: str, told: str) -> None:
-    with pytest.raises(UnknownAttribute, match=told):
+def test_unknown_attributes_say_where_they_go_wrong(path: str, golden: Golden) -> None:
+    with golden.refused(UnknownAttribute):
         attribute(path)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    "text",
     [
-        ("{", "is not JSON"),
-        ("[]", "must be a JSON object"),
-        ('{"num_workers": 1}', "a rule is an object"),
-        ('{"num_workers": {"type": "fix", "value": 1}}', "one of fixed"),
-        ('{"num_workers": {"type": "fixed"}}', "needs value"),
-        ('{"num_workers": {"type": "fixed", "value": 1, "values": [1]}}', "has no values"),
-        ('{"num_workers": {"type": "fixed", "value": 1.5}}', "not a whole number"),
-        ('{"num_workers": {"type": "fixed", "value": true}}', "not a whole number"),
-        ('{"num_workers": {"type": "range"}}', "needs minValue, maxValue"),
-        ('{"num_workers": {"type": "range", "minValue": 3, "maxValue": 2}}', "is greater than"),
-        ('{"node_type_id": {"type": "range", "maxValue": 2}}', "can have no range"),
-        ('{"node_type_id": {"type": "allowlist", "values": []}}', "nothing would be allowed"),
-        ('{"node_type_id": {"type": "regex", "pattern": "("}}', "not a regular expression"),
-        ('{"node_type_id": {"type": "unlimited", "isOptional": "yes"}}', "must be true or false"),
-        ('{"data_security_mode": {"type": "fixed", "value": "SHARED"}}', "is one of"),
-        ('{"autoscale": {"type": "fixed", "value": 1}}', "can only be forbidden"),
-        ('{"dbus_per_hour": {"type": "fixed", "value": 1}}', "must be of type range"),
-        ('{"cluster_type": {"type": "fixed", "value": "sql"}}', "is one of"),
-        ('{"init_scripts.1.file.destination": {"type": "fixed", "value": "x"}}', "none for element 0"),
+        "{",
+        "[]",
+        '{"num_workers": 1}',
+        '{"num_workers": {"type": "fix", "value": 1}}',
+        '{"num_workers": {"type": "fixed"}}',
+        '{"num_workers": {"type": "fixed", "value": 1, "values": [1]}}',
+        '{"num_workers": {"type": "fixed", "value": 1.5}}',
+        '{"num_workers": {"type": "fixed", "value": true}}',
+        '{"num_workers": {"type": "range"}}',
+        '{"num_workers": {"type": "range", "minValue": 3, "maxValue": 2}}',
+        '{"node_type_id": {"type": "range", "maxValue": 2}}',
+        '{"node_type_id": {"type": "allowlist", "values": []}}',
+        '{"node_type_id": {"type": "regex", "pattern": "("}}',
+        '{"node_type_id": {"type": "unlimited", "isOptional": "yes"}}',
+        '{"data_security_mode": {"type": "fixed", "value": "SHARED"}}',
+        '{"autoscale": {"type": "fixed", "value": 1}}',
+        '{"dbus_per_hour": {"type": "fixed", "value": 1}}',
+        '{"cluster_type": {"type": "fixed", "value": "sql"}}',
+        '{"init_scripts.1.file.destination": {"type": "fixed", "value": "x"}}',
     ],
 )
-def test_a_definition_says_what_is_wrong_with_it(text: str, told: str) -> None:
+def test_a_definition_says_what_is_wrong_with_it(text: str, golden: Golden) -> None:
     _, problems = parse(text)
-    assert told in "; ".join(str(each) for each in problems)
+    golden("; ".join(str(each) for each in problems))
 
 
 def test_sound_rules_stand_beside_wrong_ones() -> None:
@@ -240,13 +241,13 @@ def test_what_auto_means_is_not_judged_when_a_policy_is_saved() -> None:
     assert all(bad_defaults(parse(family.definition)[0]) == () for family in FAMILIES)
 
 
-def test_the_server_s_own_defaults() -> None:
+def test_the_server_s_own_defaults(golden: Golden) -> None:
     """A value that nobody asked for does not satisfy a rule that needs one, and is checked where none is needed."""
     required = policy(autotermination_minutes={"type": "range", "maxValue": 200})
     optional = policy(autotermination_minutes={"type": "range", "maxValue": 60, "isOptional": True})
     effective = but(autotermination_minutes=120, driver_node_type_id="small")
     assert [each.message for each in violations(required, given=SPEC, effective=effective, facts=FACTS)] == ["must be present"]
-    assert "at most 60" in violations(optional, given=SPEC, effective=effective, facts=FACTS)[0].message
+    golden(violations(optional, given=SPEC, effective=effective, facts=FACTS)[0].message)
     driver = policy(driver_node_type_id={"type": "allowlist", "values": ["small"]})
     assert violations(driver, given=SPEC, effective=effective, facts=FACTS) == ()
     forbidden = policy(driver_node_type_id={"type": "forbidden"})
@@ -330,17 +331,17 @@ def test_a_pattern_that_takes_for_ever_is_a_violation_after_a_moment() -> None:
         f"a{{{'9' * 4000}}}",
     ],
 )
-def test_a_pattern_that_would_take_all_memory_is_refused_before_it_is_compiled(pattern: str) -> None:
+def test_a_pattern_that_would_take_all_memory_is_refused_before_it_is_compiled(pattern: str, golden: Golden) -> None:
     """One of 30 characters took the server's memory, and the writer's time for seconds."""
     text = json.dumps(
         {"cluster_name": {"type": "regex", "pattern": pattern}, "custom_tags.a": {"type": "regex", "pattern": "a+"}}
     )
     _, problems = parse(text)
     assert [each.path for each in problems] == ["cluster_name"]
-    assert "repeat too much" in problems[0].message
+    golden(problems[0].message)
 
 
-def test_patterns_that_people_write_are_not_heavy() -> None:
+def test_patterns_that_people_write_are_not_heavy(golden: Golden) -> None:
     patterns = [
         "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
         r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,8}[a-z]{2,63}",
@@ -350,7 +351,7 @@ def test_patterns_that_people_write_are_not_heavy() -> None:
     rules = {f"custom_tags.t{number}": {"type": "regex", "pattern": each} for number, each in enumerate(patterns * 25)}
     assert parse(json.dumps(rules))[1] == ()
     heavy = {f"custom_tags.t{number}": {"type": "regex", "pattern": "(?:a?){1000}" + "b" * 90} for number in range(100)}
-    assert "repeat too much" in parse(json.dumps(heavy))[1][0].message, "together"
+    golden(parse(json.dumps(heavy))[1][0].message)
 
 
 def test_locks_say_why() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from brickyard.features.schedules.model import Action, Missed, Schedule
 from brickyard.features.schedules.rules import MISSED_MS, MOST_OFTEN_MS, ScheduleError, check, due, next_ms
+from tests.support.golden import Golden
 
 BERLIN = "Europe/Berlin"
 NOW = 1_795_000_000_000
@@ -75,25 +76,25 @@ def test_a_paused_schedule_never_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cron", "zone", "message"),
+    ("cron", "zone"),
     [
-        ("* * * * *", BERLIN, "more often than every 5 minutes"),
-        ("0,1 8 * * *", BERLIN, "more often"),
-        ("0 0 31 2 *", BERLIN, "cron"),
-        ("0 8 * *", BERLIN, "five fields"),
-        ("0 8 * * * *", BERLIN, "five fields"),
-        ("@daily", BERLIN, "five fields"),
-        ("61 8 * * *", BERLIN, "cannot be read"),
-        ("0 8 * * NOON", BERLIN, "cannot be read"),
-        ("0 8 * * " + "1," * 200, BERLIN, "five fields"),
-        ("0 8 * * *", "Mars/Olympus", "IANA"),
-        ("0 8 * * *", "../../etc/passwd", "IANA"),
-        ("0 8 * * *", "", "IANA"),
-        ("0 8 * * *", "A" * 5000, "IANA"),
+        ("* * * * *", BERLIN),
+        ("0,1 8 * * *", BERLIN),
+        ("0 0 31 2 *", BERLIN),
+        ("0 8 * *", BERLIN),
+        ("0 8 * * * *", BERLIN),
+        ("@daily", BERLIN),
+        ("61 8 * * *", BERLIN),
+        ("0 8 * * NOON", BERLIN),
+        ("0 8 * * " + "1," * 200, BERLIN),
+        ("0 8 * * *", "Mars/Olympus"),
+        ("0 8 * * *", "../../etc/passwd"),
+        ("0 8 * * *", ""),
+        ("0 8 * * *", "A" * 5000),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_the_rule(cron: str, zone: str, message: str) -> None:
-    with pytest.raises(ScheduleError, match=message):
+def test_what_cannot_be_used_is_refused_with_the_rule(cron: str, zone: str, golden: Golden) -> None:
+    with golden.refused(ScheduleError):
         check(schedule(cron, zone), now_ms=NOW)
 
 

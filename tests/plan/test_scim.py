@@ -15,6 +15,7 @@ from brickyard.plan.scim.errors import ScimError, ScimType
 from brickyard.plan.scim.filters import MOST_TERMS, Both, Compare, Either, Element, Filter, Not, matches, parse_filter, parse_path
 from brickyard.plan.scim.patch import apply, check_changeable, parse_patch
 from brickyard.plan.scim.resources import MOST_BYTES, of_user, selected, to_user
+from tests.support.golden import Golden
 
 ENTERPRISE = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User"
 ANNA: dict[str, Any] = {
@@ -111,8 +112,8 @@ def test_filters_that_do_not_hold(text: str) -> None:
         "x" * 9_000,
     ],
 )
-def test_filters_that_are_refused(text: str) -> None:
-    with pytest.raises(ScimError, match="The filter") as refused:
+def test_filters_that_are_refused(text: str, golden: Golden) -> None:
+    with golden.refused(ScimError) as refused:
         parse_filter(text)
     assert refused.value.scim_type is ScimType.INVALID_FILTER
     assert len(refused.value.message) < 500
@@ -308,19 +309,19 @@ def test_a_resource_sent_back_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("resource", "message"),
+    "resource",
     [
-        ({"userName": "other@example.com"}, "cannot be changed from anna@example.com to other@example.com"),
-        ({"active": "perhaps"}, "active is 'perhaps'"),
-        ({"displayName": "a\nb"}, "printable"),
-        ({"displayName": 5}, "displayName must be a text"),
-        ({"entitlements": [{"value": "root"}]}, "entitlements has 'root'"),
-        ({"entitlements": [{"display": "x"}]}, "named by id"),
-        ({"title": "x" * MOST_BYTES}, "at most"),
+        {"userName": "other@example.com"},
+        {"active": "perhaps"},
+        {"displayName": "a\nb"},
+        {"displayName": 5},
+        {"entitlements": [{"value": "root"}]},
+        {"entitlements": [{"display": "x"}]},
+        {"title": "x" * MOST_BYTES},
     ],
 )
-def test_resources_that_are_refused(resource: dict[str, Any], message: str) -> None:
-    with pytest.raises(ScimError, match=message):
+def test_resources_that_are_refused(resource: dict[str, Any], golden: Golden) -> None:
+    with golden.refused(ScimError):
         to_user(resource, UserRow(user_name="anna@example.com", user_id="1"))
 
 

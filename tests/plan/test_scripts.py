@@ -23,6 +23,7 @@ from brickyard.plan.cluster import Plan, plan
 from brickyard.plan.policy import Policy
 from brickyard.plan.scripts import check_global_name, check_global_script, check_init_scripts, moved, place_of
 from brickyard.testing.builders import NOW, SIZES, cluster, instance
+from tests.support.golden import Golden
 
 OK = ScriptResult(status=ScriptStatus.SUCCEEDED, seconds=2)
 
@@ -51,24 +52,24 @@ def test_every_source_has_a_place(info: InitScriptInfo, address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scripts", "why"),
+    "scripts",
     [
-        ([InitScriptInfo()], r"init_scripts\[0\] must have exactly one of workspace, .*; it has none"),
-        ([msgspec.convert({"dbfs": {}, "file": {}}, InitScriptInfo)], "it has dbfs and file"),
-        ([_info("dbfs", "dbfs:/a.sh"), _info("dbfs", "")], r"Missing required field: init_scripts\[1\]\.dbfs\.destination"),
-        ([_info("dbfs", "dbfs:/a/../b.sh")], r"init_scripts\[0\]\.dbfs\.destination: .*'\.\.'"),
-        ([_info("dbfs", "/Workspace/a.sh")], "is not in dbfs"),
-        ([_info("workspace", "dbfs:/a.sh")], "is not in workspace"),
-        ([_info("dbfs", "dbfs:/")], "is not the address of a file"),
-        ([_info("dbfs", "dbfs:/a/")], "is not the address of a file"),
-        ([_info("s3", "s3://bucket/a.sh")], "needs region or endpoint"),
-        ([_info("s3", "s3://bucket/a.sh", region="x", kms_key="k")], "kms_key is for the delivery of logs"),
-        ([_info("s3", "s3://bucket/a.sh", endpoint="localhost")], "endpoint"),
-        ([_info("dbfs", "dbfs:/a.sh")] * 11, "names 11 scripts; at most 10"),
+        [InitScriptInfo()],
+        [msgspec.convert({"dbfs": {}, "file": {}}, InitScriptInfo)],
+        [_info("dbfs", "dbfs:/a.sh"), _info("dbfs", "")],
+        [_info("dbfs", "dbfs:/a/../b.sh")],
+        [_info("dbfs", "/Workspace/a.sh")],
+        [_info("workspace", "dbfs:/a.sh")],
+        [_info("dbfs", "dbfs:/")],
+        [_info("dbfs", "dbfs:/a/")],
+        [_info("s3", "s3://bucket/a.sh")],
+        [_info("s3", "s3://bucket/a.sh", region="x", kms_key="k")],
+        [_info("s3", "s3://bucket/a.sh", endpoint="localhost")],
+        [_info("dbfs", "dbfs:/a.sh")] * 11,
     ],
 )
-def test_what_is_refused(scripts: list[InitScriptInfo], why: str) -> None:
-    with pytest.raises(InvalidParameterValue, match=why):
+def test_what_is_refused(scripts: list[InitScriptInfo], golden: Golden) -> None:
+    with golden.refused(InvalidParameterValue):
         check_init_scripts(scripts)
 
 
@@ -234,14 +235,14 @@ def test_workers_with_scripts_learn_the_drivers_address_before_its_master() -> N
 # ── global init scripts ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_positions_are_as_documented() -> None:
+def test_positions_are_as_documented(golden: Golden) -> None:
     assert moved(["a", "b", "c"], "new", None) == ["a", "b", "c", "new"]
     assert moved(["a", "b", "c"], "new", 1) == ["a", "new", "b", "c"]
     assert moved(["a", "b", "c"], "new", 3) == moved(["a", "b", "c"], "new", 99) == ["a", "b", "c", "new"]
     assert moved(["a", "b", "c"], "a", 2) == moved(["a", "b", "c"], "a", 7) == ["b", "c", "a"]
     assert moved(["a", "b", "c"], "c", 0) == ["c", "a", "b"]
     assert moved(["a", "b", "c"], "b", None) == ["a", "b", "c"]
-    with pytest.raises(InvalidParameterValue, match="position is -1"):
+    with golden.refused(InvalidParameterValue):
         moved([], "new", -1)
 
 

@@ -37,6 +37,7 @@ from brickyard.plan.spec import RULES, Offered
 from brickyard.plan.specifying import mistakes, specify
 from brickyard.plan.zones import ZONES
 from brickyard.testing.builders import RUNTIMES, SIZES, SMALL
+from tests.support.golden import Golden
 
 GOOD = ClusterSpec(cluster_name="c", spark_version="17.3.x-scala2.13", node_type_id="small", num_workers=2)
 SINGLE_CONF = {"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"}
@@ -105,65 +106,62 @@ def test_single_node_in_both_spellings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "field"),
     [
-        ({"num_workers": None}, "Missing required field: size"),
-        ({"node_type_id": None}, "Missing required field 'node_type_id'"),
-        ({"spark_version": None}, "Missing required field: spark_version"),
-        ({"spark_version": "13.0.x-scala2.11"}, "Invalid spark version 13.0.x-scala2.11."),
-        (
-            {"spark_version": "17.3.x-photon-scala2.13", "runtime_engine": RuntimeEngine.STANDARD},
-            "spark_version 17.3.x-photon-scala2.13 cannot be used together with runtime_engine",
-        ),
-        ({"num_workers": 0}, "NumWorkers could be 0 only for SingleNode clusters."),
-        ({"num_workers": -1}, "num_workers is -1"),
-        ({"num_workers": 10**9}, "num_workers is 1000000000"),
-        ({"num_workers": 1, "spark_conf": SINGLE_CONF}, "num_workers is 1"),
-        ({"node_type_id": "none.such"}, "node_type_id none.such is not supported"),
-        ({"driver_node_type_id": "none.such"}, "driver_node_type_id none.such is not supported"),
-        ({"autotermination_minutes": 5}, "autotermination_minutes is 5; it must be between 10 and 10000"),
-        ({"autotermination_minutes": 10001}, "autotermination_minutes is 10001"),
-        ({"custom_tags": {str(n): "" for n in range(46)}}, "custom_tags has 46 tags"),
-        ({"spark_env_vars": {"1A": "x"}}, "spark_env_vars has a bad name '1A'"),
+        ({"num_workers": None}, ""),
+        ({"node_type_id": None}, "node_type_id"),
+        ({"spark_version": None}, "spark_version"),
+        ({"spark_version": "13.0.x-scala2.11"}, ""),
+        ({"spark_version": "17.3.x-photon-scala2.13", "runtime_engine": RuntimeEngine.STANDARD}, "runtime_engine"),
+        ({"num_workers": 0}, ""),
+        ({"num_workers": -1}, "num_workers"),
+        ({"num_workers": 10**9}, "num_workers"),
+        ({"num_workers": 1, "spark_conf": SINGLE_CONF}, "num_workers"),
+        ({"node_type_id": "none.such"}, "node_type_id"),
+        ({"driver_node_type_id": "none.such"}, "driver_node_type_id"),
+        ({"autotermination_minutes": 5}, "autotermination_minutes"),
+        ({"autotermination_minutes": 10001}, "autotermination_minutes"),
+        ({"custom_tags": {str(n): "" for n in range(46)}}, "custom_tags"),
+        ({"spark_env_vars": {"1A": "x"}}, "spark_env_vars"),
         ({"spark_conf": {"spark.master": "spark://x"}}, "spark_conf.spark.master"),
-        ({"spark_conf": {"spark.authenticate": "false"}}, "spark_conf.spark.authenticate cannot be set"),
-        ({"autoscale": AutoScale(min_workers=1, max_workers=2)}, "num_workers (2) and autoscale are both given"),
+        ({"spark_conf": {"spark.authenticate": "false"}}, "spark_conf.spark.authenticate"),
+        ({"autoscale": AutoScale(min_workers=1, max_workers=2)}, "num_workers"),
         (
             {"autoscale": AutoScale(min_workers=2, max_workers=2), "num_workers": None},
-            "must be strictly greater than min_workers",
+            "min_workers",
         ),
-        ({"autoscale": AutoScale(min_workers=1, max_workers=2), "num_workers": 0, "spark_conf": SINGLE_CONF}, "autoscale cannot"),
-        ({"spark_conf": {"spark.databricks.aggressiveWindowDownS": "1h"}}, "spark.databricks.aggressiveWindowDownS is '1h'"),
-        ({"instance_pool_id": "p"}, "Can't find an instance pool with id: p"),
-        ({"runtime_engine": RuntimeEngine.PHOTON}, "runtime_engine is not supported here"),
-        ({"data_security_mode": DataSecurityMode.LEGACY_TABLE_ACL}, "data_security_mode is not supported here"),
-        ({"data_security_mode": DataSecurityMode.LEGACY_PASSTHROUGH}, "data_security_mode is not supported here"),
+        ({"autoscale": AutoScale(min_workers=1, max_workers=2), "num_workers": 0, "spark_conf": SINGLE_CONF}, ""),
+        ({"spark_conf": {"spark.databricks.aggressiveWindowDownS": "1h"}}, "spark.databricks"),
+        ({"instance_pool_id": "p"}, ""),
+        ({"runtime_engine": RuntimeEngine.PHOTON}, "runtime_engine"),
+        ({"data_security_mode": DataSecurityMode.LEGACY_TABLE_ACL}, "data_security_mode"),
+        ({"data_security_mode": DataSecurityMode.LEGACY_PASSTHROUGH}, "data_security_mode"),
         (
             {"data_security_mode": DataSecurityMode.USER_ISOLATION, "spark_version": "16.4.x-scala2.12"},
-            "data_security_mode USER_ISOLATION needs the Spark Connect of Spark 4, and 16.4.x-scala2.12 has Spark 3.5.9",
+            "data_security_mode",
         ),
-        ({"worker_node_type_flexibility": flexible("none.such")}, "worker_node_type_flexibility.alternate_node_type_ids has"),
-        ({"driver_node_type_flexibility": flexible("none.such")}, "driver_node_type_flexibility.alternate_node_type_ids has"),
-        ({"worker_node_type_flexibility": flexible("tiny")}, "which is smaller than small: an executor would not fit"),
-        ({"driver_node_type_flexibility": flexible("gpu")}, "has 'gpu' with 1 GPUs, and small has 0"),
-        ({"aws_attributes": AwsAttributes(zone_id="mars-1a")}, "aws_attributes.zone_id is 'mars-1a'"),
-        ({"gcp_attributes": GcpAttributes(zone_id="us-west-2")}, "gcp_attributes.zone_id is 'us-west-2'"),
-        ({"aws_attributes": AwsAttributes(spot_bid_price_percent=10_001)}, "aws_attributes.spot_bid_price_percent is 10001"),
-        ({"aws_attributes": AwsAttributes(first_on_demand=-1)}, "aws_attributes.first_on_demand is -1"),
-        ({"azure_attributes": AzureAttributes(spot_bid_max_price=-0.5)}, "azure_attributes.spot_bid_max_price is -0.5"),
-        ({"custom_tags": {"": "x"}}, "custom_tags has a bad tag ''"),
-        ({"custom_tags": {"x": "y" * 256}}, "custom_tags has a bad tag 'x'"),
-        ({"cluster_name": "x" * 1001}, "cluster_name has 1001 characters"),
-        ({"is_single_node": True, "num_workers": None}, "is_single_node can only be used with kind"),
-        ({"use_ml_runtime": True}, "use_ml_runtime can only be used with kind CLASSIC_PREVIEW"),
-        ({"use_ml_runtime": True, "kind": Kind.CLASSIC_PREVIEW}, "use_ml_runtime is not supported here"),
-        ({"single_user_name": "me@example.com"}, "single_user_name can only be used with data_security_mode SINGLE_USER"),
+        ({"worker_node_type_flexibility": flexible("none.such")}, "worker_node_type_flexibility.alternate_node_type_ids"),
+        ({"driver_node_type_flexibility": flexible("none.such")}, "driver_node_type_flexibility.alternate_node_type_ids"),
+        ({"worker_node_type_flexibility": flexible("tiny")}, ""),
+        ({"driver_node_type_flexibility": flexible("gpu")}, ""),
+        ({"aws_attributes": AwsAttributes(zone_id="mars-1a")}, "aws_attributes.zone_id"),
+        ({"gcp_attributes": GcpAttributes(zone_id="us-west-2")}, "gcp_attributes.zone_id"),
+        ({"aws_attributes": AwsAttributes(spot_bid_price_percent=10_001)}, "aws_attributes.spot_bid_price_percent"),
+        ({"aws_attributes": AwsAttributes(first_on_demand=-1)}, "aws_attributes.first_on_demand"),
+        ({"azure_attributes": AzureAttributes(spot_bid_max_price=-0.5)}, "azure_attributes.spot_bid_max_price"),
+        ({"custom_tags": {"": "x"}}, "custom_tags"),
+        ({"custom_tags": {"x": "y" * 256}}, "custom_tags"),
+        ({"cluster_name": "x" * 1001}, "cluster_name"),
+        ({"is_single_node": True, "num_workers": None}, "is_single_node"),
+        ({"use_ml_runtime": True}, "CLASSIC_PREVIEW"),
+        ({"use_ml_runtime": True, "kind": Kind.CLASSIC_PREVIEW}, "use_ml_runtime"),
+        ({"single_user_name": "me@example.com"}, "data_security_mode"),
     ],
 )
-def test_refusals_name_the_field_and_the_rule(changes: dict[str, Any], message: str) -> None:
+def test_refusals_name_the_field_and_the_rule(changes: dict[str, Any], field: str, golden: Golden) -> None:
     with pytest.raises(InvalidParameterValue) as refused:
         check(but(**changes))
-    assert message in refused.value.message
+    golden(refused.value.message, field)
     assert not any(phrase in refused.value.message for phrase in RETRY_PHRASES)
 
 
@@ -284,7 +282,7 @@ def test_a_mask_changes_what_it_names_and_nothing_else(old: ClusterSpec, new: Cl
         assert getattr(result, name) == getattr(new if name in paths else old, name)
 
 
-def test_a_size_of_one_kind_replaces_the_other() -> None:
+def test_a_size_of_one_kind_replaces_the_other(golden: Golden) -> None:
     scale = AutoScale(min_workers=1, max_workers=4)
     ranged = apply_mask(GOOD, ClusterSpec(autoscale=scale), "autoscale")
     assert (ranged.num_workers, ranged.autoscale) == (None, scale)
@@ -294,7 +292,7 @@ def test_a_size_of_one_kind_replaces_the_other() -> None:
     fixed = apply_mask(ranged, ClusterSpec(num_workers=3), "num_workers")
     assert (fixed.num_workers, fixed.autoscale) == (3, None)
     both = apply_mask(ranged, ClusterSpec(num_workers=3, autoscale=scale), "num_workers,autoscale")
-    with pytest.raises(InvalidParameterValue, match="both given"):
+    with golden.refused(InvalidParameterValue):
         check(both)
     assert check(ranged).num_workers is None
 

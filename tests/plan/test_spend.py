@@ -21,6 +21,7 @@ from brickyard.features.spend.rules import grouped
 from brickyard.plan.spend import PriceRange, price_per_hour, settle
 from brickyard.providers import pricing
 from brickyard.testing.builders import NOW, SMALL, cluster, instance
+from tests.support.golden import Golden
 
 TYPES = {
     name: NodeType(node_type_id=name, num_cores=1, memory_mb=1024, category="", price_per_hour=price)
@@ -85,28 +86,28 @@ def test_the_workspace_s_prices_replace_list_prices() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text",
     [
-        ("per_hour = 1", "Expected `object`, got `int`"),
-        ("[per_hour]\nsmall = -1", "per_hour of 'small' is -1; it must be between 0 and"),
-        ("[per_hour]\nsmall = nan", "it must be between 0 and"),
-        ('[per_hour]\nsmall = "much"', "Expected `float`"),
-        ("[prices]\nsmall = 1", "unknown field `prices`"),
-        ('currency = ""', "currency must have 1 to 16 characters"),
-        ("currency", "not valid TOML"),
+        "per_hour = 1",
+        "[per_hour]\nsmall = -1",
+        "[per_hour]\nsmall = nan",
+        '[per_hour]\nsmall = "much"',
+        "[prices]\nsmall = 1",
+        'currency = ""',
+        "currency",
     ],
 )
-def test_a_wrong_price_list(text: str, said: str) -> None:
+def test_a_wrong_price_list(text: str, golden: Golden) -> None:
     with pytest.raises(ValueError) as raised:
         parse_prices(text)
-    assert said in str(raised.value)
+    golden(str(raised.value))
 
 
-def test_a_price_for_a_type_that_does_not_exist(tmp_path: Path) -> None:
+def test_a_price_for_a_type_that_does_not_exist(tmp_path: Path, golden: Golden) -> None:
     file = tmp_path / "prices.toml"
     file.write_text('[per_hour]\n"i3.xlarg" = 1\n')
     prices = pricing.read(file)
-    with pytest.raises(ValueError, match=r"'i3.xlarg'; the nearest is i3.xlarge"):
+    with golden.refused(ValueError):
         pricing.check(prices, providers=["local"])
     pricing.check(prices, providers=["kubernetes"])
     pricing.check(parse_prices('[per_hour]\n"brickyard.machine" = 1\n"g5.xlarge" = 2\n'), providers=["local"])

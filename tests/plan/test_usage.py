@@ -17,6 +17,7 @@ from brickyard.domain.v1.details import HealthStatus
 from brickyard.plan.usage import USED, NodeNow, NodePast, used
 from brickyard.plan.v1.health import checks
 from brickyard.testing.builders import cluster, nodes, up
+from tests.support.golden import Golden
 
 ABOUT = NodeAbout(role="driver", node_type_id="small", cores=4, memory_mb=8192)
 OTHER = msgspec.structs.replace(ABOUT, role="worker", cores=12)
@@ -94,18 +95,18 @@ def test_a_cluster_that_is_well() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "name", "words"),
+    ("status", "name"),
     [
-        ({"silent_since_ms": 5}, "spark", "does not answer"),
-        ({"alive_workers": ()}, "workers", "0 of 2 workers"),
-        ({"disk_used": 9 << 30, "disk_limit": 10 << 30}, "disk", "9.0 of 10.0 GiB"),
-        ({"files_used": 9_000, "files_limit": 10_000}, "disk", "9,000 of 10,000 files"),
+        ({"silent_since_ms": 5}, "spark"),
+        ({"alive_workers": ()}, "workers"),
+        ({"disk_used": 9 << 30, "disk_limit": 10 << 30}, "disk"),
+        ({"files_used": 9_000, "files_limit": 10_000}, "disk"),
     ],
 )
-def test_what_is_wrong_with_it_is_said(status: dict[str, object], name: str, words: str) -> None:
+def test_what_is_wrong_with_it_is_said(status: dict[str, object], name: str, golden: Golden) -> None:
     found = unwell(*running(**status))
     assert list(found) == [name]
-    assert words in found[name]
+    golden(found[name])
 
 
 def test_a_driver_that_is_gone_a_listener_that_is_closed_and_a_cluster_that_is_off() -> None:

@@ -18,17 +18,17 @@ from brickyard.providers.local import LocalProvider
 from brickyard.sandbox import launcher, network
 from tests.agent.world import FAKES, World, living, world
 from tests.providers.otherserver import TOTAL, launch, open_provider
-from tests.providers.test_local_provider import switchboard
+from tests.providers.test_local_provider import Instances, switchboard
 from tests.support.patience import until
 
 NAME = f"i-{secrets.token_hex(4)}-"  # tests that run beside these have other ones
 
 
-class Servers:
+class Servers(Instances):
     """One provider here, and another one in a process of its own."""
 
     def __init__(self, here: World, place: Path) -> None:
-        self.storage = place / "storage"
+        self.storage = self.place = place / "storage"
         self._places = (self.storage, here.cache_dir, here.server.file, FAKES)
         self.provider = self.opened("one")
         self.other = subprocess.Popen(
@@ -53,20 +53,7 @@ class Servers:
         return self.hear()
 
     def config(self, instance_id: str) -> AgentConfig:
-        path = self.storage / "instances" / instance_id / "agent.json"
-        return msgspec.json.decode(path.read_bytes(), type=AgentConfig)
-
-    def pid(self, instance_id: str) -> int:
-        path = self.storage / "instances" / instance_id / "agent.pid"
-        until(path.exists)
-        return int(json.loads(path.read_bytes())["pid"])
-
-    def gone(self, instance_id: str) -> None:
-        def ended() -> bool:
-            self.provider.terminate(instance_id, reason="the test is over")
-            return instance_id not in self.provider.observe()
-
-        until(ended)
+        return msgspec.json.decode((self.directory(instance_id) / "agent.json").read_bytes(), type=AgentConfig)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import pytest
 from brickyard.machine import mavenrepo
 from brickyard.runtime import maven
 from brickyard.runtime.maven import Artifact, ArtifactMissing
+from tests.support.golden import Golden
 
 ARTIFACT = Artifact("org.apache.spark", "spark-connect_2.12", "3.5.9")
 PATH = "/org/apache/spark/spark-connect_2.12/3.5.9/spark-connect_2.12-3.5.9.jar"
@@ -69,32 +70,32 @@ def test_a_file_comes_whole(repository: Repository, tmp_path: Path, checksum: st
 
 
 @pytest.mark.parametrize(
-    ("files", "cut", "complaint"),
+    ("files", "cut"),
     [
-        ({PATH: 404}, None, "answers 404"),
-        ({PATH + ".sha1": 403}, None, "answers 403"),
-        ({PATH + ".sha1": b"<html>"}, None, "is no checksum"),
-        ({PATH + ".sha1": b""}, None, "is no checksum"),
-        ({PATH: JAR[:-1]}, None, "is not the file"),
-        ({}, 70_000, "is not the file|stopped answering"),
+        ({PATH: 404}, None),
+        ({PATH + ".sha1": 403}, None),
+        ({PATH + ".sha1": b"<html>"}, None),
+        ({PATH + ".sha1": b""}, None),
+        ({PATH: JAR[:-1]}, None),
+        ({}, 70_000),
     ],
 )
 def test_what_is_wrong_leaves_nothing(
-    repository: Repository, tmp_path: Path, files: dict[str, bytes | int], cut: int | None, complaint: str
+    repository: Repository, tmp_path: Path, files: dict[str, bytes | int], cut: int | None, golden: Golden
 ) -> None:
     repository.files |= files
     repository.cut = cut
-    with pytest.raises(ArtifactMissing, match=complaint):
+    with golden.refused(ArtifactMissing):
         fetch(tmp_path, repository.url)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_repository_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactMissing, match="cannot be reached"):
+def test_a_repository_that_is_not_there(tmp_path: Path, golden: Golden) -> None:
+    with golden.refused(ArtifactMissing):
         fetch(tmp_path, "http://127.0.0.1:1/maven2")
-    with pytest.raises(ArtifactMissing, match="BRICKYARD_MAVEN_URL is empty"):
+    with golden.refused(ArtifactMissing, "BRICKYARD_MAVEN_URL"):
         fetch(tmp_path, mavenrepo.repository({"BRICKYARD_MAVEN_URL": ""}))
-    with pytest.raises(ArtifactMissing, match="no http or https URL"):
+    with golden.refused(ArtifactMissing):
         fetch(tmp_path, "file:///etc")
 
 

@@ -31,6 +31,7 @@ from brickyard.store.store import Store
 from brickyard.testing.clock import ManualClock
 from tests.services.desk import ADMIN, USER, refused
 from tests.support.databases import both_databases
+from tests.support.golden import Golden
 from tests.support.people import ENTITLED, enter
 
 OTHER = Caller(user_name="other@example.com", user_id="9", is_admin=False, token_id="o", entitlements=ENTITLED)
@@ -122,7 +123,7 @@ async def test_each_level_includes_those_below_and_no_more(shelf: Shelf, level: 
                 assert "hunter2" not in why
 
 
-async def test_administrators_manage_every_scope_and_others_start_with_nothing(shelf: Shelf) -> None:
+async def test_administrators_manage_every_scope_and_others_start_with_nothing(shelf: Shelf, golden: Golden) -> None:
     await shelf.filled()
     assert await shelf.value(by=ADMIN) == b"hunter2"
     await shelf.calls.put_acl(ADMIN, "s", Grant("admins", Permission.MANAGE))
@@ -138,24 +139,24 @@ async def test_administrators_manage_every_scope_and_others_start_with_nothing(s
         InvalidParameterValue, shelf.calls.create_scope(USER, "x", initial_manage_principal=USER.user_name)
     )
     nobody = Grant("nobody@example.com", Permission.READ)
-    assert "no such user" in await refused(InvalidParameterValue, shelf.calls.put_acl(USER, "s", nobody))
+    golden(await refused(InvalidParameterValue, shelf.calls.put_acl(USER, "s", nobody)))
 
 
-async def test_limits_and_bad_values(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_limits_and_bad_values(shelf: Shelf, monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
     await shelf.filled()
     calls = shelf.calls
     await calls.put(USER, NAME, string_value="é" * (rules.MAX_BYTES // 2))
     await refused(InvalidParameterValue, calls.put(USER, NAME, string_value="é" * (rules.MAX_BYTES // 2) + "x"))
     await refused(MalformedRequest, calls.put(USER, NAME))
     await refused(MalformedRequest, calls.put(USER, NAME, string_value="a", bytes_value="YQ=="))
-    assert "not base64" in await refused(InvalidParameterValue, calls.put(USER, NAME, bytes_value="***"))
+    golden(await refused(InvalidParameterValue, calls.put(USER, NAME, bytes_value="***")))
     for bad in ("", "a b", "a" * 129, "a/b", "{{x}}", "a\n"):
         await refused(InvalidParameterValue, calls.put(USER, SecretName("s", bad), string_value="v"))
         await refused(InvalidParameterValue, calls.create_scope(USER, bad))
     await refused(ResourceAlreadyExists, calls.create_scope(OTHER, "S"))
     for call in (*READS, *WRITES, *MANAGES):
         await calls.delete_scope(USER, "s")
-        assert "does not exist" in await refused(ResourceDoesNotExist, call(calls, USER))
+        golden(await refused(ResourceDoesNotExist, call(calls, USER)))
         await calls.create_scope(USER, "s")
     monkeypatch.setattr(service, "MAX_SECRETS", 2)
     monkeypatch.setattr(service, "SCOPES", service.SCOPES._replace(total=4, share=2, reserve=1))

@@ -9,16 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from brickyard.domain.cluster import Cluster
 from brickyard.domain.errors import RETRY_PHRASES, ApiError
 from brickyard.domain.requests import CreateCluster, ListClusters
-from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
-from brickyard.store.store import Store
+from brickyard.services.clusters import ClusterService
 from brickyard.testing.builders import SPARK_4, nodes, up
-from brickyard.testing.clock import ManualClock
 from tests.support.people import ENTITLED
-from tests.support.services import cluster_service
+from tests.support.world import World
 
 ADMIN = Caller(user_name="admin@example.com", user_id="1", is_admin=True, token_id="t")
 USER = Caller(user_name="user@example.com", user_id="2", is_admin=False, token_id="u", entitlements=ENTITLED)
@@ -26,14 +23,12 @@ RUNTIME = SPARK_4
 ASK = CreateCluster(cluster_name="c", spark_version=RUNTIME.key, node_type_id="small", num_workers=2)
 
 
-class Desk:
+class Desk(World):
     """The service with what is around it."""
 
-    def __init__(self, store: Store, *, authorizer: Authorizer | None = None) -> None:
-        self.store = store
-        self.clock = ManualClock()
-        self.woken: list[str] = []
-        self.service = cluster_service(store, clock=self.clock, authorizer=authorizer, wake=self.woken.append)
+    @property
+    def service(self) -> ClusterService:
+        return self.clusters
 
     async def create(self, **changes: Any) -> str:
         self.clock.advance(ms=1)
@@ -59,17 +54,6 @@ class Desk:
                 tx.instances.insert(msgspec.structs.replace(node, instance_id=f"{name}-{node.instance_id}"))
 
         await self.store.write(work)
-
-    async def settle(self, name: str, **fields: Any) -> None:
-        def work(tx: Any) -> None:
-            tx.clusters.update(msgspec.structs.replace(tx.clusters.get(name), **fields))
-
-        await self.store.write(work)
-
-    async def row(self, name: str) -> Cluster:
-        found = await self.store.read(lambda tx: tx.clusters.get(name))
-        assert found is not None
-        return found
 
 
 async def refused(kind: type[ApiError], call: Coroutine[Any, Any, Any]) -> str:

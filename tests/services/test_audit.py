@@ -31,14 +31,13 @@ from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.v1.clusters import CreateV1Cluster, RestartV1Cluster, StartV1Cluster, StopV1Cluster
 from brickyard.plan.audit import fields, names
 from brickyard.reconcile.retention import Retention
-from brickyard.services.access import Authorizer
 from brickyard.services.audit import Audited, AuditLog
 from brickyard.services.caller import Caller
 from brickyard.store.companion import beside
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
-from brickyard.testing.clock import ManualClock
 from tests.services.desk import ADMIN, ASK, USER, Desk
+from tests.support import world as shared
 from tests.support.databases import both_databases
 from tests.support.patience import PATIENCE_S, until
 from tests.support.server import Server
@@ -47,14 +46,13 @@ from tests.v1.room import Room
 EVERYTHING = AuditFilter()
 
 
-class World:
+class World(shared.World):
     """An audit log over a store, and calls as the edge makes them."""
 
     def __init__(self, store: Store) -> None:
-        self.store = store
-        self.clock = ManualClock()
+        super().__init__(store)
         self.log = AuditLog(
-            store=store, clock=self.clock, authorizer=Authorizer(), server="http://here", monotonic=lambda: 1_000.0
+            store=store, clock=self.clock, authorizer=self.authorizer, server="http://here", monotonic=lambda: 1_000.0
         )
 
     def begin(self, operation: str = "clusters.edit", caller: Caller = USER, request: Any = None) -> Audited:
@@ -333,12 +331,6 @@ async def test_old_entries_go(world: World, tmp_path: Path) -> None:
 
 
 # -- over HTTP ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with Server.running(tmp_path_factory.mktemp("workspace"), provider="simulated") as running:
-        yield running
 
 
 def entries_of(server: Server, **which: str) -> list[AuditEntry]:

@@ -17,6 +17,7 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.clock import ManualClock
 from tests.support.postgres import Postgres
+from tests.support.world import World
 
 ANNA = UserRow(user_name="anna@example.com", user_id="5", entitlements=("allow-cluster-create",))
 OUTER = GroupRow(group_id="7", display_name="Data", entitlements=("allow-instance-pool-create",))
@@ -28,7 +29,7 @@ class Gate:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.tokens = TokenService(store=store, clock=ManualClock(), ids=Ids(), authorizer=Authorizer(), key=b"k" * 32)
+        self.tokens = World(store).tokens
         self.token = ""
 
     async def enter(self) -> Caller:

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from brickyard.domain.access import Grant, ObjectKind, Permission, Place, Principal, Visible
-from brickyard.domain.clock import Ids
 from brickyard.domain.errors import DatabaseAway, QuotaExceeded
 from brickyard.domain.identity import UserRow
 from brickyard.domain.policies import PolicyRow
@@ -17,11 +16,10 @@ from brickyard.services import changes as module
 from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.changes import Changed, Changes, Watcher
-from brickyard.services.tokens import TokenService
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import cluster
-from brickyard.testing.clock import ManualClock
+from tests.support import world as shared
 from tests.support.databases import both_databases
 from tests.support.patience import PATIENCE_S
 from tests.support.people import lock_out
@@ -42,11 +40,11 @@ class Walls(Authorizer):
         return super().visible(tx, principal, kind)
 
 
-class World:
+class World(shared.World):
     def __init__(self, store: Store) -> None:
-        self.store, self.walls, clock, ids = store, Walls(), ManualClock(), Ids()
-        self.tokens = TokenService(store=store, clock=clock, ids=ids, authorizer=Authorizer(), key=b"k" * 32)
-        self.changes = Changes(store=store, clock=clock, ids=ids, authorizer=self.walls)
+        super().__init__(store)
+        self.walls = Walls()
+        self.changes = Changes(store=store, clock=self.clock, ids=self.ids, authorizer=self.walls)
 
     async def me(self) -> Caller:
         await self.tokens.ensure_admin(ME, "dapi" + "1" * 32)

@@ -12,6 +12,7 @@ from brickyard.domain.terminations import TerminationReason, TerminationReasonCo
 from brickyard.domain.views import ClusterDetails
 from brickyard.services.views import cluster_details, node_type_view
 from brickyard.testing.builders import NOW, SIZES, SMALL, cluster, instance, nodes, up
+from tests.support.golden import Golden
 
 REASON = TerminationReason(code=TerminationReasonCode.USER_REQUEST, type=TerminationReasonType.SUCCESS)
 
@@ -60,14 +61,14 @@ def test_nodes_show_only_while_they_work() -> None:
     assert len(view(running, [driver, first, older]).executors or []) == 1
 
 
-def test_resizing_says_how_far_it_is() -> None:
+def test_resizing_says_how_far_it_is(golden: Golden) -> None:
     resizing = up(cluster(num_workers=3), sized=False)
     driver, first, second = nodes(resizing, 2)
     leaving = msgspec.structs.replace(second, retire_after_ms=NOW)
     assert view(resizing, [driver, first, second]).state is State.RESIZING
-    assert view(resizing, [driver, first, second]).state_message == "Resizing: 2 of 3 workers are ready"
+    golden(view(resizing, [driver, first, second]).state_message)
     told = view(resizing, [driver, first, leaving]).state_message
-    assert told == "Resizing: 1 of 3 workers are ready; 1 more are finishing their work before they leave"
+    golden(told)
 
 
 def test_reasons_show_only_at_the_end() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +14,17 @@ import pytest
 from brickyard.domain.errors import PermissionDenied, QuotaExceeded
 from brickyard.domain.identity import NEVER, TokenRow
 from brickyard.domain.nodeops import AgentUnreachable, ReadLog
-from brickyard.nodes.calls import NodeCalls
-from brickyard.nodes.tokens import InstanceTokens
 from brickyard.providers.simulated.knobsfile import Knobs
 from brickyard.providers.simulated.logs import SimulatedLogs
 from brickyard.services import logfollowing
-from brickyard.services.access import Authorizer
-from brickyard.services.attach import AttachService
-from brickyard.services.clusterlogs import ClusterLogs, partial_character
+from brickyard.services.clusterlogs import partial_character
 from brickyard.services.logfollowing import Follower, LogFollowers
 from brickyard.storage.directory import Storage
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
-from brickyard.testing.builders import cluster, nodes, up
-from brickyard.testing.clock import ManualClock
+from brickyard.testing.builders import cluster, up
 from tests.services.desk import USER
-from tests.support.databases import empty_sqlite
+from tests.support import world as shared
 from tests.support.people import enter, lock_out
 
 LOG = "log4j-active.log"
@@ -39,36 +34,28 @@ class WritesLogs:
     knobs = Knobs(logs=True)
 
 
-class World:
+class World(shared.World):
     """A running cluster without workers, and what its driver writes. Its agent counts how often it is asked."""
 
     def __init__(self, store: Store, root: Path) -> None:
-        self.store, self.storage, self.calls, self.gone = store, Storage(root), 0, False
+        super().__init__(store, agents=self, place=root)
+        self.storage, self.asked, self.gone = Storage(root), 0, False
         made = up(cluster(creator_user_name=USER.user_name))
-        driver = msgspec.structs.replace(nodes(made, 0)[0], endpoint="http://node.invalid")
+        driver = self.put(made)
         self.cluster_id, self.instance_id = made.cluster_id, driver.instance_id
         assert driver.assignment is not None
         self.generation = driver.assignment.generation
-
-        def work(tx: Tx) -> None:
-            tx.clusters.insert(made)
-            tx.instances.insert(driver)
-            enter(tx, USER)
-            tx.tokens.insert(_token())
-
-        store.write_sync(work)
+        store.write_sync(lambda tx: enter(tx, USER))
+        store.write_sync(lambda tx: tx.tokens.insert(_token()))
         self.agent = SimulatedLogs(self.storage, WritesLogs())
         self.agent.begin(self.instance_id, driver.assignment)
         self.directory = self.agent.directory(self.instance_id)
         (self.directory / LOG).write_text("")
-        calls = NodeCalls(client=self, tokens=InstanceTokens(key=b"k" * 32))
-        attach = AttachService(store=store, authorizer=Authorizer(), nodes=calls, start=_never)
-        self.logs = ClusterLogs(attach=attach, store=store, nodes=calls, kept=self.storage.logs)
-        self.followers = LogFollowers(logs=self.logs, store=store, clock=ManualClock(), pause_s=0.01)
+        self.followers = LogFollowers(logs=self.logs, store=store, clock=self.clock, pause_s=0.01)
         self.file = f"{self.instance_id}-{self.generation}/{LOG}"
 
     async def call(self, endpoint: str, server_token: str, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        self.calls += 1
+        self.asked += 1
         if self.gone:
             raise AgentUnreachable("it was killed", sent=False)
         answer = self.agent.call(self.instance_id, method, path)
@@ -94,17 +81,6 @@ def _token() -> TokenRow:
     return TokenRow(
         token_id=USER.token_id, digest="d", user_name=USER.user_name, comment="", created_ms=0, expiry_ms=NEVER
     )  # fmt: skip
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store.open(empty_sqlite(tmp_path / "test.db"))
-    yield opened
-    opened.close()
-
-
-async def _never(*_: object) -> None:
-    raise AssertionError
 
 
 @pytest.fixture
@@ -157,14 +133,14 @@ async def test_many_followers_cost_the_node_as_much_as_one(world: World) -> None
     world.write("x" * 1000)
     followers = [asyncio.create_task(collect(await world.follow(offset=n), until="end\n")) for n in range(20)]
     await asyncio.sleep(0.1)
-    before = world.calls
+    before = world.asked
     for _ in range(10):
         world.write("more\n")
         await asyncio.sleep(0.02)
     world.write("end\n")
     found = await asyncio.gather(*followers)
     assert [len(text) for text in found] == [1000 - n + 54 for n in range(20)]
-    assert world.calls - before < 100, "20 followers with 10 lines each would make more"
+    assert world.asked - before < 100, "20 followers with 10 lines each would make more"
 
 
 async def test_a_reader_that_stalls_holds_nothing_up_and_costs_nothing(world: World) -> None:
@@ -211,8 +187,8 @@ async def test_nothing_that_is_written_later_reaches_whoever_was_locked_out(worl
         assert (first := await anext(found)) is not None
         assert first.text == "before"
         waiting = asyncio.ensure_future(anext(found, None))
-        calls = world.calls
-        while world.calls == calls:
+        calls = world.asked
+        while world.asked == calls:
             await asyncio.sleep(0.01)
         await world.store.write(lambda tx: lock_out(tx, USER))
         world.write("after")

@@ -18,6 +18,7 @@ from brickyard.services.runtimes import RuntimeService, RuntimeStanding
 from brickyard.store.store import Store
 from tests.services.desk import ADMIN, USER
 from tests.support.databases import empty_sqlite
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S
 
 KEY = catalogue.default().key
@@ -70,25 +71,25 @@ async def test_progress_is_that_of_whoever_installs_it(tmp_path: Path) -> None:
     assert progress.message.startswith("Installing Spark 4, step 2")
 
 
-async def test_an_installation_ends_with_the_server(tmp_path: Path) -> None:
+async def test_an_installation_ends_with_the_server(tmp_path: Path, golden: Golden) -> None:
     of = service(tmp_path, "import time; time.sleep(3600)")
     await of.install(ADMIN, KEY)
     await of.install(ADMIN, KEY)  # the same one
-    with pytest.raises(InvalidState, match="being installed"):
+    with golden.refused(InvalidState):
         await of.remove(ADMIN, KEY)
     async with asyncio.timeout(PATIENCE_S):
         await of.close()
     assert (await standing(of)).installing is None
 
 
-async def test_what_is_in_use_or_unknown_is_refused(tmp_path: Path) -> None:
+async def test_what_is_in_use_or_unknown_is_refused(tmp_path: Path, golden: Golden) -> None:
     of = service(tmp_path, "")
-    with pytest.raises(ResourceDoesNotExist, match="no runtime 'nonsense'"):
+    with golden.refused(ResourceDoesNotExist):
         await of.install(ADMIN, "nonsense")
     runtime_home(ENVIRONMENT, tmp_path / "cache").mkdir(parents=True)
     use = RuntimeUse(tmp_path / "cache")
     use.begin(ENVIRONMENT)
-    with pytest.raises(InvalidState, match="in use"):
+    with golden.refused(InvalidState):
         await of.remove(ADMIN, KEY)
     use.end()
     await of.remove(ADMIN, KEY)

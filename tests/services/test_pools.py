@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from brickyard.domain.access import Grant, ObjectKind, Permission, Place, Principal, SecurableObject
-from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Instance
 from brickyard.domain.errors import InvalidParameterValue, PermissionDenied, ResourceDoesNotExist
 from brickyard.domain.identity import USERS_ID
@@ -27,30 +26,21 @@ from brickyard.domain.pools import (
 from brickyard.domain.spec import ClusterSpec
 from brickyard.services.access import Acl, Authorizer
 from brickyard.services.caller import Caller
-from brickyard.services.clusters.catalogue import Offers
 from brickyard.services.pools import PoolService
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
-from brickyard.testing.builders import SMALL
 from brickyard.testing.clock import ManualClock
 from tests.plan.test_pool_plan import idle
 from tests.services.desk import ADMIN, RUNTIME, USER, Desk
 from tests.support.databases import both_databases
+from tests.support.golden import Golden
+from tests.support.world import World
 
 ASK = CreateInstancePool(instance_pool_name="p", node_type_id="small", min_idle_instances=1)
 
 
-def service(
-    store: Store, *, woken: list[str] | None = None, authorizer: Authorizer | None = None, clock: ManualClock | None = None
-) -> PoolService:
-    return PoolService(
-        store=store,
-        clock=clock or ManualClock(),
-        ids=Ids(),
-        offers=Offers(node_types=lambda: [SMALL], runtimes=[RUNTIME]),
-        authorizer=authorizer or Authorizer(),
-        wake=(woken if woken is not None else []).append,
-    )
+def service(store: Store, **settings: Any) -> PoolService:
+    return World(store, **settings).pools
 
 
 def named(name: str) -> CreateInstancePool:
@@ -67,8 +57,8 @@ async def test_of_two_at_once_one_gets_the_name(store: Store) -> None:
 
 
 async def test_an_edit_may_keep_its_name_and_not_take_anothers(store: Store) -> None:
-    woken: list[str] = []
-    pools = service(store, woken=woken)
+    world = World(store)
+    pools = world.pools
     first, second = [await pools.create(ADMIN, named(name)) for name in ("first", "second")]
     edit = EditInstancePool(instance_pool_id=second, instance_pool_name="second", node_type_id="small", max_capacity=3)
     await pools.edit(ADMIN, edit)
@@ -76,7 +66,7 @@ async def test_an_edit_may_keep_its_name_and_not_take_anothers(store: Store) -> 
         await pools.edit(ADMIN, msgspec.structs.replace(edit, instance_pool_name="first"))
     found = await pools.get(ADMIN, InstancePoolId(instance_pool_id=second))
     assert (found.instance_pool_name, found.max_capacity, found.min_idle_instances) == ("second", 3, None)
-    assert woken == [first, second, second], "a refused edit wakes nobody"
+    assert world.woken == [first, second, second], "a refused edit wakes nobody"
 
 
 async def test_counts_are_of_the_pools_own_instances(store: Store) -> None:
@@ -211,12 +201,12 @@ async def test_a_cluster_needs_the_right_to_its_pool(store: Store) -> None:
     )
 
 
-async def test_a_deleted_pool_is_unknown_to_every_call(store: Store) -> None:
+async def test_a_deleted_pool_is_unknown_to_every_call(store: Store, golden: Golden) -> None:
     pools = service(store)
     pool_id = await pools.create(ADMIN, ASK)
     await pools.delete(ADMIN, InstancePoolId(instance_pool_id=pool_id))
     for call in (pools.get, pools.delete):
-        with pytest.raises(ResourceDoesNotExist, match="Can't find an instance pool with id"):
+        with golden.refused(ResourceDoesNotExist):
             await call(ADMIN, InstancePoolId(instance_pool_id=pool_id))
     edit = EditInstancePool(instance_pool_id=pool_id, instance_pool_name="p", node_type_id="small")
     with pytest.raises(ResourceDoesNotExist):

@@ -35,6 +35,7 @@ from brickyard.testing.builders import cluster
 from tests.reconcile.runworld import ADMIN, CLUSTER, RunWorld, task
 from tests.reconcile.world import provider
 from tests.support.databases import both_databases
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S
 from tests.support.people import ENTITLED, enter, lock_out
 
@@ -94,7 +95,7 @@ async def test_tasks_run_in_order_on_clusters_of_their_own(world: RunWorld) -> N
     assert len(world.provider.kernels.begun) == 2
 
 
-async def test_a_job_cluster_is_not_started_restarted_or_edited(world: RunWorld) -> None:
+async def test_a_job_cluster_is_not_started_restarted_or_edited(world: RunWorld, golden: Golden) -> None:
     world.file("a", "slow")
     run_id = await world.submit(task("a"))
     await world.begun(run_id, "a")
@@ -106,13 +107,13 @@ async def test_a_job_cluster_is_not_started_restarted_or_edited(world: RunWorld)
         lambda: world.clusters.edit(ADMIN, edit),
     )
     for call in calls:
-        with pytest.raises(InvalidState, match="is a job cluster"):
+        with golden.refused(InvalidState):
             await call()
-    with pytest.raises(InvalidParameterValue, match="is a job cluster"):
+    with golden.refused(InvalidParameterValue):
         await world.submit(task("b", on=name))
     await world.service.cancel(ADMIN, RunId(run_id=run_id))
     await world.over(run_id)
-    with pytest.raises(InvalidState, match="is a job cluster"):
+    with golden.refused(InvalidState):
         await calls[0]()
 
 
@@ -182,7 +183,7 @@ async def _called(noted: Noted) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_a_failure_has_its_traceback_and_decides_what_follows(world: RunWorld) -> None:
+async def test_a_failure_has_its_traceback_and_decides_what_follows(world: RunWorld, golden: Golden) -> None:
     name = await existing(world)
     for key, source in (("a", "fail"), ("b", "never"), ("c", "after"), ("d", "never")):
         world.file(key, source)
@@ -202,15 +203,12 @@ async def test_a_failure_has_its_traceback_and_decides_what_follows(world: RunWo
     ]
     assert b.state.life_cycle_state is Life.SKIPPED
     assert view.state.life_cycle_state is Life.INTERNAL_ERROR, "waiters of clients raise"
-    assert view.state.state_message == (
-        "Task a failed with message: Workload failed, see run output for details. "
-        "This caused all downstream tasks to get skipped."
-    )
+    golden(view.state.state_message)
     output = await world.output(a.run_id)
     assert (output.error, output.logs) == ("ValueError: 1 < 2", "before it failed")
     assert output.error_trace.endswith("ValueError: 1 < 2")
-    assert (await world.output(b.run_id)).error == "An upstream task failed."
-    with pytest.raises(InvalidParameterValue, match="multiple tasks is not supported"):
+    golden((await world.output(b.run_id)).error)
+    with golden.refused(InvalidParameterValue):
         await world.output(run_id)
 
 
@@ -255,11 +253,11 @@ async def test_timeouts_end_what_runs(world: RunWorld, clock: Ahead, whole: bool
     assert not world.provider.kernels.contexts()
 
 
-async def test_a_cancelled_run_is_over_soon_and_can_then_be_deleted(world: RunWorld) -> None:
+async def test_a_cancelled_run_is_over_soon_and_can_then_be_deleted(world: RunWorld, golden: Golden) -> None:
     world.file("a", "slow")
     run_id = await world.submit(task("a"), task("b", "a"))
     await world.begun(run_id, "a")
-    with pytest.raises(InvalidState, match="is active"):
+    with golden.refused(InvalidState):
         await world.service.delete(ADMIN, RunId(run_id=run_id))
     with pytest.raises(PermissionDenied):
         await world.service.cancel(USER, RunId(run_id=run_id))
@@ -341,7 +339,7 @@ async def test_what_is_lost_under_a_task_fails_it(world: RunWorld, how: str) -> 
     assert len(world.provider.kernels.begun) == 1
 
 
-async def test_a_token_is_for_one_run_also_when_it_is_used_at_once(world: RunWorld) -> None:
+async def test_a_token_is_for_one_run_also_when_it_is_used_at_once(world: RunWorld, golden: Golden) -> None:
     world.file("a", "one")
     found = await asyncio.gather(*(world.submit(task("a"), idempotency_token="t") for _ in range(8)))
     assert len(set(found)) == 1
@@ -349,7 +347,7 @@ async def test_a_token_is_for_one_run_also_when_it_is_used_at_once(world: RunWor
     assert await world.submit(task("a"), idempotency_token="t") == found[0]
     assert len(world.provider.kernels.begun) == 1
     await world.service.delete(ADMIN, RunId(run_id=found[0]))
-    with pytest.raises(InvalidParameterValue, match=r"idempotency_token 't'.*deleted"):
+    with golden.refused(InvalidParameterValue, "idempotency_token"):
         await world.submit(task("a"), idempotency_token="t")
 
 
@@ -388,14 +386,14 @@ async def test_a_tasks_libraries_are_on_its_cluster_before_it_begins(world: RunW
     assert found == [[{"whl": "dbfs:/p.whl"}, PYPI], [{"jar": "/dbfs/a.jar"}, {"maven": {"coordinates": "a:b:1"}}]]
 
 
-async def test_a_task_whose_library_fails_fails_with_the_installers_words(world: RunWorld) -> None:
+async def test_a_task_whose_library_fails_fails_with_the_installers_words(world: RunWorld, golden: Golden) -> None:
     world.file("a", "one")
     world.provider.knobs.bad_libraries = frozenset({"bad"})
     run_id = await world.submit(task("a", libraries=[{"pypi": {"package": "bad"}}]))
     view = await world.over(run_id)
     assert view.state.result_state == "FAILED"
     (only,) = view.tasks or []
-    assert "no such library bad" in str(only.state.state_message)
+    golden(str(only.state.state_message))
     assert only.status.termination_details is not None
     assert only.status.termination_details.code is TerminationCode.LIBRARY_INSTALLATION_ERROR
     assert not world.provider.kernels.begun, "it never began"

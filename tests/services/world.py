@@ -5,42 +5,36 @@ from __future__ import annotations
 import base64
 import hashlib
 
-from brickyard.domain.clock import Ids
 from brickyard.domain.identity import CredentialKind, TokenRow
-from brickyard.services.access import Authorizer
 from brickyard.services.caller import Caller
 from brickyard.services.lastuse import SessionLimits
-from brickyard.services.oauth import Issued, OAuthService
-from brickyard.services.sessions import SessionService
-from brickyard.services.tokenmanagement import TokenManagement
+from brickyard.services.oauth import Issued
 from brickyard.services.tokens import TokenService
 from brickyard.store.store import Store
 from brickyard.testing.clock import ManualClock
+from tests.support import world as shared
 from tests.support.people import enter
+from tests.support.world import KEY
 
 ROOT, ME, OTHER = "root@example.com", "me@example.com", "other@example.com"
-KEY, ROOT_TOKEN = b"k" * 32, "dapi" + "1" * 32
+ROOT_TOKEN = "dapi" + "1" * 32
 IDLE_MS, LIFETIME_MS = 600_000, 3_600_000
 VERIFIER = "v" * 43
 CHALLENGE = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).decode().rstrip("=")
 
 
-class World:
+class World(shared.World):
     """One server, with the user `me`."""
 
     def __init__(self, store: Store, clock: ManualClock | None = None) -> None:
-        self.store, self.clock = store, clock or ManualClock()
+        super().__init__(store, clock=clock)
         self.tokens = self.server()
-        self.management = TokenManagement(tokens=self.tokens, store=store, clock=self.clock, authorizer=Authorizer())
-        self.sessions = SessionService(store=store, clock=self.clock, ids=Ids(), tokens=self.tokens, key=KEY)
-        self.oauth = OAuthService(store=store, clock=self.clock, ids=Ids(), digests=self.tokens.digests)
         self.me = Caller(user_name=ME, user_id=str(len(ME)), is_admin=False, token_id="")
         store.write_sync(lambda tx: enter(tx, self.me))
 
     def server(self, key: bytes = KEY) -> TokenService:
         """The tokens of one more server of the workspace."""
-        limits = SessionLimits(IDLE_MS, LIFETIME_MS)
-        return TokenService(store=self.store, clock=self.clock, ids=Ids(), authorizer=Authorizer(), key=key, sessions=limits)
+        return TokenService(**self.common, key=key, sessions=SessionLimits(IDLE_MS, LIFETIME_MS))
 
     async def user(self, name: str) -> Caller:
         caller = Caller(user_name=name, user_id=str(len(name)), is_admin=False, token_id="")

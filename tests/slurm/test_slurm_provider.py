@@ -30,6 +30,7 @@ from brickyard.testing.contract import Bench, ProviderContract
 from tests.slurm.fakes import Controller, commands, slurmrestd
 from tests.slurm.opening import setup
 from tests.slurm.shapes import ASK, NAME, NEW_JOB, NEW_PARTITIONS, NODES
+from tests.support.golden import Golden
 
 
 class World:
@@ -176,12 +177,12 @@ def test_two_servers_launch_at_once(world: World) -> None:
     assert all(job.ended for job in world.controller.known.values())
 
 
-def test_a_controller_that_is_away(world: World) -> None:
+def test_a_controller_that_is_away(world: World, golden: Golden) -> None:
     world.launch()
     types = world.provider.node_types()
     world.controller.away = True
     for call in (world.provider.observe, lambda: world.provider.terminate("i-1", reason="x")):
-        with pytest.raises(TransientError, match="Unable to contact"):
+        with golden.refused(TransientError):
             call()
     with pytest.raises(TransientError):
         world.launch("i-2")
@@ -191,11 +192,11 @@ def test_a_controller_that_is_away(world: World) -> None:
     assert world.server().node_types() == ()
 
 
-def test_a_type_that_vanished(world: World) -> None:
+def test_a_type_that_vanished(world: World, golden: Golden) -> None:
     gone = msgspec.structs.replace(
         world.request(), node_type=msgspec.structs.replace(world.request().node_type, node_type_id="x")
     )
-    with pytest.raises(InvalidError, match="no machines of node type x"):
+    with golden.refused(InvalidError):
         world.provider.launch(gone)
     assert world.listed() == {}
 
@@ -222,22 +223,22 @@ def ways(tmp_path: Path, *, timeout_s: float = 20.0, **scripts: str) -> Commands
     return Commands(section, {"PATH": "/usr/bin:/bin", "SBATCH_PARTITION": "other", "SLURM_CONF": "/etc/c", "SQUEUE_SORT": "x"})
 
 
-def test_commands_that_are_missing(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match=r"finds no sbatch in .*bin_dir to where they are, or slurm\.rest_url"):
+def test_commands_that_are_missing(tmp_path: Path, golden: Golden) -> None:
+    with golden.refused(SetupError, "bin_dir", "slurm.rest_url"):
         Commands(SlurmSection(bin_dir=str(tmp_path)), {})
 
 
-def test_a_command_that_hangs_is_given_up(tmp_path: Path) -> None:
+def test_a_command_that_hangs_is_given_up(tmp_path: Path, golden: Golden) -> None:
     slow = ways(tmp_path, timeout_s=0.2, squeue="exec sleep 60", sbatch="exec sleep 60")
-    with pytest.raises(TransientError, match=r"squeue has not answered for 0\.2 s"):
+    with golden.refused(TransientError):
         slow.jobs()
-    with pytest.raises(TransientError, match="sbatch has not answered"):
+    with golden.refused(TransientError):
         slow.submit(ASK)
 
 
-def test_an_error_of_squeue_is_no_empty_list(tmp_path: Path) -> None:
+def test_an_error_of_squeue_is_no_empty_list(tmp_path: Path, golden: Golden) -> None:
     away = ways(tmp_path, squeue="echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1")
-    with pytest.raises(TransientError, match=r"Unable to contact slurm controller \(connect failure\)"):
+    with golden.refused(TransientError):
         away.jobs()
 
 
@@ -316,13 +317,13 @@ def test_refusals_of_slurmrestd(socket: Path, status: int, told: object, kind: t
             Rest(SlurmSection(rest_url=url)).jobs()
 
 
-def test_a_slurmrestd_that_hangs_or_is_away(socket: Path) -> None:
+def test_a_slurmrestd_that_hangs_or_is_away(socket: Path, golden: Golden) -> None:
     rest = Rest(SlurmSection(rest_url=f"unix:{socket}", call_timeout_s=0.2))
-    with pytest.raises(TransientError, match="does not answer"):
+    with golden.refused(TransientError, socket=str(socket)):
         rest.jobs()
     going = threading.Event()
     with slurmrestd(socket, lambda *_: (200, {}) if going.wait(60) else (500, {})):
-        with pytest.raises(TransientError, match="does not answer: timed out"):
+        with golden.refused(TransientError, socket=str(socket)):
             rest.jobs()
         going.set()
 

@@ -26,6 +26,7 @@ from brickyard.providers.slurm.script import environment
 from brickyard.providers.slurm.section import SlurmSection, read_section
 from tests.slurm.opening import setup
 from tests.slurm.shapes import ASK, NAME, NEW_JOB, NEW_PARTITIONS, NODES, OLD_JOB, OLD_PARTITIONS
+from tests.support.golden import Golden
 
 
 @pytest.mark.parametrize(
@@ -59,8 +60,8 @@ def test_the_output_of_squeue() -> None:
     assert (waiting.restarts, waiting.reason, waiting.nodes) == (1, "launch failed requeued held", "")
 
 
-def test_half_an_answer_is_none() -> None:
-    with pytest.raises(TransientError, match="cannot be read"):
+def test_half_an_answer_is_none(golden: Golden) -> None:
+    with golden.refused(TransientError):
         parse_jobs(f"12|RUNNING|0|0|1795453810|1795455010|20:00|main|node3|{NAME}|None|\n13|RUNN")
 
 
@@ -160,54 +161,42 @@ def job(state: str, reason: str = "None", **more: Any) -> Job:
 
 
 @pytest.mark.parametrize(
-    ("found", "alive", "message"),
+    ("found", "alive"),
     [
-        (job("PENDING", "Resources"), True, "Slurm job 7 waits for machines with room for it (Resources)"),
-        (job("PENDING", "ReqNodeNotAvail, UnavailableNodes:n[1-2]"), True,
-         "Slurm job 7 waits for machines that are down, drained or reserved (ReqNodeNotAvail, UnavailableNodes:n[1-2])"),
-        (job("PENDING", "QOSMaxJobsPerUserLimit"), True,
-         "Slurm job 7 waits because a limit of its QOS is reached (QOSMaxJobsPerUserLimit)"),
-        (job("PENDING", "AssocGrpGRES"), True,
-         "Slurm job 7 waits because a limit of its account or user is reached (AssocGrpGRES)"),
-        (job("PENDING", "QOSMaxCpuPerJobLimit"), False,
-         "Slurm job 7 can never run: it asks for more than one job may have (QOSMaxCpuPerJobLimit)"),
-        (job("PENDING", "QOSMaxWallDurationPerJobLimit"), False,
-         "Slurm job 7 can never run: it asks for a longer time than is allowed: set slurm.time_limit "
-         "(QOSMaxWallDurationPerJobLimit)"),
-        (job("PENDING", "BadConstraints"), False, "Slurm job 7 can never run: no machine has what it asks for (BadConstraints)"),
-        (job("PENDING", "JobHeldAdmin"), True, "Slurm job 7 waits because an operator holds it (JobHeldAdmin)"),
-        (job("PENDING", "launch failed requeued held"), True,
-         "Slurm job 7 waits because it could not be started and is held: an operator must release it"),
-        (job("PENDING", "NewInANewRelease"), True, "Slurm job 7 waits in the queue (NewInANewRelease)"),
-        (job("PENDING", "BeginTime", restarts=1), False, "Slurm job 7 was put back into the queue, which ended its instance"),
-        (job("CONFIGURING"), True, "Slurm job 7 waits for its machine to be made ready"),
-        (job("RUNNING", nodes="n1"), True, ""),
-        (job("RUNNING", nodes="n1", ends_s=90_000), True, ""),
-        (job("RUNNING", nodes="n1", ends_s=3600), True,
-         "the time limit of Slurm job 7 on n1 ends this node at 1970-01-01 01:00 UTC"),
-        (job("SUSPENDED", nodes="n1"), True, "Slurm job 7 on n1 is suspended: nothing of it runs until Slurm resumes it"),
-        (job("COMPLETING", nodes="n1"), False, "Slurm job 7 on n1 is ending"),
-        (job("TIMEOUT", "TimeLimit", nodes="n1", limit="20:00"), False,
-         "Slurm job 7 on n1 ended: its time limit ended it (20:00)"),
-        (job("COMPLETED", nodes="n1", limit="20:00", limit_minutes=20, started_s=10, ends_s=1150), False,
-         "Slurm job 7 on n1 ended: its time limit ended it (20:00)"),
-        (job("COMPLETED", nodes="n1", limit="20:00", limit_minutes=20, started_s=10, ends_s=1000), False,
-         "Slurm job 7 on n1 ended: its agent ended"),
-        (job("COMPLETING", nodes="n1", limit="20:00", limit_minutes=20, started_s=10, ends_s=1150), False,
-         "Slurm job 7 on n1 is ending, since its time limit has come (20:00)"),
-        (job("PREEMPTED"), False, "Slurm job 7 ended: a job of higher priority took its machine (preemption)"),
-        (job("OUT_OF_MEMORY"), False, "Slurm job 7 ended: it used more memory than its node type has"),
-        (job("NODE_FAIL"), False, "Slurm job 7 ended: its machine failed, or Slurm lost touch with it"),
-        (job("FAILED", "NonZeroExitCode", exit_code=78), False, "its machine cannot run an agent: what it said"),
-        (job("FAILED", "NonZeroExitCode", exit_code=127), False, "Slurm job 7 failed with code 127: what it said"),
-        (job("FAILED", "RaisedSignal", signal=9), False, "Slurm job 7 failed by signal 9: what it said"),
-        (job("FAILED", "BadConstraints", exit_code=1), False,
-         "Slurm job 7 can never run: no machine has what it asks for (BadConstraints)"),
+        (job("PENDING", "Resources"), True),
+        (job("PENDING", "ReqNodeNotAvail, UnavailableNodes:n[1-2]"), True),
+        (job("PENDING", "QOSMaxJobsPerUserLimit"), True),
+        (job("PENDING", "AssocGrpGRES"), True),
+        (job("PENDING", "QOSMaxCpuPerJobLimit"), False),
+        (job("PENDING", "QOSMaxWallDurationPerJobLimit"), False),
+        (job("PENDING", "BadConstraints"), False),
+        (job("PENDING", "JobHeldAdmin"), True),
+        (job("PENDING", "launch failed requeued held"), True),
+        (job("PENDING", "NewInANewRelease"), True),
+        (job("PENDING", "BeginTime", restarts=1), False),
+        (job("CONFIGURING"), True),
+        (job("RUNNING", nodes="n1"), True),
+        (job("RUNNING", nodes="n1", ends_s=90_000), True),
+        (job("RUNNING", nodes="n1", ends_s=3600), True),
+        (job("SUSPENDED", nodes="n1"), True),
+        (job("COMPLETING", nodes="n1"), False),
+        (job("TIMEOUT", "TimeLimit", nodes="n1", limit="20:00"), False),
+        (job("COMPLETED", nodes="n1", limit="20:00", limit_minutes=20, started_s=10, ends_s=1150), False),
+        (job("COMPLETED", nodes="n1", limit="20:00", limit_minutes=20, started_s=10, ends_s=1000), False),
+        (job("COMPLETING", nodes="n1", limit="20:00", limit_minutes=20, started_s=10, ends_s=1150), False),
+        (job("PREEMPTED"), False),
+        (job("OUT_OF_MEMORY"), False),
+        (job("NODE_FAIL"), False),
+        (job("FAILED", "NonZeroExitCode", exit_code=78), False),
+        (job("FAILED", "NonZeroExitCode", exit_code=127), False),
+        (job("FAILED", "RaisedSignal", signal=9), False),
+        (job("FAILED", "BadConstraints", exit_code=1), False),
     ],
 )  # fmt: skip
-def test_what_is_told_of_a_job(found: Job, alive: bool, message: str) -> None:
+def test_what_is_told_of_a_job(found: Job, alive: bool, golden: Golden) -> None:
     seen = words.observed("i-1", found, now_s=1000, last_line="what it said")
-    assert (seen.alive, seen.message) == (alive, message)
+    assert seen.alive is alive
+    golden(seen.message)
 
 
 def test_of_two_jobs_the_living_one_counts() -> None:
@@ -267,31 +256,28 @@ def test_a_job_is_told_what_it_needs_and_no_secret() -> None:
     assert environment(given) == {"PATH": "/opt/bin", "HOME": "/home/u", "HTTPS_PROXY": "p", "UV_DEFAULT_INDEX": "i"}
 
 
-def test_networks_that_slurm_does_not_make(tmp_path: Path) -> None:
+def test_networks_that_slurm_does_not_make(tmp_path: Path, golden: Golden) -> None:
     made = setup(tmp_path)
     for change in ({"network": "isolated"}, {"internet": False}):
-        with pytest.raises(SetupError, match="makes no networks of its own"):
+        with golden.refused(SetupError):
             read_section(msgspec.structs.replace(made, settings=msgspec.structs.replace(made.settings, **change)))
 
 
 @pytest.mark.parametrize(
-    ("section", "why"),
+    ("section", "field"),
     [
-        (
-            {"node_types": [{"node_type_id": "x", "num_cores": 1, "memory_mb": 1, "engine": {"nodelist": "n1"}}]},
-            "It may have: partition",
-        ),
-        ({"node_types": [{"node_type_id": "x", "num_cores": 0.5, "memory_mb": 1}]}, "whole number"),
-        ({"account": "a b"}, "slurm.account is 'a b'"),
-        ({"qos": "--uid=0"}, "slurm.qos is '--uid=0'"),
-        ({"time_limit": "soon"}, "slurm.time_limit is 'soon'"),
+        ({"node_types": [{"node_type_id": "x", "num_cores": 1, "memory_mb": 1, "engine": {"nodelist": "n1"}}]}, ""),
+        ({"node_types": [{"node_type_id": "x", "num_cores": 0.5, "memory_mb": 1}]}, ""),
+        ({"account": "a b"}, "slurm.account"),
+        ({"qos": "--uid=0"}, "slurm.qos"),
+        ({"time_limit": "soon"}, "slurm.time_limit"),
         ({"call_timeout_s": 0}, "call_timeout_s"),
-        ({"rest_url": "ftp://x"}, "unix:/PATH or https"),
-        ({"rest_url": "https://rest:6820"}, "needs slurm.rest_token_file"),
-        ({"rest_url": "http://rest:6820", "rest_token_file": "/t"}, "must be https"),
-        ({"adress": "node"}, "slurm.adress is not a setting"),
+        ({"rest_url": "ftp://x"}, ""),
+        ({"rest_url": "https://rest:6820"}, "slurm.rest_token_file"),
+        ({"rest_url": "http://rest:6820", "rest_token_file": "/t"}, ""),
+        ({"adress": "node"}, "slurm.adress"),
     ],
 )
-def test_mistakes_in_the_settings(tmp_path: Path, section: dict[str, object], why: str) -> None:
-    with pytest.raises(SetupError, match=why):
+def test_mistakes_in_the_settings(tmp_path: Path, section: dict[str, object], field: str, golden: Golden) -> None:
+    with golden.refused(SetupError, field):
         read_section(setup(tmp_path, **section))  # type: ignore[arg-type] # what a file could have

@@ -21,6 +21,7 @@ from brickyard.storage.snapshots.chunks import ChunkStore, Damaged
 from brickyard.storage.snapshots.manifest import Directory, File, Link, Manifest, Part, Stamp, decode, encode
 from brickyard.storage.snapshots.restoring import restore
 from brickyard.storage.snapshots.taking import Limits, Refused, TooLarge, take
+from tests.support.golden import Golden
 from tests.support.patience import until
 
 ROOM = Limits(bytes=1 << 30)
@@ -222,7 +223,7 @@ def test_what_changes_behind_its_back_is_noticed(place: Place, monkeypatch: pyte
         take(place.source, store, limits=ROOM)
 
 
-def test_limits_hold_before_anything_is_stored(place: Place) -> None:
+def test_limits_hold_before_anything_is_stored(place: Place, golden: Golden) -> None:
     with (place.source / "sparse").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(TooLarge, match="bytes"):
@@ -230,13 +231,13 @@ def test_limits_hold_before_anything_is_stored(place: Place) -> None:
     (place.source / "sparse").unlink()
     for number in range(20):
         (place.source / str(number)).touch()
-    with pytest.raises(TooLarge, match="more than 10 files"):
+    with golden.refused(TooLarge):
         place.take(limits=Limits(bytes=100, files=10))
     deep = place.source
     for _ in range(taking.MAX_DEPTH + 1):
         deep = deep / "d"
     deep.mkdir(parents=True)
-    with pytest.raises(Refused, match="directories deep"):
+    with golden.refused(Refused):
         place.take()
 
 
@@ -258,14 +259,14 @@ def test_damage_is_found_before_it_is_used(place: Place) -> None:
 
 
 @pytest.mark.parametrize("path", [b"../out", b"/abs", b"a/../../out", b"", b"a//b", b"."])
-def test_names_lead_nowhere_else(place: Place, path: bytes) -> None:
+def test_names_lead_nowhere_else(place: Place, path: bytes, golden: Golden) -> None:
     stamp = Stamp(1, 1)
     for manifest in (
         Manifest(taken_ns=0, files=(File(path, 0o600, 0, 0, stamp, ()),)),
         Manifest(taken_ns=0, directories=(Directory(path, 0o700, 0),)),
         Manifest(taken_ns=0, links=(Link(path, b"x"),)),
     ):
-        with pytest.raises(Damaged, match="not a relative path"):
+        with golden.refused(Damaged):
             place.restored(manifest)
     assert not (place.source.parent / "out").exists()
 

@@ -26,6 +26,7 @@ from brickyard.store.postgresmembers import PostgresMembership, refusal
 from brickyard.store.servers import About, JoinRefused, Leave, Server
 from brickyard.store.store import Store
 from brickyard.testing.builders import cluster
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S, Stopwatch, until
 from tests.support.postgres import Postgres
 
@@ -143,7 +144,7 @@ def test_a_second_server_of_sqlite_is_told_who_has_the_database(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("how", ["symlink", "hard link", "renamed", "bare link to a link"])
-def test_no_other_path_leads_a_second_server_to_the_same_file(tmp_path: Path, how: str) -> None:
+def test_no_other_path_leads_a_second_server_to_the_same_file(tmp_path: Path, how: str, golden: Golden) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     file, other = tmp_path / "a" / "brickyard.db", tmp_path / "b" / "brickyard.db"
@@ -163,7 +164,7 @@ def test_no_other_path_leads_a_second_server_to_the_same_file(tmp_path: Path, ho
         process.kill()
         process.wait()
     if how == "hard link":  # what the killed server wrote is in the log beside the other name
-        with pytest.raises(StoreError, match="hard link"):
+        with golden.refused(StoreError):
             membership.take(f"sqlite:///{other}", ABOUT)
     else:
         membership.take(f"sqlite:///{other}", ABOUT).close()
@@ -197,8 +198,8 @@ def test_a_killed_server_of_sqlite_is_followed_at_once(tmp_path: Path) -> None:
         membership.take(url, ABOUT).close()
 
 
-def test_a_place_where_no_lock_can_be_is_told(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"cannot open the database .*No such file or directory"):
+def test_a_place_where_no_lock_can_be_is_told(tmp_path: Path, golden: Golden) -> None:
+    with golden.refused(StoreError):
         membership.take(f"sqlite:///{tmp_path}/none/brickyard.db", ABOUT)
 
 
@@ -387,7 +388,7 @@ def test_a_database_that_was_away_is_joined_again_by_all(postgres: Postgres) -> 
     members.close()
 
 
-def test_a_store_writes_nothing_while_another_server_is_alone(members: Members) -> None:
+def test_a_store_writes_nothing_while_another_server_is_alone(members: Members, golden: Golden) -> None:
     """It lost its membership, and does not know that the other one keeps what it reads by now."""
     first = members.join()
     behind = Store.open(members.url)
@@ -395,7 +396,7 @@ def test_a_store_writes_nothing_while_another_server_is_alone(members: Members) 
     try:
         with pytest.raises(DatabaseAway) as refused:
             behind.write_sync(lambda tx: tx.clusters.insert(cluster()))
-        assert refused.value.reason == "another server has it for itself while this one joins again"
+        golden(refused.value.reason)
         member.write_sync(lambda tx: tx.clusters.insert(cluster()))
         members.join()
         behind.write_sync(lambda tx: tx.clusters.touch(cluster().cluster_id))
@@ -429,17 +430,17 @@ def test_being_alone_is_had_however_busy_the_server_is(members: Members) -> None
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    "change",
     [
-        ({"version": "2"}, "Brickyard 1 serves this workspace .*, and this is Brickyard 2"),
-        ({"storage": "/other"}, "has its files in /data, but this one uses /other"),
-        ({"provider": "local"}, "uses provider simulated, but this one uses local"),
-        ({"machine": "there"}, "is on another one. Start this server there"),
+        {"version": "2"},
+        {"storage": "/other"},
+        {"provider": "local"},
+        {"machine": "there"},
     ],
 )
-def test_a_server_that_does_not_fit_is_refused(members: Members, change: dict[str, str], told: str) -> None:
+def test_a_server_that_does_not_fit_is_refused(members: Members, change: dict[str, str], golden: Golden) -> None:
     first = members.join()
-    with pytest.raises(JoinRefused, match=told):
+    with golden.refused(JoinRefused):
         members.join(msgspec.structs.replace(ABOUT, **change))
     first.close()
     assert members.join(msgspec.structs.replace(ABOUT, **change)).alone, "it fits when the other one has gone"
@@ -450,11 +451,13 @@ def test_a_server_like_the_others_is_not_refused() -> None:
     assert refusal(ABOUT, Server(number=1, about=other, started_ms=0)) == ""
 
 
-def test_a_server_of_a_version_without_a_record_is_noticed(members: Members, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_of_a_version_without_a_record_is_noticed(
+    members: Members, monkeypatch: pytest.MonkeyPatch, golden: Golden
+) -> None:
     monkeypatch.setattr(postgresmembers, "SILENT_S", 0.2)
     with psycopg.connect(members.url, autocommit=True, application_name="brickyard process 7 on there") as earlier:
         earlier.execute(f"SELECT pg_advisory_lock({servers.WORKSPACE})")
-        with pytest.raises(JoinRefused, match="process 7 on there"):
+        with golden.refused(JoinRefused):
             members.join()
         assert not servers.on_record(earlier), "its schema is left as it is"
 

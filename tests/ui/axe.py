@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 HOSTILE = "<img src=x onerror=\"document.title='taken over'\">"
 _AXE = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "axe.min.js"
@@ -15,6 +16,9 @@ _SETTLED = """async () => {
   const moving = document.getAnimations().filter(each => each instanceof CSSTransition);
   await Promise.allSettled(moving.map(each => each.finished));
 }"""
+Look = tuple[Literal["light", "dark"], int]
+LOOKS: tuple[Look, ...] = (("light", 1440), ("light", 1024), ("light", 390), ("dark", 1440), ("dark", 1024), ("dark", 390))
+SOME_LOOKS: tuple[Look, ...] = (("light", 1440), ("dark", 1024), ("light", 390))
 _RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
 
@@ -28,12 +32,31 @@ def violations(page: Page) -> list[str]:
     return [f"{each['id']}: {node['html'][:200]}" for each in found["violations"] for node in each["nodes"]]
 
 
+def painted(page: Page, scheme: Literal["light", "dark"]) -> None:
+    """The page in light or in dark colours."""
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    if page.locator("main#main").count():
+        expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", scheme)
+
+
 def violations_in_both_schemes(page: Page) -> list[str]:
     """The same, of what is shown, in light and in dark colours; the page is left as it is in the light ones."""
-    schemes: tuple[Any, ...] = ("dark", "light")
     found: list[str] = []
-    for scheme in schemes:
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", scheme)
+    for scheme in ("dark", "light"):
+        painted(page, scheme)
         found += violations(page)
     return found
+
+
+def readable(page: Page, *, fits: Sequence[str] = ("html",), looks: Sequence[Look] = LOOKS, shown: Locator | None = None) -> None:
+    """In each scheme and at each width: `shown` is there, axe finds nothing, and no element of `fits` scrolls sideways."""
+    for scheme, width in looks:
+        page.set_viewport_size({"width": width, "height": 900})
+        painted(page, scheme)
+        if shown is not None:
+            expect(shown).to_be_visible()
+        assert violations(page) == [], (scheme, width)
+        for element in fits:
+            wide = page.locator(element).evaluate("element => element.scrollWidth > element.clientWidth")
+            assert not wide, f"{element} scrolls sideways at {width}"
+    assert page.title() != "taken over"

@@ -18,7 +18,7 @@ from brickyard.providers.simulated import SimulatedProvider
 from brickyard.providers.simulated.kernels import Answer
 from tests.support.patience import until
 from tests.support.server import Server
-from tests.ui.axe import HOSTILE, violations
+from tests.ui.axe import HOSTILE, SOME_LOOKS, readable
 from tests.ui.conftest import Session
 
 TABS = ("configuration", "notebooks", "libraries", "events", "spark-ui", "logs", "metrics", "apps", "permissions")
@@ -381,16 +381,9 @@ def test_nothing_typed_is_lost_when_the_session_ends_or_the_server_is_away(sessi
 
 def test_everybody_can_use_every_tab(session: Session, cluster: str) -> None:
     page = opened(session, cluster)
-    looks: tuple[tuple[Any, int], ...] = (("light", 1440), ("dark", 1024), ("light", 390))
     for tab in TABS:
         opened(session, cluster, tab)
         expect(page.get_by_role("tabpanel")).to_be_visible()
         expect(page.locator("[aria-busy=true]")).to_have_count(0)
-        for scheme, width in looks:
-            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-            page.set_viewport_size({"width": width, "height": 900})
-            expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", scheme)
-            assert violations(page) == [], (tab, scheme, width)
-            fits = page.locator("html").evaluate("element => element.scrollWidth <= element.clientWidth")
-            assert fits, f"{tab} scrolls sideways at {width}"
+        readable(page, looks=SOME_LOOKS)
     assert page.title() == f"analytics {HOSTILE} - Brickyard"

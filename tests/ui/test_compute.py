@@ -16,7 +16,7 @@ from brickyard.providers.simulated import SimulatedProvider
 from brickyard.services.webpage import BUNDLE
 from tests.support.patience import until
 from tests.support.server import Server
-from tests.ui.axe import HOSTILE, violations, violations_in_both_schemes
+from tests.ui.axe import HOSTILE, readable, violations, violations_in_both_schemes
 from tests.ui.conftest import Session
 
 MAX_SCRIPTS = 240 * 1024  # bytes, compressed
@@ -126,17 +126,7 @@ def test_a_refusal_is_shown_in_the_servers_words(session: Session, w: WorkspaceC
 
 def test_everybody_can_read_it(session: Session, clusters: dict[str, str]) -> None:
     page = session.go("/compute")
-    schemes: tuple[Any, ...] = ("light", "dark")
-    for scheme in schemes:
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        for width in (1440, 1024, 390):
-            page.set_viewport_size({"width": width, "height": 900})
-            expect(row(page, "etl")).to_be_visible()
-            expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", scheme)
-            assert violations(page) == [], (scheme, width)
-            for element in ("html", ".scroller"):
-                fits = page.locator(element).evaluate("element => element.scrollWidth <= element.clientWidth")
-                assert fits, f"{element} scrolls sideways at {width}"
+    readable(page, fits=("html", ".scroller"), shown=row(page, "etl"))
     assert session.said == []
 
 

@@ -4,6 +4,7 @@ sideways, and the console stays empty."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,11 +18,13 @@ from brickyard.providers.nodetypes import cloud_types
 from brickyard.providers.simulated import SimulatedProvider
 from tests.support.patience import until
 from tests.support.server import Server
-from tests.ui.axe import HOSTILE, violations
+from tests.ui.axe import HOSTILE
+from tests.ui.axe import readable as everywhere
 from tests.ui.conftest import Session
 from tests.ui.editing import accepted, made_of
 
 COMMON: dict[str, Any] = {"spark_version": "17.3.x-scala2.13", "num_workers": 1}
+readable = partial(everywhere, fits=("html", "main"), looks=(("light", 1440), ("dark", 1440), ("dark", 1024), ("light", 390)))
 
 
 @pytest.fixture(scope="module")
@@ -36,20 +39,6 @@ def made(w: WorkspaceClient, machines: SimulatedProvider) -> Iterator[dict[str, 
         waits = str(w.clusters.create(cluster_name="waits", node_type_id="r5.large", **COMMON).cluster_id)
         yield ids | {"failed": failed, "waits": waits}
         machines.knobs.register_s, machines.knobs.waits_for = 0, ""
-
-
-def readable(page: Page) -> None:
-    looks: tuple[tuple[Any, int], ...] = (("light", 1440), ("dark", 1440), ("dark", 1024), ("light", 390))
-    for scheme, width in looks:
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        page.set_viewport_size({"width": width, "height": 900})
-        if page.locator("main#main").count():
-            expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", scheme)
-        assert violations(page) == [], (scheme, width)
-        for element in ("html", "main"):
-            fits = page.locator(element).evaluate("element => element.scrollWidth <= element.clientWidth")
-            assert fits, f"{element} scrolls sideways at {width}"
-    assert page.title() != "taken over"
 
 
 @pytest.mark.parametrize(

@@ -13,45 +13,26 @@ from brickyard.domain.cluster import Cluster
 from brickyard.domain.events import EventType
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.queries import EventFilter
-from brickyard.domain.v1.clusters import (
-    AutoTerminate,
-    CreateV1Cluster,
-    V1Cluster,
-)
+from brickyard.domain.v1.clusters import AutoTerminate, CreateV1Cluster, V1Cluster
 from brickyard.nodes.loads import Loads
 from brickyard.plan.policy import Policy
 from brickyard.reconcile.clusters import pass_over_cluster
-from brickyard.services.access import Authorizer
-from brickyard.services.v1 import PortPlanner, V1ClusterService
 from brickyard.store.store import Store
 from brickyard.testing.builders import SMALL
-from tests.api.test_permissions import enough
 from tests.services.desk import ADMIN, Desk
-from tests.support.services import cluster_service, snapshot_tasks
+from tests.support.world import World
 
 PRICED = msgspec.structs.replace(SMALL, price_per_hour=6.0)
 MINUTE = 60_000
 
 
-class Room:
+class Room(World):
     """A service, a clock, and passes at its time."""
 
     def __init__(self, store: Store) -> None:
-        self.store = store
-        self.desk = Desk(store)
-        self.clock = self.desk.clock
-        self.desk.service = cluster_service(store, clock=self.clock, node_types=[PRICED])
-        self.v1 = V1ClusterService(
-            store=store,
-            clock=self.clock,
-            authorizer=Authorizer(),
-            clusters=self.desk.service,
-            currency="USD",
-            shortage=enough,
-            ports=PortPlanner(ids=Ids(), server_url="http://127.0.0.1:8080"),
-            most_storage_gb=100,
-            snapshots=snapshot_tasks(self.desk.service, clock=self.clock),
-        )
+        super().__init__(store, node_types=[PRICED])
+        self.desk = Desk(store, clock=self.clock, node_types=[PRICED])
+        self.clusters = self.desk.clusters
 
     async def running(self, **limits: Any) -> str:
         made = await self.v1.create(ADMIN, CreateV1Cluster(name="abc", auto_terminate=AutoTerminate(**limits)))
@@ -60,7 +41,7 @@ class Room:
 
     async def up(self, cluster_id: str) -> None:
         await self.desk.bring_up(cluster_id)
-        row, now = await self.desk.row(cluster_id), self.clock.now_ms()
+        row, now = await self.row(cluster_id), self.clock.now_ms()
 
         def since_now(tx: Any) -> None:
             tx.clusters.update(msgspec.structs.replace(tx.clusters.get(cluster_id), last_restarted_ms=now))
@@ -93,7 +74,7 @@ class Room:
             began_ms=began_ms,
         )
         await asyncio.gather(*(self.store.write(once) for _ in range(at_once)))
-        return await self.desk.row(cluster_id)
+        return await self.row(cluster_id)
 
     async def get(self, cluster_id: str) -> V1Cluster:
         shown = await self.v1.reads.get(ADMIN, cluster_id)

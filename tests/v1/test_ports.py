@@ -19,6 +19,7 @@ from brickyard.api.edge.websockets import MESSAGE_BYTES
 from brickyard.providers.simulated import Knobs, SimulatedProvider
 from brickyard.services.caller import Caller
 from tests.support.browser import Browser
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S, until
 from tests.support.ports import free_port
 from tests.support.server import TOKEN, Server
@@ -368,10 +369,10 @@ def test_a_port_that_nothing_listens_on_says_so(api: Api, cluster_id: str) -> No
     api.data("DELETE", f"/{cluster_id}/proxy/ports/{made['id']}")
 
 
-def test_a_stopped_cluster_says_so(api: Api) -> None:
+def test_a_stopped_cluster_says_so(api: Api, golden: Golden) -> None:
     cluster = api.stopped(port_mappings=[{"internal_port": 9000}])
     got = ask(f"{api.url}/ports/{cluster}/9000/")
-    assert "Start it first" in got.json()["message"]
+    golden(got.json()["message"])
 
 
 def test_no_mapping_leads_to_spark(api: Api, w: WorkspaceClient) -> None:

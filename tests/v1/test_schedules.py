@@ -34,6 +34,7 @@ from brickyard.services.access import Authorizer
 from brickyard.store.store import Store
 from tests.services.desk import ADMIN, USER
 from tests.support.databases import both_databases, empty_sqlite
+from tests.support.golden import Golden
 from tests.support.people import enter, lock_out
 from tests.v1.room import Room
 
@@ -281,32 +282,32 @@ async def test_a_purged_cluster_leaves_no_schedule(table: Timetable) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "field", "rule"),
+    ("fields", "field"),
     [
-        ({"cron": "* * * * *"}, "cron", "more often"),
-        ({"cron": "0 8 * *"}, "cron", "five fields"),
-        ({"cron": "0 0 31 2 *"}, "cron", "cron"),
-        ({"timezone": "Mars/Olympus"}, "timezone", "IANA"),
-        ({"action": Action.STOP, "start": {"environment_updates": {}}}, "start", "no effect"),
-        ({"start": {"wait_for_ready": True}}, "start.wait_for_ready", "no place"),
-        ({"start": {"cluster_id": "other"}}, "start.cluster_id", "no place"),
-        ({"start": {"no_such": 1}}, "start", "no_such"),
-        ({"start": {"update_configuration": {"cpu_cores": "many"}}}, "start", "cpu_cores"),
-        ({"start": {"update_configuration": {"cpu_cores": 10_000}}}, "start.update_configuration.cpu_cores", "on offer"),
-        ({"start": {"auto_terminate_updates": {"at": "2099-01-01T00:00:00Z"}}}, "start.auto_terminate_updates.at", "one start"),
-        ({"start": {"environment_updates": {"A": "x" * 70_000}}}, "start", "bytes"),
+        ({"cron": "* * * * *"}, "cron"),
+        ({"cron": "0 8 * *"}, "cron"),
+        ({"cron": "0 0 31 2 *"}, "cron"),
+        ({"timezone": "Mars/Olympus"}, "timezone"),
+        ({"action": Action.STOP, "start": {"environment_updates": {}}}, "start"),
+        ({"start": {"wait_for_ready": True}}, "start.wait_for_ready"),
+        ({"start": {"cluster_id": "other"}}, "start.cluster_id"),
+        ({"start": {"no_such": 1}}, "start"),
+        ({"start": {"update_configuration": {"cpu_cores": "many"}}}, "start"),
+        ({"start": {"update_configuration": {"cpu_cores": 10_000}}}, "start.update_configuration.cpu_cores"),
+        ({"start": {"auto_terminate_updates": {"at": "2099-01-01T00:00:00Z"}}}, "start.auto_terminate_updates.at"),
+        ({"start": {"environment_updates": {"A": "x" * 70_000}}}, "start"),
     ],
     ids=str,
 )
 async def test_what_cannot_be_scheduled_is_refused_with_field_and_rule(
-    table: Timetable, fields: dict[str, Any], field: str, rule: str
+    table: Timetable, fields: dict[str, Any], field: str, golden: Golden
 ) -> None:
     made = await table.stopped()
     with pytest.raises(SemanticError) as caught:
         await table.plan(made, **fields)
     (problem,) = caught.value.details["problems"]
     assert problem["field"] == field
-    assert rule in problem["reason"]
+    golden(problem["reason"])
     assert await table.schedules.list(ADMIN, made) == []
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from databricks.sdk import WorkspaceClient
 
+from tests.support.golden import Golden
 from tests.support.server import Server
 from tests.v1.conftest import Api
 
@@ -16,13 +17,13 @@ def grown(to: int) -> dict[str, Any]:
     return {"update_configuration": {"storage_gb": to}}
 
 
-def test_storage_only_grows_and_the_driver_s_node_is_told(api: Api, server: Server, w: WorkspaceClient) -> None:
+def test_storage_only_grows_and_the_driver_s_node_is_told(api: Api, server: Server, w: WorkspaceClient, golden: Golden) -> None:
     cluster_id = api.stopped(storage_gb=2)
     assert api.data("GET", f"/{cluster_id}")["configuration"]["storage_gb"] == 2
     code, _, details = api.error("POST", f"/{cluster_id}/start", grown(1))
     (problem,) = details["problems"]
     assert (code, problem["field"], problem["available"]) == (422, "update_configuration.storage_gb", 2)
-    assert problem["reason"] == "storage only grows, and it is 2 now"
+    golden(problem["reason"])
     started = api.data("POST", f"/{cluster_id}/start", {**grown(3), "wait_for_ready": True})
     assert started["configuration"]["storage_gb"] == 3
     (node,) = server.store.read_sync(lambda tx: tx.instances.of_cluster(cluster_id))

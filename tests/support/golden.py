@@ -1,0 +1,79 @@
+"""What the product says, in one file: tests/golden/messages.json.
+
+A test asserts by classes, codes, fields and ids what happens. How it is worded stands in that file alone, by the test that brings
+it about; so a wording is changed in src, and the file is written anew with `./dev python -m tests.golden`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+FILE = Path(__file__).parent.parent / "golden" / "messages.json"
+REWRITE = "BRICKYARD_TEST_MESSAGES"  # set: the file is written
+VARYING = {  # from run to run
+    re.compile(r"/\S*/pytest-of-[^/\s]+/pytest-\d+/(popen-gw\d+/)?[^/\s:;,'\"]+"): "{tmp_path}",
+    re.compile(r"\b\d{4}-\d{6}-[a-z0-9]{8}\b"): "{cluster_id}",
+    re.compile(r"(127\.0\.0\.1(?::|', ))\d+"): r"\1{port}",
+}
+
+E = TypeVar("E", bound=BaseException)
+Messages = dict[str, dict[str, list[str]]]
+
+
+@functools.cache
+def messages() -> Messages:
+    """Test file -> test -> what it brings about, in order."""
+    found: Messages = json.loads(FILE.read_text())
+    return found
+
+
+class Golden:
+    """The sentences of one test. Each call holds the next one against the file."""
+
+    def __init__(self, file: str, test: str) -> None:
+        self._file, self._test = file, test
+        self._said: list[str] = []
+
+    def __call__(self, sentence: str | None, *fields: str, **names: str) -> None:
+        """`fields`: what it must name, however it is worded. `names`: what differs from run to run, by what stands for it."""
+        assert sentence is not None
+        assert [each for each in fields if each not in sentence] == [], sentence
+        for name, value in names.items():
+            sentence = sentence.replace(value, f"{{{name}}}")
+        for pattern, name in VARYING.items():
+            sentence = pattern.sub(name, sentence)
+        self._said.append(sentence)
+        if REWRITE not in os.environ:
+            kept = messages().get(self._file, {}).get(self._test, [])
+            assert sentence == "".join(kept[len(self._said) - 1 : len(self._said)]), f"not as in {FILE}; see {__name__}"
+
+    @contextlib.contextmanager
+    def refused(self, kind: type[E], *fields: str, **names: str) -> Iterator[pytest.ExceptionInfo[E]]:
+        """The block raises an error of this class with the words of the file."""
+        with pytest.raises(kind) as caught:
+            yield caught
+        self(str(caught.value), *fields, **names)
+
+    def end(self) -> None:
+        """The test is over: what the file has beyond it is said no more."""
+        if REWRITE not in os.environ:
+            kept = messages().get(self._file, {}).get(self._test, [])
+            assert len(self._said) == len(kept), f"not all of {FILE} is said; see {__name__}"
+            return
+        with FILE.open("r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            found: Messages = json.load(file)
+            found.setdefault(self._file, {})[self._test] = self._said
+            file.seek(0)
+            file.truncate()
+            file.write(json.dumps(found, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
