@@ -62,7 +62,7 @@ def test_what_terraform_sends(server: Server, http: requests.Session, kind: str,
     read = http.get(one, params={"attributes": "entitlements"}).json()
     assert {key: read[key] for key in names} == names
     assert ("applicationId" in read) == (kind == "ServicePrincipals")
-    change = {
+    change: dict[str, Any] = {
         "op": "replace",
         "path": "entitlements",
         "value": [{"value": "allow-cluster-create"}, {"value": "workspace-consume"}],
@@ -74,7 +74,7 @@ def test_what_terraform_sends(server: Server, http: requests.Session, kind: str,
     assert http.put(one, json={**names, **lists, "active": True}).ok
     if kind != "Groups":
         # `disable_as_user_deletion`
-        off = {"op": "replace", "path": "active", "value": [{"value": "false"}]}
+        off: dict[str, Any] = {"op": "replace", "path": "active", "value": [{"value": "false"}]}
         assert http.patch(one, json={"schemas": PATCH, "Operations": [off]}).ok
         assert http.get(one).json()["active"] is False
         assert http.patch(one, json={"schemas": PATCH, "Operations": [off | {"value": NONE}]}).status_code == 400
@@ -130,7 +130,7 @@ def test_a_service_principal_is_found_by_its_user_name(w: WorkspaceClient, serve
     own = WorkspaceClient(host=server.url, token=token or "")
     me = own.current_user.me().user_name
     assert me == robot.application_id
-    pool = own.instance_pools.create(instance_pool_name="robots", node_type_id="i3.xlarge").instance_pool_id
+    pool = own.instance_pools.create(instance_pool_name="robots", node_type_id="i3.xlarge").instance_pool_id or ""
     manage = iam.AccessControlRequest(user_name=me, permission_level=iam.PermissionLevel.CAN_MANAGE)
     users = iam.AccessControlRequest(group_name="users", permission_level=iam.PermissionLevel.CAN_ATTACH_TO)
     own.permissions.set("instance-pools", pool, access_control_list=[manage, users])

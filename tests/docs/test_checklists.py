@@ -24,7 +24,8 @@ ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "brickyard"
 DEV = ROOT / "docs" / "dev"
 CHECKLISTS, SUBSYSTEMS = (
-    [DEV / name for name in re.findall(r"\]\((\w[\w-]*\.md)\)", part)] for part in (DEV / "README.md").read_text().split("## Subsystems")
+    [DEV / name for name in re.findall(r"\]\((\w[\w-]*\.md)\)", part)]
+    for part in (DEV / "README.md").read_text().split("## Subsystems")
 )
 PLUMBING = {"changes", "listing", "runs", "tokens"}  # several features use them, and other pages describe them
 FEATURE_FILES = {"__init__", "model", "rules", "rows", "service", "loop", "contexts"}

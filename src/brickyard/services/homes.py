@@ -14,3 +14,7 @@ class Homes(Protocol):
         """Moves away what an earlier user of the name has left. Call it within the transaction that creates the user. Raises
         ApiError."""
         ...
+
+    def make(self, user_name: str) -> None:
+        """Makes a user's home unless it exists. Blocks, and does not raise."""
+        ...

@@ -195,10 +195,7 @@ class Edge:
     ) -> Answer:
         caller = ANONYMOUS
         if operation.auth is Auth.USER:
-            caller = await (
-                patiently(lambda: self._admitted(operation, scope)) if is_patient() else self._admitted(operation, scope)
-            )
-            call.caller = caller
+            caller = call.caller = await self._caller(operation, scope)
             if (meaning := self._meanings[operation.name]).checks:
                 meaning.check(scope["query_string"], scope["headers"])
         elif operation.auth is Auth.METRICS:
@@ -216,12 +213,7 @@ class Edge:
                 raw, parameters = b"", {**operation.form(form_parts(raw, boundary)), **(parameters or {})}
             request, unread = _decoded(operation, decoder, raw, parameters)
         else:
-            takes = operation.takes_body and has_body(scope)
-            raw = await read(scope, receive, operation.body_limit) if takes else b""
-            if raw:
-                request = decoder.query_and_body(scope["query_string"], raw, parameters)
-            else:
-                request = decoder.query(scope["query_string"], parameters)
+            request = await _of_query_or_body(operation, decoder, scope, receive, parameters)
         if operation.auth is Auth.AGENT:
             self._check_agent_token(scope, request.instance_id)
         call.request = request
@@ -361,6 +353,15 @@ def _decoded(
         if found is None:
             raise
         return found
+
+
+async def _of_query_or_body(
+    operation: Operation, decoder: RequestDecoder, scope: Scope, receive: Receive, parameters: dict[str, str] | None
+) -> Any:
+    """The request from the query and, if the call has one, the body."""
+    if operation.takes_body and has_body(scope) and (raw := await read(scope, receive, operation.body_limit)):
+        return decoder.query_and_body(scope["query_string"], raw, parameters)
+    return decoder.query(scope["query_string"], parameters)
 
 
 def _of_headers(wanted: Mapping[str, str], scope: Scope) -> dict[str, str]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..documents import AssignmentDocument
     from ..jvm.process import Jvm
     from ..spark.driver import Driver
+    from ..spark.place import Place
 
 MAX_SESSIONS = 200
 OPEN_S = 60.0  # for the catalog, which has been read by then, however large it is
@@ -29,7 +30,7 @@ OPEN_S = 60.0  # for the catalog, which has been read by then, however large it 
 class DriverAccess:
     """One per driver, on any thread. Until `begin` there is no way in."""
 
-    def __init__(self, *, jvm: Jvm, assignment: AssignmentDocument, place: sparkconf.Place, report: Report) -> None:
+    def __init__(self, *, jvm: Jvm, assignment: AssignmentDocument, place: Place, report: Report) -> None:
         self._jvm = jvm
         self._assignment = assignment
         self._place = place
