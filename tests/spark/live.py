@@ -15,12 +15,22 @@ from typing import Any
 import psutil
 import requests
 from databricks.sdk import WorkspaceClient
+from databricks.sdk.errors.base import DatabricksError
 from databricks.sdk.service._internal import Wait
-from databricks.sdk.service.compute import ClusterDetails, CommandStatus, CommandStatusResponse, Language, ResultType, State
+from databricks.sdk.service.compute import (
+    ClusterDetails,
+    CommandStatus,
+    CommandStatusResponse,
+    ContextStatus,
+    Language,
+    ResultType,
+    State,
+)
 
 from brickyard.cli.up import start_detached
 from brickyard.config.settings import Settings
 from brickyard.server.datadir import Workspace
+from tests.support.databases import empty_sqlite
 from tests.support.patience import PATIENCE_S, until
 from tests.support.runtimes import cache_dir
 
@@ -42,6 +52,7 @@ class User:
 
     def __init__(self, w: WorkspaceClient) -> None:
         self.w = w
+        self._kept: dict[str, str] = {}  # contexts, by their clusters
 
     def create(self, name: str, runtime: str, *, node_type: str = NODE, **fields: Any) -> str:
         """A cluster of the smallest nodes, which may still be starting."""
@@ -111,6 +122,20 @@ class User:
         self.w.command_execution.destroy(cluster_id, context_id)
         return str(answer.results.data)
 
+    def run_kept(self, cluster_id: str, code: str) -> str:
+        """As `run`, in a context that all calls share: a Python and a session less. What code leaves there, the next one sees."""
+        if (context_id := self._kept.get(cluster_id, "")) and not self._lives(cluster_id, context_id):
+            context_id = ""
+        context_id = self._kept[cluster_id] = context_id or self.context(cluster_id)
+        answer = self.finish(cluster_id, context_id, self.begin(cluster_id, context_id, code))
+        assert answer.results is not None and answer.results.result_type is ResultType.TEXT, answer
+        return str(answer.results.data)
+
+    def _lives(self, cluster_id: str, context_id: str) -> bool:
+        with contextlib.suppress(DatabricksError):  # of an earlier start of the cluster
+            return self.w.command_execution.context_status(cluster_id, context_id).status is ContextStatus.RUNNING
+        return False
+
 
 class Live(User):
     """One workspace. `start` and `kill` as often as you like; `close` in the end."""
@@ -119,6 +144,7 @@ class Live(User):
         self, data: Path, *, patience_s: float = PATIENCE_S
     ) -> None:  # `start` makes the client: its URL is another each time
         self.patience_s = patience_s
+        self._kept = {}
         self.data = data
         # Training would count among the workspace's processes whenever a runtime lacks its archives.
         self.settings = Settings(data_dir=data, cache_dir=cache_dir(), port=0, background_training=False)
@@ -126,6 +152,9 @@ class Live(User):
 
     def start(self) -> None:
         """Start the server; returns when it serves."""
+        if not (file := self.data / "brickyard.db").exists():
+            self.workspace.prepare()
+            empty_sqlite(file)  # the migrations would take longer than the rest of a start
         started = start_detached(self.settings, self.workspace)
         self.w = WorkspaceClient(host=started.url, token=self.workspace.stored_token())
 

@@ -170,13 +170,13 @@ print(json.dumps([said, named, os.path.exists("/tmp/p")]))
 
 def test_every_row_of_a_table_is_there_on_every_cluster(live: Live, several: str, single: str) -> None:
     live.wait(several, State.RUNNING, workers=2)
-    live.run(several, TABLES)
+    live.run_kept(several, TABLES)
     live.wait(single, State.RUNNING)
     for cluster in (several, single):
-        assert json.loads(live.run(cluster, COUNTS)) == COUNTED
-    live.run(single, "spark.sql('insert into t values (1000)')")
-    assert live.run(several, "print(spark.table('t').count())") == "101", "what it had read of it is not what there is"
-    live.run(single, "spark.sql('truncate table t'); spark.range(0, 100, 1, 8).write.insertInto('t')")
+        assert json.loads(live.run_kept(cluster, COUNTS)) == COUNTED
+    live.run_kept(single, "spark.sql('insert into t values (1000)')")
+    assert live.run_kept(several, "print(spark.table('t').count())") == "101", "what it had read of it is not what there is"
+    live.run_kept(single, "spark.sql('truncate table t'); spark.range(0, 100, 1, 8).write.insertInto('t')")
 
 
 CHANGED = """
@@ -216,13 +216,13 @@ spark.sql("drop database d2 cascade")
 
 def test_what_one_cluster_changes_the_other_sees(live: Live, several: str, single: str) -> None:
     for maker, other in ((several, single), (single, several)):
-        live.run(maker, CHANGED)
-        assert json.loads(live.run(other, SEEN)) == [
+        live.run_kept(maker, CHANGED)
+        assert json.loads(live.run_kept(other, SEEN)) == [
             False, 2, "2", 2, "v", ["a", "b"], "dbfs:/d2", ["spark_catalog.d2.f"], 33, ["p", "v"], ["d", "d2", "default"],
         ]  # fmt: skip
-        live.run(other, CHANGED_BACK)
-        assert live.run(maker, "print(spark.table('renamed').collect()[0].other, spark.table('renamed').count())") == "x 1"
-        live.run(maker, "spark.sql('drop table renamed')")
+        live.run_kept(other, CHANGED_BACK)
+        assert live.run_kept(maker, "print(spark.table('renamed').collect()[0].other, spark.table('renamed').count())") == "x 1"
+        live.run_kept(maker, "spark.sql('drop table renamed')")
 
 
 ADDED = """
@@ -237,12 +237,12 @@ threads = [threading.Thread(target=add, args=(FIRST + at,)) for at in (0, 10)]
 
 
 def test_clusters_that_change_one_table_lose_no_change(live: Live, several: str, single: str) -> None:
-    live.run(single, "spark.sql('create table added (id bigint, k bigint) using parquet partitioned by (k)')")
+    live.run_kept(single, "spark.sql('create table added (id bigint, k bigint) using parquet partitioned by (k)')")
     adding = [(each, context := live.context(each), live.begin(each, context, ADDED.replace("FIRST", first)))
               for each, first in ((several, "100"), (single, "200"))]  # fmt: skip
     for each, context, command in adding:
         assert live.finish(each, context, command).status is CommandStatus.FINISHED
-    assert live.run(several, "print(spark.sql('show partitions added').count())") == "40"
+    assert live.run_kept(several, "print(spark.sql('show partitions added').count())") == "40"
 
 
 CONTESTED = """
@@ -281,7 +281,7 @@ def test_of_two_clusters_that_create_one_table_one_does(live: Live, several: str
     begun = {each: live.begin(each, contexts[each], CONTESTED.replace("CLUSTER", each)) for each in contexts}
     ended = {each: live.finish(each, contexts[each], begun[each]).results for each in contexts}
     said = {each: json.loads(str(results.data)) for each, results in ended.items() if results is not None}
-    made = json.loads(live.run(several, MADE_BY))
+    made = json.loads(live.run_kept(several, MADE_BY))
     for number, rows in enumerate(made):
         each = {cluster: said[cluster][number] for cluster in said}
         assert sorted(each.values()) == ["[TABLE_OR_VIEW_ALREADY_EXISTS", "won"], each
@@ -312,15 +312,15 @@ _ = spark.catalog.dropGlobalTempView("mine_too")
 def test_a_table_with_a_location_is_every_clusters_and_its_files_outlive_it(live: Live, several: str, single: str) -> None:
     for maker, other in ((several, single), (single, several)):
         assert live.run(maker, ELSEWHERE) == "0", "nobody has told the catalog of its partitions"
-        assert json.loads(live.run(other, FOUND_PARTS)) == [300, 3, []], "temporary views are their session's"
-        assert live.run(maker, DROPPED_PARTS) == "300"
-        assert live.run(other, "print(spark.read.parquet('dbfs:/elsewhere/parts').count())") == "300"
+        assert json.loads(live.run_kept(other, FOUND_PARTS)) == [300, 3, []], "temporary views are their session's"
+        assert live.run_kept(maker, DROPPED_PARTS) == "300"
+        assert live.run_kept(other, "print(spark.read.parquet('dbfs:/elsewhere/parts').count())") == "300"
         live.w.dbfs.delete("/elsewhere", recursive=True)
 
 
 def test_sparks_own_errors_come_through(live: Live, several: str, single: str) -> None:
     for cluster in (several, single):
-        nonempty, there, itself, elsewhere = json.loads(live.run(cluster, REFUSED))
+        nonempty, there, itself, elsewhere = json.loads(live.run_kept(cluster, REFUSED))
         assert (nonempty, there) == ("[SCHEMA_NOT_EMPTY", "[PARTITIONS_ALREADY_EXIST")
         assert itself.startswith("[UNSUPPORTED_OVERWRITE") and elsewhere == 20
 
@@ -351,7 +351,7 @@ print(json.dumps([seen, said]))
 
 def test_what_is_not_there_is_named_as_spark_names_it_in_every_session(live: Live, several: str, single: str) -> None:
     for cluster in (several, single):
-        seen, said = json.loads(live.run(cluster, MISSING))
+        seen, said = json.loads(live.run_kept(cluster, MISSING))
         assert seen == [100, 1, False]
         of_others, own = said[:-2], said[-2:]
         table, function, schema = "[TABLE_OR_VIEW_NOT_FOUND", "[UNRESOLVED_ROUTINE", "[SCHEMA_NOT_FOUND"
@@ -381,14 +381,14 @@ print(json.dumps([[found.get(k) for k in range(4)], len(winners), spark.sql("sho
 
 
 def test_clusters_that_overwrite_partitions_of_one_table_keep_each_others_rows(live: Live, several: str, single: str) -> None:
-    live.run(single, "spark.sql('create table turns (id bigint, k bigint) using parquet partitioned by (k)')")
+    live.run_kept(single, "spark.sql('create table turns (id bigint, k bigint) using parquet partitioned by (k)')")
     contexts = {each: live.context(each) for each in (several, single)}
     begun = {each: live.begin(each, contexts[each], TURNS.replace("OWN", own)) for each, own in ((several, "0"), (single, "1"))}
     for each, context in contexts.items():
         ended = live.finish(each, context, begun[each])
         assert ended.results is not None and ended.results.result_type is ResultType.TEXT, ended
     for each in contexts:
-        assert json.loads(live.run(each, TAKEN)) == [[103, 103, 80, 50], 1, 4], "the last overwrite counts, and each append"
+        assert json.loads(live.run_kept(each, TAKEN)) == [[103, 103, 80, 50], 1, 4], "the last overwrite counts, and each append"
     live.w.dbfs.delete("/turns", recursive=True)
 
 
@@ -424,14 +424,14 @@ print(spark.catalog.tableExists("x"))
 
 def test_formats_that_the_runtime_lacks_are_refused_with_what_to_do(live: Live, several: str, single: str) -> None:
     for cluster in (several, single):
-        *said, there = live.run(cluster, MISSING_FORMATS).splitlines()
+        *said, there = live.run_kept(cluster, MISSING_FORMATS).splitlines()
         assert {each.split()[0] for each in said} == {"True"} and len(said) in ((7,) if cluster == several else (5, 7)), said
         assert there == "False"
 
 
 def test_spark_programs_and_dbutils_see_the_same_files(live: Live, several: str, single: str) -> None:
     for cluster in (several, single):
-        assert json.loads(live.run(cluster, SAME_FILES)) == [[1000] * 6, True, 6, []]
+        assert json.loads(live.run_kept(cluster, SAME_FILES)) == [[1000] * 6, True, 6, []]
         found, groups, top = json.loads(live.run(cluster, STREAM))
         assert (found, groups, top) == (1000, 2, ["data", "user"])
         live.w.dbfs.delete("/data", recursive=True)
@@ -444,11 +444,11 @@ def test_volumes_and_the_workspace_are_seen_by_all_that_runs_on_a_cluster(live: 
         top = "/Volumes/main/default/data"
         files.upload(f"{top}/uploaded", io.BytesIO(b"uploaded"))
         workspace.upload("/Shared/from_the_workspace.py", b"TEXT = 'imported'", format=ImportFormat.AUTO, overwrite=True)
-        found, texts, shown = json.loads(live.run(cluster, OTHER_TREES))
+        found, texts, shown = json.loads(live.run_kept(cluster, OTHER_TREES))
         assert (found, texts) == ([1000] * 6, ["imported", "uploaded"])
         names = ["one/", "six/", "three/", "two/", "uploaded", "written"]
         assert shown == [f"dbfs:{top}/{name}" for name in names]
-        shell = live.run(cluster, f"%sh cat {top}/written /Workspace/Shared/from_the_workspace.py")
+        shell = live.run_kept(cluster, f"%sh cat {top}/written /Workspace/Shared/from_the_workspace.py")
         assert shell.strip() == "by PythonTEXT = 'imported'"
         assert files.download(f"{top}/written").contents.read() == b"by Python"  # type: ignore[union-attr]
         live.w.volumes.delete("main.default.data")
@@ -457,14 +457,14 @@ def test_volumes_and_the_workspace_are_seen_by_all_that_runs_on_a_cluster(live: 
 
 
 def test_what_others_would_not_see_is_refused(live: Live, several: str, single: str) -> None:
-    refused, named, written = json.loads(live.run(several, ONE_NODE_ONLY))
+    refused, named, written = json.loads(live.run_kept(several, ONE_NODE_ONLY))
     for name, said in refused.items():
         assert "is on one node only" in said and "Write to dbfs:/" in said, (name, said)
     for name, path in named.items():
         assert f"file:{path} is on" in refused[name] and f"Write to dbfs:{path} instead" in refused[name], (name, refused[name])
     assert len(refused) == 10 and not written
     alone = "spark.range(9).write.parquet('file:/tmp/p'); print(spark.read.parquet('file:/tmp/p').count())"
-    assert live.run(single, alone) == "9"
+    assert live.run_kept(single, alone) == "9"
 
 
 SLOW = """
@@ -501,16 +501,16 @@ def slowly(live: Live, cluster: str, mark: str, code: str) -> tuple[str, str]:
 
 def test_two_clusters_that_write_to_one_table_keep_each_others_rows(live: Live, several: str, single: str) -> None:
     """With Hadoop's committer the first to end removes what the other has not committed."""
-    live.run(several, "spark.sql('create table both (id bigint, k bigint) using parquet')")
+    live.run_kept(several, "spark.sql('create table both (id bigint, k bigint) using parquet')")
     append = "slow_rows({0}, {1}, {2}, '{3}').write.insertInto('both')"
     for cluster, other in ((several, single), (single, several)):
         long = slowly(live, cluster, f"long-{cluster}", append.format(0, 400, 4, f"long-{cluster}"))
         short = slowly(live, other, f"short-{cluster}", append.format(1000, 1040, 8, f"short-{cluster}"))
         for each, (context, command) in ((other, short), (cluster, long)):
             assert live.finish(each, context, command).status is CommandStatus.FINISHED
-        found = json.loads(live.run(cluster, SUMMED + "print(json.dumps(summed('both')))"))
+        found = json.loads(live.run_kept(cluster, SUMMED + "print(json.dumps(summed('both')))"))
         assert found == whole(range(400), range(1000, 1040))
-        live.run(other, "spark.sql('truncate table both')")
+        live.run_kept(other, "spark.sql('truncate table both')")
 
 
 FILLED = """
@@ -521,7 +521,7 @@ rows.write.partitionBy("k").saveAsTable("parted")
 
 
 def test_an_overwrite_that_is_cancelled_or_fails_leaves_the_rows(live: Live, several: str) -> None:
-    live.run(several, FILLED)
+    live.run_kept(several, FILLED)
     for table in ("plain", "parted"):
         code = f"slow_rows(0, 4000, 4, 'over-{table}').write.insertInto('{table}', overwrite=True)"
         context, command = slowly(live, several, f"over-{table}", code)
@@ -542,14 +542,14 @@ print(json.dumps([summed("plain"), summed("parted")]))
 
 
 def test_dropping_a_table_removes_no_files_that_only_this_cluster_sees(live: Live, several: str) -> None:
-    live.run(several, "spark.range(9).write.saveAsTable('planted')")
+    live.run_kept(several, "spark.range(9).write.saveAsTable('planted')")
     entry = live.data / "metastore" / "databases" / "default" / "table" / "planted.json"
     version, _, text = entry.read_text().partition("\n")
     place = re.findall(r'"(dbfs:/[^"]*/planted)"', text)[0]
     private = live.data / "clusters" / several / "private" / "planted"
     private.mkdir(parents=True)
     entry.write_text(f"0{version[1:]}\n" + text.replace(place, "file:/cluster/private/planted"))  # as another cluster may ask for
-    live.run(several, "_ = spark.sql('drop table planted')")
+    live.run_kept(several, "_ = spark.sql('drop table planted')")
     assert not entry.exists() and private.exists()
 
 
@@ -583,7 +583,7 @@ print(json.dumps(said))
 def test_saving_over_a_table_replaces_it_when_the_rows_are_written(live: Live, several: str, single: str) -> None:
     for cluster in (several, single):
         kept, changed = [whole(range(1000)), 1], [whole(range(100)), 2, 1]
-        failed, left, there, still, done, after, ignored, same, again, new = json.loads(live.run(cluster, SUMMED + REPLACED))
+        failed, left, there, still, done, after, ignored, same, again, new = json.loads(live.run_kept(cluster, SUMMED + REPLACED))
         assert (failed, there, done, ignored, again) == (True, "[TABLE_OR_VIEW_ALREADY_EXISTS", "done", "done", "done")
         assert [left[:2], still[:2], after, same, new] == [kept, kept, changed, changed, [whole(range(9)), 2, 1]]
 
@@ -609,7 +609,7 @@ for mode in ("append", "overwrite"):
 
 
 def test_a_task_that_runs_twice_adds_its_rows_once(live: Live, several: str) -> None:
-    for line in live.run(several, SLOW + SUMMED + SPECULATED).splitlines():
+    for line in live.run_kept(several, SLOW + SUMMED + SPECULATED).splitlines():
         assert json.loads(line) == [whole(range(2000)), True]
 
 
@@ -637,12 +637,12 @@ def test_an_executor_that_dies_while_it_writes_loses_no_row_and_adds_none(live: 
 
 
 def test_workers_may_come_and_go_while_rows_are_written(live: Live, several: str) -> None:
-    live.run(several, "spark.sql('create table resized (id bigint, k bigint) using parquet partitioned by (k)')")
+    live.run_kept(several, "spark.sql('create table resized (id bigint, k bigint) using parquet partitioned by (k)')")
     writing = slowly(live, several, "resized", "slow_rows(0, 2000, 16, 'resized').write.insertInto('resized')")
     live.w.clusters.resize(several, num_workers=1)
     live.wait(several, State.RUNNING, workers=1)
     assert live.finish(several, *writing).status is CommandStatus.FINISHED
-    assert json.loads(live.run(several, SUMMED + "print(json.dumps(summed('resized')))")) == whole(range(2000))
+    assert json.loads(live.run_kept(several, SUMMED + "print(json.dumps(summed('resized')))")) == whole(range(2000))
 
 
 # A task of a job that is over, where nobody ends it in an orderly way: its executor is killed, or its writer never came to be.
@@ -660,7 +660,7 @@ print(late("dbfs:/late"), late("file:/dbfs/late"), os.listdir("/dbfs/late"))
 
 
 def test_a_task_that_outlives_its_job_leaves_nothing(live: Live, several: str) -> None:
-    assert live.run(several, LATE) == "IOException IOException []"
+    assert live.run_kept(several, LATE) == "IOException IOException []"
 
 
 PREPARED = """
@@ -726,8 +726,8 @@ with open("/dbfs/user/hive/.writes/CLUSTER/j.json", "w") as file:
 
 
 def test_a_write_that_a_killed_driver_leaves_is_whole_or_nothing_on_other_clusters(live: Live, several: str, single: str) -> None:
-    live.run(single, PREPARED)
-    live.run(single, HALF.replace("CLUSTER", single))
+    live.run_kept(single, PREPARED)
+    live.run_kept(single, HALF.replace("CLUSTER", single))
     save = "saveAsTable('made')"
     for write in ("insertInto('over', overwrite=True)", "insertInto('more')", save, "mode('overwrite').saveAsTable('again')"):
         live.begin(single, live.context(single), SLOW + f"slow_rows(1000, 5000, 4, 'cut').write.{write}")
@@ -736,12 +736,14 @@ def test_a_write_that_a_killed_driver_leaves_is_whole_or_nothing_on_other_cluste
     live.begin(single, live.context(single), CHURN)
     until((live.data / "dbfs" / "user" / "churned-3").exists, "the tables do not change")
     live.kill(live.driver_agent(single), *live.driver_agent(single).children(recursive=True))
-    tables, hidden, made, rows, new = json.loads(live.run(several, SUMMED + LEFT))
+    tables, hidden, made, rows, new = json.loads(live.run_kept(several, SUMMED + LEFT))
     redone = [len(range(1000)) - 250 + 100] * 2 + [sum(range(1000)) - sum(range(1, 1000, 4)) + sum(range(5000, 5100))]
     assert tables == [whole(range(1000))] * 4 + [redone]
     assert (hidden, made, rows, new) == ([], False, 10, 100)
     assert not list(records.glob("*.json"))
-    assert json.loads(live.run(several, "import json" + CHURNED)) == [True, True], "each is there with all its rows, or is not"
+    assert json.loads(live.run_kept(several, "import json" + CHURNED)) == [True, True], (
+        "each is there with all its rows, or is not"
+    )
     live.wait(single, State.TERMINATED)
 
 
@@ -767,7 +769,7 @@ shutil.rmtree("/dbfs/user/hive/.writes/stranger")
 
 
 def test_what_a_stranger_leaves_leads_to_no_file_of_this_cluster(live: Live, several: str) -> None:
-    assert live.run(several, PLANTED) == "['taken'] True"
+    assert live.run_kept(several, PLANTED) == "['taken'] True"
 
 
 # Files that programs can lock, as older versions had them, are nobody's business. What the agents of other drivers hold is.
@@ -802,14 +804,14 @@ _ = spark.sql("drop table held")
 
 
 def test_a_commit_waits_for_another_driver_and_for_no_program(live: Live, several: str) -> None:
-    place = live.run(several, HELD)
+    place = live.run_kept(several, HELD)
     path = live.data / "metastore" / "writing" / "place" / hashlib.sha256(place.encode()).hexdigest()
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.write("other")
         file.flush()
         assert live.run(several, WAITED).splitlines() == ["True", "50"]
-    assert live.run(several, GIVEN_BACK) == "100"
+    assert live.run_kept(several, GIVEN_BACK) == "100"
     assert not list(path.parent.iterdir())
 
 
@@ -880,7 +882,7 @@ _ = spark.sql("drop table stuck")
 
 
 def test_a_commit_that_storage_interrupts_is_finished_when_storage_is_back(live: Live, several: str) -> None:
-    assert live.run(several, SUMMED + STUCK).splitlines() == ["True", f"{whole(range(1000, 2000))} 2 []"]
+    assert live.run_kept(several, SUMMED + STUCK).splitlines() == ["True", f"{whole(range(1000, 2000))} 2 []"]
 
 
 def plant_record(live: Live, cluster: str, name: str, *, sealed: bool) -> None:
@@ -920,11 +922,11 @@ def test_tables_outlive_a_restart_and_the_cluster_that_made_them(live: Live, sev
     live.w.clusters.permanent_delete(several)
     live.w.clusters.start(single)
     live.wait(single, State.RUNNING)
-    assert json.loads(live.run(single, COUNTS)) == COUNTED
+    assert json.loads(live.run_kept(single, COUNTS)) == COUNTED
     assert [path.name for path in (live.data / "dbfs" / "moved").iterdir()] == ["own"], "others can write where records are"
-    live.run(single, "spark.sql('insert into t select id + 100 from t')")
+    live.run_kept(single, "spark.sql('insert into t select id + 100 from t')")
     moved = f"redone_{single.replace('-', '_')}"
     counted = f"print(spark.table('t').count(), *[spark.table(each).where('k = 1').count() for each in ('redone', '{moved}')])"
-    assert live.run(single, counted) == "200 100 100"
+    assert live.run_kept(single, counted) == "200 100 100"
     until(lambda: {path.name for path in (live.data / "clusters").iterdir()} == {single}, "the other's directory is still there")
     assert (live.data / "clusters" / single / "warehouse" / "redone").exists(), "what was copied is removed with the cluster"
