@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
+from brickyard.runtime import catalogue
 from tests.node.node import Node
 from tests.node.test_warm_spark import share_mib
 from tests.support.patience import until
@@ -19,6 +20,8 @@ from tests.support.runtimes import NEWEST, SPARK_3, SPARK_4
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
+FIRST = catalogue.find(SPARK_4)
+assert FIRST is not None
 MEMORY_MB = 1024
 WAITING, LAUNCHER = "brickyard.WaitingExecutor", "waiting/java/bin/java"
 LIMIT_MIB = 640  # a warm node's share of the machine's memory, with an executor
@@ -49,23 +52,44 @@ def find(node: Node, text: str) -> list[psutil.Process]:
     return found
 
 
-def warm(node: Node, memory_mb: int = MEMORY_MB) -> None:
-    node.result(
-        "prepare", manifest=node.manifest, node_dir=str(node.directory), heap_mb=614, java_options=[], env={}, role="",
-        warm=True, cores=1, memory_mb=memory_mb,
-    )  # fmt: skip
-    expected = "a JVM waits to be an executor" if memory_mb else "first commands were practised"
-    until(lambda: any(expected in line for line in node.lines), lambda: f"never warm: {node.lines}, {node.status}")
+def warmed(make: Callable[[], Node]) -> Node:
+    """A warm node whose executor waits. Where the machine has much too much to do, the rehearsal ends without one
+    (rehearsal.PATIENCE_S), as it should; then another node has its turn."""
+    tried = []
+    while len(tried) < 3:
+        node = make()
+        node.result(
+            "prepare", manifest=node.manifest, node_dir=str(node.directory), heap_mb=614, java_options=[], env={}, role="",
+            warm=True, cores=1, memory_mb=MEMORY_MB,
+        )  # fmt: skip
+        if "waits" in rehearsed(node):
+            return node
+        tried.append(node.lines)
+        node.close()
+    raise AssertionError(f"never warm: {tried}")
+
+
+def rehearsed(node: Node) -> str:
+    """Wait for the end of the rehearsal, and return what is said then."""
+    ends = ("a JVM waits to be an executor", "first commands were practised")
+    return until(
+        lambda: next((line for line in node.lines if line.startswith(ends)), None), lambda: f"no end: {node.lines}, {node.status}"
+    )
 
 
 def join(driver: Node, worker: Node, **fields: Any) -> None:
     size = {"memory_mb": MEMORY_MB, "worker_cores": 1, "worker_memory_mb": MEMORY_MB}
-    assert "result" in worker.become("worker", memory_mb=MEMORY_MB)
     assert "result" in driver.become("driver", **size, **fields)
-    driver.wait(lambda status: "master_url" in status)
-    worker.result("master", master_url=driver.status["master_url"])
+    enter(driver, worker)
     for node in (driver, worker):
         node.wait_phase("ready")
+
+
+def enter(driver: Node, worker: Node) -> None:
+    """Has a warm node become a worker of the driver's cluster."""
+    assert "result" in worker.become("worker", memory_mb=MEMORY_MB)
+    driver.wait(lambda status: "master_url" in status)
+    worker.result("master", master_url=driver.status["master_url"])
 
 
 def on_executor(driver: Node, code: str) -> str:
@@ -84,20 +108,26 @@ def words(text: str) -> dict[str, str]:
 
 
 class Met:
-    """A driver, and a worker whose executor waited."""
+    """A driver, and a worker whose executor waited. On the first line of Spark the driver was as warm as its worker."""
 
     def __init__(self, root: Path, manifest: dict[str, Any]) -> None:
-        self.driver, self.worker = Node(root / "driver", manifest), Node(root / "worker", manifest)
-        self.waited = 0
-        self.libraries: list[str] = []  # native ones, that the waiting JVM had unpacked and loaded
+        self._root, self._manifest = root, manifest
+        self.nodes: list[Node] = []
+
+    def node(self) -> Node:
+        self.nodes.append(Node(self._root / f"node{len(self.nodes)}", self._manifest))
+        return self.nodes[-1]
 
     def start(self) -> None:
-        warm(self.driver)
-        warm(self.worker)
+        self.worker = warmed(self.node)
         self.waited = find(self.worker, WAITING)[0].pid
-        assert find(self.driver, WAITING), "any node may become a worker"
+        if self._manifest["environment"] == FIRST.environment:
+            self.driver = warmed(self.node)
+            assert find(self.driver, WAITING), "any node may become a worker"
+        else:
+            self.driver = self.node()
         assert not any("failed" in line for line in self.worker.lines), "all that was to be rehearsed was"
-        self.libraries = libraries(self.waited)
+        self.libraries = libraries(self.waited)  # native ones, that the waiting JVM had unpacked and loaded
         join(self.driver, self.worker)
 
     def files(self, name: str) -> list[Path]:
@@ -112,8 +142,8 @@ def met(tmp_path_factory: pytest.TempPathFactory, manifest: dict[str, Any]) -> I
         made.start()
         yield made
     finally:
-        made.driver.close()
-        made.worker.close()
+        for node in made.nodes:
+            node.close()
 
 
 @pytest.mark.parametrize("manifest", [SPARK_4, SPARK_3, NEWEST], indirect=True)
@@ -163,9 +193,7 @@ def same(waited: dict[str, str], started: dict[str, str]) -> None:
 @pytest.mark.any_runtime
 @pytest.mark.parametrize("manifest", [SPARK_4], indirect=True)
 def test_an_executor_that_does_not_fit_starts_its_own_jvm_and_says_why(new_node: Callable[[], Node]) -> None:
-    driver, worker = new_node(), new_node()
-    warm(driver, 0)
-    warm(worker)
+    driver, worker = new_node(), warmed(new_node)
     waited = find(worker, WAITING)[0].pid
     until(lambda: share_mib(worker) <= LIMIT_MIB, "the collector gives back what the rehearsal took")
     join(driver, worker, spark_conf={"spark.executor.memory": "512m"})
@@ -179,15 +207,16 @@ def test_an_executor_that_does_not_fit_starts_its_own_jvm_and_says_why(new_node:
 
 @pytest.mark.any_runtime
 @pytest.mark.parametrize("manifest", [SPARK_4], indirect=True)
-def test_it_leaves_gracefully_with_its_worker(new_node: Callable[[], Node]) -> None:
-    driver, worker = new_node(), new_node()
-    warm(driver, 0)
-    warm(worker)
-    join(driver, worker)
+def test_it_leaves_gracefully_with_its_worker(met: Met, new_node: Callable[[], Node]) -> None:
+    worker = warmed(new_node)
     waited = find(worker, WAITING)[0]
-    assert on_executor(driver, EXECUTOR) == str(waited.pid)
-    (output,) = (worker.directory / "work" / "executors").glob("app-*/0/stderr")
+    enter(met.driver, worker)
+    worker.wait_phase("ready")
+    until(lambda: any("has become an executor" in line for line in worker.lines), "its executor waited for this")
+    (output,) = (worker.directory / "work" / "executors").glob("app-*/*/stderr")
     output = output.rename(worker.directory / "stderr")  # Spark's worker goes on to write it, and removes its directory
+    until(lambda: "Successfully registered with driver" in output.read_text(), "it takes part")
+    assert [each.pid for each in find(worker, WAITING)] == [waited.pid]
     worker.result("retire")
     worker.wait_phase("retired")
     assert not find(worker, WAITING)

@@ -6,6 +6,7 @@ import contextlib
 import json
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -60,8 +61,8 @@ class Warm:
         self.left: list[str] = []
 
     def prepare(self) -> None:
-        for node in self.nodes:
-            warm(node)
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(warm, self.nodes))
         self.jvms = [node.jvm().pid for node in self.nodes]
         self.idle_status = [dict(node.status) for node in self.nodes]
         for node in self.nodes:
