@@ -71,6 +71,8 @@ def test_defaults() -> None:
     assert check(but(autotermination_minutes=0)).autotermination_minutes == 0
     named = but(data_security_mode=DataSecurityMode.SINGLE_USER, single_user_name="other@example.com")
     assert check(named).single_user_name == "other@example.com"
+    cased = but(data_security_mode=DataSecurityMode.SINGLE_USER, single_user_name="Other@Example.com")
+    assert check(cased).single_user_name == "other@example.com"
     for mode in ("SINGLE_USER", "DATA_SECURITY_MODE_DEDICATED", "LEGACY_SINGLE_USER", "LEGACY_SINGLE_USER_STANDARD"):
         assert check(but(data_security_mode=DataSecurityMode(mode))).single_user_name == "me@example.com"
 

@@ -15,6 +15,7 @@ import msgspec
 
 from brickyard.domain.cluster import SINGLE_NODE_PROFILE, is_single_node
 from brickyard.domain.errors import InvalidParameterValue
+from brickyard.domain.identity import fold_name
 from brickyard.domain.node import Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.policies import PolicyRow
@@ -124,15 +125,16 @@ def _check_extent(spec: ClusterSpec) -> None:
 
 
 def _single_user(spec: ClusterSpec, offered: Offered, user: str) -> ClusterSpec:
-    """Sets the single user, who must exist. `user` is known to exist."""
+    """Sets the single user, who must exist, by the name as it is kept. `user` is known to exist."""
     name = spec.single_user_name
     if spec.data_security_mode not in _SINGLE_USER_MODES:
         if name:
             raise InvalidParameterValue("single_user_name can only be used with data_security_mode SINGLE_USER.")
         return msgspec.structs.replace(spec, single_user_name=None)
-    if name and name != user and name not in offered.users:
-        raise InvalidParameterValue(f"single_user_name {name[:_SHOWN]} is not a user of this workspace.")
-    return msgspec.structs.replace(spec, single_user_name=name or user)
+    kept = next((each for each in (user, *offered.users) if fold_name(each) == fold_name(name or user)), None)
+    if kept is None:
+        raise InvalidParameterValue(f"single_user_name {(name or '')[:_SHOWN]} is not a user of this workspace.")
+    return msgspec.structs.replace(spec, single_user_name=kept)
 
 
 def named_pools(spec: ClusterSpec) -> set[str]:
