@@ -149,7 +149,7 @@ def _floor(command: list[str]) -> Iterator[Served]:
 def _process(command: list[str], environment: dict[str, str], url: str, path: str, place: str = ".") -> Iterator[Served]:
     process = subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, cwd=place)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not _answers(url + path):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"{command[0]} did not serve")

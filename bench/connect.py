@@ -129,7 +129,7 @@ def measure(driver_port: int, port: int, token: str, *, pid: int) -> int:
         if kind is Client.small:
             limit, unit = f"{judged(f'+{added:.2f}', added <= MOST_MS)} (at most +{MOST_MS})", CALLS
         else:
-            limit, unit = f"{judged('', relayed >= LEAST_MIB)} (at least {LEAST_MIB})", BLOCKS
+            limit, unit = judged(f"at least {LEAST_MIB}", relayed >= LEAST_MIB), BLOCKS
         rows.append([what, straight, relayed, limit, used * 1e3 / ROUNDS / unit])
     return table(
         "Spark Connect gateway",

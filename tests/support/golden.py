@@ -20,10 +20,16 @@ import pytest
 
 FILE = Path(__file__).parent.parent / "golden" / "messages.json"
 REWRITE = "BRICKYARD_TEST_MESSAGES"  # set: the file is written
-VARYING = {  # from run to run
+VARYING = {  # from run to run, or from machine to machine
     re.compile(r"/\S*/pytest-of-[^/\s]+/pytest-\d+/(popen-gw\d+/)?[^/\s:;,'\"]+"): "{tmp_path}",
+    re.compile(r"\b\d{4}-\d{6}-[a-z0-9]{4,6}-pool-[A-Za-z0-9]{8}\b"): "{pool_id}",
     re.compile(r"\b\d{4}-\d{6}-[a-z0-9]{8}\b"): "{cluster_id}",
     re.compile(r"(127\.0\.0\.1(?::|', ))\d+"): r"\1{port}",
+    re.compile(r"\(process \d{2,} on [^)]+\)"): "(process {pid} on {host})",
+    re.compile(r"\(process \d{2,} at"): "(process {pid} at",
+    re.compile(r"/test_\d+_\d+\b"): "/{database}",
+    re.compile(r"[\d.]+ GiB of [\d.]+ GiB are free"): "{free} are free",
+    re.compile(r"(?<![0-9a-z])(?:\d{11,}|[0-9a-f]{16,})\b"): "{id}",
 }
 
 E = TypeVar("E", bound=BaseException)
