@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
+import pytest
 
 from brickyard.domain.clock import SystemClock
 from brickyard.domain.node import REPORT_S, NodeStatus, Phase, Poll, Role, StatusReport
 from brickyard.domain.packedsamples import packed, samples_of
 from brickyard.domain.samples import NodeAbout, NodeSamples, Sample
 from brickyard.nodes.attention import LOOKED_S, SELDOM_S, Attention, seldom_s
-from brickyard.nodes.loads import Loads
 from brickyard.nodes.samples import HELD_S, Samples
 from brickyard.nodes.sessions import AgentService
-from brickyard.nodes.tokens import InstanceTokens
 from brickyard.store.store import Store
 from brickyard.testing.builders import cluster, instance
 from brickyard.testing.clock import ManualClock
 from tests.support.members import SetMembers
 from tests.support.patience import PATIENCE_S
+from tests.support.world import agent_service
 
 CLUSTER = cluster()
 ID = CLUSTER.cluster_id
@@ -62,16 +62,15 @@ def test_no_single_lost_report_makes_an_agent_or_a_server_seem_gone() -> None:
 
 
 def service(store: Store, attention: Attention, samples: Samples) -> AgentService:
-    return AgentService(
-        store=store,
-        clock=SystemClock(),
-        tokens=InstanceTokens(key=b"k" * 32),
-        wake=lambda _: None,
-        silence_s=60,
-        loads=Loads(),
-        samples=samples,
-        attention=attention,
-    )
+    return agent_service(store, silence_s=60, samples=samples, attention=attention)
+
+
+@pytest.fixture
+def store(store: Store) -> Store:
+    """With a cluster and its driver."""
+    store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
+    store.write_sync(lambda tx: tx.instances.insert(DRIVER))
+    return store
 
 
 def report(samples: NodeSamples | None = None) -> StatusReport:
@@ -81,9 +80,6 @@ def report(samples: NodeSamples | None = None) -> StatusReport:
 
 async def test_who_looks_at_a_cluster_sees_what_its_nodes_use_now(store: Store) -> None:
     """The agent's poll is answered, and the look waits for the report that follows."""
-    store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
-    store.write_sync(lambda tx: tx.instances.insert(DRIVER))
-
     attention, clock = Attention(seldom_s=SELDOM_S), SystemClock()
     samples = Samples(store=store, clock=clock, attention=attention)
     agents = service(store, attention, samples)
@@ -103,9 +99,6 @@ async def test_who_looks_at_a_cluster_sees_what_its_nodes_use_now(store: Store) 
 
 
 async def test_a_server_that_is_new_asks_for_earlier_samples_and_takes_all_at_once(store: Store) -> None:
-    store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
-    store.write_sync(lambda tx: tx.instances.insert(DRIVER))
-
     clock = SystemClock()
     samples = Samples(store=store, clock=clock)
     agents = service(store, Attention(), samples)
@@ -120,9 +113,6 @@ async def test_a_server_that_is_new_asks_for_earlier_samples_and_takes_all_at_on
 
 
 async def test_a_poll_is_the_heartbeat_and_brings_samples(store: Store) -> None:
-    store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
-    store.write_sync(lambda tx: tx.instances.insert(DRIVER))
-
     attention, clock = Attention(seldom_s=SELDOM_S), SystemClock()
     samples = Samples(store=store, clock=clock, attention=attention)
     agents = service(store, attention, samples)
@@ -153,14 +143,8 @@ async def test_a_poll_is_the_heartbeat_and_brings_samples(store: Store) -> None:
 
 
 async def test_an_agent_that_polls_is_not_silent(store: Store) -> None:
-    store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
-    store.write_sync(lambda tx: tx.instances.insert(DRIVER))
-
     time = Time()
-    agents = AgentService(
-        store=store, clock=SystemClock(), tokens=InstanceTokens(key=b"k" * 32), wake=lambda _: None, silence_s=60,
-        loads=Loads(), monotonic=time,
-    )  # fmt: skip
+    agents = agent_service(store, silence_s=60, monotonic=time)
     registered = [DRIVER.instance_id]
     await agents.report(report())
     for _ in range(30):
@@ -176,9 +160,6 @@ async def test_an_agent_that_polls_is_not_silent(store: Store) -> None:
 
 
 async def test_an_agent_that_does_not_poll_just_now_hears_so_at_its_next_poll(store: Store) -> None:
-    store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
-    store.write_sync(lambda tx: tx.instances.insert(DRIVER))
-
     attention = Attention(seldom_s=SELDOM_S)
     agents = service(store, attention, Samples(store=store, clock=SystemClock()))
     await agents.report(report())
@@ -190,7 +171,6 @@ async def test_an_agent_that_does_not_poll_just_now_hears_so_at_its_next_poll(st
 
 async def test_samples_wait_for_others_of_their_cluster_unless_somebody_looks(store: Store) -> None:
     clock = ManualClock()
-    store.write_sync(lambda tx: tx.clusters.insert(CLUSTER))
 
     def rows() -> int:
         return len(store.read_sync(lambda tx: tx.samples.between(ID, 0, clock.now_ms() + 60_000)))

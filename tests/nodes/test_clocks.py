@@ -16,14 +16,13 @@ from brickyard.domain.packedsamples import packed, samples_of
 from brickyard.domain.samples import NodeSamples, Sample
 from brickyard.nodes.clocks import SAME_MS, NodeClocks, moved, moved_samples
 from brickyard.nodes.loads import Loads
-from brickyard.nodes.sessions import AgentService
-from brickyard.nodes.tokens import InstanceTokens
 from brickyard.plan.policy import Policy
 from brickyard.reconcile.clusters import GRACE_MS, pass_over_cluster
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import SIZES, cluster, instance, up
 from brickyard.testing.clock import ManualClock
+from tests.support.world import agent_service
 
 MINUTE, HOUR = 60_000, 3_600_000
 NEW = cluster(single=True)
@@ -37,9 +36,7 @@ class World:
 
     def __init__(self, store: Store, clock: ManualClock) -> None:
         self.store, self.clock, self.began_ms, self.loads = store, clock, clock.now_ms(), Loads()
-        self.agents = AgentService(
-            store=store, clock=clock, tokens=InstanceTokens(key=b"k" * 32), wake=lambda _: None, silence_s=30, loads=self.loads
-        )
+        self.agents = agent_service(store, clock=clock, loads=self.loads)
 
     def report(self, *, node_ms: int, idle_ms: int) -> None:
         """A driver that has been idle for so long reports."""

@@ -9,13 +9,10 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from brickyard.domain.clock import SystemClock
 from brickyard.domain.errors import DatabaseAway
 from brickyard.domain.node import Load, NodeStatus, Phase, Role, StatusReport
 from brickyard.nodes.hearing import BEHIND_S, PAUSE_S, PRUNE_S, Hearing
 from brickyard.nodes.loads import ASK_AGAIN_S, OWN_S, Loads
-from brickyard.nodes.sessions import AgentService
-from brickyard.nodes.tokens import InstanceTokens
 from brickyard.store.heard import Heard
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -23,6 +20,7 @@ from brickyard.testing.builders import cluster, instance
 from tests.support.databases import both_databases
 from tests.support.members import SetMembers
 from tests.support.patience import PATIENCE_S
+from tests.support.world import agent_service
 
 T = TypeVar("T")
 DRIVER = instance(cluster(), role=Role.DRIVER)
@@ -62,10 +60,7 @@ class Server:
         self.store = opened
         self.loads = Loads(sharing=self.store, monotonic=time)
         self.hearing = Hearing(store=self.store, loads=self.loads, silence_s=SILENCE_S, monotonic=time)
-        self.agents = AgentService(
-            store=self.store, clock=SystemClock(), tokens=InstanceTokens(key=b"k" * 32), wake=lambda _: None,
-            silence_s=SILENCE_S, loads=self.loads, monotonic=time,
-        )  # fmt: skip
+        self.agents = agent_service(self.store, silence_s=SILENCE_S, loads=self.loads, monotonic=time)
 
 
 @pytest.fixture
@@ -261,10 +256,7 @@ async def test_a_long_poll_is_answered_by_any_server(servers: tuple[Server, Serv
     newer = msgspec.structs.replace(DRIVER.assignment, version=version + 1)
     changed = msgspec.structs.replace(DRIVER, assignment=newer)
 
-    agents = AgentService(
-        store=here.store, clock=SystemClock(), tokens=InstanceTokens(key=b"k" * 32), wake=lambda _: None,
-        silence_s=SILENCE_S, loads=here.loads,
-    )  # fmt: skip
+    agents = agent_service(here.store, silence_s=SILENCE_S, loads=here.loads)
     assert (await agents.assignment(ID, 0, 0)).assignment == DRIVER.assignment
     waiting = asyncio.create_task(agents.assignment(ID, version, 20))
     await asyncio.sleep(0.05)  # not needed: it only makes it likely that the poll waits by now

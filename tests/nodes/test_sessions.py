@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
 
-from brickyard.domain.clock import SystemClock
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Assignment, AssignmentReply, NodeStatus, Phase, Poll, Role, ServerAddress, StatusReport
-from brickyard.nodes.loads import Loads
 from brickyard.nodes.polls import ANSWER_S, LOOK_S, Alarms, Bell
-from brickyard.nodes.sessions import MAX_WAIT_S, AgentService, Delivery
-from brickyard.nodes.tokens import InstanceTokens
-from brickyard.store.membership import ALONE, Members
+from brickyard.nodes.sessions import MAX_WAIT_S, AgentService
 from brickyard.store.servers import About, Server
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import cluster, instance
 from tests.support.members import SetMembers
 from tests.support.patience import PATIENCE_S, until
+from tests.support.world import agent_service
 
 T = TypeVar("T")
 DRIVER = instance(cluster(), role=Role.DRIVER)
@@ -63,27 +60,8 @@ def counting(store_url: str) -> Iterator[CountingStore]:
     store.close()
 
 
-def service(
-    store: Store,
-    monotonic: Callable[[], float],
-    *,
-    members: Members = ALONE,
-    wake: Callable[[str], None] = lambda _: None,
-    delivery: Delivery | None = None,
-) -> AgentService:
-    tokens = InstanceTokens(key=b"k" * 32)
-    clock = SystemClock()
-    return AgentService(
-        store=store,
-        clock=clock,
-        tokens=tokens,
-        wake=wake,
-        silence_s=30,
-        loads=Loads(),
-        members=members,
-        delivery=delivery,
-        monotonic=monotonic,
-    )
+def service(store: Store, monotonic: Callable[[], float], **settings: Any) -> AgentService:
+    return agent_service(store, monotonic=monotonic, **settings)
 
 
 def version() -> int:

@@ -12,16 +12,12 @@ import pytest
 
 from brickyard.agent.converge import continued
 from brickyard.domain.access import Grant, ObjectKind, Permission, Place
-from brickyard.domain.clock import SystemClock
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.errors import PermissionDenied, ResourceDoesNotExist
 from brickyard.domain.node import Assignment, LogDestination, Role
 from brickyard.domain.policies import PolicyRow
 from brickyard.domain.requests import ClusterId, EditCluster, StartCluster
 from brickyard.domain.secrets import SecretName
-from brickyard.nodes.loads import Loads
-from brickyard.nodes.sessions import AgentService
-from brickyard.nodes.tokens import InstanceTokens
 from brickyard.services.access import Authorizer
 from brickyard.services.secretvalues import SecretValues
 from brickyard.storage.sealer import Sealer
@@ -33,6 +29,7 @@ from tests.agent.world import assignment
 from tests.secrets.test_secrets import OTHER, Shelf
 from tests.services.desk import ADMIN, ASK, USER, Desk, refused
 from tests.support.databases import both_databases
+from tests.support.world import agent_service
 
 SEALER = Sealer(key=b"k" * 32)
 CONF, VARIABLES = {"spark.a": "x-{{secrets/s/k}}"}, {"A": "{{ secrets/S/K }}", "B": "plain"}
@@ -44,10 +41,7 @@ class Delivery:
     def __init__(self, store: Store, place: Path, *, owner: str = USER.user_name) -> None:
         self.shelf = Shelf(store, place)
         values = SecretValues(authorizer=Authorizer(), vault=Vault(path=place / "secrets.key"), sealer=SEALER)
-        self.agents = AgentService(
-            store=store, clock=SystemClock(), tokens=InstanceTokens(key=b"k" * 32), wake=lambda _: None, silence_s=30,
-            loads=Loads(), delivery=values,
-        )  # fmt: skip
+        self.agents = agent_service(store, delivery=values)
         self.store = store
         made: Cluster = cluster(creator_user_name=owner)
         made = msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, spark_conf=CONF, spark_env_vars=VARIABLES))

@@ -76,10 +76,19 @@ class Golden:
             kept = messages().get(self._file, {}).get(self._test, [])
             assert len(self._said) == len(kept), f"not all of {FILE} is said; see {__name__}"
             return
-        with FILE.open("r+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            found: Messages = json.load(file)
+        with FILE.open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            found: Messages = json.loads(FILE.read_text())
             found.setdefault(self._file, {})[self._test] = self._said
-            file.seek(0)
-            file.truncate()
-            file.write(json.dumps(found, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+            write(found)
+
+
+def write(found: Messages) -> None:
+    FILE.write_text(json.dumps(found, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def known(file: str, tests: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Those of the file's tests that are there."""
+    path = FILE.parents[2] / file
+    text = path.read_text() if path.exists() else ""
+    return {test: said for test, said in tests.items() if f"def {test.partition('[')[0]}(" in text}

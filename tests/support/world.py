@@ -14,14 +14,16 @@ from typing import Any, TypedDict
 import msgspec
 
 from brickyard.api.edge.authentication import Authenticator
-from brickyard.domain.clock import Clock, Ids
+from brickyard.domain.clock import Clock, Ids, SystemClock
 from brickyard.domain.cluster import Cluster, Instance
 from brickyard.domain.node import Role
 from brickyard.domain.nodeops import AgentClient
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.requests import StartCluster
 from brickyard.nodes.calls import NodeCalls
+from brickyard.nodes.loads import Loads
 from brickyard.nodes.samples import Samples
+from brickyard.nodes.sessions import AgentService
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.services.access import Authorizer
 from brickyard.services.attach import AttachService
@@ -68,6 +70,12 @@ class NoAgents:
 
 def enough(wanted: Sequence[NodeType], *, freed: Collection[str]) -> None:
     """There is room for everything."""
+
+
+def agent_service(store: Store, **settings: Any) -> AgentService:
+    """What agents report to."""
+    given: dict[str, Any] = {"clock": SystemClock(), "tokens": InstanceTokens(key=KEY), "wake": lambda _: None, "silence_s": 30}
+    return AgentService(store=store, **{**given, "loads": Loads(), **settings})
 
 
 class World:
