@@ -1,11 +1,10 @@
-"""Two clusters of two other users, beside what a test does to the machine or to a third: they must notice nothing of it."""
+"""The cluster of another user, beside what a test does to the machine or to its own cluster: it must notice nothing of it."""
 
 from __future__ import annotations
 
 import contextlib
 import secrets
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from databricks.sdk import WorkspaceClient
@@ -83,12 +82,10 @@ class Neighbour:
 
 
 @contextlib.contextmanager
-def neighbours(
+def neighbour(
     admin: User, runtime: str = SPARK_4, *, expected: frozenset[str] = frozenset(), **fields: Any
-) -> Iterator[list[Neighbour]]:
-    """Two neighbours, who at the end have noticed nothing of the block."""
-    with ThreadPoolExecutor(2) as pool:
-        both = list(pool.map(lambda _: Neighbour(admin, runtime, **fields), range(2)))
-    yield both
-    for each in both:
-        each.assert_unmoved(expected=expected)
+) -> Iterator[Neighbour]:
+    """A neighbour, who at the end has noticed nothing of the block."""
+    made = Neighbour(admin, runtime, **fields)
+    yield made
+    made.assert_unmoved(expected=expected)

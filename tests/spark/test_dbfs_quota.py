@@ -12,7 +12,7 @@ from databricks.sdk.errors.base import DatabricksError
 from databricks.sdk.service.compute import DbfsStorageInfo, InitScriptInfo, Kind, ResultType, State
 
 from tests.spark.live import Live
-from tests.spark.neighbours import neighbours
+from tests.spark.neighbours import neighbour
 from tests.support.patience import PATIENCE_S, until
 from tests.support.runtimes import SPARK_4
 
@@ -104,7 +104,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 def test_full_quota(live: Live) -> None:
     alone: dict[str, Any] = {"is_single_node": True, "kind": Kind.CLASSIC_PREVIEW, "autotermination_minutes": 0}
     mark = live.data / "notices" / "dbfs.full"
-    with neighbours(live):
+    with neighbour(live):
         one = live.create("one", SPARK_4, **alone)
         live.wait(one, State.RUNNING)
         assert live.run(one, PREPARE) == "ready"

@@ -15,7 +15,7 @@ from databricks.sdk.service.compute import Kind, State
 from brickyard.machine.linux import CLONE_NEWNS, CLONE_NEWUTS
 from brickyard.sandbox import launcher
 from tests.spark.live import Live
-from tests.spark.neighbours import neighbours
+from tests.spark.neighbours import neighbour
 from tests.support.patience import PATIENCE_S
 from tests.support.runtimes import SPARK_4
 
@@ -60,8 +60,7 @@ def test_contexts_start_without_localhost_in_the_machines_hosts(isolation: launc
             live.wait(cluster_id, State.RUNNING)
             assert live.run(cluster_id, SUMS) == "6 6 [1, 1, 1]"
             return
-        with neighbours(live) as both:
-            each = both[0]
+        with neighbour(live) as each:
             assert each.user.run(each.cluster_id, SUMS) == "6 6 [1, 1, 1]"
             resolved = "import socket; print(socket.gethostbyname('localhost'), bool(socket.gethostbyname(socket.gethostname())))"
             assert each.user.run(each.cluster_id, resolved) == "127.0.0.1 True"

@@ -14,7 +14,7 @@ from brickyard.domain.node import NodeStatus
 from brickyard.reconcile import clusters
 from brickyard.store.store import Store
 from tests.spark.live import User
-from tests.spark.neighbours import neighbours
+from tests.spark.neighbours import neighbour
 from tests.support.patience import until
 from tests.support.runtimes import OTHER, SPARK_4
 from tests.support.server import Server
@@ -112,14 +112,14 @@ def test_a_clock_that_is_set_ends_no_idle_cluster_and_what_is_to_stop_at_a_time_
     with Server.running(tmp_path / "workspace", **clocks) as server:  # type: ignore[arg-type] # clocks
         user = User(server.client())
         idle = user.create("idle", SPARK_4, is_single_node=True, kind=Kind.CLASSIC_PREVIEW, autotermination_minutes=MINUTES)
-        with neighbours(user, autotermination_minutes=MINUTES) as both:
+        with neighbour(user, autotermination_minutes=MINUTES) as other:
             user.wait(idle, State.RUNNING)
             events = user.events(idle)
             at = time.gmtime(time.time() + 4 * MINUTES * 60)
             stop = {"action": "stop", "cron": f"{at.tm_min} {at.tm_hour} * * *"}
             user.w.api_client.do("POST", f"/v1/clusters/{idle}/schedules", body=stop)
             wall.ahead_ms = 2 * MINUTES * 60_000
-            assert user.run(both[0].cluster_id, "print(6 * 7)") == "42"
+            assert user.run(other.cluster_id, "print(6 * 7)") == "42"
             assert (user.get(idle).state, user.events(idle)) == (State.RUNNING, events)
             wall.ahead_ms = 6 * MINUTES * 60_000
             assert user.ended(idle)[0] == "USER_REQUEST"

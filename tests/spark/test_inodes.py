@@ -12,7 +12,7 @@ import requests
 from databricks.sdk.service.compute import Kind, State
 
 from tests.spark.live import Live
-from tests.spark.neighbours import neighbours
+from tests.spark.neighbours import neighbour
 from tests.support.patience import PATIENCE_S, until
 from tests.support.runtimes import SPARK_4
 
@@ -48,14 +48,14 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-def test_a_node_that_takes_the_inodes_is_ended_and_its_neighbours_notice_nothing(disk: Path) -> None:
+def test_a_node_that_takes_the_inodes_is_ended_and_its_neighbour_notices_nothing(disk: Path) -> None:
     def left() -> int:
         return os.statvfs(disk).f_favail
 
     live = Live(disk / "workspace")
     live.start()
     try:
-        with neighbours(live):
+        with neighbour(live):
             greedy = live.create("greedy", SPARK_4, is_single_node=True, kind=Kind.CLASSIC_PREVIEW)
             live.wait(greedy, State.RUNNING)
             (disk / "others").mkdir()

@@ -10,7 +10,7 @@ import pytest
 from databricks.sdk.service.compute import CommandStatus, CommandStatusResponse, Kind, ResultType, State
 
 from tests.spark.live import Live
-from tests.spark.neighbours import neighbours
+from tests.spark.neighbours import neighbour
 from tests.support.patience import until
 from tests.support.runtimes import SPARK_4
 
@@ -52,7 +52,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 def test_a_task_that_uses_up_its_node_fails_with_the_reason(live: Live) -> None:
     conf = {"spark.task.maxFailures": str(ATTEMPTS)}
-    with neighbours(live):
+    with neighbour(live):
         cluster_id = live.create("greedy", SPARK_4, num_workers=2, spark_conf=conf)
         alone = live.create("alone", SPARK_4, is_single_node=True, kind=Kind.CLASSIC_PREVIEW)
         live.wait(alone, State.RUNNING)

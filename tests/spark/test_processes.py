@@ -11,7 +11,7 @@ from databricks.sdk.service.compute import CommandStatus, Kind, State
 
 from brickyard.machine import cgroups
 from tests.spark.live import JVM, Live
-from tests.spark.neighbours import neighbours
+from tests.spark.neighbours import neighbour
 from tests.support.patience import PATIENCE_S, until
 from tests.support.runtimes import SPARK_4
 
@@ -44,7 +44,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 
 def test_processes(live: Live) -> None:
-    with neighbours(live):
+    with neighbour(live):
         cluster_id = live.create("bomb", SPARK_4, is_single_node=True, kind=Kind.CLASSIC_PREVIEW)
         live.wait(cluster_id, State.RUNNING)
         context_id = live.context(cluster_id)
