@@ -121,7 +121,7 @@ class RayCluster:
             "node-ip-address": host, "num-cpus": f"{self._cores:g}", "memory": str(5 * GIB), "object-store-memory": str(80 << 20),
             "min-worker-port": "0", "max-worker-port": "0", **({"port": str(self.port)} if host == HEAD else {}),
         } | {key.replace("_", "-"): value for key, value in options.items()}  # fmt: skip
-        command = [str(ray_python().with_name("ray")), "start", "--block", "--disable-usage-stats"]
+        command = [str(ray_python().with_name("ray")), "start", "--block", "--disable-usage-stats", "--include-log-monitor=false"]
         command += (
             ["--head", "--include-dashboard=false", f"--temp-dir={place}"] if host == HEAD else [f"--address={self.address}"]
         )
@@ -130,6 +130,7 @@ class RayCluster:
             command = [sys.executable, "-c", _ADOPT, *command]
         env = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
         env |= {**self._health, "RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1", "TMPDIR": str(place)}
+        env["RAY_prestart_worker_first_driver"] = "0"  # workers that nobody has work for
         if self._old_state:
             storage = self.place / "gcs"
             storage.mkdir(exist_ok=True)
