@@ -20,8 +20,6 @@ from tests.support.runtimes import NEWEST, SPARK_3, SPARK_4
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-FIRST = catalogue.find(SPARK_4)
-assert FIRST is not None
 MEMORY_MB = 1024
 WAITING, LAUNCHER = "brickyard.WaitingExecutor", "waiting/java/bin/java"
 LIMIT_MIB = 640  # a warm node's share of the machine's memory, with an executor
@@ -55,7 +53,7 @@ def find(node: Node, text: str) -> list[psutil.Process]:
 def warmed(make: Callable[[], Node]) -> Node:
     """A warm node whose executor waits. Where the machine has much too much to do, the rehearsal ends without one
     (rehearsal.PATIENCE_S), as it should; then another node has its turn."""
-    tried = []
+    tried: list[list[str]] = []
     while len(tried) < 3:
         node = make()
         node.result(
@@ -121,7 +119,7 @@ class Met:
     def start(self) -> None:
         self.worker = warmed(self.node)
         self.waited = find(self.worker, WAITING)[0].pid
-        if self._manifest["environment"] == FIRST.environment:
+        if (first := catalogue.find(SPARK_4)) is not None and first.environment == self._manifest["environment"]:
             self.driver = warmed(self.node)
             assert find(self.driver, WAITING), "any node may become a worker"
         else:
