@@ -10,6 +10,7 @@ import contextlib
 import sys
 import time
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 from bench._harness import cpu_s, judged, medians, options, rss_mib, spread, table, turns
@@ -29,7 +30,8 @@ class Start(NamedTuple):
 
 def start(url: str) -> Start:
     began = time.perf_counter()
-    with brickyard(database_url=url) as served:
+    storage = str(Path(url.removeprefix("sqlite:///")).parent)  # which belongs to the database from the first start on
+    with brickyard(database_url=url, storage_url=storage) as served:
         return Start(time.perf_counter() - began, cpu_s(served.pid), rss_mib(served.pid))
 
 

@@ -29,7 +29,7 @@ VARYING = {  # from run to run, or from machine to machine
     re.compile(r"\(process \d{2,} at"): "(process {pid} at",
     re.compile(r"/test_\d+_\d+\b"): "/{database}",
     re.compile(r"[\d.]+ GiB of [\d.]+ GiB are free"): "{free} are free",
-    re.compile(r"(?<![0-9a-z])(?:\d{11,}|[0-9a-f]{16,})\b"): "{id}",
+    re.compile(r"(?<![0-9a-z])(?:\d{11,}|[0-9a-f]{16,}|[0-9A-F]{16,})\b"): "{id}",
 }
 
 E = TypeVar("E", bound=BaseException)

@@ -175,12 +175,12 @@ def test_what_does_not_comply_is_shown_and_made_to(session: Session, w: Workspac
     w.clusters.permanent_delete(made)
 
 
-@pytest.mark.parametrize("place", ["?tab=policies", "/policies/{}", "/policies/{}?tab=clusters", "/policies/{}/edit"])
-def test_everybody_can_read_it(session: Session, policy: str, place: str) -> None:
-    page = session.go(f"/compute{place.format(policy)}")
+@pytest.mark.parametrize("path", ["?tab=policies", "/policies/{}", "/policies/{}?tab=clusters", "/policies/{}/edit"])
+def test_everybody_can_read_it(session: Session, policy: str, path: str) -> None:
+    page = session.go(f"/compute{path.format(policy)}")
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
-    if place.endswith("/edit"):
+    if path.endswith("/edit"):
         expect(page.get_by_label("The server's answer")).to_contain_text("per hour")
     readable(page, fits=("main",))
     assert session.said == []

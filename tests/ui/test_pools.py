@@ -188,10 +188,10 @@ def test_who_may_not_manage_a_pool_is_told_so(chromium: Browser, server: Server,
 
 
 @pytest.mark.parametrize(
-    "place", ["?tab=pools", "?tab=sql", "/pools/{}", "/pools/{}?tab=permissions", "/pools/create", "/pools/{}/edit"]
+    "path", ["?tab=pools", "?tab=sql", "/pools/{}", "/pools/{}?tab=permissions", "/pools/create", "/pools/{}/edit"]
 )
-def test_everybody_can_read_it(session: Session, pool: str, place: str) -> None:
-    page = session.go(f"/compute{place.format(pool)}")
+def test_everybody_can_read_it(session: Session, pool: str, path: str) -> None:
+    page = session.go(f"/compute{path.format(pool)}")
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
     readable(page, fits=("main",))
