@@ -189,6 +189,7 @@ def same(waited: dict[str, str], started: dict[str, str]) -> None:
 
 
 @pytest.mark.any_runtime
+@pytest.mark.usefixtures("met")  # other JVMs beside it that use the same archives, as on most machines with a warm node
 @pytest.mark.parametrize("manifest", [SPARK_4], indirect=True)
 def test_an_executor_that_does_not_fit_starts_its_own_jvm_and_says_why(new_node: Callable[[], Node]) -> None:
     driver, worker = new_node(), warmed(new_node)
