@@ -21,7 +21,7 @@ from bench._servers import NO_SAMPLES, TOKEN, Served, brickyard, postgres, sqlit
 from bench.pages import BATCH, NOW, terminated
 from brickyard.domain.access import Grant, ObjectKind, Permission, Place
 from brickyard.domain.identity import NEVER, GroupRow, TokenRow, UserRow
-from brickyard.services.digests import plain
+from brickyard.features.credentials.digests import plain
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 

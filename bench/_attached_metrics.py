@@ -13,18 +13,18 @@ import time
 from pathlib import Path
 
 from bench._harness import limited, table
+from brickyard.access import Authorizer
 from brickyard.agent.watching.meter import Watched
 from brickyard.agent.watching.sampling import Sampled, Sampler
+from brickyard.domain.caller import Caller
 from brickyard.domain.packedsamples import packed
 from brickyard.domain.samples import METRICS, SAMPLE_S, NodeAbout, NodeSamples, Point, columns, pack
+from brickyard.features.metrics.loop import SamplePacking
+from brickyard.features.metrics.service import AskRange, ClusterMetrics
 from brickyard.machine.cgroups import Group, Limits
 from brickyard.machine.gpus import opened
 from brickyard.nodes.samples import Samples
 from brickyard.plan.samples import DAY, HOUR, MINUTE, TIERS
-from brickyard.reconcile.samples import SamplePacking
-from brickyard.services.access import Authorizer
-from brickyard.services.caller import Caller
-from brickyard.services.clustermetrics import AskRange, ClusterMetrics
 from brickyard.store.samples import SampleRow
 from brickyard.store.store import Store
 from brickyard.testing.builders import cluster

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from bench._harness import Row, limited, spread, table
 from bench._servers import TOKEN, Served
 from bench.pages import filled
-from brickyard.services.webpage import BUNDLE
+from brickyard.api.webpage import BUNDLE
 
 FEW, MANY = 1_000, 10_000
 SLOWDOWN = 4

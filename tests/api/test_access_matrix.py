@@ -12,15 +12,15 @@ from urllib.parse import quote, urlencode
 import msgspec
 import pytest
 
+from brickyard.access.objects import of_workspace_path
 from brickyard.api.app import build_app
 from brickyard.api.edge.authentication import Authenticator
 from brickyard.api.edge.registry import EVERY, Need, Operation
 from brickyard.domain.access import PERMISSIONS, Grant, ObjectKind, Permission, Place, SecurableObject
+from brickyard.domain.caller import Caller
 from brickyard.domain.identity import USERS_ID, GroupRow
 from brickyard.domain.secrets import fold
 from brickyard.plan.access import for_everybody
-from brickyard.services.access.objects import of_workspace_path
-from brickyard.services.caller import Caller
 from tests.api.test_permissions import EXAMPLES, FOR_USERS, OPERATIONS, World, named, objects
 from tests.support.people import enter, lock_out
 
@@ -182,7 +182,7 @@ def below(need: Need) -> Permission | None:
     return levels[at - 1] if at and need.kind is not ObjectKind.WORKSPACE else None
 
 
-# Clients send those paths in several forms (tests/files/); who may use them: tests/api/test_permissions.py.
+# Clients send those paths in several forms (tests/features/files/); who may use them: tests/api/test_permissions.py.
 OVER_HTTP = [name for name in FOR_USERS if not name.startswith("workspace_files.")]
 
 

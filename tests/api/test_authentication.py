@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from brickyard.api.edge.authentication import MISSING, UNKNOWN, UNKNOWN_LINK, Authenticator
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import MalformedRequest, Unauthenticated
-from brickyard.services.caller import Caller
-from brickyard.services.uilinks import UiLinks
+from brickyard.features.credentials.uilinks import UiLinks
 from brickyard.store.store import Store
 from tests.support.databases import empty_sqlite
 from tests.support.golden import Golden

@@ -12,7 +12,7 @@ import requests
 from databricks.sdk.service.compute import ClusterSpec
 from databricks.sdk.service.jobs import SparkPythonTask, SubmitTask
 
-from brickyard.services import changes
+from brickyard.features.changes import service as changes
 from tests.support.patience import PATIENCE_S, until
 from tests.support.server import TOKEN, Server
 

@@ -12,8 +12,8 @@ from brickyard.api.context import ApiContext
 from brickyard.api.edge.dialects import TEXT, Dialect, Failure
 from brickyard.api.edge.openapi import document
 from brickyard.api.edge.registry import Auth, Operation
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import InvalidState, TemporarilyUnavailable
-from brickyard.services.caller import Caller
 from tests.support.edge import edge
 from tests.support.patience import PATIENCE_S
 

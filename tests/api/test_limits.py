@@ -13,15 +13,15 @@ import pytest
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.core import Config
 
+from brickyard.access.buckets import Buckets
 from brickyard.api.edge.authentication import UNKNOWN, Authenticator
 from brickyard.api.edge.ratelimits import BURST_S, RateLimits
 from brickyard.api.edge.registry import Need, Operation
 from brickyard.api.edge.throttle import FAILURES, LoginThrottle
 from brickyard.domain.access import ObjectKind, Permission
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import RequestLimitExceeded, Unauthenticated
 from brickyard.plan.ratelimits import Limit
-from brickyard.services.buckets import Buckets
-from brickyard.services.caller import Caller
 from tests.support.edge import USER, edge, sdk
 from tests.support.golden import Golden
 from tests.support.server import TOKEN, Server

@@ -32,7 +32,7 @@ CHECKS = [
     response_schema_conformance,
 ]
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
-# A stream has no end, or a late one: tests/api/test_changes.py, tests/v1/test_clusters.py.
+# A stream has no end, or a late one: tests/api/test_changes.py, tests/clusters/v1/test_clusters.py.
 STREAMS = {"workspace.changes", "gpu_clusters.progress"}
 NAMES = [operation.name for operation in OPERATIONS if operation.documented and operation.name not in STREAMS]
 # Requests with the fields of another one (clusters/create, instance-pools/create, libraries/install): every eighth case will do.

@@ -21,13 +21,13 @@ from starlette.types import ASGIApp
 from brickyard.api.app import build_app
 from brickyard.api.edge.authentication import Authenticator
 from brickyard.api.edge.registry import Operation
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import RETRY_PHRASES, ApiError, DatabaseAway, DatabaseFull, DatabaseUnsure, RequestLimitExceeded
 from brickyard.domain.nodeops import AgentUnreachable
-from brickyard.services.caller import Caller
 from brickyard.store.store import Store
 from tests.api.test_permissions import EXAMPLES, FOR_USERS, OPERATIONS, World
-from tests.services.desk import ADMIN
 from tests.support.asgi import call
+from tests.support.desk import ADMIN
 from tests.support.patience import PATIENCE_S, until
 from tests.support.server import TOKEN, Server
 
@@ -163,7 +163,7 @@ async def test_what_may_have_been_done_is_never_to_be_repeated(world: World, gro
             assert entries(world, name) > known, where
         return failed
 
-    monkeypatch.setattr("brickyard.services.audit.AGAIN_S", 0.01)
+    monkeypatch.setattr("brickyard.features.audit.service.AGAIN_S", 0.01)
     monkeypatch.setattr("brickyard.store.patience.PAUSE_S", (0.01, 0.01))
     failing, app = Failing(world.store, monkeypatch), served(world)
     await world.context.services.workspace.status(ADMIN, "/")  # which makes homes

@@ -15,6 +15,8 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
+from brickyard.access import Acl, Authorizer
+from brickyard.access.objects import TOKENS, path_of
 from brickyard.api.app import all_operations
 from brickyard.api.browser import links
 from brickyard.api.context import ApiContext
@@ -39,11 +41,14 @@ from brickyard.api.databricks.policies import CancelPendingEnforcement
 from brickyard.api.edge.registry import EVERY, Answer, Auth, Empty, Need, Operation
 from brickyard.api.edge.streaming import Stream
 from brickyard.api.services import Services
+from brickyard.clusters.attach.execution import CommandService
+from brickyard.clusters.logs.following import LogFollowers
+from brickyard.clusters.v1 import V1Details
 from brickyard.domain import policies, pools, ports, scripts, snapshots
 from brickyard.domain import requests as ask
-from brickyard.domain import runviews as view
 from brickyard.domain.access import PERMISSIONS, Grant, ObjectKind, Permission, Place, Principal, SecurableObject, Visible
 from brickyard.domain.audit import ListAuditLogs
+from brickyard.domain.caller import Caller
 from brickyard.domain.cluster import Target
 from brickyard.domain.errors import PermissionDenied
 from brickyard.domain.identity import USERS_ID, IdentityKind, UserRow
@@ -54,41 +59,36 @@ from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask
 from brickyard.domain.v1 import clusters as v1
 from brickyard.domain.v1.details import GetV1Metrics
 from brickyard.domain.validation import TryPolicy
+from brickyard.features.audit.service import AuditLog
+from brickyard.features.changes.service import Changes
+from brickyard.features.credentials.loginlinks import LoginLinks
+from brickyard.features.credentials.oauth import ClientSecrets
+from brickyard.features.emptylists.service import EmptyLists
+from brickyard.features.files import DbfsService, VolumeService, WorkspaceService
+from brickyard.features.files.homes import FormerHomes
+from brickyard.features.files.workspace import Format
+from brickyard.features.identity import IdentityServices
+from brickyard.features.identity.namedgroups import Member
 from brickyard.features.libraries.service import LibraryService
+from brickyard.features.machine.service import MachineService
+from brickyard.features.metrics.service import AskRange
+from brickyard.features.permissions.service import PermissionService
+from brickyard.features.ports.service import PortService
+from brickyard.features.runs import model as view
+from brickyard.features.runs.service import RunService
+from brickyard.features.runs.taskfiles import TaskFiles
+from brickyard.features.runtimes.service import RuntimeKey, RuntimeService
 from brickyard.features.schedules import model
 from brickyard.features.schedules.service import ScheduleService
 from brickyard.features.scripts.service import GlobalScriptService
 from brickyard.features.secrets.service import SecretService
+from brickyard.features.snapshots.service import SnapshotService
 from brickyard.features.spend.model import AskClusterSpend, AskSpend
 from brickyard.features.spend.service import SpendService
 from brickyard.providers.fleet import Providers
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.reconcile.instances import InstanceMonitor
 from brickyard.reconcile.room import DiskRoom
-from brickyard.services.access import Acl, Authorizer
-from brickyard.services.access.objects import TOKENS, path_of
-from brickyard.services.audit import AuditLog
-from brickyard.services.caller import Caller
-from brickyard.services.changes import Changes
-from brickyard.services.clustermetrics import AskRange
-from brickyard.services.commands import CommandService
-from brickyard.services.emptylists import EmptyLists
-from brickyard.services.files import DbfsService, VolumeService, WorkspaceService
-from brickyard.services.files.homes import FormerHomes
-from brickyard.services.files.workspace import Format
-from brickyard.services.identity import IdentityServices
-from brickyard.services.identity.namedgroups import Member
-from brickyard.services.logfollowing import LogFollowers
-from brickyard.services.loginlinks import LoginLinks
-from brickyard.services.machine import MachineService
-from brickyard.services.oauth import ClientSecrets
-from brickyard.services.permissions import PermissionService
-from brickyard.services.ports import PortService
-from brickyard.services.runs import RunService
-from brickyard.services.runtimes import RuntimeKey, RuntimeService
-from brickyard.services.snapshots import SnapshotService
-from brickyard.services.taskfiles import TaskFiles
-from brickyard.services.v1 import V1Details
 from brickyard.storage.directory import Storage
 from brickyard.storage.vault import Vault
 from brickyard.store.membership import ALONE
@@ -96,9 +96,9 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import SMALL, SPARK_4, cluster, nodes, up
 from tests.api.permission_table import PAGE, page
-from tests.services.desk import ADMIN, ASK, USER
 from tests.support import world as shared
 from tests.support.databases import empty_sqlite
+from tests.support.desk import ADMIN, ASK, USER
 from tests.support.edge import Idle
 from tests.support.people import ENTITLED, enter
 from tests.support.quietagents import QuietAgents
@@ -935,7 +935,7 @@ async def shown(operation: Operation, world: World, request: msgspec.Struct) -> 
     """How many objects a list has."""
     answer = await call(operation, world.context, request)
     if isinstance(answer, Stream):
-        return 0  # what a stream shows: tests/services/test_changes.py
+        return 0  # what a stream shows: tests/features/changes/test_changes.py
     decoded = msgspec.json.decode(answer if isinstance(answer, bytes) else msgspec.json.encode(answer))
     return sum(len(value) for value in decoded.values() if isinstance(value, list))
 

@@ -36,7 +36,7 @@ NOT_RUN = {
         "does not end; tests/api/test_changes.py reads the stream",
     ("audit.md", 'curl -H "Authorization: Bearer $DATABRICKS_TOKEN" '
      '"$DATABRICKS_HOST/api/2.0/audit-logs?operation=clusters.delete&page_size=10"'):
-        "needs a token in the environment; tests/services/test_audit.py makes the calls",
+        "needs a token in the environment; tests/features/audit/test_audit.py makes the calls",
     ("cluster-metrics.md", 'curl -H "Authorization: Bearer $DATABRICKS_TOKEN" \\'):
         "needs a cluster's id; tests/contract/test_metrics.py makes the call",
     ("spend.md", 'curl -H "Authorization: Bearer $DATABRICKS_TOKEN" "$DATABRICKS_HOST/api/2.1/spend?group_by=tag:team"'):

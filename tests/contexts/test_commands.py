@@ -14,6 +14,7 @@ from aiohttp import web
 from databricks.sdk.errors import BadRequest, NotFound
 from databricks.sdk.service.compute import CommandStatus, ContextStatus, Language, ResultType
 
+from brickyard.clusters.attach.execution import CommandFailed, CommandForbidden, CommandService, ContextNotFound
 from brickyard.domain.clock import SystemClock
 from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.errors import RETRY_PHRASES, ClusterNotReady, CommandError
@@ -22,7 +23,6 @@ from brickyard.domain.spec import ClientsTypes, WorkloadType
 from brickyard.nodes.client import HttpAgentClient
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.runtime.node.contexts.client import not_started
-from brickyard.services.commands import CommandFailed, CommandForbidden, CommandService, ContextNotFound
 from brickyard.store.store import Store
 from brickyard.testing.builders import cluster, up
 from tests.support.edge import USER, edge, sdk

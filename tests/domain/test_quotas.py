@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from brickyard.clusters.attach.shares import CONTEXTS
+from brickyard.clusters.logs.following import FOLLOWERS
+from brickyard.clusters.v1.following import STREAMS
 from brickyard.domain.access import Principal
 from brickyard.domain.errors import QuotaExceeded
 from brickyard.domain.quotas import ByteQuota, Occupancy, Quota, Slot
+from brickyard.features.changes.service import WATCHERS
+from brickyard.features.files.uploads import HANDLES
 from brickyard.features.secrets.service import SCOPES
 from brickyard.gateway.connect import CALLS
 from brickyard.gateway.websockets import WEBSOCKETS
-from brickyard.services.changes import WATCHERS
-from brickyard.services.contextshares import CONTEXTS
-from brickyard.services.files.uploads import HANDLES
-from brickyard.services.logfollowing import FOLLOWERS
-from brickyard.services.v1.following import STREAMS
 
 
 def user(name: str, *, admin: bool = False) -> Principal:

@@ -16,7 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from brickyard.clusters.attach import connectclients
+from brickyard.clusters.attach.connectclients import Session
 from brickyard.domain.audit import CONNECT_BEGUN, CONNECT_ENDED
+from brickyard.domain.caller import Caller
 from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.nodeops import AgentRefused, AgentUnreachable
 from brickyard.domain.spec import ClientsTypes, DataSecurityMode, WorkloadType
@@ -26,9 +29,6 @@ from brickyard.gateway.endpoints import FRESH_S, OPEN_S, Endpoints
 from brickyard.gateway.errors import GatewayError
 from brickyard.gateway.requests import interruption, sender
 from brickyard.nodes.ways import short
-from brickyard.services import connectclients
-from brickyard.services.caller import Caller
-from brickyard.services.connectclients import Session
 from brickyard.testing.builders import cluster, up
 from tests.gateway.driver import BLOCK, SERVICE, FakeDriver
 from tests.gateway.world import CLUSTER_ID, as_metadata, call, credentials, method, world

@@ -13,7 +13,7 @@ import requests
 from databricks.sdk.service.compute import Language, State
 from databricks.sdk.service.iam import AccessControlRequest, Patch, PatchOp, PermissionLevel
 
-from brickyard.services.caller import Caller
+from brickyard.domain.caller import Caller
 from tests.support.patience import PATIENCE_S, until
 from tests.support.ports import free_port
 from tests.support.runtimes import SPARK_4, manifest_of

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from brickyard.clusters.v1.ports import held
 from brickyard.machine.listening import CannotListen, bound, bound_alone
 from brickyard.nodes.carrier.__main__ import Routes
 from brickyard.nodes.carrier.routes import Route, Socket, Tcp
-from brickyard.services.v1.ports import held
 
 LOOPBACKS = ("127.0.0.1", "::1")
 

@@ -23,6 +23,7 @@ from yarl import URL
 from brickyard.config.settings import Settings
 from brickyard.domain.errors import ResourceDoesNotExist, TemporarilyUnavailable
 from brickyard.domain.runtimes import RuntimeManifest
+from brickyard.features.credentials.uilinks import LIFETIME_MS
 from brickyard.gateway import pages
 from brickyard.gateway.answers import MAX_REWRITTEN
 from brickyard.gateway.history import HistoryServer, HistoryServers
@@ -33,7 +34,6 @@ from brickyard.runtime import installer
 from brickyard.runtime.catalogue import rows
 from brickyard.runtime.installed import runtime_home
 from brickyard.runtime.inuse import RuntimeInUse
-from brickyard.services.uilinks import LIFETIME_MS
 from brickyard.storage.directory import Storage
 from tests.gateway.uiworld import ID, world
 from tests.support.patience import PATIENCE_S

@@ -13,12 +13,12 @@ import uvicorn
 from aiohttp import web
 
 from brickyard.api.edge.serving import serving
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import PermissionDenied, ResourceDoesNotExist, TemporarilyUnavailable
 from brickyard.gateway.answers import MAX_REWRITTEN
 from brickyard.gateway.pages import Upstream
 from brickyard.gateway.sparkui import SparkUi
 from brickyard.gateway.webproxy import Address, WebProxy
-from brickyard.services.caller import Caller
 from brickyard.store.store import Store
 from tests.support import world as shared
 from tests.support.databases import empty_sqlite

@@ -12,12 +12,12 @@ import grpc.aio
 import msgspec
 
 from brickyard.domain.access import Grant, ObjectKind, Permission, Place
+from brickyard.domain.caller import Caller
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.identity import USERS_ID
 from brickyard.domain.nodeops import AgentRefused, AgentUnreachable
 from brickyard.domain.requests import StartCluster
 from brickyard.gateway.connect import ConnectGateway
-from brickyard.services.caller import Caller
 from brickyard.store.store import Store
 from brickyard.testing.builders import cluster, up
 from tests.gateway.driver import SERVICE, UNLIMITED, FakeDriver

@@ -16,11 +16,11 @@ from databricks.sdk.service.compute import State
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
+from brickyard.domain.caller import Caller
 from brickyard.jupyter import kernelspec
 from brickyard.jupyter.editing import bare, completions, inspection
 from brickyard.jupyter.notebook import Notebook, NotebookError, split
 from brickyard.jupyter.render import outputs
-from brickyard.services.caller import Caller
 from brickyard.store.store import Store
 from tests.contexts.test_commands import Desk
 from tests.support.databases import empty_sqlite

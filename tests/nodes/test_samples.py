@@ -9,21 +9,21 @@ from array import array
 import msgspec
 import pytest
 
+from brickyard.access import Authorizer
 from brickyard.domain.errors import DatabaseAway
 from brickyard.domain.packedsamples import PackedSamples, numbers, packed, samples_of
 from brickyard.domain.samples import SAMPLE_S, NodeAbout, NodeSamples, Sample, unpack
+from brickyard.features.metrics.loop import SHARES, SamplePacking, move
+from brickyard.features.metrics.service import AskRange, ClusterMetrics, MetricsRange
 from brickyard.nodes.samples import FRESH_MS, MAX_WAITING, WRITE_S, Samples
 from brickyard.plan.samples import DAY, HOUR, MINUTE
-from brickyard.reconcile.samples import SHARES, SamplePacking, move
-from brickyard.services.access import Authorizer
-from brickyard.services.clustermetrics import AskRange, ClusterMetrics, MetricsRange
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import cluster
 from brickyard.testing.clock import ManualClock
-from tests.services.desk import ADMIN
 from tests.support import world as shared
 from tests.support.databases import both_databases
+from tests.support.desk import ADMIN
 
 CLUSTER = cluster()
 ID = CLUSTER.cluster_id

@@ -6,10 +6,10 @@ import msgspec
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from brickyard.access.objects import MAX_GRANTED_PATH, of_workspace_path
 from brickyard.domain.access import PERMISSIONS, Grant, ObjectKind, Permission, Place, Principal, SecurableObject
 from brickyard.domain.identity import USERS_ID
 from brickyard.plan.access import access_refusal, for_everybody, level, visible
-from brickyard.services.access.objects import MAX_GRANTED_PATH, of_workspace_path
 
 NAMES = st.sampled_from(["a@example.com", "b@example.com"])
 IDS = st.sampled_from(["1", "2", "31", "32", USERS_ID])
@@ -81,7 +81,7 @@ def test_nobody_else_may_anything_without_a_grant_to_them(
 def test_what_a_group_has_counts_while_one_is_in_it(
     who: Principal, asked: tuple[ObjectKind, Permission], grants: list[Grant]
 ) -> None:
-    """`group_ids` holds groups of groups as well: see tests/services/test_callers.py."""
+    """`group_ids` holds groups of groups as well: see tests/access/test_callers.py."""
     on = SecurableObject(asked[0], "7")
     alone = msgspec.structs.replace(who, group_ids=frozenset())
     to_groups = [grant for grant in grants if grant.principal in who.group_ids]

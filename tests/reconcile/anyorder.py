@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster, Instance, LaunchError, public_state
 from brickyard.domain.errors import InvalidState
@@ -29,7 +30,6 @@ from brickyard.providers.base import Observed
 from brickyard.reconcile.clusters import pass_over_cluster
 from brickyard.reconcile.instances import mark_gone
 from brickyard.reconcile.launches import record_launch
-from brickyard.services.caller import Caller
 from brickyard.store.store import Store
 from brickyard.testing.builders import SMALL, SPARK_4
 from brickyard.testing.clock import ManualClock

@@ -9,12 +9,18 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+from brickyard.access import Authorizer
+from brickyard.clusters.attach.shares import ContextShare
+from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.run import Run, Task
-from brickyard.domain.runviews import GetRun, RunId, RunView
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask, TaskDependency
+from brickyard.features.runs.model import GetRun, RunId, RunView
+from brickyard.features.runs.service import RunService
+from brickyard.features.runs.taskfiles import TaskFiles
+from brickyard.features.runs.tasknodes import MAGIC, DriverTasks, Refusal
 from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.providers.simulated import SimulatedProvider
@@ -22,12 +28,6 @@ from brickyard.providers.simulated.kernels import Answer
 from brickyard.reconcile.runpass import Call
 from brickyard.reconcile.runrights import Rights
 from brickyard.reconcile.runs import RunLoop
-from brickyard.services.access import Authorizer
-from brickyard.services.caller import Caller
-from brickyard.services.contextshares import ContextShare
-from brickyard.services.runs import RunService
-from brickyard.services.taskfiles import TaskFiles
-from brickyard.services.tasknodes import MAGIC, DriverTasks, Refusal
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import SPARK_4

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
+from brickyard.access import Authorizer
 from brickyard.domain.clock import Ids
 from brickyard.domain.errors import PermissionDenied, QuotaExceeded
 from brickyard.domain.scripts import MAX_GLOBAL_SCRIPTS, CreateGlobalInitScript, UpdateGlobalInitScript
 from brickyard.domain.states import State
 from brickyard.features.scripts.service import GlobalScriptService
-from brickyard.services.access import Authorizer
 from brickyard.store.store import Store
 from tests.reconcile.world import CLOCK, World, provider
-from tests.services.desk import ADMIN, USER
+from tests.support.desk import ADMIN, USER
 
 
 def _script(text: str) -> str:

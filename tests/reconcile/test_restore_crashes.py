@@ -13,11 +13,11 @@ import pytest
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.snapshots import SnapshotRow, SnapshotStatus
+from brickyard.features.snapshots.loop import SnapshotLimits, SnapshotWork
 from brickyard.nodes.loads import Loads
 from brickyard.plan.policy import Policy
 from brickyard.plan.snapshots import restoring
 from brickyard.reconcile.clusters import pass_over_cluster
-from brickyard.reconcile.snapshots import SnapshotLimits, SnapshotWork
 from brickyard.storage.directory import Storage
 from brickyard.storage.snapshots import job as jobs
 from brickyard.storage.snapshots.__main__ import _JOBS

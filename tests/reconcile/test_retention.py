@@ -32,7 +32,7 @@ from brickyard.store.tx import Tx
 from brickyard.testing.builders import SIZES, cluster
 from brickyard.testing.clock import ManualClock
 from tests.reconcile.world import World, provider
-from tests.services.desk import ADMIN, Desk, refused
+from tests.support.desk import ADMIN, Desk, refused
 from tests.support.patience import PATIENCE_S
 
 USER = Principal(user_name="u", user_id="1", is_admin=False)

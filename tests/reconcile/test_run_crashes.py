@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from brickyard.domain.run import RunResultState
-from brickyard.domain.runviews import RunId
+from brickyard.features.runs.model import RunId
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.store.store import Store
 from tests.reconcile.crashes import Fuse, FusedStore, first_of, killed_at_every_step

@@ -12,10 +12,10 @@ import msgspec
 
 from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.snapshots import ClusterConfiguration, SnapshotRow, SnapshotStatus, snapshot_id
+from brickyard.features.snapshots.loop import SnapshotLimits, SnapshotWork
 from brickyard.plan.cluster import plan
 from brickyard.plan.policy import Policy
 from brickyard.plan.snapshots import ending, restoring
-from brickyard.reconcile.snapshots import SnapshotLimits, SnapshotWork
 from brickyard.storage.directory import Storage
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx

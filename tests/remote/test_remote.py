@@ -16,8 +16,10 @@ import requests
 
 from brickyard.api.app import all_operations
 from brickyard.api.edge.openapi import document
+from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Ids
 from brickyard.domain.errors import ApiError, PermissionDenied, TemporarilyUnavailable
+from brickyard.features.credentials.loginlinks import LIFETIME_MS
 from brickyard.plan.browsers import here_by_name
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.remote.lacking import ADDITIONS, VALIDATION, lacking
@@ -25,8 +27,6 @@ from brickyard.remote.passing import passes
 from brickyard.remote.sessions import SESSION_MS, LinkedSessions
 from brickyard.remote.token import TokenFile, TokenTrouble
 from brickyard.remote.workspace import NoWorkspace, WrongUrl, workspace_url
-from brickyard.services.caller import Caller
-from brickyard.services.loginlinks import LIFETIME_MS
 from brickyard.testing.builders import SMALL
 from brickyard.testing.clock import ManualClock
 from tests.support.patience import PATIENCE_S, until

@@ -10,6 +10,7 @@ import pytest
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.service.compute import Kind, State
 
+from tests.clusters.v1.test_tcp_ports import answers
 from tests.replicas.servers import Replicas
 from tests.spark.live import User
 from tests.spark.test_tcp_ports import begin_program, mapping_of, opened
@@ -17,7 +18,6 @@ from tests.support.patience import until
 from tests.support.ports import free_port
 from tests.support.postgres import Postgres
 from tests.support.runtimes import SPARK_4, cache_dir, manifest_of
-from tests.v1.test_tcp_ports import answers
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

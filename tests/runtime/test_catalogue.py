@@ -14,10 +14,10 @@ import pytest
 from databricks.sdk.mixins.compute import ClustersExt
 from databricks.sdk.service.compute import GetSparkVersionsResponse, ListNodeTypesResponse
 
+from brickyard.clusters.views import node_type_view
 from brickyard.providers.nodetypes import cloud_types, machine_types
 from brickyard.runtime import catalogue, java
 from brickyard.runtime.installed import installed, runtime_home
-from brickyard.services.views import node_type_view
 from tests.support.patience import PATIENCE_S
 
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from brickyard.cli import CliError
 from brickyard.cli import runtime as runtime_command
 from brickyard.domain.runtimes import RuntimeManifest
+from brickyard.features.runtimes.loop import Trainings
 from brickyard.runtime import installer, training
 from brickyard.runtime.background import Background, Interrupted
 from brickyard.runtime.catalogue import rows
@@ -27,7 +28,6 @@ from brickyard.runtime.installed import installed, write_manifest
 from brickyard.runtime.lock import being_trained
 from brickyard.runtime.starting import Starting, anything_starts
 from brickyard.runtime.training import NothingToTrain, TrainingFailed, is_trained, last_failure, train
-from brickyard.services.trainings import Trainings
 from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S as LONG_S
 from tests.support.patience import until

@@ -10,10 +10,10 @@ import pytest
 from databricks.sdk.errors.base import DatabricksError
 from databricks.sdk.service.compute import DataSecurityMode, Kind, State
 
+from tests.clusters.v1.conftest import Api
 from tests.spark.live import Live
 from tests.support.patience import until
 from tests.support.runtimes import SPARK_4
-from tests.v1.conftest import Api
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

@@ -10,9 +10,9 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.clusters.v1.conftest import Api
 from tests.spark.live import Live, living
 from tests.support.patience import until
-from tests.v1.conftest import Api
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from databricks.sdk.service.compute import Kind, State
 
+from tests.clusters.v1.conftest import Api
+from tests.clusters.v1.test_tcp_ports import answers, closed
 from tests.spark.live import Live, User
 from tests.support.patience import PATIENCE_S, until
 from tests.support.ports import free_port
 from tests.support.runtimes import SPARK_4
-from tests.v1.conftest import Api
-from tests.v1.test_tcp_ports import answers, closed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

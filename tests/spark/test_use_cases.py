@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.clusters.v1.conftest import Api
+from tests.clusters.v1.test_batch import comes
 from tests.support.patience import until
 from tests.support.server import TOKEN, Server
-from tests.v1.conftest import Api
-from tests.v1.test_batch import comes
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

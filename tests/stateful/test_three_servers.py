@@ -15,10 +15,10 @@ from brickyard.domain.errors import ApiError, DatabaseTrouble
 from brickyard.domain.pools import CreateInstancePool, EditInstancePool, InstancePoolId
 from brickyard.domain.requests import ClusterId, CreateCluster, ResizeCluster, RestartCluster, StartCluster
 from brickyard.domain.run import RunResultState
-from brickyard.domain.runviews import RunId
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import State
 from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask, TaskDependency
+from brickyard.features.runs.model import RunId
 from brickyard.testing.builders import SPARK_4
 from tests.reconcile.anyorder import ADMIN
 from tests.stateful.faultystore import KINDS

@@ -17,12 +17,16 @@ from typing import Any
 import msgspec
 from prometheus_client import CollectorRegistry
 
+from brickyard.access import Authorizer
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster, Instance, LaunchError
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.node import Assignment, NodeStatus, Phase, Role, StatusReport
 from brickyard.domain.nodetypes import Catalogue, NodeType
 from brickyard.domain.run import Conclusion, Output, Run, RunResultState, TerminationCode
+from brickyard.features.pools.service import PoolService
+from brickyard.features.runs.service import RunService
+from brickyard.features.runs.taskfiles import TaskFiles
 from brickyard.nodes.loads import Loads
 from brickyard.nodes.reports import record_report
 from brickyard.plan.policy import Policy
@@ -36,10 +40,6 @@ from brickyard.reconcile.measures import ClusterMeasures
 from brickyard.reconcile.pools import PoolLoop
 from brickyard.reconcile.runpass import Call
 from brickyard.reconcile.runs import Ended, NodeSilent, RunLoop
-from brickyard.services.access import Authorizer
-from brickyard.services.pools import PoolService
-from brickyard.services.runs import RunService
-from brickyard.services.taskfiles import TaskFiles
 from brickyard.store.sharing import Always
 from brickyard.store.store import Store
 from brickyard.testing.builders import SMALL

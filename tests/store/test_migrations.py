@@ -13,11 +13,11 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, inspect, text
 
+from brickyard.access.principals import active_principal
 from brickyard.domain.access import Visible
 from brickyard.domain.events import EventType
 from brickyard.domain.identity import GroupRow, UserRow
 from brickyard.domain.queries import EventFilter
-from brickyard.services.principals import active_principal
 from brickyard.store import schema
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx

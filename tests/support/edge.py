@@ -19,7 +19,7 @@ from brickyard.api.context import ApiContext
 from brickyard.api.edge.authentication import Authenticator
 from brickyard.api.edge.registry import Operation
 from brickyard.api.services import Services
-from brickyard.services.caller import Caller
+from brickyard.domain.caller import Caller
 from tests.support.patience import PATIENCE_S
 
 NAMES = {field.name for field in dataclasses.fields(Services)}

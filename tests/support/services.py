@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from brickyard.access import Authorizer
+from brickyard.clusters import ClusterService
+from brickyard.clusters.v1 import SnapshotTasks
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.nodetypes import NodeType
-from brickyard.services.access import Authorizer
-from brickyard.services.clusters import ClusterService
-from brickyard.services.files.homes import FormerHomes
-from brickyard.services.files.safetree import SafeTree
-from brickyard.services.v1 import SnapshotTasks
+from brickyard.features.files.homes import FormerHomes
+from brickyard.storage.safetree import SafeTree
 from brickyard.store.store import Store
 from brickyard.testing.builders import SMALL, SPARK_4
 from brickyard.testing.clock import ManualClock

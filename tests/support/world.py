@@ -13,34 +13,34 @@ from typing import Any, TypedDict
 
 import msgspec
 
+from brickyard.access import Authorizer
+from brickyard.access.users import new_user
 from brickyard.api.edge.authentication import Authenticator
+from brickyard.clusters import ClusterService
+from brickyard.clusters.attach.service import AttachService
+from brickyard.clusters.logs.service import ClusterLogs
+from brickyard.clusters.v1 import PortPlanner, SnapshotTasks, V1ClusterService
+from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock, Ids, SystemClock
 from brickyard.domain.cluster import Cluster, Instance
 from brickyard.domain.node import Role
 from brickyard.domain.nodeops import AgentClient
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.requests import StartCluster
+from brickyard.features.credentials.oauth import OAuthService
+from brickyard.features.credentials.sessions import SessionService
+from brickyard.features.credentials.tokenmanagement import TokenManagement
+from brickyard.features.credentials.tokens import TokenService
+from brickyard.features.credentials.uilinks import UiLinks
+from brickyard.features.files import FileTree, Uploads
+from brickyard.features.metrics.service import ClusterMetrics
+from brickyard.features.policies.service import PolicyService
+from brickyard.features.pools.service import PoolService
 from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.loads import Loads
 from brickyard.nodes.samples import Samples
 from brickyard.nodes.sessions import AgentService
 from brickyard.nodes.tokens import InstanceTokens
-from brickyard.services.access import Authorizer
-from brickyard.services.attach import AttachService
-from brickyard.services.caller import Caller
-from brickyard.services.clusterlogs import ClusterLogs
-from brickyard.services.clustermetrics import ClusterMetrics
-from brickyard.services.clusters import ClusterService
-from brickyard.services.files import FileTree, Uploads
-from brickyard.services.oauth import OAuthService
-from brickyard.services.policies import PolicyService
-from brickyard.services.pools import PoolService
-from brickyard.services.sessions import SessionService
-from brickyard.services.tokenmanagement import TokenManagement
-from brickyard.services.tokens import TokenService
-from brickyard.services.uilinks import UiLinks
-from brickyard.services.users import new_user
-from brickyard.services.v1 import PortPlanner, SnapshotTasks, V1ClusterService
 from brickyard.storage.logs import KeptLogs
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx

@@ -11,10 +11,10 @@ import pytest
 from databricks.sdk import WorkspaceClient
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, expect, sync_playwright
 
+from brickyard.api.webpage import BUNDLE
 from brickyard.providers.nodetypes import cloud_types
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.providers.simulated.knobsfile import Knobs
-from brickyard.services.webpage import BUNDLE
 from brickyard.storage.directory import Storage
 from tests.cli.conftest import cli as cli  # noqa: PLC0414 - a fixture
 from tests.support.server import TOKEN, Server

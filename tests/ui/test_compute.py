@@ -12,8 +12,8 @@ from databricks.sdk import WorkspaceClient
 from databricks.sdk.service.compute import AutoScale, State
 from playwright.sync_api import Browser, Page, expect
 
+from brickyard.api.webpage import BUNDLE
 from brickyard.providers.simulated import SimulatedProvider
-from brickyard.services.webpage import BUNDLE
 from tests.support.patience import until
 from tests.support.server import Server
 from tests.ui.axe import HOSTILE, readable, violations, violations_in_both_schemes

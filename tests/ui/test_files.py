@@ -9,7 +9,7 @@ import pytest
 import requests
 
 from brickyard.api.browser import webpage
-from brickyard.services.webpage import WebPage
+from brickyard.api.webpage import WebPage
 from tests.support.command import Cli
 from tests.support.edge import edge
 from tests.support.patience import PATIENCE_S

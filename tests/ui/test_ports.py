@@ -23,11 +23,11 @@ from playwright.sync_api import expect
 from brickyard.machine.packageindex import uv_environment
 from brickyard.providers.nodetypes import cloud_types
 from brickyard.providers.simulated import Knobs, SimulatedProvider
+from tests.clusters.v1.conftest import Api
 from tests.support.patience import PATIENCE_S, until
 from tests.support.ports import free_port
 from tests.support.server import Server
 from tests.ui.conftest import Session
-from tests.v1.conftest import Api
 
 TENSORBOARD = ("tensorboard==2.21.0", "setuptools<81")  # it imports pkg_resources
 LAB = os.environ.get("BRICKYARD_TEST_JUPYTERLAB", "")

@@ -16,11 +16,11 @@ import pytest
 from databricks.sdk.service.compute import ClusterDetails, State
 
 from brickyard.config import providernames
+from tests.clusters.v1.conftest import Api
 from tests.spark.live import Live, command_line
 from tests.support.patience import PATIENCE_S, until
 from tests.support.ports import HAS_IPV6, free_port
 from tests.support.runtimes import SPARK_3, SPARK_4, manifest_of
-from tests.v1.conftest import Api
 from tests.wires.apart import NAME, NETWORK
 from tests.wires.sniffer import Heard, listening
 

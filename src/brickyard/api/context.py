@@ -9,8 +9,8 @@ from typing import Protocol
 from prometheus_client import CollectorRegistry
 
 from brickyard.api.services import Services
+from brickyard.api.webpage import WebPage
 from brickyard.nodes.sessions import AgentService
-from brickyard.services.webpage import WebPage
 
 
 class ServerState(Protocol):

@@ -11,9 +11,9 @@ from brickyard.api.context import ApiContext
 from brickyard.api.edge.dialects import Reply
 from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import Auth, Empty, Operation
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import RETRY_AFTER_S
 from brickyard.domain.spec import Wire
-from brickyard.services.caller import Caller
 
 
 class Health(Wire, frozen=True, kw_only=True):

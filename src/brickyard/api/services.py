@@ -5,41 +5,41 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from brickyard.clusters import ClusterService
+from brickyard.clusters.attach.execution import CommandService
+from brickyard.clusters.attach.service import AttachService
+from brickyard.clusters.logs.following import LogFollowers
+from brickyard.clusters.logs.service import ClusterLogs
+from brickyard.clusters.v1 import V1ClusterService, V1Details
+from brickyard.features.audit.service import AuditLog
+from brickyard.features.changes.service import Changes
+from brickyard.features.credentials.loginlinks import LoginLinks
+from brickyard.features.credentials.oauth import ClientSecrets, OAuthService
+from brickyard.features.credentials.sessions import SessionService
+from brickyard.features.credentials.tokenmanagement import TokenManagement
+from brickyard.features.credentials.tokens import TokenService
+from brickyard.features.credentials.uilinks import UiLinks
+from brickyard.features.emptylists.service import EmptyLists
+from brickyard.features.files import DbfsService, VolumeService, WorkspaceService
+from brickyard.features.identity import IdentityServices
 from brickyard.features.libraries.service import LibraryService
+from brickyard.features.machine.service import MachineService
+from brickyard.features.metrics.service import ClusterMetrics
+from brickyard.features.permissions.service import PermissionService
+from brickyard.features.policies.service import PolicyService
+from brickyard.features.pools.service import PoolService
+from brickyard.features.ports.service import PortService
+from brickyard.features.runs.service import RunService
+from brickyard.features.runtimes.service import RuntimeService
 from brickyard.features.schedules.service import ScheduleService
 from brickyard.features.scripts.service import GlobalScriptService
 from brickyard.features.secrets.contexts import ContextSecrets
 from brickyard.features.secrets.service import SecretService
+from brickyard.features.snapshots.service import SnapshotService
 from brickyard.features.spend.service import SpendService
-from brickyard.services.attach import AttachService
-from brickyard.services.audit import AuditLog
-from brickyard.services.changes import Changes
-from brickyard.services.clusterlogs import ClusterLogs
-from brickyard.services.clustermetrics import ClusterMetrics
-from brickyard.services.clusters import ClusterService
-from brickyard.services.commands import CommandService
-from brickyard.services.emptylists import EmptyLists
-from brickyard.services.files import DbfsService, VolumeService, WorkspaceService
-from brickyard.services.identity import IdentityServices
-from brickyard.services.logfollowing import LogFollowers
-from brickyard.services.loginlinks import LoginLinks
-from brickyard.services.machine import MachineService
-from brickyard.services.oauth import ClientSecrets, OAuthService
-from brickyard.services.permissions import PermissionService
-from brickyard.services.policies import PolicyService
-from brickyard.services.pools import PoolService
-from brickyard.services.ports import PortService
-from brickyard.services.runs import RunService
-from brickyard.services.runtimes import RuntimeService
-from brickyard.services.sessions import SessionService
-from brickyard.services.snapshots import SnapshotService
-from brickyard.services.tokenmanagement import TokenManagement
-from brickyard.services.tokens import TokenService
-from brickyard.services.uilinks import UiLinks
-from brickyard.services.v1 import V1ClusterService, V1Details
 
 if TYPE_CHECKING:
-    from brickyard.services.signin import SignInService  # cryptography and HTTP, only where they are used
+    from brickyard.features.credentials.oidc.service import SignInService  # cryptography and HTTP, only where they are used
 
 
 @dataclass(frozen=True, kw_only=True)

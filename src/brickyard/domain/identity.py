@@ -25,7 +25,7 @@ class CredentialKind(StrEnum):
 
 
 class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One credential. `digest` is a keyed hash of it (`services.digests`); the credential itself is never stored."""
+    """One credential. `digest` is a keyed hash of it (`features.credentials.digests`); the credential itself is never stored."""
 
     token_id: str
     digest: str

@@ -112,7 +112,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     master_url: str = ""  # workers: spark://host:port; empty until the driver's master listens
     retiring: bool = False
     closing: bool = False  # drivers: the cluster stops soon; what runs may finish, and nothing new begins
-    # As delivered; never stored. In the database, conf and variables only name secrets (services/secretvalues.py).
+    # As delivered; never stored. In the database, conf and variables only name secrets (features/secrets/values.py).
     redact: tuple[str, ...] = ()  # the values of secrets in this assignment
     sealed: str = ""  # the same, as the agent may write them to a file (storage/sealer.py)
     refusal: Failure | None = None  # why this node must not start

@@ -1,7 +1,8 @@
-"""What users have beside clusters, pools and runs, a folder for each feature. The core does not import features.
+"""What a workspace offers beside clusters, a folder for each feature. No feature imports another, and the core none.
 
 A file's name says what it holds: `model` requests, answers and rows as structs; `rules` pure decisions; `rows` the rows of its
-tables, reached by `tx.rows`; `service` what the API calls; `loop` what a server does by itself. Handlers are in `api/`: they
-are declared with its operations. `server/assembly.py` makes the services and loops. What the core itself reads or writes, such as
-the charges of a cluster's nodes, is in the core.
+tables, reached by `tx.rows`; `service` what the API calls; `loop` what a server does by itself. A feature with several
+services names each file after what it serves. Handlers are in `api/`, because `api/services.py` lists the services by type.
+`server/assembly.py` makes the services and loops. What the core itself reads or writes, such as the charges of a cluster's nodes,
+is in the core, and the rows that `Tx` has as attributes are in `store`.
 """

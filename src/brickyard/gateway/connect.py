@@ -20,7 +20,10 @@ import grpc.aio
 import structlog
 
 from brickyard.api.edge.authentication import Authenticator
+from brickyard.clusters.attach.connectclients import ConnectClient, Session
+from brickyard.clusters.attach.service import AttachService
 from brickyard.domain.audit import CONNECT_BEGUN, CONNECT_ENDED
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import (
     ApiError,
     InvalidParameterValue,
@@ -32,16 +35,13 @@ from brickyard.domain.errors import (
     TemporarilyUnavailable,
     Unauthenticated,
 )
+from brickyard.domain.notes import Note, unnoted
 from brickyard.domain.printable import printable
 from brickyard.domain.quotas import Occupancy, Quota
 from brickyard.gateway.endpoints import Endpoint, Endpoints
 from brickyard.gateway.errors import GatewayError
 from brickyard.gateway.relay import ONE_TO_ONE, ClientGone, Metadata, Relay, Saw
 from brickyard.gateway.requests import FINISHING, INTERRUPT, MAX_TEXT, RELEASE, interruption, sender
-from brickyard.services.attach import AttachService
-from brickyard.services.caller import Caller
-from brickyard.services.connectclients import ConnectClient, Session
-from brickyard.services.notes import Note, unnoted
 
 CLUSTER_ID = "x-databricks-cluster-id"
 USER = "x-brickyard-user"  # tells the driver who calls; it matters if users are kept apart (UserGuard.java)

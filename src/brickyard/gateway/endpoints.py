@@ -6,13 +6,13 @@ import asyncio
 import time
 from typing import NamedTuple
 
+from brickyard.clusters.attach.service import AttachService, RunningCluster
+from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Monotonic
 from brickyard.domain.cluster import Instance
 from brickyard.domain.nodeops import CONNECT_OPEN, Nothing
 from brickyard.domain.spec import ISOLATING_MODES
 from brickyard.nodes.ways import short
-from brickyard.services.attach import AttachService, RunningCluster
-from brickyard.services.caller import Caller
 
 FRESH_S = 2.0  # how long a revoked permission or a replaced driver may still count
 OPEN_S = 30.0  # an endpoint in use is requested again this often, which tells the driver that it is in use

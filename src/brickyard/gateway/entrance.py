@@ -5,11 +5,11 @@ from __future__ import annotations
 import grpc
 
 from brickyard.api.edge.authentication import Authenticator
+from brickyard.clusters.attach.service import AttachService
 from brickyard.config.settings import CONNECT_PORT, Settings
+from brickyard.domain.notes import Note, unnoted
 from brickyard.gateway.connect import ConnectGateway
 from brickyard.gateway.errors import GatewayError
-from brickyard.services.attach import AttachService
-from brickyard.services.notes import Note, unnoted
 
 DEFAULT_PORT = CONNECT_PORT
 

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from starlette.types import Scope
 
 from brickyard.api.edge.authentication import address_of
+from brickyard.clusters.attach.service import AttachService, RunningCluster
 from brickyard.domain.audit import PORT_OPENED
+from brickyard.domain.caller import Caller
 from brickyard.domain.cluster import Cluster, Instance
 from brickyard.domain.errors import InvalidState, ResourceDoesNotExist, TemporarilyUnavailable
 from brickyard.domain.nodeops import PORT_OPEN, OpenPort, OpenPortOf
 from brickyard.domain.ports import PortMapping
+from brickyard.features.ports.service import PortService
 from brickyard.gateway import portheaders
 from brickyard.gateway.answers import with_query
 from brickyard.gateway.portheaders import Place
 from brickyard.gateway.webproxy import Address, Answer, WebSource, below
 from brickyard.plan.ports import spark_ports
-from brickyard.services.attach import AttachService, RunningCluster
-from brickyard.services.caller import Caller
-from brickyard.services.ports import PortService
 
 if TYPE_CHECKING:
     import aiohttp

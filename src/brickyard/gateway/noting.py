@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from brickyard.services.caller import Caller
-from brickyard.services.notes import Note
+from brickyard.domain.caller import Caller
+from brickyard.domain.notes import Note
 
 NOTED_S = 3_600.0  # who goes on is noted once in this time
 MAX_NOTED = 10_000

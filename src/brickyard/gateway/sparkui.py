@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.types import Scope
 
+from brickyard.clusters.attach.service import AttachService, RunningCluster
 from brickyard.domain.audit import UI_OPENED
+from brickyard.domain.caller import Caller
 from brickyard.domain.cluster import Cluster, Instance
 from brickyard.domain.errors import ApiError, InvalidState, ResourceDoesNotExist, TemporarilyUnavailable
 from brickyard.domain.nodeops import LOGS, UI_OPEN, Nothing, ReadLogs
@@ -19,8 +21,6 @@ from brickyard.gateway.history import HistoryServers
 from brickyard.gateway.jws import signed_token
 from brickyard.gateway.pages import Upstream
 from brickyard.gateway.webproxy import Address, Answer, WebSource, below
-from brickyard.services.attach import AttachService, RunningCluster
-from brickyard.services.caller import Caller
 
 if TYPE_CHECKING:
     import aiohttp

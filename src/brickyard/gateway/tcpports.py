@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
+from brickyard.clusters.attach.service import RunningCluster
 from brickyard.domain.cluster import Cluster, Instance
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.nodeops import PORT_OPEN, AgentRefused, AgentUnreachable, OpenPort, OpenPortOf
@@ -25,7 +26,6 @@ from brickyard.nodes.carrier.process import Carrier, CarrierFailed
 from brickyard.nodes.carrier.routes import Route, Socket, Tcp
 from brickyard.plan.attach import driver_instance
 from brickyard.plan.ports import spark_ports
-from brickyard.services.attach import RunningCluster
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 

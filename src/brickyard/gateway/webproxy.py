@@ -1,7 +1,7 @@
 """The web proxy: leads to web servers in clusters. What kinds there are, and what each needs, its sources declare.
 
 Programs send their token as a bearer. Browsers that are logged in get a link that contains a pass (`BASE/~PASS/...`), which opens
-one web server: see `services/uilinks.py`. Requests and answers are streamed, and websockets carried; what takes long ends soon
+one web server: see `credentials/uilinks.py`. Requests and answers are streamed, and websockets carried; what takes long ends soon
 after the permission is withdrawn.
 """
 
@@ -23,15 +23,15 @@ from yarl import URL
 from brickyard.api.edge.authentication import Authenticator, address_of
 from brickyard.api.edge.streaming import until_gone
 from brickyard.api.edge.websockets import refusing
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import ApiError, PermissionDenied, ResourceDoesNotExist, TemporarilyUnavailable, Unauthenticated
+from brickyard.domain.notes import Note, unnoted
+from brickyard.features.credentials.uilinks import UiLinks
 from brickyard.gateway import paths
 from brickyard.gateway.answers import BrokeOff, Headers, allow, opens_page, pass_on, redirect, refuse, reply_with, with_query
 from brickyard.gateway.connections import Connections
 from brickyard.gateway.noting import OncePerHour
 from brickyard.gateway.websockets import Client, Target, Unreachable, Websockets
-from brickyard.services.caller import Caller
-from brickyard.services.notes import Note, unnoted
-from brickyard.services.uilinks import UiLinks
 
 if TYPE_CHECKING:
     import aiohttp

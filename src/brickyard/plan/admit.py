@@ -1,6 +1,6 @@
 """Whether a cluster may be created or edited, and what it becomes: facts in, the changed row or a refusal out. Pure.
 
-`services.clusters.facts` reads the facts. A refusal is raised: PermissionDenied, InvalidParameterValue, InvalidState,
+`clusters.facts` reads the facts. A refusal is raised: PermissionDenied, InvalidParameterValue, InvalidState,
 QuotaExceeded or ResourceDoesNotExist.
 """
 

@@ -1,7 +1,7 @@
 """How a request changes a cluster's desired state: the changed row and its events, or a refusal. Pure.
 
 Every function takes the current cluster and returns a `Changed`. A refused request changes nothing: it raises InvalidState or
-InvalidParameterValue. `services.clusters.commands` checks whether the caller may make the request, and looks up everything
+InvalidParameterValue. `clusters.commands` checks whether the caller may make the request, and looks up everything
 else.
 """
 

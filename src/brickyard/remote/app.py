@@ -22,16 +22,16 @@ from brickyard.api.edge.registry import BODY_LIMIT
 from brickyard.api.edge.routes import Routes
 from brickyard.api.edge.streaming import until_gone
 from brickyard.api.edge.websockets import refusing
+from brickyard.api.webpage import WebPage
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import ApiError, EndpointNotFound, PermissionDenied, Unauthenticated
+from brickyard.features.credentials.loginlinks import PATH as LINK
+from brickyard.features.credentials.sessions import Session
 from brickyard.gateway.answers import BrokeOff, pass_on
 from brickyard.plan.browsers import here_by_name, own_request, way_back
 from brickyard.remote import passing
 from brickyard.remote.sessions import LinkedSessions
 from brickyard.remote.workspace import About, RemoteWorkspace
-from brickyard.services.caller import Caller
-from brickyard.services.loginlinks import PATH as LINK
-from brickyard.services.sessions import Session
-from brickyard.services.webpage import WebPage
 
 AGAIN = "Press Enter where `brickyard ui` runs for a new link, or start it again."
 _MAX_FORM = 64 * 1024  # bytes

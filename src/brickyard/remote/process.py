@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 import uvicorn
 
 from brickyard.api.edge.serving import serving
+from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Ids, SystemClock
+from brickyard.features.credentials.loginlinks import link_path
 from brickyard.remote.app import RemotePage
 from brickyard.remote.sessions import LinkedSessions
 from brickyard.remote.token import TokenFile
 from brickyard.remote.workspace import About, RemoteWorkspace
-from brickyard.services.caller import Caller
-from brickyard.services.loginlinks import link_path
 
 Opened = Callable[[About, str], None]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock, Ids
-from brickyard.services.caller import Caller
-from brickyard.services.loginlinks import LIFETIME_MS
-from brickyard.services.sessions import Session
+from brickyard.features.credentials.loginlinks import LIFETIME_MS
+from brickyard.features.credentials.sessions import Session
 
 SESSION_MS = 24 * 3_600_000
 MAX_SESSIONS = 100  # the oldest ends when another one begins

@@ -6,10 +6,19 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from brickyard.access import Authorizer
+from brickyard.access.principals import active_principal
+from brickyard.clusters.attach.shares import ContextShare, share_of
 from brickyard.config.settings import Settings
 from brickyard.domain.nodeops import AgentClient
 from brickyard.domain.prices import Prices
 from brickyard.domain.wakeups import Wake
+from brickyard.features.metrics.loop import SamplePacking
+from brickyard.features.runs.rights import RunRights
+from brickyard.features.runs.taskfiles import TaskFiles
+from brickyard.features.runs.tasknodes import DriverTasks
+from brickyard.features.secrets.values import SecretValues
+from brickyard.features.snapshots.loop import SnapshotLimits, SnapshotWork
 from brickyard.machine import measure
 from brickyard.nodes.attention import Attention, seldom_s
 from brickyard.nodes.balance import Balance
@@ -33,16 +42,7 @@ from brickyard.reconcile.retention import DAY_MS, Retention
 from brickyard.reconcile.room import DiskRoom
 from brickyard.reconcile.runpass import Call
 from brickyard.reconcile.runs import RunLoop
-from brickyard.reconcile.samples import SamplePacking
-from brickyard.reconcile.snapshots import SnapshotLimits, SnapshotWork
 from brickyard.server.resources import Resources
-from brickyard.services.access import Authorizer
-from brickyard.services.contextshares import ContextShare, share_of
-from brickyard.services.principals import active_principal
-from brickyard.services.runrights import RunRights
-from brickyard.services.secretvalues import SecretValues
-from brickyard.services.taskfiles import TaskFiles
-from brickyard.services.tasknodes import DriverTasks
 from brickyard.storage.sealer import Sealer
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx

@@ -13,10 +13,10 @@ from prometheus_client.registry import Collector
 from brickyard import __version__
 from brickyard.domain.errors import DatabaseTrouble, RequestLimitExceeded
 from brickyard.domain.pools import Pool, Standing
+from brickyard.features.pools.service import pool_stats
 from brickyard.providers.fleet import Providers
 from brickyard.reconcile.room import DiskRoom
 from brickyard.server.looplag import Lag
-from brickyard.services.pools import pool_stats
 from brickyard.store.membership import Members
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx

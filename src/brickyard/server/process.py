@@ -23,6 +23,7 @@ from brickyard.config.load import load
 from brickyard.config.settings import ConfigError, Settings
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.periodic import Periodic
+from brickyard.features.credentials.loginlinks import LIFETIME_MS, link_path
 from brickyard.gateway.errors import GatewayError
 from brickyard.logs import serverlog
 from brickyard.machine import owner
@@ -33,7 +34,6 @@ from brickyard.server.datadir import Workspace, WorkspaceError
 from brickyard.server.lifecycle import Application
 from brickyard.server.messages import ended_line, nodes_left, token_line
 from brickyard.server.preflight import ServerError, prepared
-from brickyard.services.loginlinks import LIFETIME_MS, link_path
 from brickyard.store.opening import StoreError
 from brickyard.store.servers import JoinRefused
 

@@ -1,4 +1,4 @@
-"""What a call of the API commits together with its first change: the entry in the audit log (`services/audit.py`)."""
+"""What a call of the API commits together with its first change: the entry in the audit log (`features/audit/service.py`)."""
 
 from __future__ import annotations
 

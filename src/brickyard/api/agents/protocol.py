@@ -10,10 +10,10 @@ from brickyard.api.context import ApiContext
 from brickyard.api.edge.dialects import PLAIN, Reply
 from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import Auth, Operation
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.node import AskSecrets, AssignmentReply, Poll, SecretsReply, StatusReply, StatusReport
 from brickyard.domain.spec import Wire
-from brickyard.services.caller import Caller
 
 REPORT_LIMIT = 1024 * 1024  # bytes: a report is read before its sender is authenticated
 

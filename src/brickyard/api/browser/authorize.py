@@ -12,10 +12,10 @@ from brickyard.api.context import ApiContext
 from brickyard.api.edge.dialects import Reply
 from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import Operation
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import ApiError
+from brickyard.features.credentials.oauth import CLIENT_ID, InvalidOAuthRequest, known_scope
 from brickyard.plan.browsers import loopback
-from brickyard.services.caller import Caller
-from brickyard.services.oauth import CLIENT_ID, InvalidOAuthRequest, known_scope
 
 PATH = "/oidc/v1/authorize"
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")

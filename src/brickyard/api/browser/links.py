@@ -11,11 +11,11 @@ from brickyard.api.edge.dialects import Reply
 from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import Need, Operation
 from brickyard.domain.access import ObjectKind, Permission
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import Unauthenticated
 from brickyard.domain.spec import Wire
+from brickyard.features.credentials.loginlinks import PATH, LoginLinks, link_path
 from brickyard.plan.browsers import way_back
-from brickyard.services.caller import Caller
-from brickyard.services.loginlinks import PATH, LoginLinks, link_path
 
 
 class AskLink(msgspec.Struct, frozen=True, kw_only=True):

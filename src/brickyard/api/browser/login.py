@@ -12,11 +12,11 @@ from brickyard.api.edge.authentication import FOREIGN
 from brickyard.api.edge.dialects import PLAIN, Reply
 from brickyard.api.edge.group import Facts, Group
 from brickyard.api.edge.registry import BODY_LIMIT, Auth, Operation
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import PermissionDenied, Unauthenticated
 from brickyard.domain.spec import Wire
+from brickyard.features.credentials.sessions import Session
 from brickyard.plan.browsers import own_request, way_back
-from brickyard.services.caller import Caller
-from brickyard.services.sessions import Session
 
 MAX_FORM = 64 * 1024  # bytes
 HEADERS = {"cookie": "cookie", "origin": "origin", "sec-fetch-site": "fetch_site"}

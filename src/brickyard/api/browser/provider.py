@@ -11,14 +11,14 @@ from brickyard.api.edge import cookies
 from brickyard.api.edge.dialects import Reply
 from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import Auth, Operation
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import EndpointNotFound, InvalidParameterValue
 from brickyard.domain.signin import ATTEMPT_MS, ProviderTrouble, SignInInvalid, cookie_key
 from brickyard.domain.spec import Wire
 from brickyard.plan.browsers import way_back
-from brickyard.services.caller import Caller
 
 if TYPE_CHECKING:
-    from brickyard.services.signin import SignInService
+    from brickyard.features.credentials.oidc.service import SignInService
 
 BACK = "/login/callback"
 

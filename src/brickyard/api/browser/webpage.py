@@ -11,9 +11,9 @@ from brickyard.api.browser.html import PAGES, page
 from brickyard.api.edge.dialects import Reply
 from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import Auth, Operation
+from brickyard.api.webpage import WebPage
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import EndpointNotFound
-from brickyard.services.caller import Caller
-from brickyard.services.webpage import WebPage
 
 PATHS = (
     "/",

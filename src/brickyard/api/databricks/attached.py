@@ -9,9 +9,9 @@ import msgspec
 from brickyard.api.context import ApiContext
 from brickyard.api.edge.group import CAN_ATTACH, Group
 from brickyard.api.edge.registry import Operation
+from brickyard.clusters.attach.service import AttachService
+from brickyard.domain.caller import Caller
 from brickyard.domain.nodeops import AttachedTo
-from brickyard.services.attach import AttachService
-from brickyard.services.caller import Caller
 
 
 class Ref(msgspec.Struct, frozen=True, kw_only=True):

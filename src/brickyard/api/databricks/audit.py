@@ -6,8 +6,8 @@ from brickyard.api.edge.group import ADMIN, Group
 from brickyard.api.edge.registry import Operation
 from brickyard.api.edge.streaming import Stream
 from brickyard.domain.audit import ListAuditLogs
-from brickyard.services.audit import AuditLog
-from brickyard.services.caller import Caller
+from brickyard.domain.caller import Caller
+from brickyard.features.audit.service import AuditLog
 
 JSON_LINES = "application/x-ndjson"
 

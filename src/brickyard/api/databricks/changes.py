@@ -11,9 +11,9 @@ from brickyard.api.edge.registry import EVERY, Need, Operation
 from brickyard.api.edge.sse import CONTENT_TYPE, ServerEvent, event_stream
 from brickyard.api.edge.streaming import Stream
 from brickyard.domain.access import ObjectKind, Permission
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import InvalidParameterValue
-from brickyard.services.caller import Caller
-from brickyard.services.changes import WATCHED, Changes, Watcher
+from brickyard.features.changes.service import WATCHED, Changes, Watcher
 
 
 class WatchChanges(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,12 +8,12 @@ from brickyard.api.databricks.dialects import CLUSTERS
 from brickyard.api.edge.decode import Unread
 from brickyard.api.edge.group import CAN_ATTACH, CAN_MANAGE, CAN_RESTART, IN_WORKSPACE, Group, on_cluster
 from brickyard.api.edge.registry import EVERY, Need, Operation
+from brickyard.clusters.service import ClusterService
 from brickyard.domain import requests as ask
 from brickyard.domain import views as view
 from brickyard.domain.access import ObjectKind, Permission
+from brickyard.domain.caller import Caller
 from brickyard.domain.validation import ClusterValidation, FieldError
-from brickyard.services.caller import Caller
-from brickyard.services.clusters.service import ClusterService
 
 
 async def _create(

@@ -10,10 +10,10 @@ import msgspec
 from brickyard.api.databricks.dialects import COMMANDS
 from brickyard.api.edge.group import CAN_ATTACH, Facts, Group
 from brickyard.api.edge.registry import Operation
+from brickyard.clusters.attach.execution import CommandService
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import CommandError
 from brickyard.domain.states import CommandStatus, ContextStatus, ResultType
-from brickyard.services.caller import Caller
-from brickyard.services.commands import CommandService
 
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -11,10 +11,10 @@ from brickyard.api.context import ApiContext
 from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import Need, Operation
 from brickyard.domain.access import ObjectKind, Permission
+from brickyard.domain.caller import Caller
 from brickyard.domain.spec import Wire
-from brickyard.services.caller import Caller
-from brickyard.services.files.safetree import Entry
-from brickyard.services.files.service import DbfsService
+from brickyard.features.files.service import DbfsService
+from brickyard.storage.safetree import Entry
 
 DEFAULT_READ = 512 * 1024
 BODY_LIMIT = 3 * 1024 * 1024

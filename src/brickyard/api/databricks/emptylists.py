@@ -9,8 +9,8 @@ import msgspec
 
 from brickyard.api.edge.group import IN_WORKSPACE, Group
 from brickyard.api.edge.registry import Operation
-from brickyard.services.caller import Caller
-from brickyard.services.emptylists import EmptyLists
+from brickyard.domain.caller import Caller
+from brickyard.features.emptylists.service import EmptyLists
 
 
 class _List(NamedTuple):

@@ -9,8 +9,8 @@ from typing import Final
 from brickyard.api.edge.dialects import Reply
 from brickyard.api.edge.streaming import Stream
 from brickyard.domain.errors import InvalidParameterValue
-from brickyard.services.files.errors import PreconditionFailed, RangeNotSatisfiable
-from brickyard.services.files.tree import OpenFile
+from brickyard.features.files.errors import PreconditionFailed, RangeNotSatisfiable
+from brickyard.features.files.tree import OpenFile
 
 OCTETS: Final = "application/octet-stream"
 HEADERS: Final = {"range": "range", "if-unmodified-since": "if_unmodified_since", "if-range": "if_range"}

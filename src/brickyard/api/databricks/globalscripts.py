@@ -5,8 +5,8 @@ from __future__ import annotations
 from brickyard.api.edge.group import ADMIN, Group
 from brickyard.api.edge.registry import Operation
 from brickyard.domain import scripts
+from brickyard.domain.caller import Caller
 from brickyard.features.scripts.service import GlobalScriptService
-from brickyard.services.caller import Caller
 
 _ALL = "/api/2.0/global-init-scripts"
 _ONE = f"{_ALL}/{{script_id}}"

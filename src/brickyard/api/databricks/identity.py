@@ -9,7 +9,7 @@ from brickyard.api.databricks import wire
 from brickyard.api.databricks.oauth import ServerRequest, oidc_endpoint
 from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import Auth, Operation
-from brickyard.services.caller import Caller
+from brickyard.domain.caller import Caller
 
 
 async def _discovery(ctx: ApiContext, caller: Caller, request: ServerRequest) -> wire.Discovery:

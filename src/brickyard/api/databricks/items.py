@@ -17,13 +17,13 @@ from brickyard.api.edge.bodies import joined
 from brickyard.api.edge.decode import RequestDecoder
 from brickyard.api.edge.group import CAN_ATTACH, CAN_MANAGE, CAN_RESTART, IN_WORKSPACE, Group
 from brickyard.api.edge.registry import Operation
+from brickyard.clusters import ClusterService
 from brickyard.domain import requests as ask
 from brickyard.domain import views as view
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import InvalidParameterValue, InvalidState
 from brickyard.domain.spec import Wire
 from brickyard.domain.states import State
-from brickyard.services.caller import Caller
-from brickyard.services.clusters import ClusterService
 
 BASE = "/api/items/databricks-cluster"
 _MOST_BODY = 64 * 1024  # bytes

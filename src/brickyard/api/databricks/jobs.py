@@ -6,11 +6,11 @@ from msgspec.structs import replace
 
 from brickyard.api.edge.group import Group, on_cluster
 from brickyard.api.edge.registry import EVERY, Need, Operation
-from brickyard.domain import runviews as view
 from brickyard.domain.access import ObjectKind, Permission
+from brickyard.domain.caller import Caller
 from brickyard.domain.tasks import SubmitRun
-from brickyard.services.caller import Caller
-from brickyard.services.runs import RunService
+from brickyard.features.runs import model as view
+from brickyard.features.runs.service import RunService
 
 
 async def _submit(runs: RunService, caller: Caller, request: SubmitRun) -> view.SubmitRunResponse:

@@ -6,9 +6,9 @@ from brickyard.api.edge.group import CAN_ATTACH, CAN_MANAGE, Group, on_cluster
 from brickyard.api.edge.registry import EVERY, Operation
 from brickyard.domain import libraries
 from brickyard.domain.access import Permission
+from brickyard.domain.caller import Caller
 from brickyard.domain.requests import ClusterId
 from brickyard.features.libraries.service import LibraryService
-from brickyard.services.caller import Caller
 
 
 async def _cluster_status(service: LibraryService, caller: Caller, request: ClusterId) -> libraries.ClusterLibraryStatuses:

@@ -11,10 +11,10 @@ from brickyard.api.edge.group import CAN_MANAGE, Group
 from brickyard.api.edge.registry import Operation
 from brickyard.api.edge.sse import CONTENT_TYPE, ServerEvent, event_stream
 from brickyard.api.edge.streaming import Stream
+from brickyard.clusters.logs.following import Follower, LogFollowers
+from brickyard.clusters.logs.service import MAX_READ, ClusterLogList, ClusterLogs, LogText
+from brickyard.domain.caller import Caller
 from brickyard.domain.nodeops import ReadLog
-from brickyard.services.caller import Caller
-from brickyard.services.clusterlogs import MAX_READ, ClusterLogList, ClusterLogs, LogText
-from brickyard.services.logfollowing import Follower, LogFollowers
 
 
 class ListLogs(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from brickyard.api.edge.group import ADMIN, Group
 from brickyard.api.edge.registry import Operation
-from brickyard.services.caller import Caller
-from brickyard.services.machine import MachineService
-from brickyard.services.runtimes import RuntimeKey, RuntimeService
+from brickyard.domain.caller import Caller
+from brickyard.features.machine.service import MachineService
+from brickyard.features.runtimes.service import RuntimeKey, RuntimeService
 
 
 async def _install(runtimes: RuntimeService, caller: Caller, request: RuntimeKey) -> None:

@@ -6,8 +6,8 @@ import msgspec
 
 from brickyard.api.edge.group import CAN_ATTACH, Group
 from brickyard.api.edge.registry import Operation
-from brickyard.services.caller import Caller
-from brickyard.services.clustermetrics import ClusterMetrics, MetricsRange, MetricsSnapshot
+from brickyard.domain.caller import Caller
+from brickyard.features.metrics.service import ClusterMetrics, MetricsRange, MetricsSnapshot
 
 
 class AskSnapshot(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,9 +6,9 @@ import msgspec
 
 from brickyard.api.edge.group import ADMIN, Group
 from brickyard.api.edge.registry import Empty, Operation
+from brickyard.domain.caller import Caller
 from brickyard.domain.spec import Wire
-from brickyard.services.caller import Caller
-from brickyard.services.identity.namedgroups import Member, NamedGroupService
+from brickyard.features.identity.namedgroups import Member, NamedGroupService
 
 
 class GroupName(Wire, frozen=True, kw_only=True):

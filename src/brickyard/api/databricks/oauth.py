@@ -16,11 +16,11 @@ from brickyard.api.databricks.tokens import check_scopes
 from brickyard.api.edge.dialects import Reply
 from brickyard.api.edge.group import ADMIN, Group
 from brickyard.api.edge.registry import Auth, Operation
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.identity import TokenRow
 from brickyard.domain.spec import Wire
-from brickyard.services.caller import Caller
-from brickyard.services.oauth import (
+from brickyard.features.credentials.oauth import (
     CLIENT_ID,
     SCOPES,
     SECRET_LIFETIME_S,

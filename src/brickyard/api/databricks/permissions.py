@@ -7,10 +7,10 @@ import msgspec
 from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import Need, Operation
 from brickyard.domain.access import AccessControlRequest, ObjectKind
+from brickyard.domain.caller import Caller
 from brickyard.domain.spec import Wire
+from brickyard.features.permissions.service import ObjectPermissions, PermissionService, manages, sees
 from brickyard.plan.permissions import OBJECT_TYPES, Level, ObjectType
-from brickyard.services.caller import Caller
-from brickyard.services.permissions import ObjectPermissions, PermissionService, manages, sees
 
 _TOKENS = "tokens"  # the id in paths: all tokens have one list
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from brickyard.api.edge.group import ADMIN, CAN_ATTACH, CAN_MANAGE, IN_WORKSPACE, Group, on_cluster
 from brickyard.api.edge.registry import EVERY, Need, Operation
+from brickyard.clusters.service import ClusterService
 from brickyard.domain import policies as ask
 from brickyard.domain.access import ObjectKind, Permission
+from brickyard.domain.caller import Caller
 from brickyard.domain.spec import Wire
-from brickyard.services.caller import Caller
-from brickyard.services.clusters.service import ClusterService
-from brickyard.services.policies import PolicyService
+from brickyard.features.policies.service import PolicyService
 
 BODY_LIMIT = 1024 * 1024  # two definitions, escaped
 

@@ -6,8 +6,8 @@ from brickyard.api.edge.group import Group, on_cluster
 from brickyard.api.edge.registry import EVERY, Need, Operation
 from brickyard.domain import pools
 from brickyard.domain.access import ObjectKind, Permission
-from brickyard.services.caller import Caller
-from brickyard.services.pools import PoolService
+from brickyard.domain.caller import Caller
+from brickyard.features.pools.service import PoolService
 
 
 async def _create(service: PoolService, caller: Caller, request: pools.CreateInstancePool) -> pools.CreateInstancePoolResponse:

@@ -12,9 +12,9 @@ from brickyard.api.databricks.dialects import SCIM
 from brickyard.api.edge.dialects import Reply
 from brickyard.api.edge.group import ADMIN, IN_WORKSPACE, Group
 from brickyard.api.edge.registry import Operation
+from brickyard.domain.caller import Caller
 from brickyard.domain.spec import Wire
-from brickyard.services.caller import Caller
-from brickyard.services.identity import PAGE, Asked, GroupService, IdentityService, MeService, Resource, Shown
+from brickyard.features.identity import PAGE, Asked, GroupService, IdentityService, MeService, Resource, Shown
 
 PREFIXES = ("/api/2.0/preview/scim/v2", "/api/2.0/scim/v2", "/api/2.0/account/scim/v2")
 

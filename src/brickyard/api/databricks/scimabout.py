@@ -12,11 +12,11 @@ from brickyard.api.databricks.scim import PREFIXES
 from brickyard.api.edge.dialects import Reply
 from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import Auth, Operation
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import ResourceDoesNotExist
 from brickyard.domain.spec import Wire
-from brickyard.plan.scim.schemas import CORE, WORKSPACE_USER, schemas
-from brickyard.services.caller import Caller
-from brickyard.services.identity.listing import MOST
+from brickyard.features.identity.listing import MOST
+from brickyard.features.identity.scim.schemas import CORE, WORKSPACE_USER, schemas
 
 _TYPES = ("User", "Group", "ServicePrincipal")
 

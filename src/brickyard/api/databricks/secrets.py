@@ -10,11 +10,11 @@ import msgspec
 from brickyard.api.edge.group import ADMIN, IN_WORKSPACE, Group
 from brickyard.api.edge.registry import Empty, Need, Operation
 from brickyard.domain.access import Grant, ObjectKind, Permission
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.secrets import SecretName
 from brickyard.domain.spec import Wire
 from brickyard.features.secrets.service import SecretService
-from brickyard.services.caller import Caller
 
 BODY_LIMIT = 1024 * 1024  # a value of 128 KB, escaped
 

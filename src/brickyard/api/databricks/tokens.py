@@ -6,12 +6,12 @@ from brickyard.api.context import ApiContext
 from brickyard.api.edge.group import ADMIN, Group
 from brickyard.api.edge.registry import Empty, Need, Operation
 from brickyard.domain.access import ObjectKind, Permission
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.identity import TokenRow
 from brickyard.domain.spec import Wire
-from brickyard.services.caller import Caller
-from brickyard.services.tokenmanagement import ManagedToken
-from brickyard.services.tokens import TokenService
+from brickyard.features.credentials.tokenmanagement import ManagedToken
+from brickyard.features.credentials.tokens import TokenService
 
 DAY_MS = 86_400_000
 

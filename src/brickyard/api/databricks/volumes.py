@@ -15,10 +15,10 @@ from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import EVERY, Need, Operation
 from brickyard.api.edge.streaming import Stream
 from brickyard.domain.access import ObjectKind, Permission
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.spec import Wire
-from brickyard.services.caller import Caller
-from brickyard.services.files.volumes import PAGE, Volume, VolumeService
+from brickyard.features.files.volumes import PAGE, Volume, VolumeService
 
 
 class FilePath(Wire, frozen=True, kw_only=True):

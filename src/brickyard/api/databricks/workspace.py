@@ -14,11 +14,11 @@ from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import Need, Operation
 from brickyard.api.edge.streaming import Stream
 from brickyard.domain.access import ObjectKind, Permission
+from brickyard.domain.caller import Caller
 from brickyard.domain.spec import Wire
-from brickyard.plan.notebooks import Language
-from brickyard.services.caller import Caller
-from brickyard.services.files.errors import NotebookTooLarge
-from brickyard.services.files.workspace import MAX_NOTEBOOK, Format, WorkspaceObject, WorkspaceService
+from brickyard.features.files.errors import NotebookTooLarge
+from brickyard.features.files.notebooks import Language
+from brickyard.features.files.workspace import MAX_NOTEBOOK, Format, WorkspaceObject, WorkspaceService
 
 BODY_LIMIT = 15 * 1024 * 1024  # a notebook in base64
 

@@ -10,10 +10,10 @@ from typing import Any, Protocol, TypeVar
 
 from brickyard.api.edge import cookies
 from brickyard.api.edge.throttle import LoginThrottle
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import MalformedRequest, PermissionDenied, RequestLimitExceeded, Unauthenticated
+from brickyard.features.credentials.sessions import Session
 from brickyard.plan.browsers import navigation, own_request
-from brickyard.services.caller import Caller
-from brickyard.services.sessions import Session
 
 MISSING = "Credential was not sent or was of an unsupported type for this API. Send a token as a bearer."
 UNKNOWN = "Invalid access token. It is not known to this workspace, has expired or was revoked."
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Tokens(Protocol):
-    """`services.tokens.TokenService`."""
+    """`features.credentials.tokens.TokenService`."""
 
     def known(self, bearer: str) -> Caller | None: ...
 
@@ -36,13 +36,13 @@ class Tokens(Protocol):
 
 
 class Links(Protocol):
-    """`services.uilinks.UiLinks`."""
+    """`features.credentials.uilinks.UiLinks`."""
 
     async def caller(self, given: str, cluster_id: str) -> Caller | None: ...
 
 
 class Sessions(Protocol):
-    """`services.sessions.SessionService`."""
+    """`features.credentials.sessions.SessionService`."""
 
     async def find(self, cookie: str) -> Session | None: ...
 

@@ -6,9 +6,9 @@ import msgspec
 import structlog
 
 from brickyard.api.edge.registry import Answer
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import ApiError
-from brickyard.plan.audit import names
-from brickyard.services.caller import Caller
+from brickyard.features.audit.rules import names
 
 ANONYMOUS = Caller(user_name="", user_id="", is_admin=False, token_id="")
 

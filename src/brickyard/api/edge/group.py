@@ -14,7 +14,7 @@ from brickyard.api.edge.decode import Unread
 from brickyard.api.edge.dialects import Dialect
 from brickyard.api.edge.registry import Answer, Auth, Empty, Handler, Need, Operation, Upload
 from brickyard.domain.access import ObjectKind, Permission
-from brickyard.services.caller import Caller
+from brickyard.domain.caller import Caller
 
 ADMIN = Need(Permission.ADMIN, ObjectKind.WORKSPACE)
 IN_WORKSPACE = Need(Permission.WORKSPACE_ACCESS, ObjectKind.WORKSPACE)

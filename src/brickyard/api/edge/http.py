@@ -37,6 +37,7 @@ from brickyard.api.edge.streaming import Stream, send_pieces
 from brickyard.api.edge.waiting import Waiting
 from brickyard.api.edge.websockets import refusing
 from brickyard.api.edge.whole import WHOLE, Whole
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import (
     ApiError,
     EndpointNotFound,
@@ -45,9 +46,8 @@ from brickyard.domain.errors import (
     Unauthenticated,
     is_full_disk,
 )
+from brickyard.features.audit.service import Audited
 from brickyard.plan import admission
-from brickyard.services.audit import Audited
-from brickyard.services.caller import Caller
 from brickyard.store.companion import beside
 from brickyard.store.patience import is_patient, patient, patiently
 

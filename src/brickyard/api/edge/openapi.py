@@ -15,7 +15,7 @@ from brickyard.api.context import ApiContext
 from brickyard.api.edge.decode import query_keys
 from brickyard.api.edge.dialects import TEXT, Reply
 from brickyard.api.edge.registry import Auth, Empty, Operation
-from brickyard.services.caller import Caller
+from brickyard.domain.caller import Caller
 
 PATH = "/openapi.json"
 _OF_EVERY_REQUEST = frozenset({"content-length", "user-agent"})  # headers that clients set themselves

@@ -6,13 +6,13 @@ import math
 import time
 from collections.abc import Iterable, Mapping
 
+from brickyard.access.buckets import Buckets
 from brickyard.api.edge.registry import Auth, Operation
+from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Monotonic
 from brickyard.domain.errors import RequestLimitExceeded
 from brickyard.domain.ratelimits import limit_of
 from brickyard.plan.ratelimits import Limit
-from brickyard.services.buckets import Buckets
-from brickyard.services.caller import Caller
 
 BURST_S = 10.0  # a principal that was idle may make this many seconds' worth of calls at once
 

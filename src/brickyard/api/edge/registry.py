@@ -22,7 +22,7 @@ from brickyard.api.edge.dialects import PLAIN, Dialect, Reply
 from brickyard.api.edge.forms import form_boundary
 from brickyard.api.edge.streaming import Stream
 from brickyard.domain.access import ObjectKind, Permission
-from brickyard.services.caller import Caller
+from brickyard.domain.caller import Caller
 
 if TYPE_CHECKING:
     from brickyard.api.context import ApiContext

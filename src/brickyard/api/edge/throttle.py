@@ -13,11 +13,11 @@ import time
 
 import structlog
 
+from brickyard.access.buckets import Buckets
 from brickyard.domain.clock import Monotonic
 from brickyard.domain.errors import RequestLimitExceeded
+from brickyard.features.audit.service import AuditLog
 from brickyard.plan.ratelimits import Limit
-from brickyard.services.audit import AuditLog
-from brickyard.services.buckets import Buckets
 
 FAILURES = Limit(burst=20, interval_s=3.0)
 PREFIX = 12  # characters of a credential: "dapi" and 8 more, which no two tokens share by accident

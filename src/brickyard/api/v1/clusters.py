@@ -12,13 +12,13 @@ from brickyard.api.edge.registry import EVERY, Need, Operation
 from brickyard.api.edge.sse import CONTENT_TYPE, ServerEvent, event_stream
 from brickyard.api.edge.streaming import Stream
 from brickyard.api.v1.dialect import V1
+from brickyard.clusters.v1.details import V1Details
+from brickyard.clusters.v1.reads import V1Reads
+from brickyard.clusters.v1.service import RETRY_AFTER_S, V1ClusterService
 from brickyard.domain.access import ObjectKind, Permission
+from brickyard.domain.caller import Caller
 from brickyard.domain.v1 import clusters as v1
 from brickyard.domain.v1.details import GetV1Metrics, V1MetricsAnswer
-from brickyard.services.caller import Caller
-from brickyard.services.v1.details import V1Details
-from brickyard.services.v1.reads import V1Reads
-from brickyard.services.v1.service import RETRY_AFTER_S, V1ClusterService
 
 _KEY = {"idempotency-key": "idempotency_key"}
 

@@ -6,8 +6,8 @@ from brickyard.api.edge.group import CAN_ATTACH, CAN_MANAGE, Group
 from brickyard.api.edge.registry import Operation
 from brickyard.api.v1.dialect import V1
 from brickyard.domain import ports
-from brickyard.services.caller import Caller
-from brickyard.services.ports import PortService
+from brickyard.domain.caller import Caller
+from brickyard.features.ports.service import PortService
 
 
 async def _get(service: PortService, caller: Caller, request: ports.GetProxy) -> ports.ProxyAnswer:

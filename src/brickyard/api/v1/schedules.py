@@ -5,10 +5,10 @@ from __future__ import annotations
 from brickyard.api.edge.group import CAN_ATTACH, CAN_MANAGE, Group
 from brickyard.api.edge.registry import Operation
 from brickyard.api.v1.dialect import V1
+from brickyard.domain.caller import Caller
 from brickyard.domain.v1.clusters import V1ClusterId
 from brickyard.features.schedules import model
 from brickyard.features.schedules.service import ScheduleService
-from brickyard.services.caller import Caller
 
 
 async def _create(schedules: ScheduleService, caller: Caller, request: model.CreateSchedule) -> model.ScheduleAnswer:

@@ -8,10 +8,10 @@ from brickyard.api.edge.dialects import Reply
 from brickyard.api.edge.group import CAN_ATTACH, CAN_MANAGE, CAN_RESTART, Group
 from brickyard.api.edge.registry import Operation
 from brickyard.api.v1.dialect import V1
+from brickyard.clusters.v1.service import RETRY_AFTER_S
 from brickyard.domain import snapshots as v1
-from brickyard.services.caller import Caller
-from brickyard.services.snapshots import SnapshotService
-from brickyard.services.v1.service import RETRY_AFTER_S
+from brickyard.domain.caller import Caller
+from brickyard.features.snapshots.service import SnapshotService
 
 
 async def _create(snapshots: SnapshotService, caller: Caller, request: v1.CreateSnapshot) -> Reply:

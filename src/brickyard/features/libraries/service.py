@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from brickyard.access import Authorizer
+from brickyard.access.objects import of_cluster
+from brickyard.clusters import ClusterService
+from brickyard.clusters.missing import known_cluster
 from brickyard.domain.access import ObjectKind, Permission
+from brickyard.domain.caller import Caller
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.libraries import (
     ClusterLibraryStatuses,
@@ -16,11 +21,6 @@ from brickyard.domain.libraries import (
 from brickyard.domain.policies import PolicyRow
 from brickyard.plan import libraries
 from brickyard.plan.changes import Changed
-from brickyard.services.access import Authorizer
-from brickyard.services.access.objects import of_cluster
-from brickyard.services.caller import Caller
-from brickyard.services.clusters import ClusterService
-from brickyard.services.missing import known_cluster
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 

@@ -11,9 +11,15 @@ from typing import NamedTuple
 
 import msgspec
 
+from brickyard.access.principals import active_principal, caller_of
+from brickyard.clusters import ClusterService
+from brickyard.clusters.v1.problems import refuse
+from brickyard.clusters.v1.service import V1ClusterService
+from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.errors import ApiError, DatabaseTrouble, RequestLimitExceeded, StateConflict
+from brickyard.domain.notes import Note, unnoted
 from brickyard.domain.requests import ClusterId
 from brickyard.domain.strict import Problem
 from brickyard.domain.v1.clusters import StartV1Cluster, V1ClusterState
@@ -23,12 +29,6 @@ from brickyard.features.schedules.rules import due
 from brickyard.features.schedules.service import start_of
 from brickyard.plan.v1.progress import state_of
 from brickyard.reconcile.loop import KeyedLoop
-from brickyard.services.caller import Caller
-from brickyard.services.clusters import ClusterService
-from brickyard.services.notes import Note, unnoted
-from brickyard.services.principals import active_principal, caller_of
-from brickyard.services.v1.problems import refuse
-from brickyard.services.v1.service import V1ClusterService
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 

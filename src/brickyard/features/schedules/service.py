@@ -7,7 +7,11 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET
 
+from brickyard.access import Authorizer
+from brickyard.clusters.v1.problems import permitted, refuse
+from brickyard.clusters.v1.service import V1ClusterService
 from brickyard.domain.access import Permission
+from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock, Ids, rfc3339
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.decoding import converter
@@ -30,10 +34,6 @@ from brickyard.features.schedules.model import (
 from brickyard.features.schedules.rows import ScheduleRows
 from brickyard.features.schedules.rules import ScheduleError, check, next_ms
 from brickyard.plan.v1.progress import failed
-from brickyard.services.access import Authorizer
-from brickyard.services.caller import Caller
-from brickyard.services.v1.problems import permitted, refuse
-from brickyard.services.v1.service import V1ClusterService
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 

@@ -8,7 +8,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from brickyard.access import Authorizer
+from brickyard.access.objects import WORKSPACE
 from brickyard.domain.access import Permission
+from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.errors import QuotaExceeded, ResourceDoesNotExist
 from brickyard.domain.scripts import (
@@ -21,9 +24,6 @@ from brickyard.domain.scripts import (
     UpdateGlobalInitScript,
 )
 from brickyard.plan.scripts import check_global_name, check_global_script, moved
-from brickyard.services.access import Authorizer
-from brickyard.services.access.objects import WORKSPACE
-from brickyard.services.caller import Caller
 from brickyard.store.scripts import ScriptRows
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import contextlib
 
+from brickyard.access.principals import active_principal, caller_of
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import ApiError, DatabaseTrouble, PermissionDenied
 from brickyard.domain.node import AskSecrets, SecretsReply, ServerAddress
 from brickyard.domain.secrets import SecretName
 from brickyard.features.secrets.service import SecretService
 from brickyard.nodes.tokens import InstanceTokens
-from brickyard.services.caller import Caller
-from brickyard.services.principals import active_principal, caller_of
 from brickyard.storage.sealer import Sealer
 from brickyard.store.membership import ALONE, Members, addresses
 from brickyard.store.store import Store

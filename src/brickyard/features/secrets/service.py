@@ -7,7 +7,11 @@ import binascii
 from collections.abc import Callable
 from typing import TypeVar
 
+from brickyard.access import Authorizer
+from brickyard.access.holders import group_holder, named, user_holder
+from brickyard.access.objects import WORKSPACE, of_scope
 from brickyard.domain.access import Grant, ObjectKind, Permission, Place
+from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import (
     InvalidParameterValue,
@@ -29,10 +33,6 @@ from brickyard.domain.secrets import (
     check_scope,
     fold,
 )
-from brickyard.services.access import Authorizer
-from brickyard.services.access.objects import WORKSPACE, of_scope
-from brickyard.services.access.principals import group_holder, named, user_holder
-from brickyard.services.caller import Caller
 from brickyard.storage.vault import Vault, VaultError
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from brickyard.access import Authorizer
+from brickyard.access.objects import WORKSPACE, of_cluster
+from brickyard.clusters.missing import existing_cluster
 from brickyard.domain.access import Permission
+from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.nodetypes import NodeTypes
 from brickyard.domain.spend import Charge
 from brickyard.features.spend.model import AskClusterSpend, AskSpend, NodePrice, PriceList, Spend, SpendGroup
 from brickyard.features.spend.rules import Group, grouped
-from brickyard.services.access import Authorizer
-from brickyard.services.access.objects import WORKSPACE, of_cluster
-from brickyard.services.caller import Caller
-from brickyard.services.missing import existing_cluster
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 

@@ -1,0 +1,165 @@
+"""`validate_only`: the call is made in a transaction that is never committed, so its verdict is that of the real call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from brickyard.access import Authorizer
+from brickyard.access.objects import WORKSPACE
+from brickyard.clusters.commands import ClusterCommands
+from brickyard.clusters.missing import existing_cluster
+from brickyard.clusters.policies import check_source
+from brickyard.domain.access import Permission
+from brickyard.domain.caller import Caller
+from brickyard.domain.errors import ApiError, InvalidParameterValue
+from brickyard.domain.policies import PolicyRow
+from brickyard.domain.requests import CreateCluster, EditCluster
+from brickyard.domain.spec import ClusterSpec
+from brickyard.domain.validation import (
+    UNSAVED_POLICY,
+    ClusterType,
+    ClusterValidation,
+    FieldError,
+    FieldLock,
+    HourlyPrice,
+    PolicyProblem,
+    PolicyTrial,
+    TryPolicy,
+)
+from brickyard.plan.policies.evaluation import locks
+from brickyard.plan.policies.governing import Governed
+from brickyard.plan.policies.language import parse
+from brickyard.plan.spec import named
+from brickyard.plan.specifying import mistakes, plain_spec
+from brickyard.plan.spend import price_per_hour
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+
+class _Judged(Exception):
+    """Rolls the transaction back, and carries what came of it."""
+
+    def __init__(self, verdict: ClusterValidation) -> None:
+        super().__init__()
+        self.verdict = verdict
+
+
+class ClusterValidations:
+    """One per server. Methods raise what the real call would raise, except for mistakes in the specification."""
+
+    def __init__(self, *, store: Store, commands: ClusterCommands, authorizer: Authorizer, currency: str) -> None:
+        self._store = store
+        self._authorizer = authorizer
+        self._commands = commands
+        self._currency = currency
+
+    async def create(self, caller: Caller, request: CreateCluster) -> ClusterValidation:
+        """What `create` would do."""
+        return await self._judge(caller, request, lambda tx: self._commands.create(tx, caller, request).spec)
+
+    async def edit(self, caller: Caller, request: EditCluster) -> ClusterValidation:
+        """What `edit` would do."""
+
+        def work(tx: Tx) -> ClusterSpec:
+            self._commands.edit(tx, caller, request)
+            return existing_cluster(tx, request.cluster_id).spec
+
+        return await self._judge(caller, request, work)
+
+    async def try_policy(self, caller: Caller, request: TryPolicy) -> PolicyTrial:
+        """What `create`, or a run with a new cluster, would do under a policy that is not saved. Only administrators can save
+        one, and so try one."""
+        to = "try cluster policies in the"
+        await self._store.read(lambda tx: self._authorizer.require(tx, caller, Permission.ADMIN, WORKSPACE, to=to))
+        family = request.policy_family_id or ""
+        text = check_source(request.definition, family, request.policy_family_definition_overrides)
+        _, problems = parse(text)
+        if problems:
+            return PolicyTrial(problems=[PolicyProblem(**each._asdict()) for each in problems])
+        policy = PolicyRow(
+            policy_id=UNSAVED_POLICY,
+            name=f"{UNSAVED_POLICY} ",  # no saved policy has a name that ends with a blank
+            definition="" if family else text,
+            policy_family_id=family,
+            overrides=text if family else "",
+        )
+        fields = msgspec.structs.asdict(request.cluster)
+        create = CreateCluster(**(fields | {"policy_id": UNSAVED_POLICY}))
+
+        def work(tx: Tx) -> ClusterSpec:
+            tx.policies.put(policy)
+            if request.cluster_type is ClusterType.JOB:
+                return self._commands.specify(tx, caller, plain_spec(create)).spec
+            return self._commands.create(tx, caller, create).spec
+
+        return PolicyTrial(problems=[], verdict=await self._judge(caller, create, work, request.cluster_type))
+
+    async def _judge(
+        self,
+        caller: Caller,
+        request: CreateCluster | EditCluster,
+        work: Callable[[Tx], ClusterSpec],
+        cluster_type: ClusterType = ClusterType.ALL_PURPOSE,
+    ) -> ClusterValidation:
+        """`work` does what is asked for, and returns the specification of the cluster that it makes or changes."""
+        spec = plain_spec(request)
+
+        def tried(tx: Tx) -> None:
+            try:
+                effective = work(tx)
+            except InvalidParameterValue as error:
+                user = caller.user_name
+                if isinstance(request, EditCluster):  # a single-user cluster keeps its user
+                    user = existing_cluster(tx, request.cluster_id).spec.single_user_name or user
+                raise _Judged(self._refused(tx, caller, spec, error, cluster_type, user=user)) from None
+            raise _Judged(self._accepted(tx, caller, spec, effective, cluster_type))
+
+        try:
+            await self._store.write(tried)
+        except _Judged as judged:
+            return judged.verdict
+        raise AssertionError("the transaction is never committed")
+
+    def _accepted(
+        self, tx: Tx, caller: Caller, spec: ClusterSpec, effective: ClusterSpec, cluster_type: ClusterType
+    ) -> ClusterValidation:
+        offered = self._commands.offered(tx, caller, spec, cluster_type=cluster_type)
+        price = price_per_hour(effective, offered.node_types)
+        return ClusterValidation(
+            valid=True,
+            errors=[],
+            locks=_locked(offered.governed),
+            effective=effective,
+            price_per_hour=HourlyPrice(least=price.least, most=price.most, currency=self._currency)
+            if price is not None
+            else None,
+        )
+
+    def _refused(
+        self, tx: Tx, caller: Caller, spec: ClusterSpec, error: InvalidParameterValue, cluster_type: ClusterType, *, user: str
+    ) -> ClusterValidation:
+        """All mistakes that can be found; what the real call says is among them."""
+        try:
+            offered = self._commands.offered(tx, caller, spec, cluster_type=cluster_type)
+        except ApiError:  # of the policy itself, or of what the real call would not have got to
+            return ClusterValidation(valid=False, errors=[_error(error.message)], locks=[])
+        found = [FieldError(**each._asdict()) for each in mistakes(spec, offered, user=user)]
+        if not any(each.message in error.message for each in found):
+            found.insert(0, _error(error.message))
+        return ClusterValidation(valid=False, errors=found, locks=_locked(offered.governed))
+
+
+def _error(message: str) -> FieldError:
+    return FieldError(field=named(message), message=message)
+
+
+def _locked(governed: Governed | None) -> list[FieldLock]:
+    if governed is None:
+        return []
+    name = governed.policy.name.strip()
+    return [
+        FieldLock(field=each.path, value=each.value, hidden=each.hidden, reason=f"Policy {name}: {each.reason}")
+        for each in locks(governed.definition)
+    ]

@@ -1,0 +1,1 @@
+"""Watchers of changed clusters, policies, pools and runs."""

@@ -1,0 +1,1 @@
+"""Log-in with an external OpenID Connect provider."""

@@ -1,0 +1,1 @@
+"""What the providers have, and who has taken it."""

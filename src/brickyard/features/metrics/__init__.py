@@ -1,0 +1,1 @@
+"""What the nodes of clusters use, now and in the past."""

@@ -1,0 +1,1 @@
+"""The Instance Pools API."""

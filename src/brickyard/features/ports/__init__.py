@@ -1,0 +1,1 @@
+"""Ports of clusters that are reachable from outside."""

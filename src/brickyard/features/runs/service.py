@@ -1,0 +1,306 @@
+"""The Jobs API's runs: each request becomes desired state in one transaction; the run loop does the rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from brickyard.access import Authorizer
+from brickyard.access.grants import grant_on_run
+from brickyard.access.objects import of_cluster, of_run
+from brickyard.clusters.missing import existing_cluster
+from brickyard.clusters.policies import check_room, find_policy
+from brickyard.domain.access import ObjectKind, Permission
+from brickyard.domain.caller import Caller
+from brickyard.domain.clock import Clock, Ids
+from brickyard.domain.errors import InvalidParameterValue, InvalidState, PermissionDenied
+from brickyard.domain.libraries import Library
+from brickyard.domain.pagetokens import RunCursor, encode, run_cursor
+from brickyard.domain.queries import RunFilter, RunPosition
+from brickyard.domain.run import Output, Run, Task
+from brickyard.domain.spec import ClusterSpec
+from brickyard.domain.states import ClusterSource
+from brickyard.domain.tasks import SubmitRun, SubmitTask
+from brickyard.domain.wakeups import Wake
+from brickyard.features.runs.model import GetRun, ListRuns, ListRunsResponse, RunId, RunOutput, RunType, RunView
+from brickyard.features.runs.taskfiles import TaskFiles
+from brickyard.features.runs.views import attempt_view, run_view
+from brickyard.plan.attach import Client, attach_refusal
+from brickyard.plan.libraries import check_enforced, install
+from brickyard.plan.run import task_run_id
+from brickyard.plan.specifying import Specified
+from brickyard.plan.submit import UNTITLED, checked_tasks, libraries, task_file
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+DEFAULT_PAGE, MAX_PAGE = 20, 25
+MAX_OFFSET = 100_000
+Specify = Callable[[Tx, Caller, ClusterSpec], Specified]  # ClusterCommands.specify
+
+
+class RunService:
+    """One per server. Methods raise ApiError."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        ids: Ids,
+        authorizer: Authorizer,
+        specify: Specify,
+        files: TaskFiles,
+        wake: Wake[int],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._authorizer = authorizer
+        self._specify = specify
+        self._files = files
+        self._wake = wake
+
+    async def submit(self, caller: Caller, request: SubmitRun) -> int:
+        """Creates a run that begins at once and returns its id. If a run has the idempotency token, returns that run's id. The
+        token of a deleted run is refused, as Databricks documents."""
+        tasks = checked_tasks(request)
+        for task in tasks:
+            if task.spark_python_task is not None:
+                self._files.check(task_file(task.spark_python_task.python_file))
+        submitted = await self._store.write(lambda tx: self._submit(tx, caller, request, tasks))
+        self._wake(submitted)
+        return submitted
+
+    async def get(self, caller: Caller, request: GetRun) -> RunView:
+        """A run with its tasks, or, by its own id, an attempt at a task."""
+        run, task = await self._store.read(lambda tx: self._seen(tx, caller, request.run_id))
+        return run_view(run, with_tasks=True) if task is None else attempt_view(run, task, request.run_id)
+
+    async def output(self, caller: Caller, request: RunId) -> RunOutput:
+        """The output of an attempt at a task. For a run with one task that was never retried, the run's id works too."""
+
+        def work(tx: Tx) -> tuple[Run, Task, int, Output | None]:
+            run, task = self._seen(tx, caller, request.run_id)
+            attempt = request.run_id
+            if task is None:
+                if len(run.tasks) > 1:
+                    raise InvalidParameterValue(
+                        "Retrieving the output of runs with multiple tasks is not supported. Please retrieve the output of each"
+                        " individual task run instead."
+                    )
+                task = run.tasks[0]
+                attempt = task.last.task_run_id if task.last is not None else task.task_run_id
+            return run, task, attempt, tx.runs.output(attempt)
+
+        run, task, attempt, found = await self._store.read(work)
+        view = attempt_view(run, task, attempt)
+        if found is None:
+            over = view.state.result_state is not None
+            return RunOutput(metadata=view, error=view.state.state_message if over else None)
+        return RunOutput(
+            metadata=view,
+            error=found.error or None,
+            error_trace=found.error_trace or None,
+            logs=found.logs,
+            logs_truncated=found.logs_truncated,
+        )
+
+    async def list(self, caller: Caller, request: ListRuns) -> ListRunsResponse:
+        """Runs, most recently started first."""
+        which = _which(request)
+        if request.run_type not in (None, RunType.SUBMIT_RUN):
+            return ListRunsResponse(has_more=False, runs=[])
+        size = _between("limit", request.limit, MAX_PAGE if request.limit == 0 else DEFAULT_PAGE, MAX_PAGE)
+        offset = _between("offset", request.offset, 0, MAX_OFFSET)
+        cursor = run_cursor(request.page_token)
+        backward = cursor is not None and cursor.backward
+
+        def work(tx: Tx) -> list[Run]:
+            shown = msgspec.structs.replace(which, visible=self._authorizer.visible(tx, caller, ObjectKind.RUN))
+            after = cursor.at if cursor else None
+            return tx.runs.page(shown, newest_first=not backward, limit=size + 1, offset=offset, after=after)
+
+        rows = await self._store.read(work)
+        more, shown = len(rows) > size, rows[:size]
+        if backward:
+            shown.reverse()
+
+        def token(there: bool, row: int, *, back: bool) -> str | None:
+            if not there or not shown:
+                return None
+            return encode(RunCursor(back, RunPosition(created_ms=shown[row].created_ms, run_id=shown[row].run_id)))
+
+        return ListRunsResponse(
+            runs=[run_view(run, with_tasks=bool(request.expand_tasks)) for run in shown],
+            has_more=more or backward,
+            # A request with a page token comes from the adjacent page, so that page exists.
+            next_page_token=token(more or backward, -1, back=False),
+            prev_page_token=token(more if backward else cursor is not None, 0, back=True),
+        )
+
+    async def cancel(self, caller: Caller, request: RunId) -> None:
+        """Cancels a run, which is over a moment later. Does nothing if it is over already."""
+
+        def work(tx: Tx) -> int | None:
+            run = _locked(tx, request.run_id)
+            self._authorizer.require(tx, caller, Permission.CAN_MANAGE_RUN, of_run(run), to="cancel")
+            if run.result is not None or run.cancelled_ms:
+                return None
+            tx.runs.update(msgspec.structs.replace(run, cancelled_ms=self._clock.now_ms(), cancelled_by=caller.user_name))
+            tx.runs.wake(run.run_id)
+            return run.run_id
+
+        if (cancelled := await self._store.write(work)) is not None:
+            self._wake(cancelled)
+
+    async def delete(self, caller: Caller, request: RunId) -> None:
+        """Deletes a run that is over."""
+
+        def work(tx: Tx) -> None:
+            run = _locked(tx, request.run_id)
+            self._authorizer.require(tx, caller, Permission.CAN_MANAGE, of_run(run), to="delete")
+            if not run.ended_ms:
+                raise InvalidState(f"Run {run.run_id} is active and cannot be deleted. Cancel it (runs/cancel) first.")
+            if run.idempotency_token:
+                tx.runs.spend(run.idempotency_token, run.creator_user_name, run.run_id, self._clock.now_ms())
+            tx.runs.delete(run.run_id)
+
+        await self._store.write(work)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _number(self) -> int:
+        """48 random bits: an id that fits into the number type of every client."""
+        return int(self._ids.hex(12), 16) or 1
+
+    def _seen(self, tx: Tx, caller: Caller, run_id: int) -> tuple[Run, Task | None]:
+        """The run with that id, or the run and task of the attempt with that id."""
+        run, task = _find(tx, run_id)
+        self._authorizer.require(tx, caller, Permission.CAN_VIEW, of_run(run), to="see")
+        return run, task
+
+    def _submit(self, tx: Tx, caller: Caller, request: SubmitRun, tasks: Sequence[SubmitTask]) -> int:
+        token = request.idempotency_token or ""
+        if token and (same := _submitted(tx, token, caller.user_name)) is not None:
+            return same
+        # Lock existing clusters before the pools of job clusters, as everywhere: different lock orders would deadlock.
+        for task in tasks:
+            if task.existing_cluster_id:
+                self._check_existing(tx, caller, task.existing_cluster_id, libraries(task))
+        run_id, job_id = self._number(), self._number()
+        owned = [self._job_cluster(tx, caller, task, f"job-{job_id}-run-{run_id}-{task.task_key}") for task in tasks]
+        self._check_room(tx, caller, tasks)
+        run = Run(
+            run_id=run_id,
+            job_id=job_id,
+            run_name=request.run_name or UNTITLED,
+            creator_user_name=caller.user_name,
+            created_ms=self._clock.now_ms(),
+            timeout_seconds=request.timeout_seconds or 0,
+            idempotency_token=token,
+            tasks=tuple(
+                Task(
+                    task_run_id=task_run_id(run_id, number, 0),
+                    spec=task,
+                    cluster=own and own.spec,
+                    pool_tags=own.pool_tags if own else {},
+                )
+                for number, (task, own) in enumerate(zip(tasks, owned, strict=True))
+            ),
+        )
+        tx.runs.insert(run)
+        grant_on_run(tx, run, request.access_control_list or ())
+        return run_id
+
+    def _check_room(self, tx: Tx, caller: Caller, tasks: Sequence[SubmitTask]) -> None:
+        """Raises QuotaExceeded if the tasks that begin at once would have more clusters under a policy than it allows."""
+        wanted = Counter(task.new_cluster.policy_id for task in tasks if task.new_cluster and not task.depends_on)
+        for policy_id in sorted(each for each in wanted if each):
+            check_room(tx, find_policy(tx, policy_id), caller.user_name, more=wanted[policy_id])
+
+    def _job_cluster(self, tx: Tx, caller: Caller, task: SubmitTask, name: str) -> Specified | None:
+        """The specification of a task's job cluster. It ends with its run, so it needs no autotermination."""
+        asked = task.new_cluster
+        if asked is None:
+            return None
+        specified = self._specify(tx, caller, msgspec.structs.replace(asked, cluster_name=name))
+        if why := attach_refusal(specified.spec, cluster_id=name, user_name=caller.user_name, client=Client.JOBS):
+            raise InvalidParameterValue(f"Task {task.task_key}: {why}")
+        check_enforced(libraries(task), find_policy(tx, specified.spec.policy_id))
+        return specified
+
+    def _check_existing(self, tx: Tx, caller: Caller, cluster_id: str, wanted: Sequence[Library]) -> None:
+        """Raises unless the caller's tasks may run on the cluster; then has it install what they want."""
+        cluster = existing_cluster(tx, cluster_id)
+        if cluster.source is ClusterSource.JOB:
+            raise InvalidParameterValue(
+                f"Cluster {cluster_id} is a job cluster: it only accepts the run that it was created for."
+            )
+        for permission in (Permission.CAN_ATTACH_TO, Permission.CAN_RESTART):  # a stopped cluster is started
+            self._authorizer.require(tx, caller, permission, of_cluster(cluster), to="run tasks on")
+        if why := attach_refusal(cluster.spec, cluster_id=cluster_id, user_name=caller.user_name, client=Client.JOBS):
+            raise PermissionDenied(why)
+        if wanted:
+            self._authorizer.require(tx, caller, Permission.CAN_MANAGE, of_cluster(cluster), to="install libraries on")
+            changed = install(cluster, wanted, find_policy(tx, cluster.spec.policy_id)).cluster
+            if changed != cluster:
+                tx.clusters.update(changed)
+                tx.clusters.wake(cluster_id)
+
+
+def _submitted(tx: Tx, token: str, user_name: str) -> int | None:
+    """The run that the user submitted with the token. Of two concurrent submits, the second one finds the row of the first."""
+    tx.lock(f"run-idempotency/{user_name}/{token}")
+    if (same := tx.runs.by_idempotency_token(token, user_name)) is not None:
+        return same
+    if (deleted := tx.runs.spent(token, user_name)) is not None:
+        raise InvalidParameterValue(
+            f"idempotency_token {token!r} belongs to run {deleted}, which was deleted. Submit with another token to run the "
+            "tasks again."
+        )
+    return None
+
+
+def _locked(tx: Tx, run_id: int) -> Run:
+    """The run with that id, or the run of the attempt with that id."""
+    run = tx.runs.get(run_id)
+    if run is None:
+        raise _unknown(run_id)
+    return run
+
+
+def _find(tx: Tx, run_id: int) -> tuple[Run, Task | None]:
+    """The run with that id, or the run and task of the attempt with that id."""
+    if (run := tx.runs.get(run_id)) is not None:
+        return run, None
+    parent = tx.runs.run_of(run_id)
+    run = tx.runs.get(parent) if parent is not None else None
+    if run is not None:
+        for task in run.tasks:
+            if run_id == task.task_run_id or any(each.task_run_id == run_id for each in task.attempts):
+                return run, task
+    raise _unknown(run_id)
+
+
+def _which(request: ListRuns) -> RunFilter:
+    if request.active_only and request.completed_only:
+        raise InvalidParameterValue("active_only and completed_only cannot both be true.")
+    return RunFilter(
+        job_id=request.job_id or None,
+        active=True if request.active_only else False if request.completed_only else None,
+        start_ms=request.start_time_from or 0,
+        end_ms=request.start_time_to or 0,
+    )
+
+
+def _between(name: str, asked: int | None, default: int, most: int) -> int:
+    if not 0 <= (asked or 0) <= most * 1000:
+        raise InvalidParameterValue(f"{name} is {asked}; it must be between 0 and {most}.")
+    return min(asked or default, most)
+
+
+def _unknown(run_id: int) -> InvalidParameterValue:
+    # Clients match this message to tell a missing run from a bad request.
+    return InvalidParameterValue(f"Run {run_id} does not exist.")

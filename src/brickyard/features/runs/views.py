@@ -1,0 +1,205 @@
+"""Converts a run's row to the API's objects. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from brickyard.domain.run import (
+    Attempt,
+    AttemptPhase,
+    Run,
+    RunLifeCycleState,
+    RunLifecycleStateV2State,
+    RunResultState,
+    Task,
+    TerminationCode,
+    TerminationType,
+)
+from brickyard.features.runs.model import (
+    ClusterInstance,
+    RunClusterSpec,
+    RunState,
+    RunStatus,
+    RunTask,
+    RunType,
+    RunView,
+    TerminationDetails,
+)
+from brickyard.plan.assignments import spark_context_id
+
+Life, Life2, Result, Code = RunLifeCycleState, RunLifecycleStateV2State, RunResultState, TerminationCode
+_PHASES = {
+    AttemptPhase.PENDING: Life.PENDING,
+    AttemptPhase.STARTING: Life.RUNNING,
+    AttemptPhase.RUNNING: Life.RUNNING,
+    AttemptPhase.CLOSING: Life.TERMINATING,
+    AttemptPhase.DONE: Life.TERMINATED,
+}
+_NEWER = {
+    Life.BLOCKED: Life2.BLOCKED,
+    Life.PENDING: Life2.PENDING,
+    Life.QUEUED: Life2.QUEUED,
+    Life.RUNNING: Life2.RUNNING,
+    Life.TERMINATING: Life2.TERMINATING,
+    Life.WAITING_FOR_RETRY: Life2.WAITING,
+}
+_SKIPPED = {
+    Result.CANCELED: (Code.USER_CANCELED, "Run cancelled before the task began."),
+    Result.DISABLED: (Code.DISABLED, "The task is disabled."),
+    Result.EXCLUDED: (Code.SKIPPED, "The task's run_if condition was not met."),
+    Result.UPSTREAM_CANCELED: (Code.SKIPPED, "An upstream task was canceled."),
+    Result.UPSTREAM_FAILED: (Code.SKIPPED, "An upstream task failed."),
+}
+_RUN_CODES = {
+    Result.SUCCESS: Code.SUCCESS,
+    Result.SUCCESS_WITH_FAILURES: Code.SUCCESS_WITH_FAILURES,
+    Result.CANCELED: Code.USER_CANCELED,
+    Result.TIMEDOUT: Code.CANCELED,
+    Result.FAILED: Code.RUN_EXECUTION_ERROR,
+}
+_WELL = (Code.SUCCESS, Code.SUCCESS_WITH_FAILURES, Code.DISABLED, Code.SKIPPED)
+_BROKEN = (Code.CLUSTER_ERROR, Code.DRIVER_ERROR)
+
+
+def run_view(run: Run, *, with_tasks: bool) -> RunView:
+    """A run as clients see it."""
+    state, status = run_state(run)
+    return RunView(
+        run_id=run.run_id,
+        job_id=run.job_id,
+        job_run_id=run.run_id,
+        number_in_job=run.run_id,
+        original_attempt_run_id=run.run_id,
+        state=state,
+        status=status,
+        run_name=run.run_name,
+        run_type=RunType.SUBMIT_RUN,
+        trigger="ONE_TIME",
+        format="MULTI_TASK",
+        creator_user_name=run.creator_user_name,
+        start_time=run.created_ms,
+        end_time=run.ended_ms or None,
+        run_duration=run.ended_ms - run.created_ms if run.ended_ms else None,
+        tasks=[view for task in run.tasks for view in task_views(task)] if with_tasks else None,
+    )
+
+
+def attempt_view(run: Run, task: Task, task_run_id: int) -> RunView:
+    """One attempt at a task, shown as a run."""
+    view = next(each for each in task_views(task) if each.run_id == task_run_id)
+    return RunView(
+        run_id=task_run_id,
+        job_id=run.job_id,
+        job_run_id=run.run_id,
+        number_in_job=task_run_id,
+        original_attempt_run_id=task.task_run_id,
+        state=view.state,
+        status=view.status,
+        run_name=task.spec.task_key,
+        run_type=RunType.SUBMIT_RUN,
+        trigger="RETRY" if view.attempt_number else "ONE_TIME",
+        format="SINGLE_TASK",
+        creator_user_name=run.creator_user_name,
+        start_time=view.start_time or run.created_ms,
+        end_time=view.end_time,
+        attempt_number=view.attempt_number,
+        cluster_instance=view.cluster_instance,
+        cluster_spec=RunClusterSpec(existing_cluster_id=view.existing_cluster_id, new_cluster=view.new_cluster),
+        setup_duration=view.setup_duration,
+        execution_duration=view.execution_duration,
+        cleanup_duration=view.cleanup_duration,
+        run_duration=view.run_duration,
+        tasks=[view],
+    )
+
+
+def task_views(task: Task) -> list[RunTask]:
+    """The attempts at a task, oldest first; the task itself if there are none."""
+    shown = [_task_view(task, attempt) for attempt in task.attempts]
+    return shown or [_task_view(task, None)]
+
+
+def run_state(run: Run) -> tuple[RunState, RunStatus]:
+    """The state of a run, in the API's older and newer form."""
+    if run.result is None:
+        views = [_task_state(task, task.last)[0].life_cycle_state for task in run.tasks]
+        waits = all(each in (Life.BLOCKED, Life.PENDING, Life.WAITING_FOR_RETRY) for each in views)
+        life = Life.PENDING if waits and all(len(task.attempts) < 2 for task in run.tasks) else Life.RUNNING
+        return _states(life, None, None, "")
+    life = Life.TERMINATED if run.ended_ms else Life.TERMINATING
+    if run.ended_ms and run.result is Result.FAILED:
+        life = Life.INTERNAL_ERROR  # as at Databricks: clients' waiters raise with the message
+    return _states(life, run.result, _RUN_CODES[run.result], run.message)
+
+
+def _task_view(task: Task, attempt: Attempt | None) -> RunTask:
+    spec = task.spec
+    state, status = _task_state(task, attempt)
+    return RunTask(
+        run_id=attempt.task_run_id if attempt else task.task_run_id,
+        task_key=spec.task_key,
+        attempt_number=attempt.number if attempt else 0,
+        state=state,
+        status=status,
+        existing_cluster_id=spec.existing_cluster_id,
+        new_cluster=spec.new_cluster,
+        depends_on=spec.depends_on,
+        description=spec.description,
+        disabled=spec.disabled,
+        max_retries=spec.max_retries,
+        min_retry_interval_millis=spec.min_retry_interval_millis,
+        retry_on_timeout=spec.retry_on_timeout,
+        run_if=spec.run_if,
+        timeout_seconds=spec.timeout_seconds,
+        spark_python_task=spec.spark_python_task,
+        python_wheel_task=spec.python_wheel_task,
+        spark_jar_task=spec.spark_jar_task,
+        **(_times(attempt) if attempt else {"end_time": task.skipped_ms or None}),
+    )
+
+
+def _times(attempt: Attempt) -> dict[str, Any]:
+    """An attempt's cluster, its times, and the durations of its setup, execution and cleanup. Milliseconds."""
+    begun, decided, ended = attempt.begun_ms, attempt.decided_ms, attempt.ended_ms
+    setup_end = begun or decided
+    context = str(spark_context_id(attempt.cluster_id, attempt.generation)) if attempt.generation else None
+    return {
+        "start_time": attempt.start_ms,
+        "end_time": ended or None,
+        "setup_duration": setup_end - attempt.start_ms if setup_end else None,
+        "execution_duration": decided - begun if begun and decided else None,
+        "cleanup_duration": ended - decided if ended else None,
+        "run_duration": ended - attempt.start_ms if ended else None,
+        "cluster_instance": ClusterInstance(cluster_id=attempt.cluster_id, spark_context_id=context),
+    }
+
+
+def _task_state(task: Task, attempt: Attempt | None) -> tuple[RunState, RunStatus]:
+    if attempt is None:
+        if task.skipped is None:
+            return _states(Life.BLOCKED if task.spec.depends_on else Life.PENDING, None, None, "")
+        code, message = _SKIPPED[task.skipped]
+        life = Life.TERMINATED if task.skipped is Result.CANCELED else Life.SKIPPED
+        return _states(life, task.skipped, code, message)
+    life = _PHASES[attempt.phase]
+    if life is Life.TERMINATED and attempt.code in _BROKEN:
+        life = Life.INTERNAL_ERROR
+    return _states(life, attempt.result, attempt.code, attempt.message)
+
+
+def _states(
+    life: RunLifeCycleState, result: RunResultState | None, code: TerminationCode | None, message: str
+) -> tuple[RunState, RunStatus]:
+    state = RunState(
+        life_cycle_state=life,
+        result_state=result,
+        state_message=message,
+        user_cancelled_or_timedout=result in (Result.CANCELED, Result.TIMEDOUT),
+    )
+    details = None
+    if code is not None:
+        kind = TerminationType.SUCCESS if code in _WELL else TerminationType.CLIENT_ERROR
+        if code in _BROKEN:
+            kind = TerminationType.INTERNAL_ERROR
+        details = TerminationDetails(code=code, type=kind, message=message or None)
+    return state, RunStatus(state=_NEWER.get(life, Life2.TERMINATED), termination_details=details)

@@ -1,0 +1,1 @@
+"""Spark runtimes of the server's machine."""

@@ -1,0 +1,1 @@
+"""Snapshots of clusters' workspace directories."""

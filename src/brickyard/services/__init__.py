@@ -1,1 +1,0 @@
-"""The services behind the API: one module per resource; authorisation happens here."""

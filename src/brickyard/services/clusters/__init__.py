@@ -1,5 +1,0 @@
-"""The Clusters API: `commands` and `reads` work in a given transaction, which `ClusterService` opens."""
-
-from brickyard.services.clusters.service import ClusterService
-
-__all__ = ["ClusterService"]

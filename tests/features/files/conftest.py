@@ -1,0 +1,80 @@
+"""A workspace's volumes and notebooks behind the API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from databricks.sdk import WorkspaceClient
+
+from brickyard.access import Authorizer
+from brickyard.features.audit.service import AuditLog
+from brickyard.features.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
+from brickyard.features.permissions.service import PermissionService
+from brickyard.machine import files as tree_files
+from brickyard.storage.directory import Storage
+from brickyard.store.store import Store
+from brickyard.testing.clock import ManualClock
+from tests.support.edge import edge, sdk
+from tests.support.patience import PATIENCE_S
+from tests.support.room import Room
+
+
+class Files:
+    """What the tests see: the trees on the disk, and two ways to call the API."""
+
+    def __init__(self, storage: Storage, room: Room, services: Mapping[str, Any], url: str) -> None:
+        self.volumes, self.workspace, self.uploads = storage.volumes, storage.workspace, storage.uploads
+        self.outside = storage.root / "outside"
+        self.room = room
+        self.services = services
+        self.url = url
+        self.client: WorkspaceClient = sdk(url)
+
+    def call(self, method: str, path: str, **options: Any) -> requests.Response:
+        options["headers"] = {"Authorization": "Bearer secret", **options.get("headers", {})}
+        return requests.request(method, f"{self.url}/api/{path}", timeout=PATIENCE_S, **options)
+
+    def refused(self, method: str, path: str, **options: Any) -> tuple[int, str, str]:
+        """Status, error code and message."""
+        answer = self.call(method, path, **options)
+        assert answer.status_code >= 400, answer.text
+        return answer.status_code, answer.json()["error_code"], answer.json()["message"]
+
+    def waiting(self) -> list[str]:
+        """What is on its way."""
+        return [entry.name for entry in self.uploads.iterdir() if entry.name not in (".lock", ".servers")]
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Where permissions would be; files are not in it."""
+    store = Store.open(f"sqlite:///{tmp_path_factory.mktemp('database') / 'test.db'}")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def files(tmp_path: Path, database: Store) -> Iterator[Files]:
+    storage, room = Storage(tmp_path), Room()
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").write_text("secret")
+    uploads = Uploads(place=storage.uploads, clock=ManualClock())
+    dbfs, volumes, workspace = (FileTree(root=tree, uploads=uploads, store=database, room=room) for tree in storage.trees)
+    common: dict[str, Any] = {"store": database, "authorizer": Authorizer()}
+    workspace_service = WorkspaceService(files=workspace, **common)
+    services: dict[str, Any] = {
+        "dbfs": DbfsService(files=dbfs, volumes=volumes.tree, **common),
+        "volumes": VolumeService(files=volumes, **common),
+        "workspace": workspace_service,
+        "permissions": PermissionService(**common, workspace=workspace_service),
+        "audit": AuditLog(**common, clock=ManualClock(), server="http://here"),
+    }
+    with edge(**services) as url:
+        yield Files(storage, room, services, url)
+    uploads.close()
+    for tree in storage.trees:  # pytest's own cleaning fails at deep trees
+        tree_files.remove_tree(tree)
