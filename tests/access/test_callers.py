@@ -13,6 +13,7 @@ from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Ids
 from brickyard.domain.identity import ADMINS_ID, USERS_ID, GroupRow, UserRow
 from brickyard.features.credentials.tokens import SHARED_CACHE_MS, TokenService
+from brickyard.store.commits import Commits
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.clock import ManualClock
@@ -135,7 +136,7 @@ async def test_other_servers_hear_of_it(postgres: Postgres, change: Callable[[Tx
 
 async def test_a_lost_notice_costs_a_second(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
     url = postgres.new_database()
-    monkeypatch.setattr(Store, "_tell", lambda *_: None)
+    monkeypatch.setattr(Commits, "_tell", lambda *_: None)
     here, there = Store.open(url), Store.open(url)
 
     try:

@@ -167,6 +167,9 @@ class StartingDriver:
     def first_answer(self) -> None:
         assert self.answers.wait(PATIENCE_S)
 
+    def make_thread(self) -> None:
+        """There is no Java to prepare it for."""
+
     def warm_up(self) -> None:
         """There is nothing to plan."""
 

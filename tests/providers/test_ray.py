@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -110,7 +111,7 @@ def test_another_version_on_the_machine_says_what_to_install(
         patch.setattr(brickyard, "__version__", "99.0")
         request = world.request("i-1")
         world.providers[0].launch(request)
-    golden(world.ended("i-1"))
+    golden(world.ended("i-1"), host=socket.gethostname())
     with pytest.raises(InvalidError):
         world.providers[0].launch(request)
     world.end("i-1")

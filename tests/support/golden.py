@@ -12,6 +12,7 @@ import functools
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -54,7 +55,7 @@ class Golden:
         """`fields`: what it must name, however it is worded. `names`: what differs from run to run, by what stands for it."""
         assert sentence is not None
         assert [each for each in fields if each not in sentence] == [], sentence
-        for name, value in names.items():
+        for name, value in {"python": sys.executable, **names}.items():
             sentence = sentence.replace(value, f"{{{name}}}")
         for pattern, name in VARYING.items():
             sentence = pattern.sub(name, sentence)
