@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import socket
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
