@@ -221,6 +221,14 @@ def test_driver_and_workers_from_two_pools(w: WorkspaceClient) -> None:
         w.instance_pools.delete(drivers)
 
 
+def test_a_cluster_that_comes_after_another_waits_for_its_instances(w: WorkspaceClient) -> None:
+    with pool(w, "taken", max_capacity=2) as pool_id:
+        for name in ("first", "second", "third"):
+            cluster_id = cluster(w, name, pool_id, workers=1)
+            w.clusters.wait_get_cluster_running(cluster_id)
+            w.clusters.delete(cluster_id)
+
+
 def test_max_capacity(w: WorkspaceClient) -> None:
     with pool(w, "small", max_capacity=3) as pool_id:
         cluster_id = cluster(w, "fits", pool_id, workers=2)

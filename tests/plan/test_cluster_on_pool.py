@@ -81,6 +81,26 @@ def test_a_start_beyond_the_capacity_ends_with_its_numbers_and_takes_nothing(gol
     assert (decided.instances, decided.new) == ({}, []), "the pool's idle instances are as they were"
 
 
+def test_a_start_waits_a_moment_for_what_is_on_its_way_back() -> None:
+    of = on_pool(num_workers=1)
+    full = pool(max_capacity=2)
+    waits = decide(of, [], PoolStock(full, idle=(), live=2, returning=True), now=of.launch_started_ms + 5)
+    assert (public_state(waits.cluster), waits.due_ms) == (State.PENDING, of.launch_started_ms + 5 + POLICY.pool_look_ms)
+    assert (waits.instances, waits.new) == ({}, [])
+    half = decide(of, [], PoolStock(full, idle=[idle(1)], live=2, returning=True), now=of.launch_started_ms + 5)
+    assert [row.role for row in taken(half, [])] == [Role.DRIVER], "its worker comes later"
+    assert public_state(half.cluster) is State.PENDING
+    there = decide(of, [], PoolStock(full, idle=[idle(1), idle(2)], live=2), now=of.launch_started_ms + 255)
+    assert sorted(row.role for row in taken(there, [])) == [Role.DRIVER, Role.WORKER]
+    late = of.launch_started_ms + POLICY.pool_return_ms
+    for decided in (
+        decide(of, [], PoolStock(full, idle=(), live=2, returning=True), now=late),
+        decide(of, [], PoolStock(full, idle=(), live=2), now=of.launch_started_ms + 5),
+    ):
+        assert decided.cluster.termination_reason is not None
+        assert decided.cluster.termination_reason.code is TerminationReasonCode.INSTANCE_POOL_MAX_CAPACITY_REACHED
+
+
 def test_a_cluster_that_runs_grows_as_far_as_the_pool_does(golden: Golden) -> None:
     of = resized(up(on_pool(num_workers=1)), 5)
     before = own(of, 1)

@@ -15,6 +15,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     launch_timeout_ms: int = 1_200_000
     retire_timeout_ms: int = 600_000  # a retiring worker is ended after this time even if it still runs tasks
     min_ready_ratio: float = 0.85  # a cluster may start with this share of its workers [databricks-sdk, `create`]
+    pool_return_ms: int = 15_000  # how long a start waits for instances that are on their way back to its full pool
+    pool_look_ms: int = 250  # how often it looks
     grow_backoff_ms: int = 30_000
     grow_backoff_max_ms: int = 600_000
     silence_ms: int = 60_000  # Spark that has not answered for this long hangs; its master judges workers by the same time

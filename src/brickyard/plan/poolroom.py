@@ -32,10 +32,12 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoolStock:
-    """A pool as seen by one pass over a cluster: its idle instances, and how many more it may have. Taking uses it up."""
+    """A pool as seen by one pass over a cluster: its idle instances, and how many more it may have. Taking uses it up.
+    `returning`: some that clusters have given back are not clean yet."""
 
-    def __init__(self, pool: Pool, *, idle: Iterable[Instance], live: int) -> None:
+    def __init__(self, pool: Pool, *, idle: Iterable[Instance], live: int, returning: bool = False) -> None:
         self.pool = pool
+        self.returning = returning
         sound = (each for each in idle if each.launch_error is None)
         self._idle = deque(sorted(sound, key=lambda each: (standing(each), each.instance_id)))
         self._live = live  # idle, used and pending

@@ -260,8 +260,20 @@ def _rooms(tx: Tx, cluster: Cluster, instances: Sequence[Instance], *, most: int
     for pool_id, pool in tx.pools.many(needed).items():
         live = sum(count for kind, count in tx.instances.standings(pool_id).get(pool_id, {}).items() if kind is not Standing.NONE)
         idle = tx.instances.to_take(pool_id, wanted) if wanted and pool.active else ()
-        rooms[pool_id] = PoolStock(pool, idle=idle, live=live)
+        full = pool.spec.max_capacity is not None and live >= pool.spec.max_capacity and len(idle) < wanted
+        waits = full and cluster.target is Target.RUNNING and not cluster.up
+        returning = waits and _gives_back(tx, pool_id)
+        rooms[pool_id] = PoolStock(pool, idle=idle, live=live, returning=returning)
     return rooms
+
+
+def _gives_back(tx: Tx, pool_id: str) -> bool:
+    """Whether instances of the pool are on their way back, or their cluster is ending."""
+    live = tx.instances.live_of_pool(pool_id)
+    if any(each.releasing_ms for each in live):
+        return True
+    users = tx.clusters.many({each.cluster_id for each in live} - {""})
+    return any(each.target is Target.TERMINATED for each in users.values())
 
 
 def _load(tx: Tx, node: Instance, cluster: Cluster, loads: Loads) -> Load | None:

@@ -126,7 +126,8 @@ def keep_driver(p: Pass) -> None:
     """Launches the driver, and ends the cluster if it failed or cannot be had."""
     drivers = [node for node in p.nodes.current if node.role is not Role.WORKER]
     if not drivers:
-        if (short := p.add(p.driver_role())) is not None:
+        role = p.driver_role()
+        if (short := p.add(role)) is not None and not p.waits_for_pool(role, short):
             p.end(short, f"No instance is available for the driver. {shortage_text(short)}")
         return
     driver = drivers[0]

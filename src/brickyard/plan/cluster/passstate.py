@@ -15,7 +15,7 @@ from brickyard.domain.events import ClusterEvent, EventDetails, EventType
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Assignment, Failure, Load, Phase, Role
 from brickyard.domain.nodetypes import NodeType
-from brickyard.domain.terminations import TerminationReason
+from brickyard.domain.terminations import TerminationReason, TerminationReasonCode
 from brickyard.plan import graceful
 from brickyard.plan.assignments import assignment_for
 from brickyard.plan.autoterminate import Spent
@@ -190,6 +190,19 @@ class Pass(msgspec.Struct, kw_only=True):
             self.new.append(NewNode(role=role, node_type_id=node_type_id, provider=provider, pool_id=pool_id, spot=spot))
             self.new_on_demand += not spot
         return None
+
+    def waits_for_pool(self, role: Role, short: TerminationReason) -> bool:
+        """Whether the start waits a moment longer, since the pool that is full gets instances back."""
+        room = self.rooms.get(pool_of(self.cluster.spec, role))
+        until = self.cluster.launch_started_ms + self.policy.pool_return_ms
+        if self.cluster.up or room is None or not room.returning or self.now >= until:
+            return False
+        if short.code is not TerminationReasonCode.INSTANCE_POOL_MAX_CAPACITY_REACHED:
+            return False
+        self.deadlines.append(min(until, self.now + self.policy.pool_look_ms))
+        name = room.pool.spec.instance_pool_name
+        self.change(state_message=f"Waiting for instances that are on their way back to instance pool {name}.")
+        return True
 
     def send_away(self, node: Instance) -> None:
         """Returns the node to its pool if that accepts it; otherwise ends it."""

@@ -90,7 +90,8 @@ def _grow(p: Pass, missing: int, *, allowed: int) -> None:
         if p.full():
             return
         if (short := p.add(Role.WORKER)) is not None:
-            _note_shortage(p, short, enough=p.wanted())
+            if not p.waits_for_pool(Role.WORKER, short):
+                _note_shortage(p, short, enough=p.wanted())
             return
 
 
