@@ -265,14 +265,15 @@ async def take_over_launches(store: Store, gone: Callable[[int], bool], aside: A
     async def leased(keys: Sequence[str]) -> list[str]:
         return await store.read(lambda tx: _leased_by(tx, keys, gone), background=True)
 
-    async def end(key: str) -> str:
-        with aside.around(key):
-            return await store.write(functools.partial(_end_lease, instance_id=key, gone=gone), background=True)
+    async def end(name: str) -> str:
+        with aside.around(name):
+            return await store.write(functools.partial(_end_lease, instance_id=leases[name], gone=gone), background=True)
         return ""
 
     found = itertools.chain.from_iterable(await aside.together(requested, leased))
+    leases = {f"lease of {key}": key for key in itertools.islice(found, _MOST_TAKEN)}  # set aside apart from the reading
     # One per transaction: they have many owners, and a transaction that locks several must do so in a fixed order.
-    return set(await asyncio.gather(*map(end, itertools.islice(found, _MOST_TAKEN)))) - {""}
+    return set(await asyncio.gather(*map(end, aside.ready(leases)))) - {""}
 
 
 def _leased_by(tx: Tx, instance_ids: Sequence[str], gone: Callable[[int], bool]) -> list[str]:
