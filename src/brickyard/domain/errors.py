@@ -32,7 +32,7 @@ class ApiError(Exception):
 
     error_code = "INTERNAL_ERROR"
     http_status = 500
-    reason = ""  # for programs, finer than the code: google.rpc.ErrorInfo among the details
+    error_info = ""  # for programs, finer than the code: google.rpc.ErrorInfo among the details
     retry_after_s = RETRY_AFTER_S  # of errors that clients retry
     user_name = ""  # whom a refused log-in is about, for the audit log
 

@@ -67,8 +67,8 @@ class Dialect:
 def plain_body(failure: Failure) -> dict[str, Any]:
     """The Databricks API's format, also used outside of any API."""
     body: dict[str, Any] = {"error_code": failure.error.error_code, "message": failure.message}
-    if failure.error.reason:
-        body["details"] = [{"@type": ERROR_INFO, "reason": failure.error.reason, "domain": ""}]
+    if failure.error.error_info:
+        body["details"] = [{"@type": ERROR_INFO, "reason": failure.error.error_info, "domain": ""}]
     return body
 
 

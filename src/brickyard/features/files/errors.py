@@ -48,7 +48,7 @@ class DirectoryNotEmpty(ApiError):
 class VolumeDirectoryNotEmpty(DirectoryNotEmpty):
     """Of a volume: the CLI looks for the reason in the details."""
 
-    reason = "FILES_API_DIRECTORY_IS_NOT_EMPTY"
+    error_info = "FILES_API_DIRECTORY_IS_NOT_EMPTY"
 
 
 class IsADirectory(InvalidParameterValue):
