@@ -171,8 +171,8 @@ class Edge:
     def _answer(
         self, operation: Operation, parameters: dict[str, str] | None, scope: Scope, receive: Receive, call: Call
     ) -> Awaitable[Answer]:
-        waits = operation.may_arrive and operation.arrives(scope["headers"])
-        return (self._answer_patiently if waits else self._answer_now)(operation, parameters, scope, receive, call)
+        answer = self._answer_patiently if operation.arrives(scope["headers"]) else self._answer_now
+        return answer(operation, parameters, scope, receive, call)
 
     async def _answer_patiently(
         self, operation: Operation, parameters: dict[str, str] | None, scope: Scope, receive: Receive, call: Call

@@ -126,11 +126,6 @@ class Operation:
         return self.streams or (self.upload is not None and bool(form_boundary(headers)))
 
     @cached_property
-    def may_arrive(self) -> bool:
-        """Whether that is so for some headers."""
-        return self.streams or self.upload is not None
-
-    @cached_property
     def takes_body(self) -> bool:
         """Whether what the query lacks may be in a JSON body: also for a GET, where the first example of Databricks' reference
         and several clients have it."""

@@ -16,10 +16,10 @@ from functools import partial
 import msgspec
 import structlog
 
+from brickyard.access.principals import principal_of
 from brickyard.domain.clock import Clock
 from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.errors import DatabaseTrouble
-from brickyard.domain.identity import ADMINS_ID
 from brickyard.domain.periodic import Lease, Periodic, always
 from brickyard.domain.quotas import ByteQuota
 from brickyard.domain.snapshots import SnapshotRow, SnapshotStatus, cluster_of
@@ -302,4 +302,4 @@ def _kept(tx: Tx, stored: Sequence[str]) -> list[str]:
 
 def _is_admin(tx: Tx, user_name: str) -> bool:
     user = tx.users.get(user_name)
-    return user is not None and any(group.group_id == ADMINS_ID for group in tx.groups.of(user.user_id))
+    return user is not None and principal_of(tx, user).is_admin

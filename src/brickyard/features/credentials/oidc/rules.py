@@ -148,12 +148,17 @@ def keys(body: bytes) -> KeySet:
         raise ProviderTrouble(f"The identity provider's keys cannot be read: {printable(str(error)[:_SHOWN])}.") from error
 
 
-def verified(id_token: str, known: KeySet, provider: Provider, *, nonce: str, now_s: int) -> dict[str, Any]:
-    """The claims of an ID token (OpenID Connect Core 1.0, 3.1.3.7). Raises ProviderTrouble, and UnknownKey."""
+def _signed(token: str, known: KeySet) -> dict[str, Any]:
+    """The claims of a token that one of the keys has signed. Raises UnknownKey."""
     try:
-        claims = jwt.decode(id_token, known, algorithms=ALGORITHMS).claims
+        return jwt.decode(token, known, algorithms=ALGORITHMS).claims
     except (JoseError, ValueError) as error:
         raise UnknownKey(printable(str(error)[:_SHOWN])) from error
+
+
+def verified(id_token: str, known: KeySet, provider: Provider, *, nonce: str, now_s: int) -> dict[str, Any]:
+    """The claims of an ID token (OpenID Connect Core 1.0, 3.1.3.7). Raises ProviderTrouble, and UnknownKey."""
+    claims = _signed(id_token, known)
     try:
         jwt.JWTClaimsRegistry(
             now=now_s,
@@ -189,10 +194,7 @@ def log_out_url(provider: Provider, found: Metadata, *, id_token: str, back: str
 
 def logged_out(token: str, known: KeySet, provider: Provider, *, now_s: int) -> LoggedOut:
     """What a logout token says (OpenID Connect Back-Channel Logout 1.0, 2.6). Raises SignInInvalid, and UnknownKey."""
-    try:
-        claims = jwt.decode(token, known, algorithms=ALGORITHMS).claims
-    except (JoseError, ValueError) as error:
-        raise UnknownKey(printable(str(error)[:_SHOWN])) from error
+    claims = _signed(token, known)
     try:
         jwt.JWTClaimsRegistry(
             now=now_s,
