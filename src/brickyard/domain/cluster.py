@@ -1,7 +1,8 @@
 """Clusters and their instances, as stored and as the planner uses them.
 
-Services write the *desired* fields (what a user asked for); so does the planner when the system itself decides to end a cluster.
-Only the reconcile loop writes the *observed* fields. `public_state` derives the public state from both, for every combination.
+A cluster has *desired* fields (what a user asked for, or the system itself has decided) and *observed* ones (what has become of
+it). Only the pure functions of `plan/` write any of them; services and loops carry the result into the store. `public_state`
+derives the public state from both, for every combination.
 """
 
 from __future__ import annotations

@@ -237,6 +237,13 @@ def unpin(cluster: Cluster, asked: Asked) -> Changed:
     return Changed(msgspec.structs.replace(cluster, pinned_ms=0, unpinned_ms=asked.now), (event,))
 
 
+def with_schedules(cluster: Cluster, schedules: int, now: int) -> Cluster:
+    """The cluster with so many schedules. It is kept as long as it has some; its retention begins when the last one goes."""
+    workbench = msgspec.structs.replace(cluster.workbench, schedules=schedules)
+    kept = cluster.unpinned_ms if schedules else now
+    return msgspec.structs.replace(cluster, workbench=workbench, unpinned_ms=kept)
+
+
 def change_owner(cluster: Cluster, owner: str, *, exists: bool) -> Changed:
     """Gives a terminated cluster to another user. `exists`: whether that is an active user."""
     _expect(cluster, State.TERMINATED)

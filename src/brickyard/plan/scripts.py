@@ -7,12 +7,15 @@ import base64
 import binascii
 from collections.abc import Sequence
 
+import msgspec
+
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.places import Kind, Place, PlaceError, parse
 from brickyard.domain.scripts import (
     MAX_GLOBAL_SCRIPT,
     MAX_SCRIPTS,
+    GlobalScriptRef,
     InitScript,
     InitScriptEventDetails,
     InitScriptInfoAndExecutionDetails,
@@ -30,6 +33,11 @@ _KINDS: dict[str, tuple[Kind, ...]] = {
 _ONLY_FOR_LOGS = ("canned_acl", "enable_encryption", "encryption_type", "kms_key")
 MAX_GLOBAL_NAME = 255
 MAX_EVENT_MESSAGE = 1_000
+
+
+def remembering(cluster: Cluster, scripts: Sequence[GlobalScriptRef]) -> Cluster:
+    """The cluster, whose present incarnation runs these global scripts on each of its nodes."""
+    return msgspec.structs.replace(cluster, global_scripts=tuple(scripts), scripts_incarnation=cluster.incarnation)
 
 
 def check_init_scripts(scripts: Sequence[InitScriptInfo]) -> None:

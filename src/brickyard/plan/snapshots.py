@@ -37,6 +37,11 @@ def _with_task(cluster: Cluster, **wanted: Any) -> Cluster:
     return msgspec.structs.replace(cluster, workbench=msgspec.structs.replace(cluster.workbench, task=task))
 
 
+def restored_so_far(cluster: Cluster, read: str, *, of: str) -> Cluster:
+    """The cluster, which waits for its workspace directory, with how much of the snapshot has been read, as people read sizes."""
+    return msgspec.structs.replace(cluster, state_message=f"Restoring the workspace directory: {read} of {of}")
+
+
 def done(cluster: Cluster, number: int, *, now: int, failure: str = "") -> Changed | None:
     """The cluster after its task; None if it has no such task any more. `failure`: why the task could not be done."""
     task = cluster.workbench.task

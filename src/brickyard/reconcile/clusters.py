@@ -22,6 +22,7 @@ from brickyard.plan.cluster import NewNode, Plan, load_matters, plan
 from brickyard.plan.policy import Policy
 from brickyard.plan.poolroom import PoolStock, pools_needed
 from brickyard.plan.samples import TIERS
+from brickyard.plan.scripts import remembering
 from brickyard.plan.spend import settle
 from brickyard.plan.starts import begun_ms, kind_of
 from brickyard.reconcile.agents import Agents
@@ -249,7 +250,7 @@ def _with_global_scripts(tx: Tx, cluster: Cluster) -> Cluster:
     if scripts := tx.scripts.enabled():
         tx.lock(tx.scripts.SCRIPTS, shared=True)  # so that no content goes away that is being remembered
         scripts = tx.scripts.enabled()
-    return msgspec.structs.replace(cluster, global_scripts=scripts, scripts_incarnation=cluster.incarnation)
+    return remembering(cluster, scripts)
 
 
 def _rooms(tx: Tx, cluster: Cluster, instances: Sequence[Instance], *, most: int) -> dict[str, PoolStock]:

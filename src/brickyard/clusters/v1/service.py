@@ -45,7 +45,7 @@ from brickyard.plan.specifying import mistakes
 from brickyard.plan.v1.autoterminate import merged, problems_of
 from brickyard.plan.v1.graceful import minutes_of
 from brickyard.plan.v1.progress import state_of
-from brickyard.plan.v1.repeats import is_repeated, start_key
+from brickyard.plan.v1.repeats import begun_by, is_repeated, start_key
 from brickyard.plan.v1.storage import problems_of_storage
 from brickyard.plan.v1.translate import (
     created,
@@ -259,14 +259,7 @@ class V1ClusterService:
         if isinstance(request, RestartV1Cluster) and planned.cluster.up and (grace_ms := self._grace_ms(request)):
             before, now = planned.cluster.incarnation, self._clock.now_ms()
             begun = graceful.begun(begun, generation=before, now=now, grace_ms=grace_ms)
-        workbench = msgspec.structs.replace(
-            begun.workbench,
-            start_key=key,
-            start_incarnation=begun.incarnation,
-            auto_terminate=merged(request.auto_terminate_updates, begun.workbench.auto_terminate, by=caller.user_name),
-            storage_gb=request.storage_gb or begun.workbench.storage_gb,
-        )
-        return tx.clusters.update(msgspec.structs.replace(begun, workbench=workbench))
+        return tx.clusters.update(begun_by(begun, request, key=key, user_name=caller.user_name))
 
     def _hurried(self, tx: Tx, cluster: Cluster, request: StartV1Cluster) -> Cluster:
         """The cluster, whose start goes on. A restart that is repeated with force no longer waits for what runs."""

@@ -33,6 +33,7 @@ from brickyard.features.schedules.model import (
 )
 from brickyard.features.schedules.rows import ScheduleRows
 from brickyard.features.schedules.rules import ScheduleError, check, next_ms
+from brickyard.plan.changes import with_schedules
 from brickyard.plan.v1.progress import failed
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -82,7 +83,7 @@ class ScheduleService:
                 next_ms=next_ms(schedule, after_ms=now),
             )
             tx.rows(ScheduleRows).insert(row)
-            tx.clusters.update(_counted(cluster, count + 1, now))
+            tx.clusters.update(with_schedules(cluster, count + 1, now))
             return shown(row, cluster)
 
         return await self._store.write(work)
@@ -134,7 +135,7 @@ class ScheduleService:
             row = _found(tx, request.cluster_id, request.schedule_id)
             tx.rows(ScheduleRows).delete(row.schedule_id)
             left = tx.rows(ScheduleRows).count(cluster.cluster_id)
-            tx.clusters.update(_counted(cluster, left, self._clock.now_ms()))
+            tx.clusters.update(with_schedules(cluster, left, self._clock.now_ms()))
             tx.clusters.wake(cluster.cluster_id)  # its retention begins, if that was the last one
 
         await self._store.write(work)
@@ -222,10 +223,3 @@ def _found(tx: Tx, cluster_id: str, schedule_id: str) -> ScheduleRow:
             f"Cluster {cluster_id} has no schedule {schedule_id[:140]}.", resource="schedule", id=schedule_id[:140]
         )
     return row
-
-
-def _counted(cluster: Cluster, schedules: int, now: int) -> Cluster:
-    """The cluster with so many schedules. It is kept as long as it has some; its retention begins when the last one goes."""
-    workbench = msgspec.structs.replace(cluster.workbench, schedules=schedules)
-    kept = cluster.unpinned_ms if schedules else now
-    return msgspec.structs.replace(cluster, workbench=workbench, unpinned_ms=kept)

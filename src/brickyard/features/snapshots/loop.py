@@ -25,7 +25,7 @@ from brickyard.domain.quotas import ByteQuota
 from brickyard.domain.snapshots import SnapshotRow, SnapshotStatus, cluster_of
 from brickyard.domain.wakeups import Wake
 from brickyard.machine.disk import text
-from brickyard.plan.snapshots import done, latest
+from brickyard.plan.snapshots import done, latest, restored_so_far
 from brickyard.reconcile.aside import Aside
 from brickyard.storage.directory import Storage, holds_anything
 from brickyard.storage.snapshots import job as jobs
@@ -208,12 +208,11 @@ class SnapshotWork(Periodic):
             if time.monotonic() < at:
                 return
             at = time.monotonic() + TELL_S
-            message = f"Restoring the workspace directory: {text(read)} of {text(total)}"
 
             def work(tx: Tx) -> None:
                 now = tx.clusters.get(cluster.cluster_id)
                 if now is not None and now.workbench.task == cluster.workbench.task and now.target is Target.RUNNING:
-                    tx.clusters.update(msgspec.structs.replace(now, state_message=message))
+                    tx.clusters.update(restored_so_far(now, text(read), of=text(total)))
 
             with contextlib.suppress(DatabaseTrouble):
                 await self._store.write(work, background=True)
