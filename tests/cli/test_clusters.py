@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from typing import Any
 
 from tests.support.command import Cli, one_line
@@ -75,6 +77,91 @@ def test_a_cluster_is_started_watched_listed_and_stopped(cli: Cli, golden: Golde
     golden(one_line(cli.run("cluster", "logs", cluster_id, "none")))
     nothing = cli.run("cluster", "list", "--search", "nobody")
     assert (nothing.stdout, nothing.stderr) == ("", "There are no such clusters.\n")
+
+
+def test_a_cluster_is_created_restarted_and_deleted(cli: Cli, golden: Golden) -> None:
+    assert json.loads(cli.run("up", "--detach", "--json").stdout)["data_dir"] == str(cli.data)
+    w = cli.client()
+    types = [each for each in w.clusters.list_node_types().node_types or [] if not each.num_gpus]
+    smallest = min(types, key=lambda each: (each.memory_mb, each.num_cores)).node_type_id
+    pool = w.instance_pools.create(instance_pool_name="warm", node_type_id=smallest).instance_pool_id
+    rules = {
+        "spark_version": {"type": "fixed", "value": "17.3.x-scala2.13"},
+        "instance_pool_id": {"type": "fixed", "value": pool},
+        "autotermination_minutes": {"type": "fixed", "value": 45},
+    }
+    policy = w.cluster_policies.create(name="small", definition=json.dumps(rules)).policy_id
+
+    made = said(cli, "create", "alone", "--conf", "spark.a.b=c=d", "--env", "X=1", "--tag", "team=a", "--wait")
+    assert (made["status"], made["operation"]["status"]) == ("running", "completed")
+    alone = w.clusters.get(made["id"])
+    assert ((alone.spark_conf or {})["spark.a.b"], alone.spark_env_vars) == ("c=d", {"X": "1"})
+    assert (alone.custom_tags or {})["team"] == "a"
+    assert alone.is_single_node
+    assert alone.node_type_id == smallest
+    ruled = w.clusters.get(said(cli, "create", "ruled", "--policy", "small", "--workers", "1:3")["id"])
+    assert (ruled.policy_id, ruled.instance_pool_id, ruled.autotermination_minutes) == (policy, pool, 45)
+    assert ruled.autoscale is not None and (ruled.autoscale.min_workers, ruled.autoscale.max_workers) == (1, 3)
+    sized = w.clusters.get(
+        said(cli, "create", "sized", "--pool", "warm", "--workers", "2", "--runtime", "16.4.x-scala2.12")["id"]
+    )
+    assert (sized.num_workers, sized.instance_pool_id, sized.spark_version) == (2, pool, "16.4.x-scala2.12")
+    for wrong in (["--workers", "some"], ["--policy", "none"], ["--node-type", "x", "--pool", "warm"], ["--runtime", "1.x"]):
+        golden(one_line(cli.run("cluster", "create", "wrong", *wrong)))
+
+    before = w.clusters.get(made["id"]).start_time
+    again = said(cli, "restart", "alone", "--force", "--wait")
+    assert (again["status"], again["operation"]["kind"]) == ("running", "restart")
+    lines = cli.run("cluster", "events", "alone", "--json", "--limit", "500").stdout.splitlines()
+    kinds = [json.loads(line)["type"] for line in lines]
+    assert kinds[0] == "CREATING" and "RESTARTING" in kinds and kinds[-1] != "CREATING", "the newest are last"
+    shown = cli.run("cluster", "events", "alone", "--limit", "500").stdout.splitlines()
+    assert [line.split()[2] for line in shown] == kinds
+    assert before is not None and cli.run("cluster", "events", "alone", "--limit", "1").stdout.count("\n") == 1
+
+    asked = cli.run("cluster", "delete", "alone")
+    assert asked.returncode != 0 and w.clusters.get(made["id"]).cluster_id == made["id"]
+    assert said(cli, "delete", "alone", "--yes") == {"cluster_id": made["id"]}
+    golden(one_line(cli.run("cluster", "events", made["id"])))
+
+
+def test_events_that_happen_are_shown(cli: Cli) -> None:
+    assert cli.run("up", "--detach").returncode == 0
+    made = said(cli, "create", "one", "--wait")
+    following = cli.start("cluster", "events", "one", "--follow", "--json", PYTHONUNBUFFERED="1")
+    assert following.stdout is not None
+    try:
+        assert json.loads(following.stdout.readline())["type"] == "CREATING"
+        cli.client().clusters.pin(made["id"])
+        for line in following.stdout:
+            if json.loads(line)["type"] == "PINNED":
+                break
+        else:
+            raise AssertionError(f"it has ended: {following.communicate()}")
+    finally:
+        os.killpg(following.pid, signal.SIGINT)
+        following.communicate()
+
+
+def test_clusters_and_what_they_can_have_are_completed(cli: Cli) -> None:
+    def completed(*words: str) -> list[str]:
+        environment = {
+            "_BRICKYARD_COMPLETE": "bash_complete",
+            "COMP_WORDS": "brickyard " + " ".join(words),
+            "COMP_CWORD": str(len(words)),
+        }
+        done = cli.run(**environment)
+        return [line.partition(",")[2] for line in done.stdout.splitlines()]
+
+    assert "cluster" in completed("clu")
+    assert completed("cluster", "start", "m") == [], "without a server, there is nothing to complete"
+    assert cli.run("up", "--detach").returncode == 0
+    made = said(cli, "create", "mine")
+    assert completed("cluster", "start", "m") == ["mine"]
+    assert completed("cluster", "exec", made["id"][:8]) == [made["id"]]
+    assert "17.3.x-scala2.13" in completed("cluster", "create", "x", "--runtime", "17")
+    (first, *_) = cli.client().clusters.list_node_types().node_types or []
+    assert first.node_type_id in completed("cluster", "create", "x", "--node-type", first.node_type_id[:4])
 
 
 def test_schedules_are_added_listed_paused_and_removed(cli: Cli, golden: Golden) -> None:

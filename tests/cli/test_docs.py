@@ -6,13 +6,16 @@ import re
 from pathlib import Path
 from typing import get_args, get_type_hints
 
-from click import Option
+import pytest
+from click import Context, Option
+from click.exceptions import NoSuchCommand
 
-from brickyard.cli import _COMMANDS
+from brickyard.cli import _COMMANDS, cli
+from brickyard.cli.quickstart import command as quickstart
 from brickyard.cli.up import command as up
 from brickyard.config.load import load
 from brickyard.config.reference import with_tables
-from brickyard.config.settings import Help, Settings
+from brickyard.config.settings import GROUPS, Help, Settings, declared
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text()
@@ -35,7 +38,24 @@ def test_every_setting_is_documented_as_it_is_declared() -> None:
 
 def test_every_setting_is_an_option_of_up() -> None:
     options = {option.name for option in up.params if isinstance(option, Option)}
-    assert options == set(Settings.names()) | {"config_file", "detach"}
+    assert options == set(Settings.names()) | {"config_file", "detach", "as_json"}
+
+
+def test_the_help_of_up_has_every_group_and_default() -> None:
+    assert set(GROUPS) <= set(Settings.names())
+    assert next(iter(declared())) in GROUPS
+    help_text = up.get_help(Context(up, terminal_width=100))
+    headings = [line.removesuffix(":") for line in help_text.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert set(headings) == {"Options", *GROUPS.values()}
+    assert "[default: 8080]" in help_text
+    shown = quickstart.get_help(Context(quickstart, terminal_width=100))
+    assert "--oidc-issuer" in help_text and "--oidc-issuer" not in shown
+
+
+def test_a_command_that_is_misspelt_is_proposed() -> None:
+    with pytest.raises(NoSuchCommand) as refused:
+        cli.main(["clster"], standalone_mode=False)
+    assert refused.value.possibilities is not None and "cluster" in refused.value.possibilities
 
 
 def test_every_variable_is_documented() -> None:

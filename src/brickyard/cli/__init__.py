@@ -9,6 +9,7 @@ import sys
 from typing import IO, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from brickyard import __version__
 from brickyard.interrupts import INTERRUPTED, Importing
@@ -23,7 +24,7 @@ _COMMANDS = {
     "configure": "Write a profile that Databricks tools read",
     "doctor": "Check this machine and suggest fixes",
     "runtime": "Install, list and remove Spark runtimes",
-    "cluster": "Start, stop and look at clusters",
+    "cluster": "Make, start, use, stop and look at clusters",
     "user": "Add, list and remove users",
     "token": "Create access tokens",
     "secrets": "Change the key that encrypts secrets",
@@ -59,6 +60,17 @@ class _Lazy(click.Group):
         with Importing():
             command: click.Command = importlib.import_module(f"brickyard.cli.{name.replace('-', '')}").command
         return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """The same as the base class, which proposes commands by a list that is empty here."""
+        if args[0] not in _COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            raise click.exceptions.NoSuchCommand(args[0], possibilities=_COMMANDS, ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands with their help, and the options."""
+        commands = [CompletionItem(name, help=text) for name, text in _COMMANDS.items() if name.startswith(incomplete)]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

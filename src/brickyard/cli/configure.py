@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -11,7 +12,7 @@ import click
 
 from brickyard.cli import CliError
 from brickyard.cli.client import serving
-from brickyard.cli.options import found_by, place, settings
+from brickyard.cli.options import found_by, json_option, place, settings
 from brickyard.server.datadir import Workspace, WorkspaceError
 from brickyard.storage.private import write_private
 
@@ -23,7 +24,8 @@ MARK = "# written by brickyard configure"  # the next `configure` may replace a 
 @place
 @click.option("--profile", envvar="BRICKYARD_PROFILE", help="Name of the profile: DEFAULT if there is none yet, else brickyard.")
 @click.option("--replace", is_flag=True, help="Write the profile even if one of that name points to another workspace.")
-def command(profile: str | None, replace: bool, config_file: Path | None, **options: Any) -> None:
+@json_option
+def command(*, profile: str | None, replace: bool, as_json: bool, config_file: Path | None, **options: Any) -> None:
     """Write host and token of the running workspace to ~/.databrickscfg.
 
     Other profiles, including [DEFAULT], are unchanged. The previous file is kept beside it, as .bak.
@@ -50,6 +52,9 @@ def command(profile: str | None, replace: bool, config_file: Path | None, **opti
         raise CliError(f"cannot write {path}: {error}. Name another file with DATABRICKS_CONFIG_FILE.") from error
     except WorkspaceError as error:
         raise CliError(str(error)) from error
+    if as_json:
+        click.echo(json.dumps({"profile": name, "file": str(path), "host": running.url}))
+        return
     click.echo(f"Profile {name} in {path} points to {running.url}, the server on {workspace.data_dir} (chosen {found}).")
     if name != DEFAULT:
         click.echo(f'To use it: export DATABRICKS_CONFIG_PROFILE={name}, or WorkspaceClient(profile="{name}").')

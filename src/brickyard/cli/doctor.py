@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from brickyard.cli.options import place, serving, settings
+from brickyard.cli.options import json_option, place, serving_too, settings
 from brickyard.config.settings import Settings
 from brickyard.machine import limits, measure
 from brickyard.machine.disk import Amount, Lack, text
@@ -36,8 +36,8 @@ class Finding(NamedTuple):
 
 @click.command("doctor")
 @place
-@serving
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@serving_too
+@json_option
 def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
     """Check Python, Java, disk, port, package index, GPU, isolation, network and limits.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,9 +13,11 @@ from brickyard.cli import CliError
 from brickyard.config.load import load, source
 from brickyard.config.settings import ConfigError, Declaration, Settings, declared
 
+json_option = click.option("--json", "as_json", is_flag=True, help="For programs.")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+_MARKDOWN = re.compile(r"\[([^]]*)\]\([^)]*\)")  # a link
 PLACE = ("data_dir", "storage_url", "cache_dir")
 
 
@@ -27,25 +30,46 @@ def place(function: F) -> F:
 
 
 def serving(function: F) -> F:
-    """All other settings, which `up` and `quickstart` pass to the server that they start (docs/configuration.md)."""
+    """All other settings, which are passed to a server (docs/configuration.md). The help of `up` has them, in their groups."""
     return _of([name for name in declared() if name not in PLACE], function)
 
 
-def _of(names: Sequence[str], function: F) -> F:
+def serving_too(function: F) -> F:
+    """The same for a command whose help does not repeat them."""
+    return _of([name for name in declared() if name not in PLACE], function, hidden=True)
+
+
+class Grouped(click.Command):
+    """A command whose help shows settings below the headings of their groups, after its other options."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        shown = [(each, record) for each in self.get_params(ctx) if (record := each.get_help_record(ctx)) is not None]
+        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        for each, record in shown:
+            setting = declared().get(each.name or "")
+            sections.setdefault(setting.group if setting is not None else "Options", []).append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+def _of(names: Sequence[str], function: F, *, hidden: bool = False) -> F:
     """Adds the options of these settings."""
     for name in reversed(names):
-        function = _option(declared()[name])(function)
+        function = _option(declared()[name], hidden=hidden)(function)
     return function
 
 
-def _option(setting: Declaration) -> Callable[[F], F]:
-    text = setting.help.text
+def _option(setting: Declaration, *, hidden: bool) -> Callable[[F], F]:
+    default = _MARKDOWN.sub(r"\1", setting.shown_default).replace("`", "")
+    text = f"{setting.help.text}  [default: {default}]" if default else setting.help.text
     if setting.type is not bool:
         kind = click.Path(path_type=Path) if setting.type is Path else setting.type
-        return click.option(setting.option, type=kind, help=text)
+        return click.option(setting.option, type=kind, help=text, hidden=hidden)
     if setting.default:
-        return click.option(f"{setting.option}/{setting.option.replace('--', '--no-', 1)}", default=None, help=text)
-    return click.option(setting.option, is_flag=True, default=None, help=text)
+        negative = setting.option.replace("--", "--no-", 1)
+        return click.option(f"{setting.option}/{negative}", default=None, help=text, hidden=hidden)
+    return click.option(setting.option, is_flag=True, default=None, help=setting.help.text, hidden=hidden)
 
 
 def settings(config_file: Path | None, **options: Any) -> Settings:

@@ -18,8 +18,7 @@ import msgspec
 from brickyard.cli import CliError, Interrupted, flights
 from brickyard.cli.client import client, serving
 from brickyard.cli.down import stop_server
-from brickyard.cli.options import place, settings
-from brickyard.cli.options import serving as serving_options
+from brickyard.cli.options import place, serving_too, settings
 from brickyard.cli.progress import Say, Shown, working
 from brickyard.cli.up import START_LIMIT_S, start_detached
 from brickyard.config.load import source
@@ -40,7 +39,7 @@ _COMPUTES_NOTHING = "has the simulated provider, whose nodes compute nothing."
 
 @click.command("quickstart")
 @place
-@serving_options
+@serving_too
 @click.option("--runtime", "runtime_key", default="", help="Runtime key; by default the newest LTS on Spark 4.")
 @click.option(
     "--pool/--no-pool",
@@ -51,7 +50,9 @@ _COMPUTES_NOTHING = "has the simulated provider, whose nodes compute nothing."
 def command(runtime_key: str, pool: bool, config_file: Path | None, **options: Any) -> None:
     """Start a workspace if none runs, make a real Spark cluster (driver and 2 workers), have it join and count 336,776 flights,
     and check its answer; then show a cold and a warm start on an instance pool. What it made stays: run it again, or go on with
-    the cluster. After Ctrl-C nothing of it stays."""
+    the cluster. After Ctrl-C nothing of it stays.
+
+    The options of `brickyard up` are for the server that it starts."""
     chosen = settings(config_file, **options)
     port_is_ours = source("port", config_file=config_file, options=options) == "the default"
     quickstart = _Quickstart(chosen, runtime_key or chosen.default_runtime, any_port=port_is_ours, pool=pool)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import click
 
 from brickyard.cli import CliError
-from brickyard.cli.options import place, settings
+from brickyard.cli.options import json_option, place, settings
 from brickyard.cli.progress import installing
-from brickyard.domain.runtimes import Runtime
+from brickyard.domain.runtimes import Runtime, RuntimeManifest
 from brickyard.runtime import catalogue, installer
 from brickyard.runtime.installed import installed
 from brickyard.runtime.inuse import RuntimeInUse
@@ -31,10 +32,14 @@ def command() -> None:
 
 
 @command.command("list")
+@json_option
 @place
-def list_runtimes(config_file: Path | None, **options: Any) -> None:
+def list_runtimes(*, as_json: bool, config_file: Path | None, **options: Any) -> None:
     """Show the available runtimes."""
     cache = settings(config_file, **options).cache_dir
+    if as_json:
+        click.echo(json.dumps([_described(each, installed(each.environment, cache)) for each in catalogue.rows()], indent=2))
+        return
     without, slower = [], []
     for runtime in catalogue.rows():
         manifest = installed(runtime.environment, cache)
@@ -51,6 +56,13 @@ def list_runtimes(config_file: Path | None, **options: Any) -> None:
             if (failure := last_failure(environment, cache)) is not None:
                 click.echo(f"  the last training in {environment} failed: {failure.message}")
         click.echo("A server trains them when the machine has nothing else to do; `brickyard runtime train KEY` does so now.")
+
+
+def _described(runtime: Runtime, manifest: RuntimeManifest | None) -> dict[str, Any]:
+    found = {"key": runtime.key, "name": runtime.name, "installed": manifest is not None}
+    if manifest is None:
+        return found
+    return {**found, "home": str(manifest.home), "trained": is_trained(manifest), "connect": manifest.has_connect}
 
 
 @command.command("install")

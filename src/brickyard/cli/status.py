@@ -16,7 +16,7 @@ from brickyard import __version__
 from brickyard.cli import CliError, printable
 from brickyard.cli.client import serving
 from brickyard.cli.http import get
-from brickyard.cli.options import found_by, place, settings
+from brickyard.cli.options import found_by, json_option, place, settings
 from brickyard.config.providernames import listed
 from brickyard.config.settings import Settings
 from brickyard.sandbox.probe import allowed_here, network_text
@@ -40,7 +40,7 @@ SIMULATED = "none: simulated nodes run no code"
 
 @click.command("status")
 @place
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
     """Show the server, the isolation of clusters, installed runtimes, clusters with their nodes, and pools.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brickyard.cli.client import administering
-from brickyard.cli.options import place
+from brickyard.cli.options import json_option, place
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
@@ -27,7 +27,7 @@ def command() -> None:
 @click.option("--user", "user_name", default="", help="Whose: a user name or an application id. Default: the administrator's.")
 @click.option("--comment", default="", help="What it is for.")
 @days_option
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 @place
 def create_token(
     *, user_name: str, comment: str, days: int | None, as_json: bool, config_file: Path | None, **options: Any

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -15,7 +17,7 @@ import msgspec
 from brickyard.cli import CliError
 from brickyard.cli.http import get
 from brickyard.cli.interrupts import held_back
-from brickyard.cli.options import place, serving, settings
+from brickyard.cli.options import Grouped, json_option, place, serving, settings
 from brickyard.cli.progress import working
 from brickyard.config.settings import Settings
 from brickyard.interrupts import Importing
@@ -34,21 +36,30 @@ class Started(NamedTuple):
     new_token: str
 
 
-@click.command("up")
+@click.command("up", cls=Grouped)
 @place
 @serving
 @click.option("--detach", is_flag=True, envvar="BRICKYARD_DETACH", help="Run in the background; return once it serves.")
-def command(detach: bool, config_file: Path | None, **options: Any) -> None:
+@json_option
+def command(*, detach: bool, as_json: bool, config_file: Path | None, **options: Any) -> None:
     """Start a workspace server. Ctrl-C, SIGTERM and `brickyard down` stop it and end its nodes.
 
     Every option is also a BRICKYARD_* variable and a key of the TOML file: docs/configuration.md.
     """
+    if as_json and not detach:
+        raise click.UsageError("--json goes with --detach.")
     chosen = settings(config_file, **options)
     workspace = Workspace(chosen.data_dir, chosen.storage_dir)
     try:
         if detach:
-            with working("Starting the server"):
+            with contextlib.nullcontext() if as_json else working("Starting the server"):
                 started = start_detached(chosen, workspace)
+            if as_json:
+                token = {"admin_token": started.new_token} if started.new_token else {}
+                click.echo(
+                    json.dumps({"url": started.url, "data_dir": str(chosen.data_dir), "log": str(workspace.log_file), **token})
+                )
+                return
             click.echo(f"Brickyard serves at {started.url} (data in {chosen.data_dir}, log in {workspace.log_file}).")
             if started.new_token:
                 click.echo(token_line(workspace, started.new_token))

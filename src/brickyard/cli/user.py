@@ -10,7 +10,7 @@ import click
 
 from brickyard.cli import CliError, printable
 from brickyard.cli.client import administering
-from brickyard.cli.options import place
+from brickyard.cli.options import json_option, place
 from brickyard.cli.token import create, days_option, present
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def command() -> None:
 @click.option("--restricted", is_flag=True, help="May not create clusters and pools of their own, except by a cluster policy.")
 @days_option
 @click.option("--no-token", is_flag=True, help="Create no token: they log in through an identity provider.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 @place
 def add(
     user_name: str,
@@ -64,7 +64,7 @@ def add(
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 @place
 def list_users(*, as_json: bool, config_file: Path | None, **options: Any) -> None:
     """Show the users and service principals."""
@@ -86,8 +86,9 @@ def list_users(*, as_json: bool, config_file: Path | None, **options: Any) -> No
 @command.command("remove")
 @click.argument("user_name")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
 @place
-def remove(user_name: str, *, yes: bool, config_file: Path | None, **options: Any) -> None:
+def remove(user_name: str, *, yes: bool, as_json: bool, config_file: Path | None, **options: Any) -> None:
     """Remove a user, with their tokens and permissions.
 
     Their clusters stay, and go on running; administrators can change the owner."""
@@ -98,7 +99,10 @@ def remove(user_name: str, *, yes: bool, config_file: Path | None, **options: An
         if not yes:
             click.confirm(f"Remove {printable(str(user.user_name))}, with their tokens and permissions?", abort=True)
         workspace.users.delete(str(user.id))
-    click.echo(f"{printable(str(user.user_name))} is removed.")
+    if as_json:
+        click.echo(json.dumps({"user_name": user.user_name, "id": user.id}))
+    else:
+        click.echo(f"{printable(str(user.user_name))} is removed.")
 
 
 def _added(workspace: WorkspaceClient, user_name: str, display_name: str, *, admin: bool, restricted: bool) -> tuple[User, bool]:

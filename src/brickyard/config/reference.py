@@ -23,13 +23,7 @@ def _table(first: str, last: str) -> str:
 
 
 def _row(setting: Declaration) -> str:
-    value, words = setting.default, setting.help.default
-    if value in ("", None) or isinstance(value, Path):
-        default = words or "none"
-    else:
-        plain = str(value).lower() if isinstance(value, bool) else f"{value:.12g}" if isinstance(value, float) else str(value)
-        default = f"{plain} ({words})" if words else plain
-    return f"| `{setting.name}` | {default} | {setting.help.text} |\n"
+    return f"| `{setting.name}` | {setting.shown_default or 'none'} | {setting.help.text} |\n"
 
 
 if __name__ == "__main__":

@@ -283,6 +283,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return tuple(place.strip() for place in self.network_allow.split(",") if place.strip())
 
 
+GROUPS = {  # the first setting of each group: its heading in `--help`
+    "host": "Where it serves",
+    "session_idle_s": "How people log in",
+    "rate_limits": "Limits and records",
+    "connect_port": "Spark Connect",
+    "data_dir": "Where it keeps things",
+    "admin_user": "Who may use it",
+    "provider": "Nodes and their isolation",
+    "cpu_overcommit": "Room",
+    "launch_timeout_s": "Patience with nodes",
+    "snapshot_gb": "Snapshots",
+    "orphan_grace_s": "Nodes and this server",
+    "node_prices": "Clusters",
+    "log_level": "Log",
+}
+
+
 class Declaration(NamedTuple):
     """A setting as it is declared in `Settings`. `annotation`: the type of its values; `type`: the same without None, and `str`
     for one of several words."""
@@ -292,6 +309,18 @@ class Declaration(NamedTuple):
     type: type
     default: Any
     help: Help
+    group: str
+
+    @property
+    def shown_default(self) -> str:
+        """The default for people, in Markdown; what an empty one means, if its declaration says so. Empty: none."""
+        if self.default in ("", None) or isinstance(self.default, Path):
+            return self.help.default
+        if isinstance(self.default, bool):
+            plain = str(self.default).lower()
+        else:
+            plain = f"{self.default:.12g}" if isinstance(self.default, float) else str(self.default)
+        return f"{plain} ({self.help.default})" if self.help.default else plain
 
     @property
     def variable(self) -> str:
@@ -308,10 +337,11 @@ class Declaration(NamedTuple):
 def declared() -> dict[str, Declaration]:
     """All settings by name, in the order of their declaration."""
     hints, defaults = get_type_hints(Settings, include_extras=True), Settings()
-    found = {}
+    found, group = {}, ""
     for name in Settings.names():
+        group = GROUPS.get(name, group)
         kind, help_ = get_args(hints[name])
         choices = [each for each in get_args(kind) if each is not type(None)]
         plain = kind if not choices else choices[0] if isinstance(choices[0], type) else str
-        found[name] = Declaration(name, kind, plain, getattr(defaults, name), help_)
+        found[name] = Declaration(name, kind, plain, getattr(defaults, name), help_, group)
     return found

@@ -10,14 +10,14 @@ from typing import Any
 import click
 
 from brickyard.cli import CliError, printable
-from brickyard.cli.clusterapi import Api, find, json_option, nothing, open_api
-from brickyard.cli.options import place
+from brickyard.cli.cluster.api import Api, cluster_argument, find, nothing, open_api
+from brickyard.cli.options import json_option, place
 
 SETTLE_S = 3.0
 
 
 @click.command("ports")
-@click.argument("cluster")
+@cluster_argument
 @click.option("--add", type=int, metavar="PORT", help="Make this port of the driver node reachable.")
 @click.option("--remove", metavar="PORT", help="No longer make it reachable: a port, or the id of a mapping.")
 @click.option("--description", default="", help="With --add.")

@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from brickyard.cli import CliError, printable
-from brickyard.cli.clusterapi import Api, find, json_option, nothing, open_api
-from brickyard.cli.clusteroperations import POLL_S, operate, wait_option
-from brickyard.cli.options import place
+from brickyard.cli.cluster.api import Api, cluster_argument, find, nothing, open_api
+from brickyard.cli.cluster.operations import POLL_S, operate, wait_option
+from brickyard.cli.options import json_option, place
 from brickyard.machine.disk import MIB, text
 
 
@@ -26,7 +26,7 @@ def snapshot() -> None:
 
 
 @snapshot.command("list")
-@click.argument("cluster")
+@cluster_argument
 @json_option
 @place
 def list_snapshots(cluster: str, *, as_json: bool, config_file: Path | None, **options: Any) -> None:
@@ -43,7 +43,7 @@ def list_snapshots(cluster: str, *, as_json: bool, config_file: Path | None, **o
 
 
 @snapshot.command("create")
-@click.argument("cluster")
+@cluster_argument
 @click.option("--name", help="By default the time.")
 @wait_option
 @json_option
@@ -64,7 +64,7 @@ def create(cluster: str, *, name: str | None, wait: bool, as_json: bool, config_
 
 
 @snapshot.command("restore")
-@click.argument("cluster")
+@cluster_argument
 @click.argument("snapshot")
 @click.option("--restart", is_flag=True, help="Do so also if the cluster runs, which ends what it does.")
 @wait_option
@@ -82,7 +82,7 @@ def restore(
 
 
 @snapshot.command("delete")
-@click.argument("cluster")
+@cluster_argument
 @click.argument("snapshot")
 @json_option
 @place

@@ -1,4 +1,4 @@
-"""`brickyard cluster`: start, stop and look at clusters, through the /v1/clusters API."""
+"""`brickyard cluster`: make, start, use, stop and look at clusters, as the administrator of the server on this machine."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from typing import Any
 
 import click
 
-from brickyard.cli import CliError, printable
-from brickyard.cli.clusterapi import Api, every, find, json_option, nothing, open_api
-from brickyard.cli.clusteroperations import operate, wait_option
-from brickyard.cli.clusterports import ports
-from brickyard.cli.clusterschedules import schedule
-from brickyard.cli.clustersnapshots import snapshot
-from brickyard.cli.options import place
-
-_STEP = 65_536  # bytes of a log that one call reads
+from brickyard.cli import printable
+from brickyard.cli.cluster.api import cluster_argument, every, find, nothing, open_api, pairs
+from brickyard.cli.cluster.create import create
+from brickyard.cli.cluster.events import events
+from brickyard.cli.cluster.execute import execute
+from brickyard.cli.cluster.logs import logs
+from brickyard.cli.cluster.operations import operate, wait_option
+from brickyard.cli.cluster.ports import ports
+from brickyard.cli.cluster.schedules import schedule
+from brickyard.cli.cluster.snapshots import snapshot
+from brickyard.cli.options import json_option, place
 
 
 @click.group("cluster")
 def command() -> None:
-    """Start, stop and look at clusters.
+    """Make, start, use, stop and look at clusters.
 
     CLUSTER is an id, or a name that only one cluster has."""
 
 
-command.add_command(ports)
-command.add_command(schedule)
-command.add_command(snapshot)
+for each in (create, events, execute, logs, ports, schedule, snapshot):
+    command.add_command(each)
 
 
 @command.command("list")
@@ -53,7 +54,7 @@ def list_clusters(*, search: str, as_json: bool, config_file: Path | None, **opt
 
 
 @command.command("start")
-@click.argument("cluster")
+@cluster_argument
 @click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Set an environment variable; may be repeated.")
 @click.option("--unset", multiple=True, metavar="NAME", help="Remove an environment variable; may be repeated.")
 @click.option("--cores", type=int, help="Cores of each node, at least.")
@@ -87,7 +88,7 @@ def start(
 ) -> None:
     """Start a stopped cluster, with changes if there are any. If one of them is wrong, nothing changes."""
     body: dict[str, Any] = {}
-    if environment := {**_pairs(variables), **dict.fromkeys(unset)}:
+    if environment := {**pairs(variables, option="--env"), **dict.fromkeys(unset)}:
         body["environment_updates"] = environment
     sizes = {"cpu_cores": cores, "memory_gb": memory, "gpu_count": gpus, "storage_gb": storage}
     if size := {name: value for name, value in sizes.items() if value is not None}:
@@ -99,7 +100,7 @@ def start(
 
 
 @command.command("stop")
-@click.argument("cluster")
+@cluster_argument
 @click.option("--reason", default="", help="Shown with the cluster and in its events.")
 @click.option("--save", is_flag=True, help="Take a snapshot of its workspace directory when the last node has gone.")
 @click.option("--grace", type=int, metavar="MINUTES", help="Let finish what runs, for so long at most; else for 5 minutes.")
@@ -130,63 +131,33 @@ def stop(
     operate("stop", cluster, body, wait=wait, as_json=as_json, config_file=config_file, options=options)
 
 
-@command.command("logs")
-@click.argument("cluster")
-@click.argument("file", required=False)
+@command.command("restart")
+@cluster_argument
+@click.option("--grace", type=int, metavar="MINUTES", help="Let finish what runs, for so long at most; else for 5 minutes.")
+@click.option("--force", is_flag=True, help="Do not wait for what runs. Also cuts short a wait that goes on.")
+@wait_option
 @json_option
 @place
-def logs(cluster: str, file: str | None, *, as_json: bool, config_file: Path | None, **options: Any) -> None:
-    """List the logs of a cluster's nodes, or print one."""
+def restart(
+    cluster: str, *, grace: int | None, force: bool, wait: bool, as_json: bool, config_file: Path | None, **options: Any
+) -> None:
+    """Restart a cluster: new nodes, the same id and specification."""
+    body: dict[str, Any] = {} if grace is None else {"grace_period_minutes": grace}
+    if force:
+        body["force"] = True
+    operate("restart", cluster, body, wait=wait, as_json=as_json, config_file=config_file, options=options)
+
+
+@command.command("delete")
+@cluster_argument
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+@place
+def delete(cluster: str, *, yes: bool, as_json: bool, config_file: Path | None, **options: Any) -> None:
+    """End a cluster and remove it for good, with its workspace directory. Its snapshots stay."""
     workspace = open_api(config_file, options)
-    cluster_id = find(workspace, cluster)["id"]
-    if file is not None:
-        try:
-            _print_log(workspace, cluster_id, file, as_json=as_json)
-        except CliError as error:
-            if file in {each["file"] for each in _logs(workspace, cluster_id)["files"]}:
-                raise
-            raise CliError(f"there is no log {file!r}. `brickyard cluster logs {cluster}` lists them.") from error
-        return
-    found = _logs(workspace, cluster_id)
-    if as_json:
-        click.echo(json.dumps(found, indent=2))
-        return
-    if not found["files"]:
-        nothing("logs of its nodes")
-    for each in found["files"]:
-        state = "running" if each["running"] else "ended"
-        click.echo(f"{printable(each['file'])}  {each['size']} bytes  {each.get('role', '')}  {state}")
-    for each in found["unreachable"]:
-        click.echo(f"{printable(each['node'])}: {printable(each['message'])}", err=True)
-
-
-# -- inside ----------------------------------------------------------------------------------------------------------
-
-
-def _logs(workspace: Api, cluster_id: str) -> Any:
-    """The logs of the nodes, and the nodes that do not answer."""
-    return workspace.call("GET", "/api/2.1/clusters/logs/list", cluster_id=cluster_id)
-
-
-def _print_log(workspace: Api, cluster_id: str, file: str, *, as_json: bool) -> None:
-    position = ""
-    while True:
-        where = {"cluster_id": cluster_id, "file": file, "position": position}
-        piece = workspace.call("GET", "/api/2.1/clusters/logs/read", **where, limit=_STEP)
-        if as_json:
-            click.echo(json.dumps(piece))
-        else:
-            click.echo("\n".join(printable(line) for line in piece["text"].split("\n")), nl=False)
-        if piece["at_end"]:
-            return
-        position = piece["next_position"]
-
-
-def _pairs(variables: tuple[str, ...]) -> dict[str, str]:
-    found = {}
-    for each in variables:
-        name, equals, value = each.partition("=")
-        if not equals or not name:
-            raise click.UsageError(f"--env {each!r} is not NAME=VALUE.")
-        found[name] = value
-    return found
+    found = find(workspace, cluster)
+    if not yes:
+        click.confirm(f"Delete {printable(found['name'])} ({found['id']}), which is {found['status']}, for good?", abort=True)
+    workspace.call("POST", "/api/2.1/clusters/permanent-delete", {"cluster_id": found["id"]})
+    click.echo(json.dumps({"cluster_id": found["id"]}) if as_json else f"{printable(found['name'])} is deleted.")

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from brickyard.cli import CliError, printable
-from brickyard.cli.clusterapi import Api, find, open_api
+from brickyard.cli.cluster.api import Api, find, open_api
 
 POLL_S = 0.3
 STATUS_ALONE = {"include_metrics": "false", "include_cost_breakdown": "false"}
@@ -27,7 +27,7 @@ def operate(
     found = find(workspace, cluster)
     view = workspace.call("POST", f"/v1/clusters/{found['id']}/{verb}", body)["data"]
     if wait:
-        view = _watch(workspace, view, quiet=as_json)
+        view = watched(workspace, view, quiet=as_json)
     if as_json:
         click.echo(json.dumps(view, indent=2))
     else:
@@ -36,7 +36,7 @@ def operate(
         raise CliError(f"{view['name']} did not {verb}: {view['status_details']}")
 
 
-def _watch(workspace: Api, view: Any, *, quiet: bool) -> Any:
+def watched(workspace: Api, view: Any, *, quiet: bool) -> Any:
     """The cluster once the operation has ended, or another one has begun. Shows the phases until then."""
     operation_id = view["operation"]["id"]
     with _phases(quiet=quiet) as show:

@@ -11,8 +11,8 @@ from urllib.parse import quote
 import click
 
 from brickyard.cli import CliError, printable
-from brickyard.cli.clusterapi import Api, find, json_option, nothing, open_api
-from brickyard.cli.options import place
+from brickyard.cli.cluster.api import Api, cluster_argument, find, nothing, open_api
+from brickyard.cli.options import json_option, place
 
 
 @click.group("schedule")
@@ -21,7 +21,7 @@ def schedule() -> None:
 
 
 @schedule.command("list")
-@click.argument("cluster")
+@cluster_argument
 @json_option
 @place
 def list_schedules(cluster: str, *, as_json: bool, config_file: Path | None, **options: Any) -> None:
@@ -38,7 +38,7 @@ def list_schedules(cluster: str, *, as_json: bool, config_file: Path | None, **o
 
 
 @schedule.command("add")
-@click.argument("cluster")
+@cluster_argument
 @click.argument("action", type=click.Choice(["start", "stop"]))
 @click.argument("cron")
 @click.option("--timezone", default="UTC", show_default=True, help="An IANA time zone, such as Europe/Berlin.")
@@ -70,7 +70,7 @@ def add(
 
 
 @schedule.command("pause")
-@click.argument("cluster")
+@cluster_argument
 @click.argument("schedule_id", metavar="SCHEDULE")
 @click.option("--resume", is_flag=True, help="End the pause. What was missed meanwhile is not done.")
 @json_option
@@ -83,7 +83,7 @@ def pause(cluster: str, schedule_id: str, *, resume: bool, as_json: bool, config
 
 
 @schedule.command("remove")
-@click.argument("cluster")
+@cluster_argument
 @click.argument("schedule_id", metavar="SCHEDULE")
 @json_option
 @place

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.error import HTTPError
 from urllib.parse import urlencode
 
 import click
+from click.shell_completion import CompletionItem
 
 from brickyard.cli import CliError, printable
 from brickyard.cli.client import serving
 from brickyard.cli.http import send
-from brickyard.cli.options import settings
+from brickyard.cli.options import PLACE, settings
 from brickyard.server.datadir import Workspace, WorkspaceError
 
 TIMEOUT_S = 30.0  # a local server that does not answer for this long will not answer at all
@@ -34,7 +36,6 @@ _OPTIONS = {
     "external_port": "--external-port",
     "restore_from_snapshot": "SNAPSHOT",
 }
-json_option = click.option("--json", "as_json", is_flag=True, help="For programs.")
 
 
 class Api(NamedTuple):
@@ -56,7 +57,8 @@ class Api(NamedTuple):
 
 def _in_words(said: Any) -> str:
     """What the server says: every problem of a request, by the option that it is about."""
-    problems = said.get("details", {}).get("problems") or ()
+    details = said.get("details")  # an object in the /v1 dialect, a list in the other
+    problems = details.get("problems") or () if isinstance(details, dict) else ()
     sentences = [f"{_OPTIONS.get(each['field'], each['field'])}: {each['reason'].rstrip('.')}." for each in problems]
     return " ".join(sentences) or str(said.get("message", ""))
 
@@ -96,3 +98,41 @@ def every(workspace: Api, search: str) -> Iterator[Any]:
         if page >= data["pagination"]["total_pages"]:
             return
         page += 1
+
+
+def pairs(given: tuple[str, ...], *, option: str) -> dict[str, str]:
+    """NAME=VALUE, as often as an option was given. Raises UsageError."""
+    found = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{option} {each!r} is not NAME=VALUE.")
+        found[name] = value
+    return found
+
+
+def completing(
+    path: str, of: str, *names: str, shown: str = ""
+) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Completes a value in the shell from what an API call lists: `of` is the list's field, `names` the fields of an entry whose
+    values can be given, `shown` the one that says what it is. Without a server, there is nothing to complete."""
+
+    def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        with contextlib.suppress(CliError):
+            workspace = open_api(ctx.params.get("config_file"), {name: ctx.params.get(name) for name in PLACE})
+            answer = workspace.call("GET", path)
+            rows = answer.get("data", answer).get(of) or ()
+            given = ((str(row.get(name) or ""), str(row.get(shown) or "")) for row in rows for name in names)
+            return [
+                CompletionItem(value, help=printable(text) if text != value else None)
+                for value, text in given
+                if value and value.isprintable() and value.startswith(incomplete)
+            ]
+        return []
+
+    return complete
+
+
+cluster_argument = click.argument(
+    "cluster", shell_complete=completing("/v1/clusters?limit=100", "clusters", "id", "name", shown="name")
+)
