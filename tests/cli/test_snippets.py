@@ -46,6 +46,7 @@ NOT_RUN = {
         "needs a cluster's id; tests/contract/test_logs.py makes the call",
     ("logs.md", "from databricks.sdk import WorkspaceClient"):
         "simulated nodes write no logs here; tests/contract/test_logs.py makes the calls",
+    ("cli.md", 'brickyard cluster exec dev "spark.range(10).count()"'): "tests/spark/test_command_line.py runs such code",
     ("secrets.md", "databricks secrets create-scope warehouse"): "needs the CLI; tests/contract/test_secrets_sdk.py calls these",
     ("v1.md", "import signal"): "runs on a cluster; tests/spark/test_graceful.py does the same there",
     ("files.md", "import sys"): "runs on a cluster; tests/spark/test_data.py does the same there",
