@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import subprocess
 import sys
@@ -205,9 +206,12 @@ class _Quickstart:
         token_file = shlex.quote(str(self._workspace.storage.admin_token_file))
         if self._new_token:
             click.echo("\n" + token_line(self._workspace, self._new_token))
+        called = os.environ.get("BRICKYARD_CALLED_AS") or "brickyard"
         click.echo(f"""
 Next steps:
-  brickyard configure          # a profile for the Databricks CLI, SDKs and Terraform; or:
+  {called + " ui":<24}  # the web page, logged in
+  {called} cluster exec {cluster_id} 'spark.range(10).count()'
+  {called + " configure":<24}  # a profile for the Databricks CLI, SDKs and Terraform; or:
   export DATABRICKS_HOST={running.url}
   export DATABRICKS_TOKEN=$(cat {token_file})
 
@@ -215,9 +219,30 @@ Next steps:
   w = WorkspaceClient()
   print(w.clusters.get("{cluster_id}").state)
 
-  brickyard status             # what runs
-  brickyard down               # stop it all
-(in a checkout: ./dev configure, ./dev status, ./dev down)""")
+  {called + " status":<24}  # what runs
+  {called + " down":<24}  # stop it all
+
+{self._left(cluster_id)}""")
+
+    def _left(self, cluster_id: str) -> str:
+        """What memory the nodes that stay have, and for how long."""
+        from brickyard.cli import mainjob, warmpool  # noqa: PLC0415 - they have been loaded by now, but not at the start
+
+        w = client(self._workspace)
+        gib = {each.node_type_id: each.memory_mb / 1024 for each in w.clusters.list_node_types().node_types or []}
+        cluster = w.clusters.get(cluster_id)
+        nodes = 1 + len(cluster.executors or ())
+        memory = nodes * gib.get(str(cluster.node_type_id), 0)
+        said = f"The cluster's {nodes} nodes have {memory:.1f} GiB and end after {mainjob.IDLE_MINUTES} idle minutes"
+        pools = [each for each in w.instance_pools.list() if (each.instance_pool_name or "").startswith(warmpool.NAME)]
+        counts = [(each.node_type_id, each.stats) for each in pools if each.stats]
+        idle = {
+            kind: (stats.idle_count or 0) + (stats.pending_idle_count or 0) + (stats.used_count or 0) for kind, stats in counts
+        }
+        if not any(idle.values()):
+            return f"{said}."
+        memory = sum(count * gib.get(node_type, 0) for node_type, count in idle.items())
+        return f"{said}, the pool's {sum(idle.values())} with {memory:.1f} GiB after {warmpool.IDLE_MINUTES}."
 
     def _show_times(self) -> None:
         from rich.console import Console  # noqa: PLC0415 - only where a table is drawn
