@@ -229,13 +229,13 @@ Next steps:
         from brickyard.cli import mainjob, warmpool  # noqa: PLC0415 - they have been loaded by now, but not at the start
 
         w = client(self._workspace)
-        gib = {each.node_type_id: each.memory_mb / 1024 for each in w.clusters.list_node_types().node_types or []}
+        gib = {str(each.node_type_id): each.memory_mb / 1024 for each in w.clusters.list_node_types().node_types or []}
         cluster = w.clusters.get(cluster_id)
         nodes = 1 + len(cluster.executors or ())
         memory = nodes * gib.get(str(cluster.node_type_id), 0)
         said = f"The cluster's {nodes} nodes have {memory:.1f} GiB and end after {mainjob.IDLE_MINUTES} idle minutes"
         pools = [each for each in w.instance_pools.list() if (each.instance_pool_name or "").startswith(warmpool.NAME)]
-        counts = [(each.node_type_id, each.stats) for each in pools if each.stats]
+        counts = [(str(each.node_type_id), each.stats) for each in pools if each.stats]
         idle = {
             kind: (stats.idle_count or 0) + (stats.pending_idle_count or 0) + (stats.used_count or 0) for kind, stats in counts
         }
