@@ -1,38 +1,29 @@
-"""The workspace's metastore: what Spark knows of databases, tables and functions, as files that only agents touch.
+"""The workspace's metastore, as drivers use it: what Spark knows of databases, tables and functions.
 
-A driver asks through its node host, and its agent answers here. So no code on a node can write these files: it can ask for
-changes of single entries, which are checked, and made whole or not at all. Agents share the files through one lock, which they
-hold for a moment; nothing has to run for it, and nothing is lost when an agent or a server is killed.
+A driver asks through its node host, and its agent answers here. So no code on a node can write the metastore's files
+(storage/metastore.py): it can ask for changes of single entries, which are checked, and made whole or not at all. Agents share
+the files through one lock, which they hold for a moment; nothing has to run for it, and nothing is lost when an agent or a server
+is killed. Beside them is `writing/`, with the locks of drivers that write (agent/catalog/writelocks.py).
 
-    lock                                  flock
-    databases/<name>/database.json        a description; `default` needs none
-    databases/<name>/table/<name>.json    a table or view, with its partitions
-    databases/<name>/function/<name>.json
-    dropped/<id>/                         what was dropped, until its rows are removed
-    writing/                              locks of drivers that write (agent/catalog/writelocks.py)
-
-A file has its version in the first line and Spark's description, as JSON, below. A change names the version that it was made
-for; if there is another by now, the answer says so, and the driver makes its change again. Names are percent-encoded.
+A change names the version that it was made for; if there is another by now, the answer says so, and the driver makes its change
+again.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import os
-import secrets
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
-from urllib.parse import quote, unquote
+from typing import Any
 
 import msgspec
 
-from brickyard.agent.catalog.writelocks import Lock, Refused, Unlock, WriteLocks
-from brickyard.machine import files, locks
-from brickyard.machine.pressure import DBFS_FULL
+from brickyard.agent.catalog.writelocks import Lock, Unlock, WriteLocks
+from brickyard.machine import files
+from brickyard.storage.metastore import SUFFIX, Kind, MetastoreFiles, Refused, encoded, names_in, read, version_of
 
 _decode_raw = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -40,13 +31,7 @@ _decode_raw = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 MAX_TEXT = 64 << 20  # bytes of one description; a partition takes about 700
 MAX_PACKED = 7 << 20  # characters of one, as it travels: two of them, and a request, fit into a line between agent and node host
 MAX_ANSWER = 2 * MAX_PACKED  # characters of all descriptions in an answer
-MAX_NAME = 240  # bytes of a name, percent-encoded: a file system allows 255
-LOCK_PATIENCE_S = 20.0
 ABANDONED_S = 60.0  # who drops something removes its rows at once; later, anybody may
-DEFAULT = "default"
-_DATABASE, _SUFFIX = "database.json", ".json"
-
-Kind = Literal["table", "function"]
 
 
 class _Ask(msgspec.Struct, tag_field="ask", tag=str.lower, forbid_unknown_fields=True):
@@ -128,9 +113,7 @@ class Metastore:
     """The metastore in `root`. Methods block; they may be called on any thread."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root
-        self._databases = root / "databases"
-        self._dropped = root / "dropped"
+        self._files = MetastoreFiles(root)
         self.write_locks = WriteLocks(root / "writing")
 
     def answer(self, request: bytes, *, cluster_id: str, host: object) -> dict[str, Any]:
@@ -151,14 +134,14 @@ class Metastore:
     def _answer(self, ask: Ask) -> dict[str, Any]:
         match ask:
             case Databases():
-                return {"names": _names(self._databases, "")}
+                return {"names": self._files.databases()}
             case Names():
-                return {"names": _names(self._database(ask.database) / ask.kind, _SUFFIX)}
+                return {"names": self._files.names(ask.database, ask.kind)}
             case Look():
                 return self._look(ask)
             case Abandoned():
                 return self._abandoned()
-        with self._locked():
+        with self._files.locked():
             return self._change(ask)
 
     def _change(self, ask: Ask) -> dict[str, Any]:
@@ -178,9 +161,9 @@ class Metastore:
     # ── what is there ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _look(self, ask: Look) -> dict[str, Any]:
-        paths = {"": self._database(ask.database) / _DATABASE}
-        paths |= {name: self._entry(ask.database, ask.kind, name) for name in ask.names}
-        if ask.known and ask.known == {name: _version(path) for name, path in paths.items()}:
+        paths = {"": self._files.record(ask.database)}
+        paths |= {name: self._files.entry(ask.database, ask.kind, name) for name in ask.names}
+        if ask.known and ask.known == {name: version_of(path) for name, path in paths.items()}:
             return {"same": True}
         found: dict[str, dict[str, str] | None] = {}
         size = 0
@@ -194,8 +177,8 @@ class Metastore:
 
     def _abandoned(self) -> dict[str, Any]:
         now = time.time()
-        for name in _names(self._dropped, ""):
-            top = self._dropped / name
+        for name in names_in(self._files.dropped, ""):
+            top = self._files.dropped / name
             with contextlib.suppress(FileNotFoundError):  # another driver clears it
                 if now - top.stat().st_ctime > ABANDONED_S:
                     return {"id": name, "texts": _texts(top, _files(top))}
@@ -204,49 +187,27 @@ class Metastore:
     # ── changes, with the lock held ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _put(self, ask: Put) -> dict[str, Any]:
-        if (self._root.parent / DBFS_FULL).exists():
-            raise Refused("the workspace's files exceed their limit (dbfs_gb): delete some, or drop tables")
-        text = _inflated(ask.text)
-        database = self._database(ask.database)
-        path = self._entry(ask.database, ask.kind, ask.name) if ask.name else database / _DATABASE
-        if _version(path) != ask.version or (ask.name and not self._exists(ask.database)):
-            return CONFLICT
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        version = secrets.token_hex(8)
-        _write(path, version.encode() + b"\n" + text)
-        return {"version": version}
+        path = self._files.entry(ask.database, ask.kind, ask.name) if ask.name else self._files.record(ask.database)
+        version = self._files.put(path, ask.version, _inflated(ask.text), database=ask.database if ask.name else "")
+        return CONFLICT if version is None else {"version": version}
 
     def _rename(self, ask: Rename) -> dict[str, Any]:
-        path, to = self._entry(ask.database, ask.kind, ask.name), self._entry(ask.database, ask.kind, ask.to)
-        if _version(path) != ask.version or to.exists():
+        path, to = (self._files.entry(ask.database, ask.kind, name) for name in (ask.name, ask.to))
+        if version_of(path) != ask.version or to.exists():
             return CONFLICT
         path.rename(to)
         return {}
 
     def _drop(self, ask: Drop) -> dict[str, Any]:
-        path = self._entry(ask.database, ask.kind, ask.name)
-        if _version(path) != ask.version:
-            return CONFLICT
-        return self._set_aside(path)
+        path = self._files.entry(ask.database, ask.kind, ask.name)
+        return CONFLICT if version_of(path) != ask.version else _dropped(self._files.set_aside(path))
 
     def _drop_database(self, ask: DropDatabase) -> dict[str, Any]:
-        path = self._database(ask.database)
-        if not (path / _DATABASE).exists() or ask.database == DEFAULT:
-            return CONFLICT
-        if not ask.cascade and any(_names(path / kind, _SUFFIX) for kind in ("table", "function")):
-            return CONFLICT
-        return self._set_aside(path)
-
-    def _set_aside(self, path: Path) -> dict[str, Any]:
-        """Drops a file or a directory. It remains in `dropped` until the rows that it names are removed."""
-        name = secrets.token_hex(16)
-        target = self._dropped / name / path.name
-        target.parent.mkdir(mode=0o700, parents=True)
-        path.rename(target)
-        return {"id": name, "texts": _texts(target.parent, _files(target.parent))}
+        top = self._files.drop_database(ask.database, cascade=ask.cascade)
+        return CONFLICT if top is None else _dropped(top)
 
     def _cleared(self, ask: Cleared) -> dict[str, Any]:
-        top = self._dropped / _encoded(ask.id)
+        top = self._files.dropped / encoded(ask.id)
         left = _files(top)
         for path in left & {top / name for name in ask.files}:
             path.unlink()
@@ -255,65 +216,20 @@ class Metastore:
             files.remove_tree(top)
         return {"id": ask.id, "texts": _texts(top, left)}
 
-    # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(self._root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            if not locks.take(fd, patience_s=LOCK_PATIENCE_S):
-                raise Refused(f"the workspace's metastore has been locked by another node for {LOCK_PATIENCE_S:g} s")
-            yield
-        finally:
-            os.close(fd)
-
-    def _exists(self, database: str) -> bool:
-        return database == DEFAULT or (self._database(database) / _DATABASE).exists()
-
-    def _database(self, name: str) -> Path:
-        return self._databases / _encoded(name)
-
-    def _entry(self, database: str, kind: Kind, name: str) -> Path:
-        return self._database(database) / kind / (_encoded(name) + _SUFFIX)
-
-
-def _encoded(name: str) -> str:
-    """Returns the name as one that is safe for a file: without "/", never "." or ".."."""
-    encoded = quote(name, safe="").replace(".", "%2E")
-    if not 0 < len(encoded) <= MAX_NAME:
-        raise Refused(f"the name {name[:80]!r} is empty or longer than {MAX_NAME} bytes")
-    return encoded
-
-
-def _names(directory: Path, suffix: str) -> list[str]:
-    try:
-        found = sorted(path.name for path in directory.iterdir())
-    except FileNotFoundError:
-        return []
-    return [unquote(name[: len(name) - len(suffix)]) for name in found if name.endswith(suffix) and not name.startswith(".")]
-
-
-def _version(path: Path) -> str:
-    """Returns the version of what is there, "" for nothing."""
-    try:
-        with path.open("rb") as file:
-            return file.readline(64).strip().decode("ascii", "replace")
-    except FileNotFoundError:
-        return ""
+def _dropped(top: Path) -> dict[str, Any]:
+    """The answer about what was dropped, whose driver removes the rows."""
+    return {"id": top.name, "texts": _texts(top, _files(top))}
 
 
 def _read(path: Path) -> dict[str, str] | None:
-    try:
-        version, _, text = path.read_bytes().partition(b"\n")
-    except FileNotFoundError:
-        return None
-    return {"version": version.decode("ascii", "replace"), "text": _deflated(text)}
+    held = read(path)
+    return None if held is None else {"version": held.version, "text": _deflated(held.text)}
 
 
 def _files(directory: Path) -> set[Path]:
     """Returns the files of all descriptions below the directory."""
-    return set(directory.rglob("*" + _SUFFIX))
+    return set(directory.rglob("*" + SUFFIX))
 
 
 def _texts(top: Path, paths: Iterable[Path]) -> dict[str, str]:
@@ -327,20 +243,6 @@ def _texts(top: Path, paths: Iterable[Path]) -> dict[str, str]:
             break
         found[str(path.relative_to(top))] = text
     return found
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Replaces the file, whole and on the disk."""
-    draft = path.with_name(".draft")
-    try:
-        with draft.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
 
 
 def _inflated(text: str) -> bytes:

@@ -22,6 +22,7 @@ from typing import Any, Literal
 import msgspec
 
 from brickyard.machine import locks
+from brickyard.storage.metastore import Refused
 
 Kind = Literal["driver", "place"]
 MAX_NAME = 4096
@@ -39,10 +40,6 @@ class Unlock(msgspec.Struct, tag_field="ask", tag="unlock", forbid_unknown_field
 
     kind: Kind
     name: str
-
-
-class Refused(Exception):
-    """The request makes no sense; the message says why."""
 
 
 class WriteLocks:
