@@ -28,6 +28,7 @@ CHECKLISTS, SUBSYSTEMS = (
     for part in (DEV / "README.md").read_text().split("## Subsystems")
 )
 PAGES = {  # of features that a page with another name describes
+    "catalog": "files",
     "changes": "clients",
     "credentials": "authentication",
     "emptylists": "clients",

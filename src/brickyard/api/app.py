@@ -13,6 +13,7 @@ from brickyard.api.context import ApiContext
 from brickyard.api.databricks import (
     attached,
     audit,
+    catalog,
     changes,
     clusters,
     commands,
@@ -87,6 +88,7 @@ def all_operations() -> tuple[Operation, ...]:
         links,
         webpage,
         audit,
+        catalog,
         emptylists,
         protocol,
         health,

@@ -12,6 +12,7 @@ from brickyard.clusters.logs.following import LogFollowers
 from brickyard.clusters.logs.service import ClusterLogs
 from brickyard.clusters.v1 import V1ClusterService, V1Details
 from brickyard.features.audit.service import AuditLog
+from brickyard.features.catalog.service import CatalogService
 from brickyard.features.changes.service import Changes
 from brickyard.features.credentials.loginlinks import LoginLinks
 from brickyard.features.credentials.oauth import ClientSecrets, OAuthService
@@ -66,6 +67,7 @@ class Services:
     snapshots: SnapshotService
     dbfs: DbfsService
     volumes: VolumeService
+    catalogs: CatalogService
     workspace: WorkspaceService
     secrets: SecretService
     context_secrets: ContextSecrets

@@ -39,6 +39,9 @@ class Permission(StrEnum):
     READ_VOLUME = "READ_VOLUME"
     WRITE_VOLUME = "WRITE_VOLUME"
     CREATE_VOLUME = "CREATE_VOLUME"
+    USE_SCHEMA = "USE_SCHEMA"
+    USE_CATALOG = "USE_CATALOG"
+    CREATE_SCHEMA = "CREATE_SCHEMA"
     MANAGE = "MANAGE"
     ADMIN = "admin"  # cannot be granted: what only administrators may do with an object
     WORKSPACE_ACCESS = "workspace-access"
@@ -60,7 +63,8 @@ class ObjectKind(StrEnum):
     WORKSPACE_PATH = "workspace-path"  # a notebook, file or directory of /Workspace
     VOLUME_PATH = "volume-path"  # a file or directory of a volume
     VOLUME = "volume"
-    SCHEMA = "schema"  # where volumes are
+    SCHEMA = "schema"  # where tables and volumes are
+    CATALOG = "catalog"  # where schemas are
     TOKENS = "tokens"  # all personal access tokens of the caller
 
 
@@ -83,7 +87,8 @@ PERMISSIONS: Mapping[ObjectKind, tuple[Permission, ...]] = {
     ObjectKind.WORKSPACE_PATH: (Permission.CAN_READ, Permission.CAN_RUN, Permission.CAN_EDIT, Permission.CAN_MANAGE),
     ObjectKind.VOLUME_PATH: (Permission.READ_VOLUME, Permission.WRITE_VOLUME),
     ObjectKind.VOLUME: (Permission.READ_VOLUME, Permission.WRITE_VOLUME, Permission.MANAGE),
-    ObjectKind.SCHEMA: (Permission.CREATE_VOLUME,),
+    ObjectKind.SCHEMA: (Permission.USE_SCHEMA, Permission.CREATE_VOLUME, Permission.MANAGE),
+    ObjectKind.CATALOG: (Permission.USE_CATALOG, Permission.CREATE_SCHEMA, Permission.ADMIN),
     ObjectKind.TOKENS: (Permission.CAN_USE, Permission.ADMIN),
 }
 

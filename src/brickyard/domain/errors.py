@@ -78,6 +78,16 @@ class ResourceDoesNotExist(ApiError):
     http_status = 404
 
 
+class CatalogDoesNotExist(ResourceDoesNotExist):
+    """Of Unity Catalog's API, as are the next ones: clients tell them apart by code."""
+
+    error_code = "CATALOG_DOES_NOT_EXIST"
+
+
+class SchemaDoesNotExist(ResourceDoesNotExist):
+    error_code = "SCHEMA_DOES_NOT_EXIST"
+
+
 class EndpointNotFound(ApiError):
     error_code = "ENDPOINT_NOT_FOUND"
     http_status = 404

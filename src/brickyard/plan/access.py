@@ -25,12 +25,14 @@ from brickyard.domain.errors import PermissionDenied
 from brickyard.domain.identity import USERS_ID
 
 # The permission that everybody has on every object of the kind. DBFS is open to all users, as in Databricks. So are volumes,
-# which have no permissions API here yet, but only who made a volume can rename and delete it.
+# which have no permissions API here yet, but only who made a volume can rename and delete it. Schemas are made by everybody who
+# uses Spark; only their owner changes them through the API.
 _EVERYBODY = {
     ObjectKind.DBFS_PATH: Permission.CAN_MANAGE,
     ObjectKind.VOLUME_PATH: Permission.WRITE_VOLUME,
     ObjectKind.VOLUME: Permission.WRITE_VOLUME,
     ObjectKind.SCHEMA: Permission.CREATE_VOLUME,
+    ObjectKind.CATALOG: Permission.CREATE_SCHEMA,
 }
 _SHARED = "/Shared"
 _LOBBIES = ("/", "/Users")  # everybody may see which names they hold, as far as they may see what has the name

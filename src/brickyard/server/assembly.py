@@ -24,6 +24,7 @@ from brickyard.clusters.logs.service import ClusterLogs
 from brickyard.clusters.v1 import PortPlanner, SnapshotTasks, V1ClusterService, V1Details
 from brickyard.config.settings import CONNECT_PORT, Settings
 from brickyard.features.audit.service import AuditLog
+from brickyard.features.catalog.service import CatalogService
 from brickyard.features.changes.service import Changes
 from brickyard.features.credentials.digests import Digests
 from brickyard.features.credentials.lastuse import SessionLimits
@@ -67,6 +68,8 @@ from brickyard.server.background import Loops, Nodes, build_loops, build_nodes
 from brickyard.server.looplag import Lag
 from brickyard.server.metrics import WorkspaceMetrics
 from brickyard.server.resources import Resources
+from brickyard.storage.metastore import MetastoreFiles
+from brickyard.storage.schemas import Schemas
 from brickyard.storage.sealer import Sealer
 from brickyard.storage.vault import Vault
 
@@ -185,6 +188,9 @@ def _services(
     logs = ClusterLogs(attach=attach, store=store, nodes=nodes.calls, kept=given.storage.logs)
     homes = FormerHomes(tree=workspace.tree, clock=clock)
     files = WorkspaceService(files=workspace, store=store, authorizer=authorizer)
+    metastore = MetastoreFiles(given.storage.metastore)
+    schemas = Schemas(metastore=metastore, volumes=volumes.tree)
+    volume_service = VolumeService(files=volumes, schemas=schemas, store=store, authorizer=authorizer)
     secrets = SecretService(store=store, clock=clock, authorizer=authorizer, vault=vault)
     limits = SessionLimits(int(settings.session_idle_s * 1000), int(settings.session_lifetime_s * 1000))
     tokens = TokenService(store=store, clock=wall, ids=ids, authorizer=authorizer, key=given.workspace_key, sessions=limits)
@@ -270,7 +276,15 @@ def _services(
         secrets=secrets,
         context_secrets=ContextSecrets(store=store, secrets=secrets, tokens=nodes.tokens, sealer=sealer, members=given.member),
         dbfs=DbfsService(files=dbfs, volumes=volumes.tree, store=store, authorizer=authorizer),
-        volumes=VolumeService(files=volumes, store=store, authorizer=authorizer),
+        volumes=volume_service,
+        catalogs=CatalogService(
+            metastore=metastore,
+            schemas=schemas,
+            volumes=volume_service,
+            workspace_id=given.workspace_id,
+            store=store,
+            authorizer=authorizer,
+        ),
         workspace=files,
         permissions=PermissionService(store=store, authorizer=authorizer, workspace=files),
         libraries=LibraryService(store=store, authorizer=authorizer, clusters=clusters),

@@ -42,6 +42,10 @@ class Locked(Refused):
     """Somebody else has held the lock all the time."""
 
 
+class Full(Refused):
+    """The workspace's files exceed their limit."""
+
+
 class Description(NamedTuple):
     """An entry as it is kept: `text` is JSON, which any driver may have written."""
 
@@ -100,7 +104,7 @@ class MetastoreFiles:
         """Writes an entry in the place of one with that version, "" for none, and returns the new version. `database`: there must
         be such a one. None: somebody was faster."""
         if (self.root.parent / DBFS_FULL).exists():
-            raise Refused("the workspace's files exceed their limit (dbfs_gb): delete some, or drop tables")
+            raise Full("the workspace's files exceed their limit (dbfs_gb): delete some, or drop tables")
         if version_of(path) != version or (database and not self.exists(database)):
             return None
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

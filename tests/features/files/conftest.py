@@ -12,10 +12,13 @@ from databricks.sdk import WorkspaceClient
 
 from brickyard.access import Authorizer
 from brickyard.features.audit.service import AuditLog
+from brickyard.features.catalog.service import CatalogService
 from brickyard.features.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
 from brickyard.features.permissions.service import PermissionService
 from brickyard.machine import files as tree_files
 from brickyard.storage.directory import Storage
+from brickyard.storage.metastore import MetastoreFiles
+from brickyard.storage.schemas import Schemas
 from brickyard.store.store import Store
 from brickyard.testing.clock import ManualClock
 from tests.support.edge import edge, sdk
@@ -66,9 +69,13 @@ def files(tmp_path: Path, database: Store) -> Iterator[Files]:
     dbfs, volumes, workspace = (FileTree(root=tree, uploads=uploads, store=database, room=room) for tree in storage.trees)
     common: dict[str, Any] = {"store": database, "authorizer": Authorizer()}
     workspace_service = WorkspaceService(files=workspace, **common)
+    metastore = MetastoreFiles(storage.metastore)
+    schemas = Schemas(metastore=metastore, volumes=volumes.tree)
+    volume_service = VolumeService(files=volumes, schemas=schemas, **common)
     services: dict[str, Any] = {
         "dbfs": DbfsService(files=dbfs, volumes=volumes.tree, **common),
-        "volumes": VolumeService(files=volumes, **common),
+        "volumes": volume_service,
+        "catalogs": CatalogService(metastore=metastore, schemas=schemas, volumes=volume_service, workspace_id="42", **common),
         "workspace": workspace_service,
         "permissions": PermissionService(**common, workspace=workspace_service),
         "audit": AuditLog(**common, clock=ManualClock(), server="http://here"),

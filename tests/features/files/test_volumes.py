@@ -43,7 +43,9 @@ def test_a_volume_is_made_seen_renamed_and_removed(files: Files, golden: Golden)
     files.client.files.upload("/Volumes/main/default/data/f", io.BytesIO(b"1"))
     assert volumes.update("main.default.data", new_name="other").name == "other"
     assert [each.full_name for each in volumes.list("main", "default")] == ["main.default.other"]
-    assert list(volumes.list("main", "none")) == []
+    with pytest.raises(NotFound) as missing:
+        list(volumes.list("main", "none"))
+    assert missing.value.error_code == "SCHEMA_DOES_NOT_EXIST"
     with pytest.raises(NotFound):
         volumes.read("main.default.data")
     volumes.delete("main.default.other")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import secrets
 from collections.abc import AsyncIterable
 
 import msgspec
 
 from brickyard.api.databricks.filestreams import ANNOUNCED, HEADERS, NO_CONTENT, OCTETS, announces_content, download
+from brickyard.api.databricks.nametokens import name_after, token_after
 from brickyard.api.edge.dialects import Reply
 from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import EVERY, Need, Operation
@@ -18,7 +17,8 @@ from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.caller import Caller
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.spec import Wire
-from brickyard.features.files.volumes import PAGE, Volume, VolumeService
+from brickyard.features.files.volumenames import Volume
+from brickyard.features.files.volumes import PAGE, VolumeService
 
 
 class FilePath(Wire, frozen=True, kw_only=True):
@@ -170,7 +170,7 @@ async def _list_directory(volumes: VolumeService, caller: Caller, request: ListD
     if request.page_size < 0:
         raise InvalidParameterValue(f"page_size is {request.page_size}; it must not be negative.")
     entries, after = await volumes.list_directory(
-        caller, request.directory_path, after=_after(request.page_token), limit=min(request.page_size or PAGE, PAGE)
+        caller, request.directory_path, after=name_after(request.page_token), limit=min(request.page_size or PAGE, PAGE)
     )
     contents = [
         DirectoryEntry(
@@ -182,15 +182,7 @@ async def _list_directory(volumes: VolumeService, caller: Caller, request: ListD
         )
         for entry in entries
     ]
-    return ListDirectoryResponse(contents=contents, next_page_token=base64.urlsafe_b64encode(after.encode()).decode())
-
-
-def _after(token: str) -> str:
-    """The name that a page token holds: it grants nothing, so anybody may make one."""
-    try:
-        return base64.b64decode(token.encode(), altchars=b"-_", validate=True).decode()
-    except (binascii.Error, ValueError) as error:
-        raise InvalidParameterValue("page_token is not one that this call returned. Leave it out for the first page.") from error
+    return ListDirectoryResponse(contents=contents, next_page_token=token_after(after))
 
 
 # ── volumes ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -18,6 +18,7 @@ from brickyard.features.files.errors import MaxReadSizeExceeded, translated
 from brickyard.features.files.tree import FileTree, receive_form, write_all
 from brickyard.features.files.uploads import Upload, no_handle
 from brickyard.storage.safetree import Entry, SafeTree
+from brickyard.storage.schemas import top_entries
 from brickyard.store.store import Store
 
 
@@ -50,7 +51,7 @@ class DbfsService:
         parts = seen_parts(path)
         await self._may(caller, Permission.CAN_READ, parts, to="list")
         if parts == (VOLUMES,):
-            found = await self._look(path, lambda: self._volumes.list(()))
+            found = await self._look(path, lambda: top_entries(self._volumes))
             return [entry._replace(parts=(VOLUMES, *entry.parts)) for entry in found]
         return await self._look(path, lambda: self._tree.list(parts))
 

@@ -1,17 +1,13 @@
 """Volumes and the files in them: `/Volumes/<catalog>/<schema>/<volume>/...`.
 
-A volume is a directory at the third level of its tree, and nothing else records it. Catalogs and schemas are the directories
-above; they come and go with their volumes.
+A volume is a directory at the third level of its tree, and nothing else records it. storage/schemas.py says which catalogs and
+schemas there are above it; their directories come and go with their volumes.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import re
-import uuid
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
-from typing import NamedTuple
 
 import structlog
 
@@ -32,52 +28,37 @@ from brickyard.domain.errors import (
 from brickyard.features.files.arguments import parts_of
 from brickyard.features.files.errors import AlreadyExists, IsADirectory, VolumeDirectoryNotEmpty
 from brickyard.features.files.tree import FileTree, OpenFile
+from brickyard.features.files.volumenames import LEVELS, Volume, names_of
 from brickyard.storage.labels import MAX_COMMENT, Label, label_of
 from brickyard.storage.safetree import Entry
+from brickyard.storage.schemas import Schemas
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
-LEVELS = 3  # catalog, schema, volume
 PAGE = 1000
 _TOP = "Volumes"
 _log = structlog.get_logger(__name__)
-_NAME = re.compile(r"[^\x00-\x20./\x7f]{1,255}")
-
-
-class Volume(NamedTuple):
-    """A volume, with the time its directory was made or last changed in epoch milliseconds."""
-
-    parts: tuple[str, ...]
-    modified_ms: int
-    comment: str = ""
-
-    @property
-    def full_name(self) -> str:
-        return ".".join(self.parts)
-
-    @property
-    def volume_id(self) -> str:
-        """Always the same for a name."""
-        return str(uuid.UUID(bytes=hashlib.blake2b(self.full_name.encode(), digest_size=16).digest()))
 
 
 class VolumeService:
     """One per server. Methods raise ApiError."""
 
-    def __init__(self, *, files: FileTree, store: Store, authorizer: Authorizer) -> None:
+    def __init__(self, *, files: FileTree, schemas: Schemas, store: Store, authorizer: Authorizer) -> None:
         self._files = files
+        self._schemas = schemas
         self._store = store
         self._authorizer = authorizer
 
     # ── volumes ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def create(self, caller: Caller, catalog: str, schema: str, name: str, *, comment: str = "") -> Volume:
-        """Makes a volume, and what it needs of catalog and schema."""
-        parts, label = _names(".".join((catalog, schema, name))), _label(comment)
+        """Makes a volume in a schema that exists."""
+        parts, label = names_of(".".join((catalog, schema, name))), _label(comment)
         on = SecurableObject(ObjectKind.SCHEMA, f"{catalog}.{schema}")
         await self._require(caller, Permission.CREATE_VOLUME, on, to="create a volume in")
 
         def make() -> Volume:
+            self._schemas.require_place(catalog, schema)
             with contextlib.suppress(FileNotFoundError):
                 self._files.tree.stat(parts)
                 raise ResourceAlreadyExists(f"Volume '{'.'.join(parts)}' already exists.")
@@ -102,13 +83,12 @@ class VolumeService:
         return await self._files.run(_shown(parts), lambda: self._volume(parts))
 
     async def of_schema(self, caller: Caller, catalog: str, schema: str) -> list[Volume]:
-        """The volumes of a schema. One without volumes does not exist, and has none."""
-        parts = _names(f"{catalog}.{schema}", levels=2)
+        """The volumes of a schema."""
+        parts = names_of(f"{catalog}.{schema}", levels=2)
 
         def find() -> list[Volume]:
-            with contextlib.suppress(FileNotFoundError):
-                return [found for entry in self._files.tree.list(parts) if (found := self._volume_at(entry)) is not None]
-            return []
+            entries = self._schemas.volumes(catalog, self._schemas.schema(catalog, schema))
+            return [found for entry in entries if (found := self._volume_at(entry)) is not None]
 
         found = await self._files.run(_shown(parts), find)
         return await self._store.read(
@@ -116,6 +96,15 @@ class VolumeService:
                 tx, caller, ObjectKind.VOLUME, found, lambda each: SecurableObject(ObjectKind.VOLUME, each.full_name)
             )
         )
+
+    async def remove_schema(self, caller: Caller, catalog: str, schema: str, *, force: bool) -> bool:
+        """Removes the directories of a schema, with `force` after its volumes, if the caller may delete each of them. Returns
+        whether the schema has none any more: files that are in no volume keep theirs."""
+        for volume in (volumes := await self.of_schema(caller, catalog, schema) if force else []):
+            await self._known(caller, volume.full_name, Permission.MANAGE, to="delete")
+        for volume in volumes:
+            await self.delete(caller, volume.full_name)
+        return await self._files.change(_shown((catalog, schema)), lambda: self._schemas.remove_empty(catalog, schema))
 
     async def update(self, caller: Caller, full_name: str, *, new_name: str, comment: str | None) -> Volume:
         """Gives a volume another name in its schema, another comment, or both: what is given."""
@@ -130,7 +119,7 @@ class VolumeService:
         self._files.tree.label(parts, label)
 
     async def _rename(self, caller: Caller, parts: tuple[str, ...], new_name: str) -> Volume:
-        full_name, target = ".".join(parts), _names(".".join((*parts[:-1], new_name)))
+        full_name, target = ".".join(parts), names_of(".".join((*parts[:-1], new_name)))
 
         def move() -> Volume:
             self._volume(parts)
@@ -160,9 +149,7 @@ class VolumeService:
         def remove() -> None:
             self._volume(parts)
             self._files.tree.remove(parts, recursive=True)
-            for above in (parts[:2], parts[:1]):  # unless other volumes are there
-                with contextlib.suppress(OSError):
-                    self._files.tree.remove(above, recursive=False)
+            self._schemas.prune(parts[:2])
 
         await self._files.change(_shown(parts), remove)
         try:
@@ -235,11 +222,12 @@ class VolumeService:
         await self._files.change(path, remove)
 
     async def list_directory(self, caller: Caller, path: str, *, after: str, limit: int) -> tuple[list[Entry], str]:
-        """A page of a directory's entries: see `SafeTree.page`. Catalogs and schemas can be listed as well."""
+        """A page of a directory's entries: see `SafeTree.page`. Catalogs and schemas can be listed as well, also before they have
+        a directory."""
         parts = _volumes(path)
         await self._may(caller, Permission.READ_VOLUME, parts, to="list")
         with _missing(parts):
-            return await self._files.run(path, lambda: self._files.tree.page(parts, after=after, limit=limit))
+            return await self._files.run(path, lambda: self._schemas.page(parts, after=after, limit=limit))
 
     @contextlib.asynccontextmanager
     async def _undoing(self, undo: Callable[[], None]) -> AsyncIterator[None]:
@@ -277,7 +265,7 @@ class VolumeService:
         return None
 
     async def _known(self, caller: Caller, full_name: str, permission: Permission, *, to: str) -> tuple[str, ...]:
-        parts = _names(full_name)
+        parts = names_of(full_name)
         try:
             await self._require(caller, permission, SecurableObject(ObjectKind.VOLUME, full_name), to=to)
         except PermissionDenied:  # everybody may know which volumes there are
@@ -300,19 +288,6 @@ def _label(comment: str) -> Label:
 
 def _place(volume: Volume) -> Place:
     return Place(ObjectKind.VOLUME, volume.full_name)
-
-
-def _names(full_name: str, *, levels: int = LEVELS) -> tuple[str, ...]:
-    """The parts of a name such as main.default.files."""
-    parts = tuple(full_name.split("."))
-    wrong = [part for part in parts if not _NAME.fullmatch(part) or len(part.encode()) > 255]
-    if len(parts) != levels or wrong:
-        shape = ".".join(("catalog", "schema", "volume")[:levels])
-        raise InvalidParameterValue(
-            f"{full_name[:300]!r} is not a name of the form {shape}. Each part has 1 to 255 bytes, without dots, slashes, spaces "
-            "and control characters."
-        )
-    return parts
 
 
 def _volumes(path: str) -> tuple[str, ...]:
