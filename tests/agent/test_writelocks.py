@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from brickyard.agent.catalog.writelocks import Kind, Lock, Refused, Unlock, WriteLocks
+from brickyard.agent.catalog.writelocks import Kind, Lock, Unlock, WriteLocks
+from brickyard.storage.metastore import Refused
 
 HELD = {"held": True}
 

@@ -35,6 +35,7 @@ from brickyard.api.databricks import (
     permissions,
     scim,
     secrets,
+    tables,
     tokens,
     volumes,
     workspace,
@@ -64,6 +65,7 @@ from brickyard.domain.validation import TryPolicy
 from brickyard.features.audit.service import AuditLog
 from brickyard.features.catalog.model import SchemaChanges
 from brickyard.features.catalog.service import CatalogService
+from brickyard.features.catalog.tables import TableService
 from brickyard.features.changes.service import Changes
 from brickyard.features.credentials.loginlinks import LoginLinks
 from brickyard.features.credentials.oauth import ClientSecrets
@@ -190,7 +192,7 @@ class World(shared.World):
         timed: dict[str, Any] = {**some, "clock": self.clock}
         dbfs_tree, volumes_tree, workspace_tree = (self.tree(name) for name in ("dbfs", "volumes", "workspace"))
         workspace_files = WorkspaceService(files=workspace_tree, **some)
-        metastore = MetastoreFiles(root / "metastore")
+        metastore = self.metastore = MetastoreFiles(root / "metastore")
         schemas = Schemas(metastore=metastore, volumes=volumes_tree.tree)
         volume_service = VolumeService(files=volumes_tree, schemas=schemas, **some)
         machines = Providers(SimulatedProvider(node_types=[SMALL]))
@@ -240,6 +242,7 @@ class World(shared.World):
             dbfs=DbfsService(files=dbfs_tree, volumes=volumes_tree.tree, **some),
             volumes=volume_service,
             catalogs=CatalogService(metastore=metastore, schemas=schemas, volumes=volume_service, workspace_id="1", **some),
+            tables=TableService(metastore=metastore, schemas=schemas, **some),
             workspace=workspace_files,
             permissions=PermissionService(**some, workspace=workspace_files),
             libraries=LibraryService(**some, clusters=self.clusters),
@@ -635,6 +638,12 @@ def in_schema(kind: type[msgspec.Struct], **fields: Any) -> Example:
     return example
 
 
+async def table(world: World) -> msgspec.Struct:
+    (directory := world.metastore.root / "databases" / "default" / "table").mkdir(parents=True, exist_ok=True)
+    (directory / "t.json").touch()
+    return tables.TableName(full_name="main.default.t")
+
+
 async def rename_volume(world: World) -> msgspec.Struct:
     name = (await create_volume(world)).name  # type: ignore[attr-defined] # of CreateVolume
     (world.trees[1] / "c" / "s" / name).mkdir(parents=True)
@@ -845,6 +854,9 @@ EXAMPLES: dict[str, Example] = {
     "schemas.delete": in_schema(catalog.DeleteSchema),
     "metastores.current": plain(Empty()),
     "metastores.summary": plain(Empty()),
+    "tables.list": plain(tables.ListTables(catalog_name="main", schema_name="default")),
+    "tables.read": table,
+    "tables.exists": plain(tables.TableName(full_name="main.default.nothing")),
     "volumes.create": create_volume,
     "volumes.read": in_volume(volumes.VolumeName, "name", "c.s.v"),
     "volumes.list": in_volume(volumes.ListVolumes, "catalog_name", "c", schema_name="s"),

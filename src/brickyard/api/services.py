@@ -13,6 +13,7 @@ from brickyard.clusters.logs.service import ClusterLogs
 from brickyard.clusters.v1 import V1ClusterService, V1Details
 from brickyard.features.audit.service import AuditLog
 from brickyard.features.catalog.service import CatalogService
+from brickyard.features.catalog.tables import TableService
 from brickyard.features.changes.service import Changes
 from brickyard.features.credentials.loginlinks import LoginLinks
 from brickyard.features.credentials.oauth import ClientSecrets, OAuthService
@@ -68,6 +69,7 @@ class Services:
     dbfs: DbfsService
     volumes: VolumeService
     catalogs: CatalogService
+    tables: TableService
     workspace: WorkspaceService
     secrets: SecretService
     context_secrets: ContextSecrets

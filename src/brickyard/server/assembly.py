@@ -25,6 +25,7 @@ from brickyard.clusters.v1 import PortPlanner, SnapshotTasks, V1ClusterService, 
 from brickyard.config.settings import CONNECT_PORT, Settings
 from brickyard.features.audit.service import AuditLog
 from brickyard.features.catalog.service import CatalogService
+from brickyard.features.catalog.tables import TableService
 from brickyard.features.changes.service import Changes
 from brickyard.features.credentials.digests import Digests
 from brickyard.features.credentials.lastuse import SessionLimits
@@ -285,6 +286,7 @@ def _services(
             store=store,
             authorizer=authorizer,
         ),
+        tables=TableService(metastore=metastore, schemas=schemas, store=store, authorizer=authorizer),
         workspace=files,
         permissions=PermissionService(store=store, authorizer=authorizer, workspace=files),
         libraries=LibraryService(store=store, authorizer=authorizer, clusters=clusters),

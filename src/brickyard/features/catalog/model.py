@@ -23,6 +23,10 @@ class SchemaNotEmpty(ApiError):
     http_status = 400
 
 
+class TableDoesNotExist(ResourceDoesNotExist):
+    error_code = "TABLE_DOES_NOT_EXIST"
+
+
 class PrincipalDoesNotExist(ResourceDoesNotExist):
     error_code = "PRINCIPAL_DOES_NOT_EXIST"
 

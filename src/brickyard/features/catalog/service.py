@@ -6,7 +6,6 @@ the other has made. What a cluster's users may do in Spark is not decided here (
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
@@ -18,15 +17,13 @@ from brickyard.domain.caller import Caller
 from brickyard.domain.errors import (
     Aborted,
     InvalidParameterValue,
-    StorageFull,
     TemporarilyUnavailable,
-    is_full_disk,
 )
 from brickyard.features.catalog import rules
+from brickyard.features.catalog.metastorework import run
 from brickyard.features.catalog.model import (
     CatalogAlreadyExists,
     MetastoreInfo,
-    MetastoreUnusable,
     PrincipalDoesNotExist,
     Record,
     Schema,
@@ -35,7 +32,7 @@ from brickyard.features.catalog.model import (
     SchemaNotEmpty,
     stable_id,
 )
-from brickyard.storage.metastore import DEFAULT, KINDS, Full, Locked, MetastoreFiles, Refused, read, version_of
+from brickyard.storage.metastore import DEFAULT, KINDS, MetastoreFiles, Refused, read, version_of
 from brickyard.storage.schemas import MAIN, ONE, Schemas
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -86,25 +83,25 @@ class CatalogService:
 
     async def catalogs(self, caller: Caller) -> list[str]:
         """The names of all catalogs."""
-        names = await _run(self._schemas.catalogs)
+        names = await run(self._schemas.catalogs)
         return await self._store.read(lambda tx: self._authorizer.shown(tx, caller, ObjectKind.CATALOG, names, _of_catalog))
 
     async def catalog(self, caller: Caller, name: str) -> str:
         """The catalog's name as it is kept."""
         await self._require(caller, Permission.USE_CATALOG, _of_catalog(name), to="see")
-        return await _run(lambda: self._schemas.catalog(name))
+        return await run(lambda: self._schemas.catalog(name))
 
     async def create_catalog(self, caller: Caller, name: str) -> None:
         """Raises ApiError: a workspace has one catalog."""
         await self._require(caller, Permission.ADMIN, WORKSPACE, to="make a catalog in the")
-        if name.lower() in await _run(self._schemas.catalogs):
+        if name.lower() in await run(self._schemas.catalogs):
             raise CatalogAlreadyExists(f"Catalog '{name.lower()}' already exists.")
         raise InvalidParameterValue(f"name is {name[:255]!r}; this workspace has one catalog, {MAIN}. Make a schema in it.")
 
     async def require_manager(self, caller: Caller, name: str) -> str:
         """The catalog's name as it is kept, for who may change catalogs."""
         await self._require(caller, Permission.ADMIN, _of_catalog(name), to="change")
-        return await _run(lambda: self._schemas.catalog(name))
+        return await run(lambda: self._schemas.catalog(name))
 
     async def delete_catalog(self, caller: Caller, name: str) -> None:
         """Raises ApiError: catalogs are there as long as there is something in them."""
@@ -124,7 +121,7 @@ class CatalogService:
             found = [Schema(kept, name, self._record(kept, name)) for name in left[:limit]]
             return found, left[limit - 1] if len(left) > limit else ""
 
-        found, after = await _run(find)
+        found, after = await run(find)
         return await self._with_owners(found), after
 
     async def schema(self, caller: Caller, full_name: str) -> Schema:
@@ -178,7 +175,7 @@ class CatalogService:
         if schema.catalog in ONE and schema.name == DEFAULT:
             raise InvalidParameterValue(f"full_name: {schema.full_name} cannot be deleted; every workspace has it.")
         if not force:
-            await _run(lambda: self._require_empty(schema))
+            await run(lambda: self._require_empty(schema))
         if not await self._volumes.remove_schema(caller, schema.catalog, schema.name, force=force):
             raise SchemaNotEmpty(
                 f"Schema '{schema.full_name}' is not empty. Its directory in /Volumes has volumes that were made meanwhile, "
@@ -216,7 +213,7 @@ class CatalogService:
         return schema
 
     async def _look(self, full_name: str) -> Schema:
-        return (await self._with_owners([await _run(lambda: self._find(full_name))]))[0]
+        return (await self._with_owners([await run(lambda: self._find(full_name))]))[0]
 
     def _find(self, full_name: str) -> Schema:
         catalog, dot, name = full_name.partition(".")
@@ -245,7 +242,7 @@ class CatalogService:
 
     async def _change(self, work: Callable[[], T]) -> T:
         await self._store.before_effect()
-        return await _run(work)
+        return await run(work)
 
     async def _require(self, caller: Caller, permission: Permission, on: SecurableObject, *, to: str) -> None:
         await self._store.read(lambda tx: self._authorizer.require(tx, caller, permission, on, to=to))
@@ -264,23 +261,3 @@ def _of_catalog(name: str) -> SecurableObject:
 
 def _of_schema(full_name: str) -> SecurableObject:
     return SecurableObject(ObjectKind.SCHEMA, full_name[:511])
-
-
-async def _run(work: Callable[[], T]) -> T:
-    """Works on another thread, and converts the metastore's errors to the API's."""
-
-    def translating() -> T:
-        try:
-            return work()
-        except Locked as error:
-            raise TemporarilyUnavailable(f"Nothing was changed: {error}. Try again.") from error
-        except Full as error:
-            raise StorageFull(f"Nothing was changed: {error}.") from error
-        except Refused as error:
-            raise InvalidParameterValue(f"Nothing was changed: {error}.") from error
-        except OSError as error:
-            if is_full_disk(error):
-                raise StorageFull("The workspace's disk is full. Delete files, or enlarge the disk.") from error
-            raise MetastoreUnusable(f"The workspace's metastore cannot be used: {error.strerror}.") from error
-
-    return await asyncio.to_thread(translating)
