@@ -88,7 +88,7 @@ class Storage:
 
     @property
     def metastore(self) -> Path:
-        """What Spark knows of the workspace's tables. Only agents read and write it."""
+        """What Spark knows of the workspace's tables. Agents and servers read and write it."""
         return self.root / "metastore"
 
     @property

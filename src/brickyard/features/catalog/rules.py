@@ -15,16 +15,14 @@ import msgspec
 
 from brickyard.domain.errors import InvalidParameterValue, InvalidState
 from brickyard.features.catalog.model import Record, SchemaChanges
-from brickyard.storage.metastore import DEFAULT
 
 WAREHOUSE: Final = "dbfs:/user/hive/warehouse"  # where nodes make managed tables (runtime/node/spark/conf.py)
 MAX_DESCRIPTION: Final = 256 * 1024  # bytes
 MAX_NAME: Final = 230  # bytes of a schema's name, percent-encoded: its directory has a suffix
 _CLASS = "org.apache.spark.sql.catalyst.catalog.CatalogDatabase"
 _OURS = "brickyard."  # what properties of ours begin with
-_OWNER_ID = _OURS + "owner"  # an id of an identity or a group
-_OWNER = "owner"  # Spark's: what DESCRIBE shows
-_SPARKS = (_OWNER, "location", "comment")  # properties that Spark keeps for itself
+_OWNER = _OURS + "owner"  # an id of an identity or a group
+_SPARKS = ("owner", "location", "comment")  # properties that Spark keeps for itself; to it, its own user owns every database
 _NAME = re.compile(r"[^\x00-\x20./\x7f]+")
 
 _Pair = tuple[str, msgspec.Raw]
@@ -47,13 +45,13 @@ def schema_name(name: str) -> str:
     return name.lower()
 
 
-def new_description(name: str) -> bytes:
-    """The description of a database as Spark makes it."""
+def new_description(name: str, *, usual: bool = False) -> bytes:
+    """The description of a database as Spark makes it. `usual`: of the one that every workspace has."""
     fields: dict[str, object] = {
         "class": _CLASS,
         "name": name,
-        "description": "default database" if name == DEFAULT else "",
-        "locationUri": ("uri", WAREHOUSE if name == DEFAULT else f"{WAREHOUSE}/{quote(name)}.db"),
+        "description": "default database" if usual else "",
+        "locationUri": ("uri", WAREHOUSE if usual else f"{WAREHOUSE}/{quote(name)}.db"),
         "properties": ("map", {}),
     }
     return _write({"database": ("case", fields)})
@@ -68,7 +66,7 @@ def record_of(version: str, text: bytes, modified_ms: int) -> Record:
             version,
             _read_text(fields.get("description", msgspec.Raw(b"null"))) or "",
             {key: value for key, value in properties.items() if key not in _SPARKS and not key.startswith(_OURS)},
-            properties.get(_OWNER_ID, ""),
+            properties.get(_OWNER, ""),
             _read_location(fields["locationUri"])[1],
             modified_ms,
         )
@@ -90,7 +88,7 @@ def changed(text: bytes, changes: SchemaChanges, *, owner_id: str | None) -> byt
         kept = {key: value for key, value in properties.items() if key in _SPARKS or key.startswith(_OURS)}
         properties = {**changes.properties, **kept}
     if changes.owner is not None and owner_id is not None:
-        properties |= {_OWNER: changes.owner, _OWNER_ID: owner_id}
+        properties[_OWNER] = owner_id
     fields["properties"] = msgspec.Raw(_write(("map", properties)))
     written = _write(top | {"database": msgspec.Raw(_write(("case", fields)))})
     if len(written) > MAX_DESCRIPTION:

@@ -32,6 +32,7 @@ from brickyard.features.catalog.model import (
     SchemaNotEmpty,
     stable_id,
 )
+from brickyard.plan.access import holders
 from brickyard.storage.metastore import DEFAULT, KINDS, MetastoreFiles, Refused, read, version_of
 from brickyard.storage.schemas import MAIN, ONE, Schemas
 from brickyard.store.store import Store
@@ -160,7 +161,8 @@ class CatalogService:
                 held = read(path, limit=2 * rules.MAX_DESCRIPTION)
                 if (held.version if held else "") != schema.record.version:
                     return False
-                text = rules.changed(held.text if held else rules.new_description(schema.name), changes, owner_id=owner_id)
+                before = held.text if held else rules.new_description(schema.name, usual=schema.name == DEFAULT)
+                text = rules.changed(before, changes, owner_id=owner_id)
                 with self._metastore.locked():
                     return self._metastore.put(path, schema.record.version, text) is not None
 
@@ -207,7 +209,7 @@ class CatalogService:
     async def _managed(self, caller: Caller, full_name: str, *, to: str) -> Schema:
         """The schema, if the caller may change it. Everybody may know which ones there are."""
         schema = await self._look(full_name)
-        mine = schema.record.owner in {caller.user_id, *caller.group_ids}
+        mine = schema.record.owner in holders(caller)
         on = SecurableObject(ObjectKind.SCHEMA, schema.full_name, caller.user_name if mine else "")
         await self._require(caller, Permission.MANAGE, on, to=to)
         return schema
@@ -229,7 +231,8 @@ class CatalogService:
         except Refused:  # the name of a directory that is too long for a database
             held = None
         if held is None:
-            return rules.record_of("", rules.new_description(name), 0) if catalog in ONE and name == DEFAULT else Record()
+            usual = catalog in ONE and name == DEFAULT
+            return rules.record_of("", rules.new_description(name, usual=True), 0) if usual else Record()
         return rules.record_of(held.version, held.text, held.modified_ms)
 
     async def _with_owners(self, schemas: Iterable[Schema]) -> list[Schema]:

@@ -17,7 +17,7 @@ _HIDDEN = ("brickyard.", "view.", "spark.sql.")  # what properties of ours and o
 _MANAGED = "brickyard.managed"  # CatalogPaper.java: Spark takes the table for external
 _CHAR = "__CHAR_VARCHAR_TYPE_STRING"  # Spark keeps the type of such a column beside it
 _NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}  # of Spark's JSON, in SQL
-_KINDS = {"integer": "INT", "void": "NULL"}  # of Spark's JSON, in the API
+_KINDS = {"integer": "INT", "void": "NULL", "varchar": "STRING"}  # of Spark's JSON, in the API
 _ERRORS = (msgspec.MsgspecError, RecursionError, KeyError, IndexError, ValueError)
 
 _Raw = msgspec.Raw
