@@ -36,6 +36,9 @@ class Server:
         token = self._connect.session_token(session_id)
         return str(node("connect.server").session_url("127.0.0.1", port, token, session_id))
 
+    def own_session(self, session_id: str, owner: str, pool: str) -> None:
+        self._connect.own_session(session_id, owner, pool)
+
     def close_session(self, session_id: str) -> None:
         self._connect.close_session(session_id)
 

@@ -92,7 +92,7 @@ class LargeAnswer:
     def poll(self) -> int | None:
         return None
 
-    def answer(self, ask: Any) -> None:
+    def belong(self, context_id: str, user: str, ask: Any) -> None:
         """It asks nothing."""
 
     def execute(self, code: str, command_id: str) -> str:

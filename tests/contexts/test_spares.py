@@ -39,7 +39,7 @@ class Kernel:
     def interrupt(self) -> None:
         """It runs nothing."""
 
-    def answer(self, ask: Any) -> None:
+    def belong(self, context_id: str, user: str, ask: Any) -> None:
         """It asks nothing."""
 
     def end(self, *, keep: bool = False) -> None:

@@ -173,6 +173,10 @@ def contexts_withdraw(request: dict[str, Any]) -> dict[str, Any]:
     return {"context_ids": [each for each, user in state["contexts"].items() if user == request["user"]]}
 
 
+def session_own(request: dict[str, Any]) -> dict[str, Any]:
+    return {}
+
+
 def known(request: dict[str, Any]) -> None:
     if request["context_id"] not in state["contexts"]:
         raise Refused("NOT_FOUND", f"context {request['context_id']} does not exist")

@@ -34,6 +34,7 @@ CALL_TIMEOUT_S = 30.0
 MAX_TAIL = 4 << 20
 CONNECT_S = 5.0  # to a port of the node
 _STATUSES = {"NOT_FOUND": 404, "DEAD": 409, "LIMIT": 409, "INVALID": 400, "GONE": 503, "TIMEOUT": 503}
+SESSION_OWN = "session_own"  # the node host's operation
 _OWN_LOGS = ("agent.log", "node.log")
 
 
@@ -129,14 +130,14 @@ class Routes:
             return Response(200, msgspec.json.encode(await asyncio.to_thread(self._read_log, asked)))
         if op is nodeops.PORT_OPEN:
             return Response(200, msgspec.json.encode(await self._open_port(asked)))
-        answer = self._session_used(asked) if op is nodeops.SESSION_USE else await self._passed_on(op, asked)
+        answer = await (self._session_used(asked) if op is nodeops.SESSION_USE else self._passed_on(op, asked))
         return Response(200, msgspec.json.encode(answer))
 
-    def _session_used(self, asked: nodeops.UseSession) -> dict[str, Any]:
-        self._meant_for_us(asked)
+    async def _session_used(self, asked: nodeops.UseSession) -> dict[str, Any]:
+        fields = self._meant_for_us(asked)
         self._node.contexts.uses(asked.user, (asked.session_user, asked.session_id))
         self._node.contexts_changed()
-        return {}
+        return await self._call(SESSION_OWN, owner=asked.user, **fields)  # Spark says it to the session's code
 
     async def _open_port(self, asked: nodeops.OpenPortOf) -> nodeops.OpenPort:
         self._check_generation(asked.generation)

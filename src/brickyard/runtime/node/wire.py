@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 GROUP_KEY = "brickyard_command"  # in the metadata of an execute request: the command's id
+USER_KEY = "brickyard_user"  # and its context's user
+POOL_KEY = "brickyard_pool"  # and the pool of its context's jobs
 TABLE_MIME = "application/vnd.brickyard.table+json"
 EXIT_MIME = "application/vnd.brickyard.exit+json"
 RESTART_MIME = "application/vnd.brickyard.restart+json"

@@ -31,6 +31,9 @@ class OlderConnectServer(ConnectServer):
     def _port(self) -> int:
         return int(self._scala.field(self._service, "server").getPort())  # 3.4 has no method for this
 
+    def _holder(self, user: str, session_id: str) -> Any:
+        return self._service.getOrCreateIsolatedSession(user, session_id)
+
     def end_session(self, user: str, session_id: str) -> None:
         """Interrupts what a client's session runs. The session itself stays, as Spark 3 gives no way to end one. 3.4 cannot
         interrupt: there, a call whose client has gone runs to its end."""

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 
 from ..jvm.scala import Scala
 from ..protocol import bracketed
@@ -86,9 +86,22 @@ class ConnectServer:
         """Makes a context's session, which lasts until `close_session`: Spark ends other sessions after an hour without use.
         The server must be open. Raises Py4JError."""
         self._own.add(session_id)
-        holder = self._service.sessionManager().getOrCreateIsolatedSession(self._key(session_id), self._scala.none)
+        holder = self._holder(OWN_USER, session_id)
         never = self._scala.jvm.java.util.OptionalLong.of(NEVER)
         holder.setCustomInactiveTimeoutMs(self._scala.jvm.scala.jdk.javaapi.OptionConverters.toScala(never))
+
+    def own_session(self, session_id: str, owner: str, pool: str, user: str = OWN_USER) -> None:
+        """Makes the session if there is none, and gives it its owner and the pool of its jobs; the first owner stays. `user`:
+        Spark's name of its user. If the session is over, Spark itself tells its client. Raises Py4JError."""
+        if self._service is None:
+            return
+        with contextlib.suppress(Py4JJavaError):
+            session = self._holder(user, session_id).session()
+            self._scala.java("brickyard.SessionOwner").name(session)
+            self._scala.java("brickyard.SessionOwner").own(session, owner, pool, True)
+
+    def _holder(self, user: str, session_id: str) -> Any:
+        return self._service.sessionManager().getOrCreateIsolatedSession(self._key(session_id, user), self._scala.none)
 
     def interrupt(self, tag: str) -> None:
         """Ends what our contexts' sessions run under a tag. Raises Py4JError."""

@@ -21,10 +21,10 @@ import zmq
 from jupyter_client.session import Session
 
 from ..trees import OVER_QUOTA, over_quota
-from ..wire import GROUP_KEY
+from ..wire import GROUP_KEY, POOL_KEY, USER_KEY
 from .asking import Ask, serve
 from .process import KernelDirectories, Process, Starter
-from .sparkaccess import SparkAccess, SparkAccessProvider
+from .sparkaccess import SparkAccess, SparkAccessError, SparkAccessProvider
 
 START = Path(__file__).resolve().parents[1] / "start.py"
 MAX_MESSAGE = 64 * 1024 * 1024  # bytes; larger messages are dropped unread
@@ -152,6 +152,7 @@ class Kernel:
         self._waits = line is not None
         self._factory, self._access = factory, access
         self._session = Session(key=key, username="brickyard")
+        self._metadata: dict[str, str] = {}  # of its context, with every command
         self._sockets: dict[str, Any] = {}
         self._poller = zmq.Poller()
         self._fd = -1
@@ -163,8 +164,15 @@ class Kernel:
             with contextlib.suppress(OSError):  # it has ended; `connect` will notice
                 self._line.sendall(b"go\n")
 
-    def answer(self, ask: Ask) -> None:
-        """Begins to answer the kernel's questions."""
+    def belong(self, context_id: str, user: str, ask: Ask) -> None:
+        """The kernel is that context's and user's from now on, and its questions are answered. May be repeated. Raises
+        KernelDied."""
+        if not self._metadata:
+            self._metadata = {USER_KEY: user, POOL_KEY: f"context-{context_id}"}
+            try:
+                self._access.own(user, self._metadata[POOL_KEY])
+            except SparkAccessError as error:
+                raise KernelDied(str(error)) from error
         line, self._line = self._line, None
         if line is not None:
             threading.Thread(target=serve, args=(line, ask), name="kernel-questions", daemon=True).start()
@@ -215,9 +223,10 @@ class Kernel:
 
     def execute(self, code: str, command_id: str) -> str:
         """Sends code; returns the request's id, which all its messages name as their parent."""
+        metadata = {**self._metadata, GROUP_KEY: command_id}
         content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False, "stop_on_error": False,
                    "user_expressions": {}}  # fmt: skip
-        message: Any = self._session.send(self._sockets["shell"], "execute_request", content, metadata={GROUP_KEY: command_id})
+        message: Any = self._session.send(self._sockets["shell"], "execute_request", content, metadata=metadata)
         return str(message["header"]["msg_id"])
 
     def receive(self, timeout_s: float) -> Event | None:

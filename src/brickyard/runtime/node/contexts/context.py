@@ -206,7 +206,7 @@ class Context:
         try:
             while True:
                 kernel = self._kernel or self._obtain()
-                kernel.answer(partial(self._owner.node.ask, self._id))
+                kernel.belong(self._id, self.user, partial(self._owner.node.ask, self._id))
                 self._run(kernel, self._next(kernel))
         except _Destroyed:
             pass

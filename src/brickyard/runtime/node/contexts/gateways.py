@@ -46,6 +46,9 @@ class _Gateway:
         self._server = server
         self.env = env
 
+    def own(self, user: str, pool: str) -> None:
+        """Does nothing: the kernel says it with each command (kernel/spark.py)."""
+
     def close(self) -> None:
         with contextlib.suppress(Py4JError, OSError):  # if the JVM is gone, nothing is left to shut down
             self._server.shutdown()

@@ -16,6 +16,10 @@ class Server(Protocol):
         """Makes a session and returns its URL (`sc://...`). Raises OpError."""
         ...
 
+    def own_session(self, session_id: str, owner: str, pool: str) -> None:
+        """Says whose a session is, and the pool of its jobs. Raises OpError."""
+        ...
+
     def close_session(self, session_id: str) -> None:
         """Ends a session with everything that it runs and holds. Does nothing if there is none."""
         ...
@@ -49,6 +53,12 @@ class _Session:
         self._server = server
         self._session_id = session_id
         self.env = env
+
+    def own(self, user: str, pool: str) -> None:
+        try:
+            self._server.own_session(self._session_id, user, pool)
+        except OpError as error:
+            raise SparkAccessError(str(error)) from error
 
     def close(self) -> None:
         self._server.close_session(self._session_id)

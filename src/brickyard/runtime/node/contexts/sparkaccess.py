@@ -17,6 +17,10 @@ class SparkAccess(Protocol):
         """The environment variables by which the kernel finds it."""
         ...
 
+    def own(self, user: str, pool: str) -> None:
+        """Tells Spark whose the kernel is, and the pool of its jobs, unless the kernel does. Raises SparkAccessError."""
+        ...
+
     def close(self) -> None:
         """Ends it, with everything that is held through it. Never raises."""
         ...

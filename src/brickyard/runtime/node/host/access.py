@@ -94,6 +94,22 @@ class DriverAccess:
             raise OpError("DEAD", f"Spark made no session: {failures.plain_message(error_text(error))}") from error
         return session_url(self._place.ports_host, port, connect.session_token(session_id), session_id)
 
+    def own_session(self, session_id: str, owner: str, pool: str) -> None:
+        """Says whose a context's session is, and the pool of its jobs. Raises OpError."""
+        self._own(session_id, owner, pool)
+
+    def own_clients_session(self, user: str, session_id: str, owner: str) -> None:
+        """Says whose a client's session is. `user`: Spark's name of its user. Raises OpError."""
+        self._own(session_id, owner, f"session-{session_id}", user)
+
+    def _own(self, session_id: str, owner: str, pool: str, *user: str) -> None:
+        if self._driver is None:
+            return
+        try:
+            self._driver.connect.own_session(session_id, owner, pool, *user)
+        except (Py4JError, OSError) as error:
+            raise OpError("DEAD", f"Spark did not answer: {failures.plain_message(error_text(error))}") from error
+
     def close_session(self, session_id: str) -> None:
         """Ends such a session with everything that it runs. Does nothing if the driver is gone."""
         driver = self._driver

@@ -317,9 +317,10 @@ class DriverRole(Role):
         return driver
 
     def _keep_catalog(self, driver: Driver) -> None:
-        """Makes the first session, with the workspace's catalog, and opens Spark to others. In a JVM that was not warm, it comes
-        after READY: it would take two seconds of CPU time from the starting executor, and it is done by the time the first kernel
-        has started."""
+        """Makes the first session, with the workspace's catalog, and opens Spark to others. If the JVM was not warm, after READY:
+        its two seconds of CPU time are the starting executor's until then, and the first kernel takes longer."""
+        if self._jvm.manifest.get("classes"):
+            driver.keep_sessions()
         if self._place.metastore and self._keeps_writes:
             self._metastore = MetastoreWay(driver.scala.jvm, self._report)
             self._run(self._serve_metastore)

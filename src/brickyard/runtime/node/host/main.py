@@ -48,7 +48,8 @@ class NodeHost:
             "prepare": self._prepare, "become": self._become, "master": self._master, "retire": self._retire, "stop": self._stop,
             "fail_executors": self._fail_executors, "killed": self._killed, "script_run": self._script_run,
             "program_run": self._program_run, "jars": self._add_jars, "connect_open": self._connect_open,
-            "ui_open": self._ui_open, "attached": self._attached, "pulse": self._pulse, "metastore": self._metastore_answer,
+            "session_own": self._session_own, "ui_open": self._ui_open, "attached": self._attached, "pulse": self._pulse,
+            "metastore": self._metastore_answer,
             **self._contexts.ops,
         }  # fmt: skip
 
@@ -211,6 +212,11 @@ class NodeHost:
 
     def _connect_open(self, _: object) -> Result:
         return {"port": self._needs_driver("Spark Connect").access.open_connect()}
+
+    def _session_own(self, message: Mapping[str, Any]) -> Result:
+        access = self._needs_driver("Spark Connect").access
+        access.own_clients_session(str(message["session_user"]), str(message["session_id"]), str(message["owner"]))
+        return {}
 
     def _ui_open(self, _: object) -> Result:
         return self._needs_driver("the web UI").access.open_web_ui()

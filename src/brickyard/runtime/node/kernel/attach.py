@@ -47,13 +47,15 @@ def attach(gateway: Any = None) -> Any:
 
 def share_files(sessions: Any) -> None:
     """Has new sessions use the SparkContext's files. Otherwise their functions on executors get only what Spark Connect adds to a
-    session: no jar or file that came after Spark's start. What Connect's sessions have stays theirs (java/SessionFiles.java)."""
+    session: no jar or file that came after Spark's start. What Connect's sessions have stays theirs (java/SessionFiles.java).
+    They also get the workspace's names of its catalog (java/CatalogNames.java)."""
     new = sessions.newSession
 
     @functools.wraps(new)
     def new_session(self: Any) -> Any:
         session = new(self)
         session.conf.set("spark.sql.artifact.isolation.enabled", "false")
+        session._jvm.brickyard.SessionOwner.name(session._jsparkSession)
         return session
 
     sessions.newSession = new_session

@@ -30,7 +30,7 @@ class KernelConnect:
         self._tag_operations(self.spark.client)
         _ = self.spark.version  # the first call connects before any command needs it
 
-    def begin(self, command_id: str, _description: str) -> None:
+    def begin(self, command_id: str, _description: str, _user: str, _pool: str) -> None:
         """Tags operations that begin from now on with that command: interrupting its tag ends them."""
         self._group = command_id
 

@@ -30,7 +30,7 @@ from jupyter_client.jsonutil import json_default
 from traitlets.config import Config
 
 from ..trees import FULL, roots
-from ..wire import GROUP_KEY, TABLE_MIME
+from ..wire import GROUP_KEY, POOL_KEY, TABLE_MIME, USER_KEY
 from .dbsecrets import PATIENCE_S, Line
 from .dbutils import NotebookExit, make_dbutils
 from .display import bound_text, make_display, pandas_table
@@ -241,11 +241,12 @@ def before_each(app: Any, kernel_spark: Any, budget: OutputBudget) -> Callable[[
 
     def begin(info: Any) -> None:
         budget.refill()
-        command_id = (app.kernel.get_parent().get("metadata") or {}).get(GROUP_KEY)
+        metadata = app.kernel.get_parent().get("metadata") or {}
+        command_id, owner = metadata.get(GROUP_KEY), (str(metadata.get(USER_KEY, "")), str(metadata.get(POOL_KEY, "")))
         if not command_id:
             return
         try:
-            kernel_spark.begin(str(command_id), described(info.raw_cell or ""))
+            kernel_spark.begin(str(command_id), described(info.raw_cell or ""), *owner)
         except Exception as error:
             # Without a driver, code that does not need Spark still runs; code that needs it raises a clearer error.
             print(f"Spark's driver does not answer: {error}", file=sys.stderr)

@@ -8,6 +8,7 @@ from typing import Any
 
 import py4j.java_gateway
 from py4j.clientserver import ClientServerConnection, JavaClient
+from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
 from .attach import attach
@@ -26,14 +27,20 @@ class KernelSpark:
             SparkSession._activeSession = self.spark
         session = self.spark._jsparkSession
         self._sessions = getattr(self.spark._jvm, session.getClass().getName() + "$")
+        owners = JavaClass("brickyard.SessionOwner", self.context._gateway._gateway_client)
+        self._own, self._join = owners.own, owners.join  # looked up once: each command calls the second
+        self._sc, self._owned = self.context._jsc.sc(), False
         self._group: str | None = None
-        self._description = ""
+        self._description = self._user = self._pool = ""
         self._follow_threads()
 
-    def begin(self, command_id: str, description: str) -> None:
-        """Assigns jobs started from now on to that command: cancelling its group cancels them."""
-        self._group, self._description = command_id, description
-        self.context.setJobGroup(command_id, description, True)
+    def begin(self, command_id: str, description: str, user: str, pool: str) -> None:
+        """Assigns jobs started from now on to that command: cancelling its group cancels them. `user`, `pool`: the context's."""
+        self._group, self._description, self._user, self._pool = command_id, description, user, pool
+        if pool and not self._owned:
+            self._own(self.spark._jsparkSession, user, pool, False)
+            self._owned = True
+        self._join(self._sc, command_id, description, user, pool)
         # After an interrupt, this thread may reach a new thread of the JVM, which does not know the session.
         getattr(self._sessions, "MODULE$").setActiveSession(self.spark._jsparkSession)
 
@@ -66,7 +73,7 @@ class KernelSpark:
         py4j.java_gateway.logging = logging.getLogger("py4j.java_gateway")
 
     def _join_group(self, connection: Any) -> None:
-        self.context.setJobGroup(self._group, self._description, True)
+        self._join(self._sc, self._group, self._description, self._user, self._pool)
         # Our call has put the connection on Py4J's list of idle ones, and the surrounding call will do so again.
         with contextlib.suppress(ValueError):
             connection.java_client.deque.remove(connection)

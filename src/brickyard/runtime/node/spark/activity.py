@@ -10,11 +10,12 @@ IDLE_LOOKS = 4
 
 class Activity(NamedTuple):
     """A driver's activity: whether something runs now, how many jobs there have been, and what changes with each use of
-    Connect."""
+    Connect. `streams`: whether a streaming query is active, also between two batches."""
 
     busy: bool
     jobs: int
     connect: tuple[int, ...]
+    streams: bool = False
 
 
 class JobsLook:
@@ -57,7 +58,7 @@ class ActivityMeter:
     def sample(self, activity: Activity, commands: tuple[bool, int], now: int) -> dict[str, Any] | None:
         """`commands`: (one runs now, epoch ms of the last one). Returns `busy` and `last_activity_ms` if they should be
         reported."""
-        busy = activity.busy or commands[0]
+        busy = activity.busy or activity.streams or commands[0]
         used = any(activity.connect) and activity.connect != self._connect
         if busy or used or (self._jobs >= 0 and activity.jobs != self._jobs):  # it may begin and end between two samples
             self._last_ms = now

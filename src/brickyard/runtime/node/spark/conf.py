@@ -135,7 +135,8 @@ def driver_conf(
     notes = [f"{key} is decided by the cluster; the value of its Spark configuration is not used." for key in own]
     if asked.get("spark.master", "").startswith("local[") and master_url.startswith("local["):
         notes = [note for note in notes if not note.startswith("spark.master ")]  # the single-node profile asks for what it gets
-    values = {**_defaults(assignment, place), **{key: value for key, value in asked.items() if not is_own(key, assignment)}}
+    theirs = {key: value for key, value in asked.items() if not is_own(key, assignment)}
+    values = {**_defaults(assignment, manifest, place), **theirs}
     for key in CONSUMED:  # the JVM was started with them; Spark shows them in its environment
         if key in asked:
             values[key] = asked[key]
@@ -198,7 +199,7 @@ def spark_line(manifest: ManifestDocument) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _defaults(assignment: AssignmentDocument, place: Place) -> dict[str, str]:
+def _defaults(assignment: AssignmentDocument, manifest: ManifestDocument, place: Place) -> dict[str, str]:
     cores, memory_mb = worker_size(assignment)
     values = {
         "spark.app.name": assignment.get("cluster_name") or assignment["cluster_id"],
@@ -220,6 +221,9 @@ def _defaults(assignment: AssignmentDocument, place: Place) -> dict[str, str]:
         "spark.sql.legacy.createHiveTableByDefault": "false",
         # Spark would go on to read the files that a table had when it was first used: other clusters write to it as well.
         "spark.sql.filesourceTableRelationCacheSize": "0",
+        # Jobs of one user do not wait for all of another's: each context and session has a pool (java/JobPools.java).
+        "spark.scheduler.mode": "FAIR",
+        **({"spark.sql.scripting.enabled": "true"} if spark_line(manifest) >= (4, 0) else {}),  # Databricks has it from 16.3 on
         # A worker has one executor. Any executor that is free is better than waiting for a specific one: blocks travel fast.
         "spark.locality.wait": "0s",
         # Nodes may share an address but never a disk: another executor's blocks come through its port.

@@ -67,6 +67,7 @@ class Driver:
         self._mapper: Any = None
         self._outputs: Any = None
         self._beans: Any = None
+        self._streams: Any = None  # all streaming queries that run, of all sessions
         self.migration_round_s = float(self._sc.conf().getTimeAsMs(REATTEMPT, "30s")) / 1000
 
     def _make_connect(self, conf: Mapping[str, str], token: str, places: str | None) -> ConnectServer:
@@ -146,6 +147,13 @@ class Driver:
         catalog = self._scala.java("brickyard.SharedCatalog").keep(session.sharedState().externalCatalog(), channel, conf, apart)
         return [str(each) for each in catalog.moveIn(older, cluster_id)]
 
+    def keep_sessions(self) -> None:
+        """Has sessions know whose they are, give their jobs pools of their own, and know the workspace's names of their catalog
+        (java/SessionRules.java). No session may have planned anything before. Raises Py4JError."""
+        session = self._scala.session()
+        self._scala.java("brickyard.SessionRules").keep(session)
+        self._streams = session.sharedState().activeStreamingQueries()
+
     def finish_writes(self, channel: Any | None, older: str) -> list[str]:
         """Finishes or undoes the writes that the cluster's previous driver left unfinished, in `older` if it was of an older
         version. `channel`: to the agent, which holds the locks; None if there is no metastore. Returns those that failed. Raises
@@ -183,7 +191,8 @@ class Driver:
         if self._look.due(jobs):
             active = self._jobs.activeJobs().size() > 0
             self._look.saw(active)
-        return Activity(busy=connected or active, jobs=jobs, connect=(ended,))
+        streams = self._streams is not None and int(self._streams.size()) > 0
+        return Activity(busy=connected or active, jobs=jobs, connect=(ended,), streams=streams)
 
     def pulse(self) -> None:
         """Asks something that only a running JVM with an unblocked task scheduler can answer. It may never return."""
