@@ -52,7 +52,7 @@ public final class SessionRules {
         public Object apply(Object session) {
             try {
                 SessionState state = (SessionState) SessionOwner.get(session, "sessionState");
-                return new Each(state, (SparkContext) SessionOwner.get(session, "sparkContext"), this.last);
+                return new Each(session, state, (SparkContext) SessionOwner.get(session, "sparkContext"), this.last);
             } catch (Exception error) {
                 throw new IllegalStateException("A session cannot be told whose it is: " + error, error);
             }
@@ -61,13 +61,15 @@ public final class SessionRules {
 
     /** Of one session. */
     static final class Each extends Rule {
+        private final Object session;
         private final SessionState state;
         private final SparkContext context;
         private final boolean last;
         private boolean named;
 
-        Each(SessionState state, SparkContext context, boolean last) {
+        Each(Object session, SessionState state, SparkContext context, boolean last) {
             super();
+            this.session = session;
             this.state = state;
             this.context = context;
             this.last = last;
@@ -76,6 +78,11 @@ public final class SessionRules {
         public TreeNode apply(TreeNode node) {
             SessionOwner owner = SessionOwner.of(this.state.experimentalMethods());
             if (this.last) {
+                try {
+                    SessionRelations.prepare(this.session, (LogicalPlan) node);
+                } catch (Exception error) { // as without it: what is cached may not be found, or not be new
+                    LOG.warn("What is cached was not compared with the files that there are", error);
+                }
                 return node.containsPattern(TreePattern.CURRENT_LIKE())
                     ? ((LogicalPlan) node).transformAllExpressions(new Names(this.state, owner)) : node;
             }
