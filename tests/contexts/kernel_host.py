@@ -90,6 +90,9 @@ def main() -> None:
             spark.sparkContext.cancelJobGroup(group)
             connect.interrupt(group)
 
+        def stop_streams(self, pool: str) -> None:
+            """There are none."""
+
         def spark_open(self, patience_s: float) -> bool:
             return True
 

@@ -48,6 +48,14 @@ def test_connect_and_commands_count() -> None:
     assert meter().sample(idle(), (True, 8_900), 9_000) == {"busy": True, "last_activity_ms": 9_000}
 
 
+def test_a_stream_counts_also_between_two_batches() -> None:
+    made = meter()
+    waiting = activity.Activity(busy=False, jobs=1, connect=(0,), streams=True)
+    told = [made.sample(waiting, NO_COMMANDS, 3_000 + 1_000 * step) for step in range(11)]
+    assert [step for step, said in enumerate(told) if said] == [0, 5, 10]
+    assert made.sample(idle(), NO_COMMANDS, 14_000) == {"busy": False, "last_activity_ms": 13_000}
+
+
 def test_each_use_of_connect_counts_once_whatever_its_clock_shows() -> None:
     made = meter()
     assert made.sample(idle(connect=99_000_000), NO_COMMANDS, 9_000) == {"busy": False, "last_activity_ms": 9_000}

@@ -216,3 +216,118 @@ def test_strangers_neither_fill_the_memory_nor_delay_what_runs(node: Node) -> No
         stranger.sendall(b"\x7f\xff\xff\xff")  # the length of the secret that follows
         until(lambda: sent_away(stranger), "the stranger is not sent away")
     assert node.run("spark.range(5).count()") == "5"
+
+
+NAMES = """
+spark.sql("CREATE SCHEMA main.sales")
+spark.sql("CREATE TABLE hive_metastore.sales.orders (id INT) USING parquet")
+spark.sql("INSERT INTO main.sales.orders VALUES (1), (2)")
+spark.sql("CREATE VIEW main.sales.two AS SELECT id FROM sales.orders WHERE id = 2")
+print(spark.sql("SELECT main.sales.orders.id FROM main.sales.orders JOIN hive_metastore.sales.two USING (id)").collect())
+spark.range(3).write.saveAsTable("hive_metastore.sales.more")
+spark.sql("ANALYZE TABLE main.sales.more COMPUTE STATISTICS")
+print(spark.table("sales.more").count(), spark.catalog.tableExists("main.sales.orders"))
+print([row[0] for row in spark.sql("SHOW CATALOGS").collect()])
+for choice in ("/* as on Databricks */ USE CATALOG main;", "USE hive_metastore.sales", "use catalog `main`"):
+    spark.sql(choice)
+    print(*spark.sql("SELECT current_catalog(), current_database()").first())
+spark.newSession().sql("DROP SCHEMA main.sales CASCADE")
+spark.sql("USE spark_catalog.default")
+"""
+
+
+def test_the_catalog_has_its_names_of_databricks(node: Node) -> None:
+    assert node.run(NAMES, context="names").splitlines() == [
+        "[Row(id=2)]", "3 True", "['hive_metastore', 'main', 'spark_catalog']",
+        "main default", "hive_metastore sales", "main default",
+    ]  # fmt: skip
+
+
+def test_scripts_run_where_spark_has_them(node: Node) -> None:
+    if not str(node.manifest["spark_version"]).startswith("3."):
+        assert node.run("BEGIN DECLARE n INT DEFAULT 2; SELECT n + 1 AS n; END", "sql") == "[[3]]"
+
+
+CACHED = """
+import glob, shutil
+spark.sql("CREATE TABLE lines (line STRING) USING {format}")
+spark.sql("INSERT INTO lines VALUES ('1'), ('2')")
+spark.catalog.cacheTable("lines")
+kept = lambda: len(sc._jsc.sc().getRDDStorageInfo())
+print(spark.table("lines").count(), spark.catalog.isCached("lines"), kept(), end=" ")
+place = spark.sql("DESCRIBE EXTENDED lines").where("col_name = 'Location'").first().data_type.partition(":")[2]
+file = min(glob.glob(place + "/part-*"))
+shutil.copy(file, file.replace("/part-", "/part-x"))  # as another cluster writes: Spark does not know of it
+print(spark.table("lines").count(), spark.sql("SELECT count(*) FROM lines").first()[0], end=" ")
+print(spark.catalog.isCached("lines"), kept(), end=" ")
+spark.sql("INSERT INTO lines VALUES ('3')")
+print(spark.table("lines").count(), spark.catalog.isCached("lines"))
+spark.sql("DROP TABLE lines")
+"""
+
+
+@pytest.mark.parametrize("form", ["text", "csv", "parquet"])
+def test_a_cached_table_is_cached_and_has_what_others_write(node: Node, form: str) -> None:
+    assert node.run(CACHED.format(format=form)) == "2 True 1 3 3 True 1 4 True"
+
+
+POOLS = """
+import threading
+def pool():
+    return sc.getLocalProperty("spark.scheduler.pool")
+def look():
+    spark.range(3).count()
+    print(pool())
+look()
+thread = threading.Thread(target=look)
+thread.start()
+thread.join()
+sc.setLocalProperty("spark.scheduler.pool", "mine")
+look()
+"""
+MANY = """
+for number in range(120):
+    sc.setLocalProperty("spark.scheduler.pool", f"session-{number}")
+    sc.parallelize([1], 1).count()
+"""
+SWEPT = """
+sc._jvm.brickyard.SessionOwner.own(spark.newSession()._jsparkSession, "", "session-last", True)
+print(sc._jsc.sc().getAllPools().size() < 20)
+"""
+
+
+def test_each_context_has_a_pool_and_pools_do_not_pile_up(node: Node) -> None:
+    assert node.run(POOLS, context="one").split() == ["context-one", "context-one", "mine"]
+    assert node.run("print(sc.getLocalProperty('spark.scheduler.pool'))", context="one") == "mine", "the choice stays"
+    assert node.run("print(sc.getLocalProperty('spark.scheduler.pool'))", context="two") == "context-two"
+    node.run(MANY, context="two")
+    assert node.run(SWEPT, context="two") == "True"
+
+
+LONG = "sc.parallelize(range(400), 400).foreach(lambda _: __import__('time').sleep(0.2))"  # 40 s with two cores
+
+
+def test_a_short_job_does_not_wait_for_all_of_another_contexts_long_one(node: Node) -> None:
+    node.run("print(1)", context="short")
+    command = node.begin(LONG, context="long")
+    until(lambda: node.run("print(len(sc.statusTracker().getActiveStageIds()))", context="short") != "0")
+    assert node.run("print(spark.range(10).count())", context="short") == "10"
+    state = node.result("command_status", context_id="long", command_id=command)
+    assert state["status"] == "Running"
+    node.result("context_destroy", context_id="long")
+
+
+STREAM = """
+query = spark.readStream.format("rate").load().writeStream.format("noop").trigger(processingTime="1 hour").start()
+print(query.isActive)
+"""
+
+
+def test_a_stream_is_activity_until_it_ends_with_its_context(node: Node) -> None:
+    until(lambda: node.status.get("busy") is False)
+    assert node.run(STREAM, context="streaming") == "True"
+    until(lambda: node.status.get("busy"))
+    before = node.status["last_activity_ms"]
+    until(lambda: node.status["last_activity_ms"] > before + 5_000, "activity between two batches")
+    node.result("context_destroy", context_id="streaming")
+    until(lambda: node.status.get("busy") is False)

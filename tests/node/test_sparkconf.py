@@ -248,6 +248,15 @@ def test_tables_and_paths_without_a_scheme_are_where_every_node_sees_them() -> N
     assert values["spark.sql.legacy.createHiveTableByDefault"] == "false"
 
 
+def test_jobs_share_the_cluster_fairly_and_scripts_are_on_where_spark_has_them() -> None:
+    assert files_of()["spark.scheduler.mode"] == "FAIR"
+    assert files_of({"spark.scheduler.mode": "FIFO"})["spark.scheduler.mode"] == "FIFO"
+    assert files_of()["spark.sql.scripting.enabled"] == "true"
+    older: Any = {**WITH_CLASSES, "spark_version": "3.5.9"}
+    made = sparkconf.driver_conf(assignment({}), older, SHARED, master_url="local[2]", executor_archive="")
+    assert "spark.sql.scripting.enabled" not in made.values, "Spark 3 has none"
+
+
 def test_file_paths_are_written_where_all_nodes_see_them_and_anywhere_on_a_single_node() -> None:
     assert files_of()["spark.hadoop.fs.brickyard.shared"] == "/cluster:/dbfs:/Volumes:/Workspace:/n/logs/eventlog"
     with_workspace = files_of(place=SHARED._replace(cluster_workspace="/workspace"))

@@ -53,6 +53,11 @@ class Event(NamedTuple):
     content: dict[str, Any]
 
 
+def pool_of(context_id: str) -> str:
+    """Returns the pool of a context's Spark jobs, by which java/JobPools.java knows it."""
+    return f"context-{context_id}"
+
+
 def not_started(how: str, log: str) -> str:
     """Says why a process could not start. The first line, which some clients show alone, has its last words."""
     last = log.rpartition("\n")[2].rstrip(". ")
@@ -168,7 +173,7 @@ class Kernel:
         """The kernel is that context's and user's from now on, and its questions are answered. May be repeated. Raises
         KernelDied."""
         if not self._metadata:
-            self._metadata = {USER_KEY: user, POOL_KEY: f"context-{context_id}"}
+            self._metadata = {USER_KEY: user, POOL_KEY: pool_of(context_id)}
             try:
                 self._access.own(user, self._metadata[POOL_KEY])
             except SparkAccessError as error:

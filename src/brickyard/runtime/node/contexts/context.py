@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..clock import now_ms
 from . import results
-from .client import AccessLost, Event, Kernel, KernelDied
+from .client import AccessLost, Event, Kernel, KernelDied, pool_of
 from .command import Command, kernel_code
 from .fence import Fence
 from .process import KernelDirectories
@@ -228,6 +228,7 @@ class Context:
             started = [each.command_id for each in self._commands.values() if each.status != "Queued"]
         for command_id in started:
             self._owner.cancel_jobs(command_id)
+        self._owner.stop_streams(pool_of(self._id))
 
     def _obtain(self) -> Kernel:
         try:

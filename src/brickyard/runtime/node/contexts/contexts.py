@@ -296,6 +296,10 @@ class Contexts:
         if not self._closed:
             self._cancellers.submit(self.node.cancel_group, group)
 
+    def stop_streams(self, pool: str) -> None:
+        if not self._closed:
+            self._cancellers.submit(self.node.stop_streams, pool)
+
     def _start_kernel(self, wanted: Callable[[], bool], after: KernelDirectories | None = None) -> Kernel | None:
         """Returns a connected kernel, or None if it is no longer `wanted`. `after`: the directories of the process that it
         replaces. Raises KernelDied."""

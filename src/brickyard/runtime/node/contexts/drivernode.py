@@ -17,6 +17,10 @@ class DriverNode(Log, Protocol):
         """Cancels the Spark jobs of a job group (a command's id). May block."""
         ...
 
+    def stop_streams(self, pool: str) -> None:
+        """Ends the streams whose jobs are in that pool. May block."""
+        ...
+
     def spark_open(self, patience_s: float) -> bool:
         """Waits until the driver accepts sessions, for `patience_s` at most, and returns whether it does."""
         ...
@@ -42,6 +46,10 @@ class ContextOwner(Protocol):
 
     def cancel_jobs(self, group: str) -> None:
         """Cancels the Spark jobs of a command without waiting for it."""
+        ...
+
+    def stop_streams(self, pool: str) -> None:
+        """Ends the streams of a context without waiting for it."""
         ...
 
     def touch(self) -> None:

@@ -110,6 +110,13 @@ class DriverAccess:
         except (Py4JError, OSError) as error:
             raise OpError("DEAD", f"Spark did not answer: {failures.plain_message(error_text(error))}") from error
 
+    def stop_streams(self, pool: str) -> None:
+        """Begins to end the streams of a context whose process is gone. Does nothing if the driver is gone."""
+        driver = self._driver
+        if driver is not None:
+            with contextlib.suppress(Py4JError, OSError):
+                driver.stop_streams(pool)
+
     def close_session(self, session_id: str) -> None:
         """Ends such a session with everything that it runs. Does nothing if the driver is gone."""
         driver = self._driver

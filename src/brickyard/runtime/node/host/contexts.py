@@ -106,6 +106,9 @@ class NodeContexts:
     def cancel_group(self, group: str) -> None:
         self._leader().cancel_group(group)
 
+    def stop_streams(self, pool: str) -> None:
+        self._leader().access.stop_streams(pool)
+
     def spark_open(self, patience_s: float) -> bool:
         return self._leader().access.open_within(patience_s)
 

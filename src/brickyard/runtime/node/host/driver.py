@@ -319,8 +319,7 @@ class DriverRole(Role):
     def _keep_catalog(self, driver: Driver) -> None:
         """Makes the first session, with the workspace's catalog, and opens Spark to others. If the JVM was not warm, after READY:
         its two seconds of CPU time are the starting executor's until then, and the first kernel takes longer."""
-        if self._jvm.manifest.get("classes"):
-            driver.keep_sessions()
+        driver.keep_sessions(self._jvm.manifest.get("classes", ""))
         if self._place.metastore and self._keeps_writes:
             self._metastore = MetastoreWay(driver.scala.jvm, self._report)
             self._run(self._serve_metastore)

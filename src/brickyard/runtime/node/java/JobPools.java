@@ -22,7 +22,7 @@ public final class JobPools {
         return pool == null || pool.startsWith(CONTEXT) || pool.startsWith(SESSION);
     }
 
-    /** Removes those in which nothing runs, once they are many. A job that names one again gets a new one. */
+    /** Removes pools in which nothing runs, once they are many, but those of an allocation file. A job that names one again gets a new one. */
     public static void sweep(SparkContext context) {
         if (!(context.taskScheduler() instanceof TaskSchedulerImpl)) {
             return;
@@ -37,7 +37,8 @@ public final class JobPools {
                 Object entry = each.next();
                 if (entry instanceof Pool) {
                     Pool pool = (Pool) entry;
-                    if (pool.name() != null && isOwn(pool.name()) && pool.schedulableQueue().isEmpty()) {
+                    boolean usual = pool.weight() == 1 && pool.minShare() == 0 && pool.schedulingMode().toString().equals("FIFO");
+                    if (usual && pool.schedulableQueue().isEmpty()) {
                         root.removeSchedulable(pool);
                     }
                 }

@@ -86,9 +86,15 @@ public final class SessionRelations {
                     || !cached.location().rootPaths().equals(now.rootPaths())) {
                     continue;
                 }
-                present = present == null ? files(now) : present;
-                if (!present.equals(files(cached.location()))) {
+                if (present != null && !present.equals(files(cached.location()))) {
                     return true;
+                }
+                if (present == null && !files(now).equals(files(cached.location()))) {
+                    now.refresh(); // a relation that a user has kept may be the older one
+                    present = files(now);
+                    if (!present.equals(files(cached.location()))) {
+                        return true;
+                    }
                 }
             }
         }

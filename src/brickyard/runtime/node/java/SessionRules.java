@@ -95,11 +95,11 @@ public final class SessionRules {
                 if (this.named) {
                     CatalogNames.giveUp(this.state.catalogManager(), this.state.conf());
                 } else {
-                    CatalogNames.give(this.state.catalogManager(), this.state.conf());
                     this.named = true;
+                    CatalogNames.give(this.state.catalogManager(), this.state.conf());
                 }
-            } catch (Exception error) {
-                LOG.warn("A session keeps the workspace's names of its catalog", error);
+            } catch (Throwable error) { // as of a catalog that cannot be made: Spark says so itself
+                LOG.warn("The names of a session's catalog stay as they are", error);
             }
             return node.containsPattern(TreePattern.UNRESOLVED_ATTRIBUTE())
                 ? ((LogicalPlan) node).transformAllExpressions(new Columns()) : node;

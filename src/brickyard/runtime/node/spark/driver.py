@@ -147,12 +147,19 @@ class Driver:
         catalog = self._scala.java("brickyard.SharedCatalog").keep(session.sharedState().externalCatalog(), channel, conf, apart)
         return [str(each) for each in catalog.moveIn(older, cluster_id)]
 
-    def keep_sessions(self) -> None:
+    def keep_sessions(self, classes: str) -> None:
         """Has sessions know whose they are, give their jobs pools of their own, and know the workspace's names of their catalog
-        (java/SessionRules.java). No session may have planned anything before. Raises Py4JError."""
+        (java/SessionRules.java). No session may have planned anything before. `classes`: our JAR; "": there is none, and sessions
+        stay as they are. Raises Py4JError."""
         session = self._scala.session()
-        self._scala.java("brickyard.SessionRules").keep(session)
+        if classes:
+            self._scala.java("brickyard.SessionRules").keep(session)
         self._streams = session.sharedState().activeStreamingQueries()
+
+    def stop_streams(self, pool: str) -> None:
+        """Begins to stop the streams of a context whose process is gone. Raises Py4JError."""
+        if self._streams is not None:
+            self._scala.java("brickyard.SessionOwner").stopStreams(self._streams, pool)
 
     def finish_writes(self, channel: Any | None, older: str) -> list[str]:
         """Finishes or undoes the writes that the cluster's previous driver left unfinished, in `older` if it was of an older
