@@ -40,6 +40,9 @@ def test_no_variable_is_accepted_that_a_node_leaves_out() -> None:
     [
         {"": "x"},
         {" spark.a": "x"},
+        {"spark.executor .memory": "4g"},
+        {"spark.executor.memory 4g": ""},
+        {"spark.a\u00a0": "x"},
         {"spark.a\n": "x"},
         {"spark.a=b": "x"},
         {"spark.a": "\0"},

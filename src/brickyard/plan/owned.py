@@ -84,9 +84,10 @@ def check_conf(conf: Mapping[str, str], *, single: bool) -> None:
     """Raises InvalidParameterValue for a setting that users cannot set. `single`: the cluster has only a driver."""
     for key, value in conf.items():
         name = f"spark_conf.{key[:_SHOWN]}"
-        if not key or key != key.strip() or any(character in key for character in "\n\r\0="):
+        if not key or any(character in "\0=" or character.isspace() for character in key):
             raise InvalidParameterValue(
-                f"spark_conf has a bad key {key[:_SHOWN]!r}: it is empty, or has a '=', a line break, or a space around it."
+                f"spark_conf has a bad key {key[:_SHOWN]!r}: it is empty, or has a '=' or a blank. Write the setting's name as the "
+                "key, and the rest as its value."
             )
         if "\0" in value:
             raise InvalidParameterValue(f"{name} has a NUL character: remove it.")

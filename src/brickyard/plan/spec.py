@@ -31,6 +31,7 @@ from brickyard.plan.policy import DEFAULT_MAX_NODES
 from brickyard.plan.protections import check_protections
 from brickyard.plan.refused import check_refused
 from brickyard.plan.scripts import check_init_scripts
+from brickyard.plan.sparksizes import check_spark_sizes
 from brickyard.plan.zones import check_zones
 
 DEFAULT_AUTOTERMINATION_MINUTES = 120  # the Clusters API guide's default; 0 turns it off
@@ -359,6 +360,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("cluster_log_conf", lambda spec, _offered, _user: _check_logs(spec)),
     ("spark_env_vars", lambda spec, _offered, _user: check_variables(spec.spark_env_vars) if spec.spark_env_vars else None),
     ("spark_conf", lambda spec, _offered, _user: _check_conf(spec, spec.spark_conf) if spec.spark_conf else None),
+    ("spark_conf", lambda spec, offered, _user: check_spark_sizes(spec, offered.node_types) if spec.spark_conf else None),
     ("autotermination_minutes", lambda spec, _offered, _user: _check_autotermination(spec)),
     ("single_user_name", _single_user),
     ("", lambda spec, _offered, _user: _defaults(spec)),
