@@ -25,7 +25,9 @@ SINGLE = {"spark.databricks.cluster.profile": "singleNode", "spark.master": "loc
 
 
 def check(conf: dict[str, str], **fields: Any) -> None:
-    spec = ClusterSpec(**{"node_type_id": "small", "driver_node_type_id": "small", "num_workers": 1, "spark_conf": conf, **fields})
+    spec = ClusterSpec(
+        **{"node_type_id": "small", "driver_node_type_id": "small", "num_workers": 1, "spark_conf": conf, **fields}
+    )
     check_spark_sizes(spec, TYPES)
 
 

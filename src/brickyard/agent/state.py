@@ -15,7 +15,7 @@ from brickyard.agent.clock import now_ms
 from brickyard.agent.config import AgentConfig
 from brickyard.agent.contexts import Contexts
 from brickyard.agent.converge import Current, Stage
-from brickyard.agent.host import HostGone, HostListener, NodeHost, cut_failure
+from brickyard.agent.host import HostError, HostGone, HostListener, NodeHost, cut_failure
 from brickyard.agent.networks import Networks
 from brickyard.agent.shortages import Shortages
 from brickyard.agent.watching.meter import Watched
@@ -26,6 +26,7 @@ from brickyard.domain.redaction import Redactor
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.domain.samples import NodeAbout
 from brickyard.domain.scripts import ScriptResult, ScriptsReport, ScriptStatus
+from brickyard.domain.variables import BadReference, expanded
 from brickyard.logs.bounded import LogFile
 from brickyard.logs.delivery import Passes
 from brickyard.logs.keep import NodeRecord
@@ -86,6 +87,7 @@ class NodeState:
         self.limits = cgroups.Limits(memory_mb=0, cores=0)
         self.walls: launcher.Sandbox = launcher.Plain(python=config.python)  # the node host's
         self.manifest: RuntimeManifest | None = None
+        self.environment: dict[str, str] = {}  # the node host's
         self.use = RuntimeUse(Path(config.cache_dir))
         self.starting = Starting(Path(config.cache_dir))
         self.working = False  # a step runs
@@ -117,6 +119,14 @@ class NodeState:
         if self.manifest is None:
             raise HostGone
         return cast(ManifestDocument, msgspec.to_builtins(self.manifest))  # tests/node/test_documents.py compares them
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The cluster's variables as programs of this node have them. Raises HostError."""
+        try:
+            return expanded(self.assignment.spark_env_vars, self.environment)
+        except BadReference as error:
+            raise HostError("INVALID_ARGUMENT", f"spark_env_vars cannot be used on this node: {error}.") from error
 
     @property
     def is_driver(self) -> bool:

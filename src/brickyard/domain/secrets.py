@@ -101,6 +101,15 @@ def filled(text: str, value: Callable[[SecretName], str]) -> str:
     return _REFERENCE.sub(lambda found: value(SecretName(found[1], found[2])), text)
 
 
+def filled_before(text: str, value: Callable[[SecretName, str], str]) -> str:
+    """The same, from the end on: `value` also gets the text that follows the reference."""
+    done, end = "", len(text)
+    for found in reversed(list(_REFERENCE.finditer(text))):
+        done = text[found.end() : end] + done
+        done, end = value(SecretName(found[1], found[2]), done) + done, found.start()
+    return text[:end] + done
+
+
 def key_entries(text: str) -> list[str]:
     """The keys in a setting or a file: 64 hex digits each, separated by commas or white space. Raises ValueError."""
     found = text.replace(",", " ").split()

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.secrets import malformed, references
+from brickyard.domain.variables import check as check_expansion
 
 _APART = "it isolates this cluster from others"
 _PLACE = "the cluster decides where its parts run"
@@ -86,8 +87,8 @@ def check_conf(conf: Mapping[str, str], *, single: bool) -> None:
         name = f"spark_conf.{key[:_SHOWN]}"
         if not key or any(character in "\0=" or character.isspace() for character in key):
             raise InvalidParameterValue(
-                f"spark_conf has a bad key {key[:_SHOWN]!r}: it is empty, or has a '=' or a blank. Write the setting's name as the "
-                "key, and the rest as its value."
+                f"spark_conf has a bad key {key[:_SHOWN]!r}: it is empty, or has a '=' or a blank. Write the name of the setting "
+                "as the key, and the rest as its value."
             )
         if "\0" in value:
             raise InvalidParameterValue(f"{name} has a NUL character: remove it.")
@@ -118,6 +119,9 @@ def check_variables(variables: Mapping[str, str]) -> None:
         _check_references(f"spark_env_vars.{name}", value, shown=name in _SHOWN_VARIABLES)
         if why := OWNED_VARIABLES.get(name):
             raise InvalidParameterValue(f"spark_env_vars.{name} cannot be set: {why}. Leave it out.")
+    name, why = check_expansion(variables)
+    if why:
+        raise InvalidParameterValue(f"spark_env_vars{'.' if name else ''}{name} cannot be expanded: {why}.")
 
 
 def _check_references(name: str, value: str, *, shown: bool) -> None:

@@ -19,6 +19,7 @@ from brickyard.domain.node import Assignment, LogDestination, Role
 from brickyard.domain.policies import PolicyRow
 from brickyard.domain.requests import ClusterId, EditCluster, StartCluster
 from brickyard.domain.secrets import SecretName
+from brickyard.domain.variables import expanded
 from brickyard.features.secrets.values import SecretValues
 from brickyard.storage.sealer import Sealer
 from brickyard.storage.vault import Vault
@@ -82,6 +83,18 @@ async def test_values_are_delivered_and_in_no_row(delivery: Delivery) -> None:
         return repr([tx._connection.exec_driver_sql(f"SELECT * FROM {table}").all() for table in ("instances", "clusters")])  # noqa: S608 - our own names
 
     assert "hunter2" not in delivery.store.read_sync(rows)
+
+
+async def test_what_is_in_a_secret_is_no_reference_to_a_variable(delivery: Delivery) -> None:
+    await delivery.shelf.calls.create_scope(USER, "s")
+    await delivery.shelf.calls.put(USER, SecretName("s", "k"), string_value="a$HOME\\")
+    given = delivery.driver.assignment
+    assert given is not None
+    changed = msgspec.structs.replace(given, spark_env_vars={"A": "{{secrets/s/k}}${HOME}:{{secrets/s/k}}"}, spark_conf={})
+    delivery.store.write_sync(lambda tx: tx.instances.update(msgspec.structs.replace(delivery.driver, assignment=changed)))
+    told = await delivery.told()
+    assert expanded(told.spark_env_vars, {"HOME": "/h"}) == {"A": "a$HOME\\/h:a$HOME\\"}
+    assert told.redact == ("a$HOME\\",)
 
 
 async def test_credentials_for_logs_go_along_sealed(delivery: Delivery) -> None:

@@ -41,7 +41,7 @@ async def run(node: NodeState, kind: str, text: Callable[[Path], str], *, limit_
     out = scripts / f"{name}.out"
     asked: ProgramRun = {
         "number": 0, "name": f"{name}.sh", "content": base64.b64encode(text(out).encode()).decode(),
-        "env": node.assignment.spark_env_vars, "node_dir": str(node.config.node_dir), "manifest": node.manifest_document,
+        "env": node.variables, "node_dir": str(node.config.node_dir), "manifest": node.manifest_document,
         "logs": "libraries", "stamp": time.strftime("%Y%m%d_%H%M%S"), "limit_s": limit_s, "max_bytes": 0,
     }  # fmt: skip
     try:

@@ -73,7 +73,7 @@ def record(node: NodeState, wanted: Assignment) -> None:
     node.delivery_env = {}
     if wanted.logs is not None and wanted.logs.kind == Kind.S3:
         node.delivery_env = credentials(
-            Kind.S3, cluster=wanted.spark_env_vars, machine=os.environ, endpoint=wanted.logs.endpoint,
+            Kind.S3, cluster=node.variables, machine=os.environ, endpoint=wanted.logs.endpoint,
             rules=node.config.machine_credentials,
         )  # fmt: skip
     if wanted.logs is not None:

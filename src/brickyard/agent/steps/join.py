@@ -15,6 +15,7 @@ from brickyard.agent.state import NodeState
 from brickyard.agent.steps import libraries, start
 from brickyard.agent.steps.work import Work
 from brickyard.domain.node import Phase
+from brickyard.domain.variables import depend_on
 from brickyard.runtime.node.documents import AssignmentDocument, Become
 from brickyard.sandbox.view import CLUSTER, WORKSPACE
 
@@ -36,10 +37,13 @@ async def _join(node: NodeState) -> None:
     found = jars.installed(libraries.target_of(node)) if node.is_driver else ()
     asked: Become = {
         **start.settings(node, wanted.role),
-        "assignment": cast(AssignmentDocument, msgspec.to_builtins(wanted)),  # tests/node/test_documents.py compares them
+        "assignment": cast(
+            AssignmentDocument, msgspec.to_builtins(msgspec.structs.replace(wanted, spark_env_vars=node.variables))
+        ),  # tests/node/test_documents.py compares them
         "cluster_dir": _seen(node, node.config.cluster_dir(node.cluster_id), CLUSTER),
         "cluster_workspace": _seen(node, node.config.workspace_of(node.cluster_id), WORKSPACE),
         "jars": found,
+        "node_variables": sorted(depend_on(wanted.spark_env_vars)),
         "metastore": node.config.has_metastore,
     }
     await node.call("become", **asked)

@@ -131,7 +131,7 @@ async def _fetch(node: NodeState, place: Place, scratch: Path, max_bytes: int) -
         max_bytes=max_bytes, limit_s=FETCH_S,
     )  # fmt: skip
     env = transfers.credentials(
-        place.kind, cluster=node.assignment.spark_env_vars, machine=os.environ, endpoint=place.endpoint,
+        place.kind, cluster=node.variables, machine=os.environ, endpoint=place.endpoint,
         rules=config.machine_credentials,
     )  # fmt: skip
     network = node.networks.descriptors if place.is_object else None

@@ -121,7 +121,7 @@ async def _fetch_all(node: NodeState, scripts: Sequence[InitScript], directory: 
     async def fetch(place: Place, path: str) -> TransferFailed | None:
         job = Job(place=place, local=path, max_bytes=MAX_SCRIPT, limit_s=node.config.init_script_timeout_s)
         env = credentials(
-            place.kind, cluster=node.assignment.spark_env_vars, machine=os.environ, endpoint=place.endpoint,
+            place.kind, cluster=node.variables, machine=os.environ, endpoint=place.endpoint,
             rules=node.config.machine_credentials,
         )  # fmt: skip
         try:
@@ -183,7 +183,7 @@ def _environment(node: NodeState) -> dict[str, str]:
     wanted = node.assignment
     worker = wanted.role is Role.WORKER
     return {
-        **wanted.spark_env_vars,
+        **node.variables,
         "DB_CLUSTER_ID": wanted.cluster_id,
         "DB_CLUSTER_NAME": wanted.cluster_name,
         "DB_IS_DRIVER": "FALSE" if worker else "TRUE",

@@ -42,7 +42,7 @@ async def prepare(node: NodeState) -> None:
     wanted = node.assignment
     if (options := java_options(wanted)) is not None:
         asked: Prepare = {
-            **settings(node, wanted.role), "heap_mb": heap_mb(wanted), "java_options": options, "env": wanted.spark_env_vars,
+            **settings(node, wanted.role), "heap_mb": heap_mb(wanted), "java_options": options, "env": node.variables,
             "warm": False, "cores": wanted.cores, "memory_mb": wanted.memory_mb,
         }  # fmt: skip
         await node.call("prepare", **asked)
@@ -82,6 +82,7 @@ async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManif
         await asyncio.to_thread(link_workspace, node, wanted)
     # By UUID: numbers depend on what else a program sees. Without isolation, only this keeps it from other nodes' GPUs.
     env["CUDA_VISIBLE_DEVICES"] = ",".join(config.gpu_uuids[: wanted.gpus])
+    node.environment = {**env, "SPARK_HOME": manifest.spark_home, "JAVA_HOME": manifest.java_home}
     network = await node.networks.fresh(node)
     node.update(network=node.networks.text)
     fds = network.descriptors if network is not None else None

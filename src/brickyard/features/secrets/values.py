@@ -17,8 +17,9 @@ from brickyard.domain.access import Permission
 from brickyard.domain.errors import PermissionDenied
 from brickyard.domain.node import Assignment, Failure
 from brickyard.domain.places import Kind
-from brickyard.domain.secrets import SecretName, all_references, filled, references
+from brickyard.domain.secrets import SecretName, all_references, filled, filled_before, references
 from brickyard.domain.terminations import TerminationReasonCode
+from brickyard.domain.variables import BadReference, expanded, literal
 from brickyard.logs.transfers import own_credentials
 from brickyard.storage.sealer import Sealer
 from brickyard.storage.vault import Vault, VaultError
@@ -52,8 +53,8 @@ class SecretValues:
         try:
             values = {name: self._value(tx, assignment.user, name) for name in used}
             conf = _filled(assignment.spark_conf, values)
-            variables = _filled(assignment.spark_env_vars, values)
-            _check_variables(variables, assignment.spark_env_vars)
+            _check_variables(_filled(assignment.spark_env_vars, values), assignment.spark_env_vars)
+            variables = _filled_literally(assignment.spark_env_vars, values)
         except _Unresolved as error:
             refusal = Failure(code=error.code.value, message=str(error))
             return msgspec.structs.replace(assignment, spark_conf={}, spark_env_vars={}, refusal=refusal)
@@ -68,7 +69,11 @@ class SecretValues:
         logs = assignment.logs
         if logs is None or logs.kind != Kind.S3:
             return assignment
-        sealed = self._sealer.seal_variables(own_credentials(Kind.S3, assignment.spark_env_vars))
+        try:
+            variables = expanded(assignment.spark_env_vars, {})
+        except BadReference:
+            return assignment  # its node will not start either
+        sealed = self._sealer.seal_variables(own_credentials(Kind.S3, variables))
         return msgspec.structs.replace(assignment, logs=msgspec.structs.replace(logs, sealed=sealed))
 
     def _value(self, tx: Tx, owner: str, name: SecretName) -> str:
@@ -99,6 +104,11 @@ class SecretValues:
 
 def _filled(values: Mapping[str, str], secrets: Mapping[SecretName, str]) -> dict[str, str]:
     return {key: filled(text, lambda name: secrets[name.folded]) for key, text in values.items()}
+
+
+def _filled_literally(values: Mapping[str, str], secrets: Mapping[SecretName, str]) -> dict[str, str]:
+    """The variables, of which nodes expand references to others: what is in a secret stays as it is."""
+    return {key: filled_before(text, lambda name, rest: literal(secrets[name.folded], rest)) for key, text in values.items()}
 
 
 def _check_variables(variables: Mapping[str, str], given: Mapping[str, str]) -> None:

@@ -97,6 +97,7 @@ class Become(Settings):
     cluster_dir: str  # where the node sees the directories that its cluster's nodes share; "": there are none
     cluster_workspace: str
     jars: Sequence[str]
+    node_variables: NotRequired[Sequence[str]]  # of spark_env_vars: those whose values are this node's own
     metastore: bool  # whether the agent answers for the workspace's metastore
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .headline import headline
+
 if TYPE_CHECKING:
     from ..documents import FailureDocument
 
@@ -38,6 +40,11 @@ def read_end(file: Path) -> list[str]:
             return handle.read().decode(errors="replace").splitlines()
     except OSError:
         return []
+
+
+def output(files: Iterable[Path]) -> str:
+    """Returns the ends of the files, for `headline`: a stack alone may be longer than what `tail` returns."""
+    return "\n".join(line for file in files for line in read_end(file))
 
 
 def lost_executor(log_lines: Iterable[str]) -> str:
@@ -77,8 +84,9 @@ def plain_message(error_text: str) -> str:
     return first[0] if first else "no reason was given"
 
 
-def jvm_death(code: int, log: str, *, role: str, ready: bool) -> FailureDocument:
-    """Returns the failure of a node whose JVM ended unexpectedly. `log`: its last lines."""
+def jvm_death(code: int, log: str, *, role: str, ready: bool, said: str = "", resolving: Iterable[str] = ()) -> FailureDocument:
+    """Returns the failure of a node whose JVM ended unexpectedly. `log`: its last lines; `said`: all that it printed and logged,
+    if it has not been ready; `resolving`: settings that it would have resolved before it is."""
     driver = role != "worker"
     memory = _OUT_OF_MEMORY.search(log)
     threads = memory is not None and "native thread" in memory.group("kind")  # Java counts them as memory
@@ -90,8 +98,15 @@ def jvm_death(code: int, log: str, *, role: str, ready: bool) -> FailureDocument
         return failure("DRIVER_OUT_OF_MEMORY", message, log)
     how = f"with code {code}" if code >= 0 else f"by signal {signal_name(-code)}"
     who = "the driver's JVM" if driver else "the worker's JVM"
-    said = NO_THREADS if threads else plain_message(log) if _CAUSE.search(log) or not ready else ""
-    message = f"{who} ended {how}" + (f": {said}" if said and log.strip() else "")
+    if threads:
+        why = NO_THREADS
+    elif not ready:
+        why = headline((said or log).splitlines())
+    else:
+        why = plain_message(log) if _CAUSE.search(log) else ""
+    names = " and ".join(resolving)
+    during = f" while it fetched what {names} names" if names else ""
+    message = f"{who} ended {how}{during}" + (f": {why}" if why else "")
     if driver:
         return failure("DRIVER_UNREACHABLE" if ready else "SPARK_STARTUP_FAILURE", message, log)
     return failure("INSTANCE_UNREACHABLE" if ready else "WORKER_SETUP_FAILURE", message, log)

@@ -165,7 +165,8 @@ class NodeHost:
         return Place(
             host=host, private_host=private_host, node_dir=str(self._jvm.node_dir), ui_key="",
             cluster_dir=message.get("cluster_dir") or "", cluster_workspace=message.get("cluster_workspace") or "",
-            metastore=bool(message.get("metastore")), **tree_dirs(os.environ),
+            metastore=bool(message.get("metastore")), node_variables=tuple(message.get("node_variables") or ()),
+            **tree_dirs(os.environ),
         )  # fmt: skip
 
     def _stop(self, message: Mapping[str, Any]) -> Result:

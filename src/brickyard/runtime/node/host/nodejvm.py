@@ -81,7 +81,8 @@ class NodeJvm:
             log = failures.tail([jvm.stderr_file, jvm.stdout_file, jvm.log_file])
             jvm.stop(0)
             role = role or (launch.WORKER if options.worker else "driver")
-            failure = failures.jvm_death(jvm.exit_code or 0, log, role=role, ready=False)
+            said, names = failures.output(jvm.outputs), [key for key, _ in options.submit_conf]
+            failure = failures.jvm_death(jvm.exit_code or 0, log, role=role, ready=False, said=said, resolving=names)
             if jvm.exit_code is None:
                 failure["message"] = str(error)
             self._report.fail(failure)

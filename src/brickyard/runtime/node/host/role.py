@@ -148,4 +148,5 @@ class Role:
     def _jvm_ended(self, code: int) -> None:
         if not self.stopping:
             log = failures.tail([self._jvm.stderr_file, self._jvm.stdout_file, self._jvm.log_file])
-            self._report.fail(failures.jvm_death(code, log, role=self._assignment["role"], ready=self._started))
+            said = "" if self._started else failures.output(self._jvm.outputs)
+            self._report.fail(failures.jvm_death(code, log, role=self._assignment["role"], ready=self._started, said=said))

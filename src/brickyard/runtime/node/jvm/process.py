@@ -88,6 +88,11 @@ class Jvm:
         except OSError as error:
             raise JvmError(f"Java cannot be started from {argv[0]}: {error.strerror}.") from error
 
+    @property
+    def outputs(self) -> tuple[Path, ...]:
+        """The files that it writes what it says to: what is logged first."""
+        return (self.log_file, self.stdout_file, self.stderr_file)
+
     def forget_log(self) -> None:
         """Empties the log: what was written so far is no cluster's. The JVM appends, and so goes on at the file's beginning.
         Raises OSError."""

@@ -241,8 +241,9 @@ def _defaults(assignment: AssignmentDocument, manifest: ManifestDocument, place:
         "spark.databricks.clusterUsageTags.clusterAllTags": _tags_text(assignment),
     }
     values.update(tuning.defaults(assignment))
-    variables = user_env(assignment.get("spark_env_vars") or {})  # PATH: each node's own, with its Python environment
-    values.update({f"spark.executorEnv.{key}": value for key, value in variables if key != "PATH"})
+    # PATH, and what follows from other nodes' own variables: executors have them from their workers.
+    variables, own = user_env(assignment.get("spark_env_vars") or {}), {"PATH", *place.node_variables}
+    values.update({f"spark.executorEnv.{key}": value for key, value in variables if key not in own})
     return values
 
 

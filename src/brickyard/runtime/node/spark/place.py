@@ -21,6 +21,7 @@ class Place(NamedTuple):
     cluster_dir: str = ""  # visible to all nodes of the cluster and to no others; "" if there is none, as in training
     cluster_workspace: str = ""  # likewise, and it stays when the cluster stops; users write it
     metastore: bool = False  # whether the agent leads to the workspace's metastore
+    node_variables: tuple[str, ...] = ()  # variables of the cluster whose values are this node's own
     private_host: str = ""  # address that every other port binds to; "": `host`
 
     @property
