@@ -39,6 +39,8 @@ def _run(node_dir: Path, content: bytes = b"", **more: Any) -> dict[str, Any]:
     [
         (b"#!/bin/bash\r\necho hello\r\n", "it has Windows line endings (CRLF). Save it with Unix line endings (LF)."),
         (b"echo hello\r\n", "it has Windows line endings (CRLF). Save it with Unix line endings (LF)."),
+        (b"\xef\xbb\xbf#!/bin/bash\n", "it begins with a byte order mark (BOM). Save it as UTF-8 without BOM."),
+        ("echo".encode("utf-16"), "it begins with a byte order mark (BOM). Save it as UTF-8 instead of UTF-16."),
         (b"\x7fELF\x02\x01\0\0\0", "it is not a script: it contains bytes that are not text."),
         (b"#!/databricks/pyton\n", "its first line names /databricks/pyton, which is not a program on this node."),
         (b"#!\n", "its first line names no interpreter, which is not a program on this node."),

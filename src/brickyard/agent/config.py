@@ -112,6 +112,12 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return self.node_dir / "python"
 
     @property
+    def databricks(self) -> dict[Path, str]:
+        """Directories of the node for init scripts, and where it sees them: JARs for Spark's class path, and the driver's
+        settings."""
+        return {self.node_dir / f"databricks/{name}": f"/databricks/{name}" for name in ("jars", "driver/conf")}
+
+    @property
     def libraries_dir(self) -> Path:
         """The cluster's libraries on this node. Its processes can read it, and only the agent writes to it."""
         return self.directory / "libraries"

@@ -15,6 +15,7 @@ Mount = tuple[str, str, str, str]  # kind (ro, rw, link, tmpfs, proc, dev, devic
 CLUSTER = "/cluster"  # seen by all nodes of a cluster, and by no others
 WORKSPACE = "/workspace"  # the same; it stays when the cluster stops, and users write it
 WORKER_PYTHON = "/databricks/spark-python"  # what Spark starts for Python workers where users are kept apart
+PROGRAMS = "/databricks/bin"  # what is first on the PATH
 UID = 1000  # inside, even if we are root outside: some programs trust root by its number
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - the node's own directory, inside
 _PYTHON = ("/databricks/python", "/databricks/python3")  # where Databricks has it, and many scripts look for it
@@ -48,6 +49,10 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     node_dir: str = ""  # read-write, at its own path; its tmp/ is also /tmp
     environment: str = ""  # the node's Python environment, below node_dir: a mount of its own, read-only for kernels in cells
     worker_python: str = ""  # the program at WORKER_PYTHON, made by `write_worker_python`
+    programs: str = ""  # the directory at PROGRAMS, made by `write_programs`
+    databricks: tuple[
+        tuple[str, str], ...
+    ] = ()  # a directory below node_dir, and where it appears: read-only for kernels in cells
     trees: tuple[tuple[str, str], ...] = ()  # read-write: a directory, and where it appears
     cluster_dir: str = ""  # read-write, at /cluster; "": an empty directory, for `reveal.py`
     workspace_dir: str = ""  # the same, at /workspace
@@ -125,6 +130,15 @@ def write_worker_python(program: Path, *, python: str, node_code: str, node_dir:
     program.chmod(0o555)
 
 
+def write_programs(directory: Path, *, python: str, node_code: str) -> None:
+    """Makes the programs that a node has in the place of the machine's."""
+    directory.mkdir(mode=0o755, exist_ok=True)
+    program = directory / "sudo"
+    program.unlink(missing_ok=True)
+    program.write_text(f'#!/bin/sh\nexec {shlex.join([python, "-I", "-S", f"{node_code}/programs/sudo.py"])} "$@"\n')
+    program.chmod(0o555)
+
+
 def mounts(view: View) -> list[Mount]:
     """Returns the view as mounts, outer ones first."""
     given = [path for wanted in view.read_only for path in dict.fromkeys((wanted, os.path.realpath(wanted)))]
@@ -140,7 +154,9 @@ def mounts(view: View) -> list[Mount]:
         shown += [("link", view.environment, target, "") for target in _PYTHON]
     if view.worker_python:
         shown.append(("ro", os.path.realpath(view.worker_python), WORKER_PYTHON, ""))
-    shown += [("rw", os.path.realpath(source), target, "") for source, target in view.trees]
+    if view.programs:
+        shown.append(("ro", os.path.realpath(view.programs), PROGRAMS, ""))
+    shown += [("rw", os.path.realpath(source), target, "") for source, target in (*view.databricks, *view.trees)]
     for source, target in ((view.cluster_dir, CLUSTER), (view.workspace_dir, WORKSPACE)):
         if source:
             shown.append(("rw", os.path.realpath(source), target, ""))
@@ -163,6 +179,7 @@ def cells(view: View) -> dict[str, object]:
     own = [("own", name, f"{node}/{name}", "") for name in ("tmp", "home", "work")]
     if view.environment:
         own.append(("keep", "", view.environment, "ro"))
+    own += [("keep", "", target, "ro") for _, target in view.databricks]
     directory = f"{node}/kernels"
     return {
         "directory": directory,

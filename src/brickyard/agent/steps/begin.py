@@ -41,6 +41,8 @@ def make_directories(node: NodeState) -> None:
     files.remove_tree(top)  # a predecessor may have been killed
     for path in (top, top / "work", top / "tmp", top / "home", top / "logs"):
         path.mkdir(mode=0o700)
+    for path in node.config.databricks:
+        path.mkdir(mode=0o700, parents=True)
     node.hold_logs()
 
 

@@ -51,11 +51,12 @@ async def _join(node: NodeState) -> None:
 
 
 async def _seal(node: NodeState) -> None:
-    """Makes the node's Python environment read-only for everything on the node, since the code of all users runs in it. Init
-    scripts have run by now; the agent can still install. And has Spark follow no links where users write: they could lead to what
-    only Spark sees."""
+    """Makes the node's Python environment, and what init scripts have added to the class path, read-only for everything on the
+    node, since the code of all users runs with it. Init scripts have run by now; the agent can still install. And has Spark
+    follow no links where users write: they could lead to what only Spark sees."""
     place = node.config.python_dir
-    if why := await show(node, {str(place): place}, read_only=True):
+    sealed = {str(place): place} | {target: path for path, target in node.config.databricks.items()}
+    if why := await show(node, sealed, read_only=True):
         raise HostError(
             "WORKSPACE_CONFIGURATION_ERROR",
             f"data_security_mode USER_ISOLATION makes the node's Python environment read-only, and that failed: {why}. {_NEEDS}",

@@ -23,7 +23,7 @@ from brickyard.machine import cgroups, cranrepo, files, measure
 from brickyard.machine.pressure import node_memory_limit
 from brickyard.runtime.node.documents import Prepare, Settings
 from brickyard.sandbox import launcher
-from brickyard.sandbox.view import WORKSPACE, View, write_etc, write_unreadable, write_worker_python
+from brickyard.sandbox.view import PROGRAMS, WORKSPACE, View, write_etc, write_programs, write_unreadable, write_worker_python
 
 PROGRESS = "starting the node's processes"
 LIMIT_S = 300.0
@@ -70,7 +70,9 @@ async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManif
     tmp = str(config.node_dir / "tmp") if walls.kind == "none" else "/tmp"  # noqa: S108 - the node's own, inside
     env = launcher.environment(config.instance_id, node_dir=config.node_dir, tmp=tmp, source=os.environ)
     env |= clock.environment()
-    env["PATH"] += f":{config.libraries_dir / 'bin'}"  # last: a library's script takes the place of no other program
+    programs = str(config.directory / "bin") if walls.kind == "none" else PROGRAMS
+    # Ours come first, such as a sudo that needs no rights; last, a library's script takes the place of no other program.
+    env["PATH"] = f"{programs}:{env['PATH']}:{config.libraries_dir / 'bin'}"
     env["PIP_CONFIG_FILE"] = str(config.libraries_dir / "pip.conf")
     env["R_LIBS_USER"] = ":".join(map(str, environment.r_libraries(config)))
     env |= {tree.variable: tree.source if walls.kind == "none" else tree.target for tree in config.trees}
@@ -129,6 +131,7 @@ def _view(config: AgentConfig, wanted: Assignment, manifest: RuntimeManifest, li
         Path(notice).mkdir(mode=0o700, exist_ok=True)
     node_dir, worker_python = config.instance_dir + "/node", config.directory / "spark-python"
     write_worker_python(worker_python, python=manifest.python, node_code=str(config.node_code_dir), node_dir=node_dir)
+    write_programs(config.directory / "bin", python=manifest.python, node_code=str(config.node_code_dir))
     return View(
         hostname=config.instance_id,
         etc=str(etc),
@@ -142,6 +145,8 @@ def _view(config: AgentConfig, wanted: Assignment, manifest: RuntimeManifest, li
         node_dir=node_dir,
         environment=str(config.python_dir),
         worker_python=str(worker_python),
+        programs=str(config.directory / "bin"),
+        databricks=tuple((str(path), target) for path, target in config.databricks.items()),
         trees=tuple((tree.source, tree.target) for tree in config.trees),
         cluster_dir=str(config.cluster_dir(wanted.cluster_id) or ""),
         workspace_dir=str(config.workspace_of(wanted.cluster_id) or ""),

@@ -71,7 +71,7 @@ def _reason(lines: Sequence[str], start: int) -> _Found | None:
     """Returns the innermost cause with a message of the exception that begins there, else the exception."""
     if start < 0:
         return None
-    found = []
+    found: list[_Found] = []
     for line in lines[start:]:
         error = _ERROR.match(line)
         if error is not None and (not found or error["how"].startswith("Caused")):

@@ -133,6 +133,8 @@ class NodeHost:
                 self._jvm.take_settings(message["manifest"], message["node_dir"])
             if self._python_seen is not None and _python_files(self._jvm.node_dir) != self._python_seen:
                 self._contexts.drop()
+            if self._scripted and assignment["role"] != launch.WORKER:
+                assignment = self._jvm.with_script_conf(assignment)
             place = self._place(message)
             jvm = self._jvm.fit(assignment, place, scripted=self._scripted)
             if assignment.get("user_isolation"):

@@ -12,6 +12,7 @@ from ..jvm.process import Jvm, JvmError
 from ..processes import Spawner
 from ..protocol import Channel, OpError
 from ..spark import conf as sparkconf
+from ..spark import scriptconf
 from ..spark.place import Place
 from . import failures
 
@@ -67,6 +68,17 @@ class NodeJvm:
         except LaunchError as error:
             raise self._startup_failure(assignment, str(error)) from error
         return self.start(wanted, host=place.ports_host, submit_conf=submit_conf, role=assignment["role"])
+
+    def with_script_conf(self, assignment: AssignmentDocument) -> AssignmentDocument:
+        """Returns a driver's assignment with the settings that init scripts have written for it. Raises OpError."""
+        conf = assignment.get("spark_conf") or {}
+        try:
+            found = scriptconf.read(self.node_dir, conf)
+        except LaunchError as error:
+            raise self._startup_failure(assignment, str(error)) from error
+        for note in found.notes:
+            self._channel.log(note)
+        return {**assignment, "spark_conf": {**found.values, **conf}} if found.values else assignment
 
     def start(self, options: JvmOptions, *, host: str, submit_conf: Mapping[str, str] | None = None, role: str = "") -> Jvm:
         """Raises OpError, after having reported the failure."""

@@ -15,9 +15,17 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from .advice import advice
+
 CHUNK = 1 << 20
 TAIL_BYTES, TAIL_LINES = 8_000, 20
 NAME = 100  # characters of a script's name in the names of its logs
+# What some editors write before a text, and what to choose in them instead.
+_MARKS = {
+    b"\xef\xbb\xbf": "UTF-8 without BOM",
+    b"\xff\xfe": "UTF-8 instead of UTF-16",
+    b"\xfe\xff": "UTF-8 instead of UTF-16",
+}
 _TEXT_BUSY_S = 20.0  # a child that was forked may wait that long for a processor on a machine that is overloaded
 
 if TYPE_CHECKING:  # Python 3.8 cannot evaluate these
@@ -54,6 +62,8 @@ def run_script(message: ProgramRun, *, popen: Popen, environ: Mapping[str, str])
         options = {"env": dict(environ), "stdin": subprocess.DEVNULL, "stdout": out, "stderr": err, "cwd": node_dir / "work"}
         status, text = _run(popen, argv, options, message["limit_s"])
         tail = "" if status == "SUCCEEDED" else _tail(err) or _tail(out)
+        if tail and (instead := advice(f"{_tail(out)}\n{tail}")):
+            text = f"{text} {instead}"
     return {"status": status, "seconds": time.monotonic() - began, "message": text, "tail": tail}
 
 
@@ -158,6 +168,8 @@ def _command(script: Path) -> list[str]:
     """Returns the command that runs the script: with the interpreter that it names, or with a shell."""
     with script.open("rb") as file:
         head = file.read(4096)
+    if (mark := next((name for start, name in _MARKS.items() if head.startswith(start)), "")) != "":
+        raise Refused("FAILED_EXECUTION", f"it begins with a byte order mark (BOM). Save it as {mark}.")
     first = head.split(b"\n", 1)[0]
     if first.endswith(b"\r"):
         raise Refused("FAILED_EXECUTION", "it has Windows line endings (CRLF). Save it with Unix line endings (LF).")

@@ -53,6 +53,9 @@ OWN_VARIABLES = frozenset(
     }
 )  # fmt: skip
 _INTERPRETERS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+# What init scripts put into /databricks, in the node's directory (agent/steps/begin.py makes it, sandbox/view.py shows it).
+JARS, DRIVER_CONF = "databricks/jars", "databricks/driver/conf"
+SEEN_JARS = "/databricks/jars"  # where the node sees it
 ENVIRONMENT = "python"  # the node's Python environment in its directory; made by the agent
 
 _UNITS_MB = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024, "p": 1024**3}
@@ -223,7 +226,7 @@ def command(manifest: ManifestDocument, options: JvmOptions, *, node_dir: Path, 
         f"-Duser.home={node_dir}/home",
         *options.java_options,
         "-cp",
-        class_path(manifest, options),
+        class_path(manifest, options, added=added_by_scripts(node_dir, driver=not options.worker)),
         *login.words(manifest),
         *((SUBMIT, "--properties-file", properties, "pyspark-shell") if properties else (GATEWAY,)),
     ]
@@ -237,13 +240,25 @@ def archive_of(manifest: ManifestDocument, options: JvmOptions) -> str:
     return (options.worker and manifest.get("worker_archive")) or manifest.get("node_archive", "")
 
 
-def class_path(manifest: ManifestDocument, options: JvmOptions) -> str:
+def driver_conf_dir(node_dir: Path) -> Path:
+    """Returns where init scripts put files for the driver."""
+    return node_dir / DRIVER_CONF
+
+
+def added_by_scripts(node_dir: Path, *, driver: bool) -> tuple[str, ...]:
+    """Returns what init scripts have added to the class path: the JARs of /databricks/jars, and for a driver its conf."""
+    added = [f"{node_dir / JARS}/*"] if any((node_dir / JARS).glob("*.[jJ][aA][rR]")) else []
+    conf = driver_conf_dir(node_dir)
+    return (*added, *([f"{conf}/"] if driver and any(conf.glob("*")) else []))
+
+
+def class_path(manifest: ManifestDocument, options: JvmOptions, *, added: tuple[str, ...] = ()) -> str:
     """Returns the class path: always the same string for the same runtime, and without directories, because archives depend on
     both. The user's JARs come first, and then nothing of Spark's is rewritten. Archives are made without our own classes, which
     come last: additions after an archive's class path do not affect it."""
     first = options.class_path or filter(None, [manifest.get("rewritten")])
     last = manifest.get("classes") or login.classes(manifest)
-    return ":".join([*first, f"{manifest['spark_home']}/jars/*", *filter(None, [last])])
+    return ":".join([*first, f"{manifest['spark_home']}/jars/*", *filter(None, [last]), *added])
 
 
 def module_flags(java_version: str) -> list[str]:

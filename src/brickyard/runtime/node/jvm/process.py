@@ -188,9 +188,11 @@ class Jvm:
 
 
 def files_read(node_dir: Path, manifest: ManifestDocument) -> dict[str, tuple[int, int]]:
-    """Returns size and time of every file that a JVM reads once, at its start: its configuration and Spark's jars."""
+    """Returns size and time of every file that a JVM reads once, at its start: its configuration, Spark's jars, and those that
+    init scripts have added."""
     found: dict[str, tuple[int, int]] = {}
-    for directory in (node_dir / "conf", Path(manifest["spark_home"], "jars"), Path(manifest["spark_home"], "conf")):
+    scripts = (node_dir / launch.JARS, launch.driver_conf_dir(node_dir))
+    for directory in (node_dir / "conf", *scripts, Path(manifest["spark_home"], "jars"), Path(manifest["spark_home"], "conf")):
         with contextlib.suppress(OSError), os.scandir(directory) as entries:
             for entry in entries:
                 if entry.name not in _PASSED_ON:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..jvm import login
 from ..jvm.archives import archive_flags
-from ..jvm.launch import NO_ENTITIES, PATIENT_COMPILER, ROOM_FOR_CLASSES, SUBMIT_CONF, user_env
+from ..jvm.launch import NO_ENTITIES, PATIENT_COMPILER, ROOM_FOR_CLASSES, SEEN_JARS, SUBMIT_CONF, user_env
 from . import resources, tuning
 from .place import Place
 from .redaction import redact
@@ -153,8 +153,11 @@ def driver_conf(
     apart = apart_options(place) if assignment.get("user_isolation") else ()
     last = (*apart, *login.words(manifest))
     values["spark.executor.extraJavaOptions"] = _executor_java_options(asked, executor_archive, last)
-    if jar := login.classes(manifest):
-        values[EXECUTOR_LAST_JARS] = values.get(EXECUTOR_LAST_JARS) or jar
+    last_jars = [values.get(EXECUTOR_LAST_JARS) or login.classes(manifest)]
+    if assignment.get("init_scripts"):
+        last_jars.append(f"{SEEN_JARS}/*")
+    if jars := ":".join(filter(None, last_jars)):
+        values[EXECUTOR_LAST_JARS] = jars
     if apart:
         values.update(_APART)
         values["spark.plugins"] = _joined(APART_PLUGIN, values.get("spark.plugins", ""))
