@@ -19,13 +19,13 @@ from brickyard.cli import CliError
 from brickyard.cli import runtime as runtime_command
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.features.runtimes.loop import Trainings
-from brickyard.runtime import installer, training
+from brickyard.runtime import installer, packages, training
 from brickyard.runtime.background import Background, Interrupted
 from brickyard.runtime.catalogue import rows
 from brickyard.runtime.classes import classes_of
 from brickyard.runtime.idleness import NEEDED_MB, PATIENCE_S, QUIET_S, Action, Seen, Work, decide
 from brickyard.runtime.installed import installed, write_manifest
-from brickyard.runtime.lock import being_trained
+from brickyard.runtime.lock import at_work
 from brickyard.runtime.starting import Starting, anything_starts
 from brickyard.runtime.training import NothingToTrain, TrainingFailed, is_trained, last_failure, train
 from tests.support.golden import Golden
@@ -131,6 +131,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Pa
         code.mkdir()
         (code / "start.py").write_text(program)
         monkeypatch.setattr(training, "NODE_CODE", code)
+        monkeypatch.setattr(packages, "DATA", tmp_path / "none")  # there is no second layer
         write_manifest(
             RuntimeManifest(
                 environment="spark-4.0", spark_version="4.0.5", scala_version="2.13", home=str(home), python=sys.executable,
@@ -246,14 +247,14 @@ def begun(place: Path) -> tuple[subprocess.Popen[bytes], int]:
 def test_a_killed_training_leaves_nothing_and_is_begun_again(cache: Callable[[str], Path], stopped: bool) -> None:
     place = cache(LASTS)
     trainer, child = begun(place)
-    assert being_trained("spark-4.0", place)
+    assert at_work("spark-4.0", place)
     if stopped:
         os.kill(child, signal.SIGSTOP)
     trainer.kill()
     trainer.wait()
     until(lambda: not psutil.pid_exists(child), "the end of what it had started")
     assert not is_trained(manifest(place))
-    assert not being_trained("spark-4.0", place)
+    assert not at_work("spark-4.0", place)
     (place / "code" / "start.py").write_text(TRAINS)
     assert Path(trained(place).node_archive).read_text() == "node", "nothing of the killed one is used"
 
@@ -321,8 +322,8 @@ def test_what_is_stopped_goes_on_and_what_ends_is_interrupted(tmp_path: Path) ->
 def test_a_trainer_that_only_waits_gives_way_to_one_that_does_not(cache: Callable[[str], Path]) -> None:
     place = cache(TRAINS)
     program = (
-        "import pathlib\nfrom brickyard.runtime.lock import sole_trainer\n"
-        f"with sole_trainer('spark-4.0', pathlib.Path({str(place)!r})):\n    print('in', flush=True)\n    input()"
+        "import pathlib\nfrom brickyard.runtime.lock import sole\n"
+        f"with sole('spark-4.0', pathlib.Path({str(place)!r})):\n    print('in', flush=True)\n    input()"
     )
     waiting = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert waiting.stdout is not None

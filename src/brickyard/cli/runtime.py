@@ -15,6 +15,7 @@ from brickyard.domain.runtimes import Runtime, RuntimeManifest
 from brickyard.runtime import catalogue, installer
 from brickyard.runtime.installed import installed
 from brickyard.runtime.inuse import RuntimeInUse
+from brickyard.runtime.packages import NoRuntime, PackagesFailed, install_packages, is_missing
 from brickyard.runtime.training import NothingToTrain, TrainingFailed, is_trained, last_failure, train
 
 UNTRAINED = 4  # exit code
@@ -73,8 +74,14 @@ def _described(runtime: Runtime, manifest: RuntimeManifest | None) -> dict[str, 
     show_default=True,
     help="Also run Spark once, so that later starts are faster. A server does it later, in the background.",
 )
+@click.option(
+    "--packages/--no-packages",
+    default=True,
+    show_default=True,
+    help="Also install what notebooks usually import (docs/packages.md). A server does it later, in the background.",
+)
 @place
-def install(key: str, training: bool, config_file: Path | None, **options: Any) -> None:
+def install(key: str, training: bool, packages: bool, config_file: Path | None, **options: Any) -> None:
     """Install the runtime KEY (by default the newest LTS on Spark 4), and train it. Exit code 4: it is installed, but its
     training has failed."""
     chosen = settings(config_file, **options)
@@ -93,6 +100,8 @@ def install(key: str, training: bool, config_file: Path | None, **options: Any) 
         click.echo(f"It has no Spark Connect server: {manifest.connect_missing or 'it was not searched for'}. {again}")
     if runtime.iceberg and not manifest.has_iceberg:
         click.echo(f"It has no Iceberg tables: {manifest.iceberg_missing or 'Iceberg was not searched for'}. {again}")
+    if packages:
+        _packages(runtime, chosen.cache_dir)
     if training and not is_trained(manifest):
         _train(runtime, chosen.cache_dir)
 
@@ -104,6 +113,16 @@ def train_runtime(key: str, config_file: Path | None, **options: Any) -> None:
     """Run the Spark of the installed runtime KEY once, so that later starts are faster."""
     chosen = settings(config_file, **options)
     _train(_find(key or chosen.default_runtime), chosen.cache_dir)
+
+
+def _packages(runtime: Runtime, cache_dir: Path) -> None:
+    """A runtime works without them: what failed is told, and a server tries again."""
+    if is_missing(runtime.environment, cache_dir):
+        click.echo("Installing what notebooks usually import.")
+    try:
+        install_packages(runtime.environment, cache_dir=cache_dir)
+    except (PackagesFailed, NoRuntime) as error:
+        click.echo(f"Going on without the packages of docs/packages.md: {error}", err=True)
 
 
 def _train(runtime: Runtime, cache_dir: Path) -> None:

@@ -208,7 +208,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     node_prices: Annotated[Path | None, Help("TOML file with prices per hour of node types.", "the catalogue's list prices")] = (
         None
     )
-    background_training: Annotated[bool, Help("Whether installed runtimes are trained while the machine is idle.")] = True
+    background_training: Annotated[
+        bool, Help("Whether installed runtimes are completed in the background: packages, training.")
+    ] = True
     default_runtime: Annotated[
         str, Help("Runtime key that quickstart and runtime install take.", "the newest LTS on Spark 4")
     ] = ""

@@ -17,6 +17,7 @@ from brickyard.domain.runtimes import Runtime
 from brickyard.runtime import catalogue, installer
 from brickyard.runtime.background import Background, lowest_priority
 from brickyard.runtime.installed import installed
+from brickyard.runtime.packages import NoRuntime, PackagesFailed, install_packages
 from brickyard.runtime.progress import Report
 from brickyard.runtime.training import NothingToTrain, TrainingFailed, train
 
@@ -26,13 +27,20 @@ TELL_EVERY_S = 2.0  # every line becomes a message from the node to the server
 def main() -> int:
     """Returns exit code 0, or 1 after printing the reason as the last line."""
     parser = argparse.ArgumentParser(prog="python -m brickyard.runtime", description=__doc__)
-    parser.add_argument("action", choices=["install", "train", "list", "remove"])
+    parser.add_argument("action", choices=["install", "train", "packages", "list", "remove"])
     parser.add_argument("key", nargs="?", help="runtime key, for example 17.3.x-scala2.13")
     parser.add_argument("--cache-dir", type=Path, required=True)
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--training", action="store_true", help="with install: train it at once, too")
     parser.add_argument(
-        "--background", type=int, default=0, metavar="PID", help="with train: while nothing else happens, and PID lives"
+        "--background",
+        type=int,
+        default=0,
+        metavar="PID",
+        help="with train and packages: while nothing else happens, and PID lives",
+    )
+    parser.add_argument(
+        "--patient", action="store_true", help="with packages: at the lowest priority, once no node starts on this machine"
     )
     options = parser.parse_args()
     if options.action == "list":
@@ -46,8 +54,8 @@ def main() -> int:
     if options.action == "remove":
         installer.remove(runtime.environment, cache_dir=options.cache_dir)
         return 0
-    if options.action == "train":
-        return _train(runtime, options)
+    if options.action in ("train", "packages"):
+        return _train(runtime, options) if options.action == "train" else _packages(runtime, options)
     tell = _Teller(options.json)
     try:
         manifest = installer.install(runtime, cache_dir=options.cache_dir, progress=tell)
@@ -82,6 +90,22 @@ def _train(runtime: Runtime, options: argparse.Namespace) -> int:
         return _fail(options.json, f"{runtime.key} is not installed.", "INVALID_ARGUMENT")
     except TrainingFailed as error:
         return _fail(options.json, str(error), "INTERNAL_ERROR")
+    return 0
+
+
+def _packages(runtime: Runtime, options: argparse.Namespace) -> int:
+    wait = None
+    if options.background:
+        _end_with(options.background)
+    if options.background or options.patient:
+        lowest_priority()
+        wait = Background(options.cache_dir).wait_for_a_while
+    try:
+        install_packages(runtime.environment, cache_dir=options.cache_dir, wait=wait)
+    except NoRuntime:
+        return _fail(options.json, f"{runtime.key} is not installed.", "INVALID_ARGUMENT")
+    except PackagesFailed as error:
+        return _fail(options.json, f"the packages of {runtime.key} cannot be installed: {error}", "INTERNAL_ERROR")
     return 0
 
 

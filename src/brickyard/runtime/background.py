@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -19,6 +19,7 @@ from brickyard.runtime.idleness import Action, Seen, Work, decide
 from brickyard.runtime.starting import anything_starts
 
 LOOK_S = 0.1
+WAIT_S = 60.0
 MEASURE_S = 1.0  # between two looks at the use of the processors
 
 
@@ -52,6 +53,15 @@ class Background:
     def wait(self) -> None:
         """Returns once nothing else happens."""
         while self._next([]) is not Action.RUN:
+            time.sleep(LOOK_S)
+
+    def wait_for_a_while(self, look: Callable[[], None]) -> None:
+        """Returns once nothing else happens, or after `WAIT_S` without a node that starts. Calls `look` all the time."""
+        begun = self._clock()
+        while self._next([]) is not Action.RUN:
+            look()
+            if self._clock() - begun > WAIT_S and not self._lookout.see([]).starting:
+                return
             time.sleep(LOOK_S)
 
     def look(self, pid: int, _lines: object = ()) -> None:

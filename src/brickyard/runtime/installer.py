@@ -17,7 +17,8 @@ from brickyard.runtime.classes import compile_classes
 from brickyard.runtime.installation import Installation, InstallError
 from brickyard.runtime.installed import installed, runtime_home, write_manifest
 from brickyard.runtime.inuse import unused
-from brickyard.runtime.lock import end_training, locked
+from brickyard.runtime.lock import TRAINER, end_work, locked
+from brickyard.runtime.packages import KIND as PACKAGES
 from brickyard.runtime.progress import Progress
 from brickyard.runtime.python import PythonMissing
 from brickyard.runtime.sparkclasses import with_classes
@@ -56,7 +57,8 @@ def remove(environment: str, *, cache_dir: Path) -> bool:
     """Removes an installed environment; returns whether there was one. Raises RuntimeInUse."""
     home = runtime_home(environment, cache_dir)
     with locked(environment, cache_dir, lambda _: None), unused(cache_dir, environment):
-        end_training(environment, cache_dir)
+        for kind in (TRAINER, PACKAGES):
+            end_work(environment, cache_dir, kind)
         there = home.exists()
         with contextlib.suppress(FileNotFoundError):
             (home / "runtime.json").unlink()  # removed first: from here on the environment does not count as installed

@@ -1,4 +1,4 @@
-"""The locks of a runtime: one installer at a time, one trainer at a time."""
+"""The locks of a runtime: one installer at a time, one trainer at a time, one installer of its packages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from brickyard.machine import locks
 from brickyard.runtime import progress as steps
 from brickyard.runtime.progress import Board, Progress
 
-TRAINER_ENDS_S = 10.0
+TRAINER = "trainer"
+ENDS_S = 10.0
 LOOK_S = 0.05  # a cluster's nodes wait for the same installation, and go on one after the other
 
 
@@ -46,9 +47,9 @@ def locked(environment: str, cache_dir: Path, progress: Progress) -> Iterator[Bo
 
 
 @contextlib.contextmanager
-def sole_trainer(environment: str, cache_dir: Path) -> Iterator[bool]:
-    """Admits one trainer at a time. Yields whether it is this one."""
-    with _file(environment, cache_dir, "trainer").open("a+") as file:
+def sole(environment: str, cache_dir: Path, kind: str = TRAINER) -> Iterator[bool]:
+    """Admits one process of a kind at a time, such as a trainer. Yields whether it is this one."""
+    with _file(environment, cache_dir, kind).open("a+") as file:
         if not locks.take(file.fileno()):
             yield False
             return
@@ -58,19 +59,19 @@ def sole_trainer(environment: str, cache_dir: Path) -> Iterator[bool]:
         yield True
 
 
-def being_trained(environment: str, cache_dir: Path) -> bool:
-    """Whether a trainer runs."""
+def at_work(environment: str, cache_dir: Path, kind: str = TRAINER) -> bool:
+    """Whether a process of that kind runs."""
     try:
-        return locks.is_taken(_file(environment, cache_dir, "trainer"))
+        return locks.is_taken(_file(environment, cache_dir, kind))
     except OSError:
         return False
 
 
-def end_training(environment: str, cache_dir: Path) -> None:
-    """Ends a trainer, if one runs: what it has made so far is thrown away. Raises OSError."""
-    file = _file(environment, cache_dir, "trainer")
-    deadline = time.monotonic() + TRAINER_ENDS_S
-    while being_trained(environment, cache_dir) and time.monotonic() < deadline:
+def end_work(environment: str, cache_dir: Path, kind: str = TRAINER) -> None:
+    """Ends a process of that kind, if one runs: what it has made so far is thrown away. Raises OSError."""
+    file = _file(environment, cache_dir, kind)
+    deadline = time.monotonic() + ENDS_S
+    while at_work(environment, cache_dir, kind) and time.monotonic() < deadline:
         with contextlib.suppress(ValueError, ProcessLookupError):
             os.kill(int(file.read_text()), signal.SIGTERM)
         time.sleep(0.05)

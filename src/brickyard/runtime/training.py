@@ -24,7 +24,7 @@ from brickyard.runtime.archives import archives_in
 from brickyard.runtime.background import Background, Interrupted
 from brickyard.runtime.classes import classes_of, compile_classes
 from brickyard.runtime.installed import installed, runtime_home, write_manifest
-from brickyard.runtime.lock import end_training, locked, sole_trainer
+from brickyard.runtime.lock import end_work, locked, sole
 from brickyard.runtime.node.jvm.login import is_nameless
 from brickyard.runtime.progress import Board, Meter, Progress
 from brickyard.runtime.watch import CommandFailed, run_watched
@@ -78,7 +78,7 @@ def train(
     NothingToTrain."""
     board = Board(environment, cache_dir, training=True)
     while True:
-        with sole_trainer(environment, cache_dir) as alone:
+        with sole(environment, cache_dir) as alone:
             manifest = installed(environment, cache_dir)
             if manifest is None:
                 raise NothingToTrain
@@ -98,7 +98,7 @@ def train(
         if report := board.read():
             progress(report)
         elif background is None:
-            end_training(environment, cache_dir)  # it waits until the machine has nothing else to do
+            end_work(environment, cache_dir)  # it waits until the machine has nothing else to do
         time.sleep(steps.PUBLISH_EVERY_S)
 
 

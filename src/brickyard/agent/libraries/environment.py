@@ -5,8 +5,9 @@
 
 R packages are at the same two places (`r_libraries`), where there is R.
 
-`sys.path` has the environment's packages first, then the cluster's libraries, then the runtime's packages, then pip. The runtime
-is shared and read-only. The node host runs the runtime's own interpreter, so no user's package reaches it.
+`sys.path` has the environment's packages first, then the cluster's libraries, then the runtime's packages and their second layer
+(`runtime/packages.py`), then pip. The runtime is shared and read-only. The node host runs the runtime's own interpreter, so no
+user's package reaches it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ from brickyard.agent.config import AgentConfig
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.machine import files
 from brickyard.machine.packageindex import pip_options
+from brickyard.runtime import NODE_CODE
+from brickyard.runtime.packages import site_of, state_file
 
+PTH = "_brickyard.pth"
+LATE = "latepackages"  # of runtime/node
 PINNED = ("pyspark", "py4j")  # another version could not speak to the cluster's Java side
 PIP = '#!/bin/sh\nexec "{python}" -m pip "$@"\n'
 
@@ -32,9 +37,23 @@ PIP = '#!/bin/sh\nexec "{python}" -m pip "$@"\n'
 def make(config: AgentConfig, manifest: RuntimeManifest, *, environ: Mapping[str, str]) -> None:
     """Makes the node's environment, empty. `environ`: where pip's configuration of this machine is looked up. Raises OSError."""
     make_libraries(config, manifest, environ)
-    make_venv(config.python_dir, manifest, under=(config.libraries_dir / "site", runtime_packages(manifest), pip_home(config)))
+    late = site_of(manifest)
+    under = (config.libraries_dir / "site", runtime_packages(manifest), late, pip_home(config))
+    make_venv(config.python_dir, manifest, under=tuple(path for path in under if path is not None))
+    if late is not None:
+        follow_late_packages(config, manifest, late)
     for path in r_libraries(config):  # R ignores a directory that is not there when it starts
         path.mkdir(parents=True)
+
+
+def follow_late_packages(config: AgentConfig, manifest: RuntimeManifest, site: Path) -> None:
+    """Has Python find the runtime's second layer of packages also if it is not there yet when a process begins."""
+    packages = config.python_dir / "lib" / python_name(manifest) / "site-packages"
+    source = (NODE_CODE / f"{LATE}.py").read_text()
+    call = f"follow({str(site)!r}, {str(state_file(Path(manifest.home)))!r})"
+    (packages / f"_brickyard_{LATE}.py").write_text(f"{source}\n\n{call}\n")
+    with (packages / PTH).open("a") as file:
+        file.write(f"import _brickyard_{LATE}\n")
 
 
 def r_libraries(config: AgentConfig) -> tuple[Path, Path]:
@@ -92,7 +111,7 @@ def make_venv(top: Path, manifest: RuntimeManifest, *, under: tuple[Path, ...]) 
     (top / "pyvenv.cfg").write_text(f"home = {base}\ninclude-system-site-packages = false\nversion = {manifest.python_version}\n")
     # `addsitedir` also reads the .pth files there, which a plain line would not.
     lines = "".join(f"import site; site.addsitedir({str(path)!r})\n" for path in under)
-    (packages / "_brickyard.pth").write_text(lines)
+    (packages / PTH).write_text(lines)
 
 
 def base_programs(python: Path) -> str:

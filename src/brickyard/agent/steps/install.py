@@ -23,6 +23,7 @@ _decode_runtime_manifest = msgspec.json.Decoder(RuntimeManifest).decode
 
 
 FAILURE = "SPARK_IMAGE_DOWNLOAD_FAILURE"
+PACKAGES = "packages"  # the work in the background
 GRACE_S = 2.0  # for the launcher to end what the installer has started
 
 
@@ -34,7 +35,31 @@ async def _install(node: NodeState) -> None:
 async def runtime(node: NodeState, key: str) -> RuntimeManifest:
     """Returns the runtime and protects it from removal. Raises HostError."""
     await asyncio.to_thread(node.use.begin, node.config.environments.get(key) or key)
-    return await ensure(node.config, key, progress=node.progress)
+    manifest = await ensure(node.config, key, progress=node.progress)
+    if node.config.train_runtimes and PACKAGES not in node.background:
+        node.background[PACKAGES] = asyncio.create_task(_packages(node, key))
+    return manifest
+
+
+async def _packages(node: NodeState, key: str) -> None:
+    """Installs the runtime's second layer of packages, where no server of this machine does. The node does not wait for it, and
+    nothing depends on it: what failed is tried again by the next node."""
+    config = node.config
+    command = [config.python, "-m", "brickyard.runtime", "packages", key, "--cache-dir", config.cache_dir, "--patient"]
+    try:
+        child = await Child.start(enter(config.python, "plain", command), env=os.environ)
+    except OSError as error:
+        node.say(f"the runtime's second layer of packages cannot be installed: {error}")
+        return
+    try:
+        child.close_input()
+        while await child.line():
+            pass
+        if await child.ended():
+            node.say(f"the runtime's second layer of packages is not there: {' | '.join(child.tail)[-MAX_TEXT:]}")
+    finally:
+        await child.end(grace_s=GRACE_S)
+        node.background.pop(PACKAGES, None)
 
 
 class _Problem(msgspec.Struct):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 _PLACES = (
     "The node sees the machine's /usr and /etc read-only. Write to $HOME, /tmp, /databricks/jars (class path), "
@@ -49,6 +50,12 @@ _ADVICE: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"Read-only file system|(?:/usr|/etc|/opt|/var|/lib|/srv)/?\S*'?: Permission denied"), _PLACES),
     (re.compile(r"(?:/opt|/etc|/var|/srv|/mnt)/?\S*'?: No such file"), _PLACES),
 )
+
+
+def added(result: dict[str, Any]) -> dict[str, Any]:
+    """Returns a script's result, with what to do instead if it failed."""
+    instead = advice(str(result.get("tail") or ""))
+    return {**result, "message": f"{result['message']} {instead}"} if instead else result
 
 
 def advice(output: str) -> str:

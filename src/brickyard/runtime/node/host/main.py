@@ -14,7 +14,7 @@ from ..jvm import launch
 from ..processes import Spawner, kill_descendants
 from ..protocol import Channel, OpError, hosts
 from ..spark.place import Place, tree_dirs
-from . import failures, scripts
+from . import advice, failures, scripts
 from .contexts import NodeContexts
 from .nodejvm import NodeJvm
 from .report import Report
@@ -115,7 +115,7 @@ class NodeHost:
         self._scripted = True
         if self._contexts.exist and self._python_seen is None:
             self._python_seen = _python_files(Path(message["node_dir"]))
-        return self._program_run(message)
+        return advice.added(self._program_run(message))
 
     def _program_run(self, message: ProgramRun) -> Result:
         """Runs a program to its end, beside whatever else the node does."""

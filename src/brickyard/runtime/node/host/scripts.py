@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from .advice import advice
-
 CHUNK = 1 << 20
 TAIL_BYTES, TAIL_LINES = 8_000, 20
 NAME = 100  # characters of a script's name in the names of its logs
@@ -62,8 +60,6 @@ def run_script(message: ProgramRun, *, popen: Popen, environ: Mapping[str, str])
         options = {"env": dict(environ), "stdin": subprocess.DEVNULL, "stdout": out, "stderr": err, "cwd": node_dir / "work"}
         status, text = _run(popen, argv, options, message["limit_s"])
         tail = "" if status == "SUCCEEDED" else _tail(err) or _tail(out)
-        if tail and (instead := advice(f"{_tail(out)}\n{tail}")):
-            text = f"{text} {instead}"
     return {"status": status, "seconds": time.monotonic() - began, "message": text, "tail": tail}
 
 
