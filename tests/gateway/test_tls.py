@@ -1,84 +1,139 @@
-"""The certificate of the Spark Connect port: given, or made here; and the settings that ask for either."""
+"""The certificate that the server shows: given, or by the workspace's authority; and the settings that ask for either."""
 
 from __future__ import annotations
 
-import datetime
 import stat
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import grpc
 import grpc.aio
 import pytest
+from cryptography import x509
 
 from brickyard.config.load import load
-from brickyard.config.settings import ConfigError
+from brickyard.config.settings import ConfigError, Settings
 from brickyard.gateway import tls
 from brickyard.gateway.connect import ConnectGateway
+from brickyard.gateway.entrance import credentials
 from brickyard.gateway.errors import GatewayError
-from tests.gateway.world import CLUSTER_ID, method, world
+from brickyard.machine import addresses
+from tests.gateway.world import CLUSTER_ID, World, method, world
+from tests.support.certificates import certified
 from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 from tests.support.server import Server
 
 
-def pair(directory: Path) -> tuple[bytes, bytes]:
-    return (directory / "connect.pem").read_bytes(), (directory / "connect-key.pem").read_bytes()
+def made(directory: Path, **settings: Any) -> tls.ServerCertificate:
+    directory.mkdir(exist_ok=True)
+    return tls.certificate(Settings(data_dir=directory, **settings), directory / "clients-ca.pem")
 
 
-async def test_a_certificate_made_here_is_kept_and_trusted(tmp_path: Path) -> None:
-    place = tmp_path / "tls"
-    credentials = tls.self_signed(place, "127.0.0.1")
-    made = pair(place)
-    tls.self_signed(place, "127.0.0.1")
-    assert pair(place) == made
-    assert stat.S_IMODE((place / "connect-key.pem").stat().st_mode) == 0o600
+def named(certificate: tls.ServerCertificate) -> list[str]:
+    parsed = x509.load_pem_x509_certificate(certificate.pair.chain)
+    return [str(name.value) for name in parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value]
+
+
+async def refused(world: World, certificate: tls.ServerCertificate, trusted: bytes, name: str = "127.0.0.1") -> str:
+    """The status of a call without a token: UNAUTHENTICATED if it comes through."""
+    gateway = ConnectGateway(authenticator=world.authenticator, attach=world.attach, credentials=lambda: credentials(certificate))
+    await gateway.start("127.0.0.1", 0)
+    try:
+        return await status(gateway.port, trusted, name)
+    finally:
+        await gateway.stop()
+
+
+async def status(port: int, trusted: bytes, name: str = "127.0.0.1") -> str:
+    trusting = grpc.ssl_channel_credentials(trusted)
+    async with grpc.aio.secure_channel(f"{name}:{port}", trusting) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await method(channel.unary_unary, "Config")(b"", metadata=(("x-databricks-cluster-id", CLUSTER_ID),))
+        return str(caught.value.code().name)
+
+
+async def test_a_certificate_of_our_own_authority_is_trusted(tmp_path: Path) -> None:
+    certificate = made(tmp_path)
+    assert certificate.ca_file is not None
+    assert stat.S_IMODE((tmp_path / "clients-ca.pem").stat().st_mode) == 0o600
+    assert "PRIVATE" not in certificate.ca_file.read_text()
     async with world(tmp_path) as w:
-        gateway = ConnectGateway(authenticator=w.authenticator, attach=w.attach, credentials=credentials)
+        for name in ("localhost", "127.0.0.1"):
+            assert await refused(w, certificate, certificate.ca_file.read_bytes(), name) == "UNAUTHENTICATED"
+        other = made(tmp_path / "another").ca_file
+        assert other is not None
+        assert await refused(w, certificate, other.read_bytes()) == "UNAVAILABLE"
+    again = made(tmp_path)
+    assert again.ca_file is not None
+    assert again.ca_file.read_bytes() == certificate.ca_file.read_bytes(), "clients need not trust another"
+    assert again.pair != certificate.pair
+
+
+def test_it_has_the_names_by_which_clients_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = named(made(tmp_path, host="10.1.2.3", host_names="a.example.com, b.example.com", public_url="https://c.example.com"))
+    assert {"localhost", "127.0.0.1", "::1", "10.1.2.3", "a.example.com", "b.example.com", "c.example.com"} <= set(found)
+    monkeypatch.setattr(tls, "own_addresses", lambda: ["192.0.2.7", "fd00::7"])
+    for everywhere in ("0.0.0.0", "::"):  # noqa: S104 - nothing listens there
+        found = named(made(tmp_path, host=everywhere))
+        assert {"192.0.2.7", "fd00::7"} <= set(found)
+        assert everywhere not in found
+
+
+def test_the_machine_has_addresses_that_others_reach() -> None:
+    assert not {"127.0.0.1", "::1"} & set(addresses.own_addresses())
+
+
+def keep(_: Path) -> None:
+    """Nothing changes."""
+
+
+def renew(directory: Path) -> None:
+    certified(directory, "127.0.0.1")
+
+
+def spoil(directory: Path) -> None:
+    (directory / "key.pem").write_text("nothing")
+
+
+def remove(directory: Path) -> None:
+    (directory / "cert.pem").unlink()
+
+
+@pytest.mark.parametrize(("change", "renews"), [(keep, False), (renew, True), (spoil, False), (remove, False)])
+async def test_a_given_certificate_is_read_again(tmp_path: Path, change: Callable[[Path], None], renews: bool) -> None:
+    """Also by a gRPC server that runs already. One that cannot be used changes nothing."""
+    given = certified(tmp_path / "given", "127.0.0.1")
+    certificate = made(tmp_path, tls_cert=given.cert, tls_key=given.key)
+    assert certificate.ca_file is None
+    before = certificate.pair
+    async with world(tmp_path) as w:
+        gateway = ConnectGateway(authenticator=w.authenticator, attach=w.attach, credentials=lambda: credentials(certificate))
         await gateway.start("127.0.0.1", 0)
         try:
-            trusting = grpc.ssl_channel_credentials(made[0])
-            for name in ("localhost", "127.0.0.1"):
-                async with grpc.aio.secure_channel(f"{name}:{gateway.port}", trusting) as channel:
-                    with pytest.raises(grpc.aio.AioRpcError) as caught:
-                        await method(channel.unary_unary, "Config")(b"", metadata=(("x-databricks-cluster-id", CLUSTER_ID),))
-                    assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED, "it got through to us"
+            change(tmp_path / "given")
+            await certificate.run_once()
+            assert (certificate.pair != before) == renews
+            assert await status(gateway.port, given.ca.read_bytes()) == "UNAUTHENTICATED"
+            other = certified(tmp_path / "other", "127.0.0.1")
+            for source, target in zip(other, given, strict=True):
+                target.write_bytes(source.read_bytes())
+            await certificate.run_once()
+            assert await status(gateway.port, other.ca.read_bytes()) == "UNAUTHENTICATED"
         finally:
             await gateway.stop()
 
 
-def test_a_certificate_made_here_is_replaced_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tls.self_signed(tmp_path, "127.0.0.1")
-    first = pair(tmp_path)
-    tls.self_signed(tmp_path, "::")
-    assert pair(tmp_path) == first, "a wildcard is no name"
-    tls.self_signed(tmp_path, "spark.example.com")
-    second = pair(tmp_path)
-    assert second != first, "a new name"
-    (tmp_path / "connect-key.pem").write_bytes(first[1])
-    tls.self_signed(tmp_path, "spark.example.com")
-    third = pair(tmp_path)
-    assert third != second, "a kill between the two files left a pair that does not match"
-    monkeypatch.setattr(tls, "RENEW", tls.VALID + datetime.timedelta(days=1))
-    tls.self_signed(tmp_path, "spark.example.com")
-    assert pair(tmp_path) != third, "it was about to expire"
-
-
 def test_a_wrong_certificate_is_named(tmp_path: Path) -> None:
-    tls.self_signed(tmp_path / "a", "localhost")
-    tls.self_signed(tmp_path / "b", "localhost")
-    with pytest.raises(tls.TlsError, match="--tls-key"):
-        tls.credentials(tmp_path / "a" / "connect.pem", tmp_path / "b" / "connect-key.pem")
-    with pytest.raises(tls.TlsError, match="No such file"):
-        tls.credentials(tmp_path / "none.pem", tmp_path / "none.pem")
+    first, second = (certified(tmp_path / name, "localhost") for name in ("a", "b"))
+    with pytest.raises(GatewayError, match="--tls-key"):
+        tls.given(first.cert, second.key)
+    with pytest.raises(GatewayError, match="No such file"):
+        tls.given(tmp_path / "none.pem", tmp_path / "none.pem")
     with (
         pytest.raises(RuntimeError) as caught,
-        Server.running(
-            tmp_path / "w",
-            provider="simulated",
-            connect_port=0x7FFF,
-            tls_cert=tmp_path / "none.pem",
-            tls_key=tmp_path / "none.pem",
-        ),
+        Server.running(tmp_path / "w", provider="simulated", tls_cert=tmp_path / "none.pem", tls_key=tmp_path / "none.pem"),
     ):
         pass
     assert isinstance(caught.value.__cause__, GatewayError)
@@ -88,7 +143,6 @@ def test_a_wrong_certificate_is_named(tmp_path: Path) -> None:
     ("options", "says"),
     [
         ({"tls_cert": "a.pem"}, "tls_cert and tls_key belong together"),
-        ({"tls_cert": "a.pem", "tls_key": "b.pem", "tls_self_signed": True}, "leave one of them out"),
         ({"connect_port": 70_000}, "connect_port must be between 0"),
         ({"connect_port": "high"}, "connect_port"),
     ],

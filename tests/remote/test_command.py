@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import requests
 
-from brickyard.gateway.tls import self_signed
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.testing.builders import SMALL
+from tests.support.certificates import certified
 from tests.support.command import Cli, one_line
 from tests.support.patience import PATIENCE_S
 from tests.support.remote import standing_in
@@ -59,15 +59,15 @@ def test_it_serves_until_it_is_told_to_stop(cli: Cli, token_file: Path, tmp_path
 
 def test_the_certificate_is_checked(cli: Cli, token_file: Path, tmp_path: Path) -> None:
     token_file.chmod(0o600)
-    self_signed(tmp_path / "tls", "127.0.0.1")
+    files = certified(tmp_path / "tls", "127.0.0.1")
     with (
         Server.running(tmp_path / "behind", provider="simulated", instances=SimulatedProvider(node_types=[SMALL])) as server,
-        standing_in(server.url, certificate=tmp_path / "tls") as databricks,
+        standing_in(server.url, certificate=files) as databricks,
     ):
         asked = ("ui", "--workspace", databricks.url, "--token-file", str(token_file), "--port", "0", "--print")
         assert "certificate is not trusted" in one_line(cli.run(*asked))
         assert databricks.heard == []
-        running = cli.start(*asked, SSL_CERT_FILE=str(tmp_path / "tls" / "connect.pem"))
+        running = cli.start(*asked, SSL_CERT_FILE=str(files.ca))
         try:
             assert running.stdout is not None
             assert "/login/link?code=" in running.stdout.readline()

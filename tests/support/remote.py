@@ -20,6 +20,7 @@ from brickyard.remote.lacking import ADDITIONS, VALIDATION
 from brickyard.remote.process import serve
 from brickyard.remote.token import TokenFile
 from brickyard.remote.workspace import About
+from tests.support.certificates import Files
 from tests.support.patience import PATIENCE_S
 
 
@@ -122,8 +123,8 @@ class StandIn:
 
 
 @contextlib.contextmanager
-def standing_in(behind: str, *, certificate: Path | None = None) -> Iterator[StandIn]:
-    """Runs a stand-in until the block ends; over https with a directory of `gateway.tls.self_signed`."""
+def standing_in(behind: str, *, certificate: Files | None = None) -> Iterator[StandIn]:
+    """Runs a stand-in until the block ends; over https with a certificate."""
     found = StandIn(behind)
 
     class Handler(BaseHTTPRequestHandler):
@@ -148,7 +149,7 @@ def standing_in(behind: str, *, certificate: Path | None = None) -> Iterator[Sta
     found.url = f"http://127.0.0.1:{server.server_port}"
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate / "connect.pem", certificate / "connect-key.pem")
+        context.load_cert_chain(certificate.cert, certificate.key)
         server.socket = context.wrap_socket(server.socket, server_side=True)
         found.url = found.url.replace("http:", "https:")
     thread = threading.Thread(target=server.serve_forever)

@@ -12,10 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import uvicorn
 from databricks.sdk import WorkspaceClient
 
-from brickyard.api.edge.serving import serving
 from brickyard.config.settings import Settings
 from brickyard.domain.clock import Clock, Ids
 from brickyard.providers.base import Provider
@@ -47,6 +45,7 @@ class Server:
         self._ids = ids
         self._socket = socket.socket(proto=socket.IPPROTO_TCP)  # with it, asyncio sends what it writes at once (TCP_NODELAY)
         self._socket.bind(("127.0.0.1", 0))
+        self._socket.listen(1024)
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self.application: Application | None = None
         self._started = threading.Event()
@@ -93,8 +92,8 @@ class Server:
             ids=self._ids,
         )
         async with opened as application:
-            server = uvicorn.Server(serving(application.asgi, trusted_proxies=self._settings.trusted_proxies))
-            served = asyncio.create_task(server.serve(sockets=[self._socket]))
+            server = application.web(self._socket)
+            served = asyncio.create_task(server.run())
             while not server.started and not served.done():
                 await asyncio.sleep(0.01)
             self.application = application
@@ -102,7 +101,7 @@ class Server:
             while not self._stop.is_set() and not served.done():
                 await asyncio.sleep(0.05)
             await application.close(keep_nodes=False)
-            server.should_exit = True
+            server.stop()
             await served
 
     @classmethod

@@ -159,8 +159,6 @@ def _check_room(settings: Settings) -> None:
 def _check_connect(settings: Settings) -> None:
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise ConfigError("tls_cert and tls_key belong together: give both, or neither.")
-    if settings.tls_cert is not None and settings.tls_self_signed:
-        raise ConfigError("tls_self_signed makes a certificate, and tls_cert gives one: leave one of them out.")
 
 
 def _check_proxies(settings: Settings, sources: Mapping[str, str]) -> None:

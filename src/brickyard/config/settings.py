@@ -111,11 +111,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     audit_log_days: Annotated[float, Help("Days after which entries of the audit log are removed.")] = 365.0
     log_days: Annotated[float, Help("Days after which the logs of ended nodes are removed.")] = 30.0
     metrics_token: Annotated[str, Help("Token that /metrics requires (better: BRICKYARD_METRICS_TOKEN).")] = ""
-    connect_port: Annotated[int | None, Help("Port for Spark Connect; 0 disables it.", "15002, if it is free")] = None
-    connect_start_clusters: Annotated[bool, Help("Start a terminated cluster when a client connects to it.")] = False
-    tls_cert: Annotated[Path | None, Help("Certificate of the Spark Connect port, PEM.")] = None
+    connect_port: Annotated[int | None, Help("Port for Spark Connect alone; 0: none.", "15002, if it is free")] = None
+    connect_start_clusters: Annotated[bool, Help("Start a terminated cluster when a client connects to it.")] = True
+    tls: Annotated[bool, Help("Serve HTTPS and Spark Connect on one port, with a certificate of the workspace's own.")] = False
+    tls_cert: Annotated[Path | None, Help("Certificate to serve with instead, PEM. Turns tls on.")] = None
     tls_key: Annotated[Path | None, Help("Key of tls_cert, PEM.")] = None
-    tls_self_signed: Annotated[bool, Help("Create a self-signed certificate for the Spark Connect port.")] = False
 
     # --- Where it keeps things ---
     data_dir: Annotated[
@@ -240,6 +240,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def providers(self) -> tuple[str, ...]:
         """The names in `provider`, the default one first."""
         return providernames.listed(self.provider)
+
+    @property
+    def serves_tls(self) -> bool:
+        """Whether the server's port speaks TLS."""
+        return self.tls or self.tls_cert is not None
 
     @property
     def storage_dir(self) -> Path:

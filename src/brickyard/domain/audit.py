@@ -8,6 +8,7 @@ from brickyard.domain.spec import Wire
 
 LOGIN = "login"
 CONNECT_BEGUN, CONNECT_ENDED = "connect.session_begun", "connect.session_ended"
+CONNECT_STARTED = "connect.cluster_started"
 UI_OPENED = "spark_ui.opened"
 PORT_OPENED = "gpu_ports.opened"
 

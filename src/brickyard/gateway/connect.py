@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote, unquote
 
 import grpc
@@ -88,70 +88,98 @@ _SERVER = [
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.max_metadata_size", 32 << 10),
+    ("grpc.server_handshake_timeout_ms", 10_000),
 ]
 _CHANNEL = [*_BOTH, ("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0), ("grpc.enable_http_proxy", 0)]
 
 log = structlog.get_logger(__name__)
 
 
+class Clients(Protocol):
+    """Whose connections a gRPC server has. `peer` is gRPC's name for a connection."""
+
+    def address(self, peer: str) -> str:
+        """The client's address; "" if unknown. Raises TemporarilyUnavailable for a connection that has gone already."""
+        ...
+
+    def known(self, peer: str) -> None:
+        """The client has shown a valid token."""
+        ...
+
+
+class Direct:
+    """Clients that call the gateway's own port."""
+
+    def address(self, peer: str) -> str:
+        return address_in(peer)[0]
+
+    def known(self, peer: str) -> None:
+        pass
+
+
 class ConnectGateway:
-    """The gRPC server. `credentials` None: without TLS."""
+    """The gRPC servers. `credentials` makes those of one port; None: without TLS."""
 
     def __init__(
         self,
         *,
         authenticator: Authenticator,
         attach: AttachService,
-        credentials: grpc.ServerCredentials | None = None,
+        credentials: Callable[[], grpc.ServerCredentials] | None = None,
         may_start: bool = False,
         patience_s: float = PATIENCE_S,
         note: Note = unnoted,
     ) -> None:
         self._note = note
         self._authenticator = authenticator
-        self._endpoints = Endpoints(attach=attach, patience_s=patience_s, may_start=may_start)
+        self._endpoints = Endpoints(attach=attach, patience_s=patience_s, may_start=may_start, note=note)
         self._clients = attach.connect_clients
         self._users = attach.session_users
         self._credentials = credentials
         self._relays: dict[str, Relay] = {}
         self._calls = Occupancy()  # in progress
-        self._server: grpc.aio.Server | None = None
-        self.port = 0
+        self._servers: list[grpc.aio.Server] = []
+        self.port = 0  # its own; 0: none
 
     async def start(self, host: str, port: int) -> None:
-        """Serves on that address; port 0 picks a free one. Raises GatewayError."""
-        server = grpc.aio.server(handlers=[_Handler(self)], options=_SERVER, maximum_concurrent_rpcs=MAX_CALLS)
+        """Serves on its own port there; port 0 picks a free one. Raises GatewayError."""
+        self.port = await self.serve_at(host, port, clients=Direct())
+
+    async def serve_at(self, host: str, port: int, *, clients: Clients) -> int:
+        """Serves those clients at that address, too. Returns the port. Raises GatewayError."""
+        server = grpc.aio.server(handlers=[_Handler(self, clients)], options=_SERVER, maximum_concurrent_rpcs=MAX_CALLS)
         address = f"{_bracketed(host)}:{port}"
         try:
             if self._credentials is None:
-                self.port = server.add_insecure_port(address)
+                found = server.add_insecure_port(address)
             else:
-                self.port = server.add_secure_port(address, self._credentials)
+                found = server.add_secure_port(address, self._credentials())
         except RuntimeError as error:
             raise GatewayError(
                 f"Spark Connect cannot listen on {address}: the port is taken, or is not permitted. Choose another with "
                 "--connect-port, or 0 for none."
             ) from error
         await server.start()
-        self._server = server
+        self._servers.append(server)
+        return found
 
     async def stop(self) -> None:
         """Ends all calls at once; clusters and their sessions keep running."""
-        server, self._server = self._server, None
-        if server is not None:
-            await server.stop(None)
+        servers, self._servers = self._servers, []
+        await asyncio.gather(*(server.stop(None) for server in servers))
         relays, self._relays = list(self._relays.values()), {}
         await asyncio.gather(*(relay.close() for relay in relays))
 
-    async def serve(self, method: str, context: Any) -> bytes:
+    async def serve(self, method: str, context: Any, clients: Clients) -> bytes:
         """Handles a client's call, from its credentials to its status. Returns the answer of calls that have exactly one."""
         metadata = {str(key): value for key, value in context.invocation_metadata() or ()}
         left = contextlib.ExitStack()
         try:
-            address = _address(context.peer())
+            address = clients.address(context.peer())
             caller = await self._authenticator.of_metadata(metadata, address=address, missing=NO_TOKEN)
+            clients.known(context.peer())
             left.enter_context(self._calls.enter(CALLS, caller, error=QuotaExceeded))
-            endpoint = await self._find(caller, _cluster_id(metadata), finishes=method in FINISHING)
+            endpoint = await self._find(caller, _cluster_id(metadata), finishes=method in FINISHING, address=address)
             passed_on = _passed_on(metadata, endpoint, caller.user_name)
             interrupts: list[bytes] = []
 
@@ -200,9 +228,9 @@ class ConnectGateway:
             except grpc.aio.AioRpcError as error:
                 log.warning("operation_not_interrupted", cluster_id=endpoint.cluster_id, why=error.details())
 
-    async def _find(self, caller: Caller, cluster_id: str, *, finishes: bool) -> Endpoint:
+    async def _find(self, caller: Caller, cluster_id: str, *, finishes: bool, address: str = "") -> Endpoint:
         try:
-            return await self._endpoints.find(caller, cluster_id, finishes=finishes)
+            return await self._endpoints.find(caller, cluster_id, finishes=finishes, address=address)
         except ApiError:
             raise
         except Exception as error:
@@ -265,8 +293,8 @@ class ConnectGateway:
 class _Handler(grpc.GenericRpcHandler):
     """Accepts every method and relays its bytes unchanged."""
 
-    def __init__(self, gateway: ConnectGateway) -> None:
-        self._gateway = gateway
+    def __init__(self, gateway: ConnectGateway, clients: Clients) -> None:
+        self._gateway, self._clients = gateway, clients
 
     def service(self, handler_call_details: Any) -> Any:
         # Even single requests are read as streams: only once the caller is authenticated, so that strangers cost no memory.
@@ -276,10 +304,10 @@ class _Handler(grpc.GenericRpcHandler):
         return grpc.stream_stream_rpc_method_handler(partial(self._stream, method))
 
     async def _call(self, method: str, _requests: Any, context: Any) -> bytes:
-        return await self._gateway.serve(method, context)
+        return await self._gateway.serve(method, context, self._clients)
 
     async def _stream(self, method: str, _requests: Any, context: Any) -> None:
-        await self._gateway.serve(method, context)
+        await self._gateway.serve(method, context, self._clients)
 
 
 def _cluster_id(metadata: dict[str, Any]) -> str:
@@ -301,10 +329,11 @@ def _named(user: str) -> str:
     return quote(user, safe="@+")
 
 
-def _address(peer: str) -> str:
-    """The client's address from gRPC's name for it: `ipv4:10.0.0.1:1234`, or `ipv6:[::1]:1234`, which may be percent-encoded."""
+def address_in(peer: str) -> tuple[str, int]:
+    """Address and port in gRPC's name for a connection: `ipv4:10.0.0.1:1`, or `ipv6:[::1]:1`, which may be percent-encoded."""
     kind, _, rest = unquote(peer).partition(":")
-    return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else ""
+    host, _, port = rest.rpartition(":")
+    return (host.strip("[]"), int(port)) if kind in ("ipv4", "ipv6") and port.isdigit() else ("", 0)
 
 
 def _bracketed(host: str) -> str:

@@ -7,10 +7,12 @@ import time
 from typing import NamedTuple
 
 from brickyard.clusters.attach.service import AttachService, RunningCluster
+from brickyard.domain.audit import CONNECT_STARTED
 from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Monotonic
 from brickyard.domain.cluster import Instance
 from brickyard.domain.nodeops import CONNECT_OPEN, Nothing
+from brickyard.domain.notes import Note, unnoted
 from brickyard.domain.spec import ISOLATING_MODES
 from brickyard.nodes.ways import short
 
@@ -45,26 +47,34 @@ class Endpoints:
         attach: AttachService,
         patience_s: float,
         may_start: bool,
+        note: Note = unnoted,
         monotonic: Monotonic = time.monotonic,
     ) -> None:
         self._attach = attach
         self._patience_s = patience_s
         self._may_start = may_start
+        self._note = note
         self._monotonic = monotonic
         self._known: dict[tuple[str, str], _Known] = {}
         self._opened: dict[tuple[str, int], tuple[Endpoint, float]] = {}
         self._openings: dict[tuple[str, int], asyncio.Task[Endpoint]] = {}
 
-    async def find(self, caller: Caller, cluster_id: str, *, finishes: bool = False) -> Endpoint:
+    async def find(self, caller: Caller, cluster_id: str, *, finishes: bool = False, address: str = "") -> Endpoint:
         """The endpoint for this caller; waits while the cluster starts. `finishes`: the call is about something that runs
-        already, which a cluster that is about to stop may let finish. Raises ApiError."""
+        already, which a cluster that is about to stop may let finish. `address`: the client's. Raises ApiError."""
         key = (caller.user_name, cluster_id)
         known = self._known.get(key)
         if known is not None and self._monotonic() < known.until:
             return known.endpoint
         if finishes and (last := await self._attach.finishing(caller, cluster_id)) is not None:
             return await self._open(last)  # not to be known: other calls must not find it
-        running = await self._attach.running(caller, cluster_id, patience_s=self._patience_s, may_start=self._may_start)
+
+        def noted() -> None:
+            self._note(CONNECT_STARTED, caller, address=address, cluster_id=cluster_id)
+
+        # A client that goes away says so: that starts no cluster which has ended meanwhile.
+        on_start = noted if self._may_start and not finishes else None
+        running = await self._attach.running(caller, cluster_id, patience_s=self._patience_s, on_start=on_start)
         endpoint = await self._open(running)
         if len(self._known) >= MAX_KNOWN:
             self._known.clear()

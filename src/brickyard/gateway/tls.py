@@ -1,87 +1,126 @@
-"""The gateway's certificate: configured, or generated for this machine."""
+"""The certificate that the server shows to clients: given, or signed by the workspace's authority. It is kept valid while the
+server runs: a given one is read again when its files change, and our own is made anew long before it ends."""
 
 from __future__ import annotations
 
-import datetime
+import asyncio
 import ipaddress
 import socket
 import ssl
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
-import grpc
+import structlog
 from cryptography import x509
-from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from brickyard.machine.certificates import Certificate, general_name, make
+from brickyard.config.settings import Settings
+from brickyard.domain.periodic import Periodic
+from brickyard.gateway.errors import GatewayError
+from brickyard.machine.addresses import own_addresses
+from brickyard.machine.certificates import general_name
+from brickyard.machine.tls import load_pem
+from brickyard.nodes.authority import CLIENTS, RENEW_S, Authority
 from brickyard.storage.private import write_private
 
-VALID = datetime.timedelta(days=824)  # with the day before, the longest that all clients accept
-RENEW = datetime.timedelta(days=30)
+LOOK_S = 60.0  # how often to look whether the files of a given certificate have changed
 _EVERYWHERE = (ipaddress.IPv4Address(0), ipaddress.IPv6Address(0))  # an address to listen on, and none to call
 
-
-class TlsError(Exception):
-    """The certificate cannot be used; the message says why and what to do."""
+log = structlog.get_logger(__name__)
 
 
-def credentials(cert: Path, key: Path) -> grpc.ServerCredentials:
-    """Loads a certificate chain and its key, both PEM. Raises TlsError."""
+class Pair(NamedTuple):
+    """A certificate chain and its key, both PEM."""
+
+    chain: bytes
+    key: bytes
+
+
+class ServerCertificate(Periodic):
+    """The current certificate. `context` is for HTTP: connections that begin after a renewal have the new one. `ca_file`: what
+    clients must trust, if the authority is our own."""
+
+    def __init__(self, source: Callable[[], Pair], *, every_s: float, ca_file: Path | None = None) -> None:
+        super().__init__(every_s=every_s, later=True)
+        self._source = source
+        self.ca_file = ca_file
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # at least TLS 1.2, as Python's default
+        self.context.set_alpn_protocols(["http/1.1"])
+        self.pair = source()
+        _load(self.context, self.pair)
+
+    async def run_once(self) -> None:
+        """Renew the certificate. One that cannot be used leaves the present one in its place."""
+        try:
+            pair = await asyncio.to_thread(self._source)
+        except GatewayError as error:
+            log.warning("certificate_not_renewed", why=str(error))
+            return
+        if pair != self.pair:
+            _load(self.context, pair)
+            self.pair = pair
+            log.info("certificate_renewed")
+
+
+def certificate(settings: Settings, authority_file: Path) -> ServerCertificate:
+    """The certificate for these settings, which ask for one. Raises GatewayError, WorkspaceError."""
+    cert, key = settings.tls_cert, settings.tls_key
+    if cert is not None and key is not None:
+        return ServerCertificate(lambda: given(cert, key), every_s=LOOK_S)
+    authority = Authority(authority_file, CLIENTS)
+    ca_file = settings.data_dir / "tls" / "ca.pem"
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password=_no_password)
-        return grpc.ssl_server_credentials([(key.read_bytes(), cert.read_bytes())])
-    except ssl.SSLError as error:
-        raise TlsError(
-            f"{cert} and {key} are not a certificate and its key: {error.reason or error}. Give a PEM chain and its key without "
-            "a passphrase (--tls-cert, --tls-key)."
-        ) from error
-    except (OSError, ValueError) as error:
-        raise TlsError(f"cannot read the certificate {cert} or its key {key}: {error}. Fix --tls-cert and --tls-key.") from error
-
-
-def self_signed(directory: Path, host: str) -> grpc.ServerCredentials:
-    """A self-signed certificate for `host` and this machine's names, kept in `directory`; renewed when it is about to expire.
-
-    Clients trust `directory/connect.pem`; `connect-key.pem` is private. Raises TlsError.
-    """
-    cert, key = directory / "connect.pem", directory / "connect-key.pem"
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _still_good(cert, key, host):
-            made = _make(host)
-            write_private(key, made.key_pem.decode())
-            write_private(cert, made.pem.decode())
-        return credentials(cert, key)
+        ca_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not ca_file.exists() or ca_file.read_text() != authority.pem:
+            write_private(ca_file, authority.pem)
     except OSError as error:
-        raise TlsError(
-            f"cannot write a certificate to {directory}: {error.strerror}. Fix its owner, or give --tls-cert."
-        ) from error
+        why = f"cannot write {ca_file}: {error.strerror}. Fix its owner, or give --tls-cert."
+        raise GatewayError(why, fatal=True) from error
+    return ServerCertificate(lambda: _issued(authority, names(settings)), every_s=RENEW_S, ca_file=ca_file)
 
 
-def names(host: str) -> list[x509.GeneralName]:
-    """The names that clients may use for this machine: its own names and the address that the server listens on."""
-    found = dict.fromkeys(map(general_name, ("localhost", "127.0.0.1", "::1", socket.gethostname(), host)))
-    return [name for name in found if not (isinstance(name, x509.IPAddress) and name.value in _EVERYWHERE)]
-
-
-def _still_good(cert: Path, key: Path, host: str) -> bool:
-    """Whether certificate and key belong together, match the current names, and stay valid for a while."""
+def given(cert: Path, key: Path) -> Pair:
+    """A certificate from files. Raises GatewayError."""
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
-        parsed = x509.load_pem_x509_certificate(cert.read_bytes())
-        named = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (OSError, ValueError, x509.ExtensionNotFound):  # ssl.SSLError is an OSError
+        pair = Pair(cert.read_bytes(), key.read_bytes())
+        _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), pair)
+    except ssl.SSLError as error:
+        why = (
+            f"{cert} and {key} are not a certificate and its key: {error.reason or error}. Give a PEM chain and its key without "
+        )
+        raise GatewayError(f"{why}a passphrase (--tls-cert, --tls-key).", fatal=True) from error
+    except (OSError, ValueError) as error:
+        why = f"cannot read the certificate {cert} or its key {key}: {error}. Fix --tls-cert and --tls-key."
+        raise GatewayError(why, fatal=True) from error
+    return pair
+
+
+def names(settings: Settings) -> list[x509.GeneralName]:
+    """The names by which clients may call the server: this machine's, those of its settings, and the addresses at which it
+    listens."""
+    listens = settings.host.strip("[]")
+    hosts = ["localhost", "127.0.0.1", "::1", socket.gethostname(), listens]
+    hosts += [urlsplit(settings.public_url).hostname or "", *(each.strip() for each in settings.host_names.split(","))]
+    if _is_everywhere(listens):
+        hosts += own_addresses()
+    return list(dict.fromkeys(general_name(host) for host in hosts if host and not _is_everywhere(host)))
+
+
+def _issued(authority: Authority, hosts: Iterable[x509.GeneralName]) -> Pair:
+    made = authority.issue("Brickyard", hosts)
+    return Pair(made.pem, made.key_pem)
+
+
+def _is_everywhere(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host) in _EVERYWHERE
+    except ValueError:
         return False
-    ends = parsed.not_valid_after_utc
-    return list(named) == names(host) and ends - datetime.datetime.now(datetime.UTC) > RENEW
 
 
-def _make(host: str) -> Certificate:
-    return make(
-        "Brickyard Spark Connect",
-        valid=VALID,
-        critical=[x509.BasicConstraints(ca=True, path_length=0)],
-        extensions=[x509.SubjectAlternativeName(names(host)), x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])],
-    )
+def _load(context: ssl.SSLContext, pair: Pair) -> None:
+    load_pem(context, pair.key + b"\n" + pair.chain, password=_no_password)
 
 
 def _no_password() -> str:

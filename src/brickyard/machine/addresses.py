@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Sequence
 
 RANGE = ipaddress.ip_network("198.18.0.0/15")  # reserved for network tests: never routed, and no machine should use it
+_INTERNET = (socket.AF_INET, socket.AF_INET6)
 _MASTER = re.compile(r"spark://([0-9.]+):([0-9]{1,5})")
 
 
@@ -74,3 +75,11 @@ def is_own(host: str) -> bool:
             return bool(probe.getsockname()[0] == host)
         except OSError:
             return False
+
+
+def own_addresses() -> list[str]:
+    """The addresses by which other machines may reach this one."""
+    import psutil  # noqa: PLC0415 - most users of this module do without
+
+    found = (each.address for link in psutil.net_if_addrs().values() for each in link if each.family in _INTERNET)
+    return [host for host in found if "%" not in host and not ipaddress.ip_address(host).is_loopback]

@@ -114,17 +114,28 @@ class TlsListener:
             peer = Peer(self)
             self.peers.add(peer)
             self.strangers[peer] = None
-            peer.shaking = asyncio.create_task(self._shake_hands(connection, peer))
+            peer.shaking = asyncio.create_task(self.meet(connection, peer))
             peer.shaking.add_done_callback(lambda _, peer=peer, connection=connection: _unless_met(peer, connection))  # type: ignore[misc]
 
-    async def _shake_hands(self, connection: socket.socket, peer: Peer) -> None:
-        loop = asyncio.get_running_loop()
+    async def meet(self, connection: socket.socket, peer: Peer) -> None:
+        """Shakes hands with a stranger. A connection without a transport is closed afterwards."""
         with contextlib.suppress(OSError):  # ssl.SSLError is one: no TLS, or another trust than ours
-            peer.transport, _ = await loop.connect_accepted_socket(
-                lambda: self._protocol(peer), connection, ssl=self._context, ssl_handshake_timeout=HANDSHAKE_S
-            )
-            if peer not in self.peers:  # ended meanwhile
-                peer.transport.abort()
+            await self.serve(connection, peer, lambda: self._protocol(peer), context=self._context)
+
+    async def serve(
+        self,
+        connection: socket.socket,
+        peer: Peer,
+        protocol: Callable[[], asyncio.BaseProtocol],
+        *,
+        context: ssl.SSLContext | None,
+    ) -> None:
+        """Gives the connection to a protocol, behind TLS unless `context` is None. Raises OSError."""
+        peer.transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
+            protocol, connection, ssl=context, ssl_handshake_timeout=HANDSHAKE_S if context is not None else None
+        )
+        if peer not in self.peers:  # ended meanwhile
+            peer.transport.abort()
 
 
 def _unless_met(peer: Peer, connection: socket.socket) -> None:
@@ -167,20 +178,21 @@ def fingerprint_of(pem: bytes) -> str:
     return fingerprint(ssl.PEM_cert_to_DER_cert(begin + text.partition(begin)[2].partition(end)[0] + end))
 
 
-def load_pem(context: ssl.SSLContext, pem: bytes) -> None:
-    """Gives the context a private key and its certificate. `ssl` reads only files: it gets one in memory, if there are such."""
+def load_pem(context: ssl.SSLContext, pem: bytes, *, password: Callable[[], str] | None = None) -> None:
+    """Gives the context a private key and its certificate. `ssl` reads only files: it gets one in memory, if there are such.
+    `password` is called if the key has a passphrase."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("certificate", os.MFD_CLOEXEC)
         try:
             os.write(fd, pem)
-            context.load_cert_chain(f"/proc/self/fd/{fd}")
+            context.load_cert_chain(f"/proc/self/fd/{fd}", password=password)
         finally:
             os.close(fd)
         return
     fd, name = tempfile.mkstemp()  # only we can read it
     try:
         os.write(fd, pem)
-        context.load_cert_chain(name)
+        context.load_cert_chain(name, password=password)
     finally:
         os.close(fd)
         with contextlib.suppress(OSError):

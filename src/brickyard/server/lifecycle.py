@@ -34,9 +34,14 @@ from brickyard.store.servers import SILENT_S, Leave
 from brickyard.store.store import Store
 
 if TYPE_CHECKING:
+    import socket
+
     from brickyard.gateway.connect import ConnectGateway
+    from brickyard.gateway.passthrough import Passthrough
+    from brickyard.gateway.tls import ServerCertificate
     from brickyard.nodes.authority import Authority
     from brickyard.server.agentport import AgentPort
+    from brickyard.server.webserver import WebServer
 
 log = structlog.get_logger(__name__)
 
@@ -60,6 +65,8 @@ class Application:
         self._loop_lag = LoopLag()
         self.new_token = ""  # the administrator's, if it was just created
         self.connect: ConnectGateway | None = None
+        self.certificate: ServerCertificate | None = None  # what it shows to clients, if it speaks TLS
+        self._passthrough: Passthrough | None = None
         self._agent_port: AgentPort | None = None
         self.parts = assemble(given, loop_lag_s=lambda: self._loop_lag.lag_s)
         self.asgi: ASGIApp = application(given, self.parts, readiness=self)
@@ -159,6 +166,7 @@ class Application:
     async def start(self) -> None:
         """Opens the ports and runs the first passes before the API serves, then starts the loops in the background."""
         self._open_agent_port()
+        await self._read_certificate()
         await self.parts.services.tokens.key_digests()
         await self.parts.services.tokens.ensure_admin(*self._admin)
         self._given.providers.attach(self.parts.nodes.agents)
@@ -194,6 +202,7 @@ class Application:
             "last use of tokens": parts.services.tokens.use,
             "event loop": self._loop_lag,
             **({"certificate for agents": self._agent_port} if self._agent_port is not None else {}),
+            **({"certificate": self.certificate} if self.certificate is not None else {}),
             **({"training": parts.trainings} if trains else {}),
             **{name: Task(run) for name, run in self._given.providers.background().items()},
         }
@@ -212,26 +221,50 @@ class Application:
             self._agent_port = agentport.AgentPort(where, self._given.authority, self.asgi)
             log.info("agents_served", host=where.address, port=self._agent_port.port, called=where.host)
 
-    async def _open_connect(self) -> None:
-        """Serves Spark Connect unless it is off. Raises GatewayError. If only the default port was tried and is taken, the server
-        runs without it."""
-        settings, parts = self._given.settings, self.parts
-        asked = settings.connect_port
-        if asked == 0 or (asked is None and not self._given.providers.compute):
-            return
-        from brickyard.gateway.entrance import open_gateway  # noqa: PLC0415 - gRPC, only where it is used
+    async def _read_certificate(self) -> None:
+        """Reads or makes the certificate that clients see, if this server speaks TLS. Raises GatewayError, WorkspaceError."""
+        if self._given.settings.serves_tls:
+            from brickyard.gateway import tls  # noqa: PLC0415 - cryptography, only where it is used
 
-        try:
-            services = parts.services
-            self.connect = await open_gateway(
-                settings, authenticator=parts.authenticator, attach=services.attach, note=services.audit.note
+            self.certificate = await asyncio.to_thread(
+                tls.certificate, self._given.settings, self._given.storage.clients_authority_file
             )
+
+    async def _open_connect(self) -> None:
+        """Serves Spark Connect, on a port of its own unless that is off, and behind the server's port if that speaks TLS. Raises
+        GatewayError. If only the default port was tried and is taken, the server runs without it."""
+        settings, parts = self._given.settings, self.parts
+        asked, serves = settings.connect_port, bool(settings.connect_port) or self._given.providers.compute
+        if not serves or (asked == 0 and self.certificate is None):
+            return
+        from brickyard.gateway import entrance  # noqa: PLC0415 - gRPC, only where it is used
+
+        services = parts.services
+        self.connect = entrance.gateway(
+            settings,
+            authenticator=parts.authenticator,
+            attach=services.attach,
+            certificate=self.certificate,
+            note=services.audit.note,
+        )
+        if self.certificate is not None:
+            self._passthrough = await entrance.behind(self.connect)
+        if asked == 0:
+            return
+        try:
+            await entrance.listen(self.connect, settings)
         except GatewayError as error:
             if asked is not None or error.fatal:
                 raise
             log.warning("connect_is_off", why=str(error))
         else:
             log.info("connect_serves", host=settings.host, port=self.connect.port)
+
+    def web(self, listening: socket.socket) -> WebServer:
+        """What serves the application on a socket that is bound and listens."""
+        from brickyard.server.webserver import WebServer  # noqa: PLC0415 - uvicorn, which some tests do without
+
+        return WebServer(self.asgi, listening, self._given.settings, certificate=self.certificate, connect=self._passthrough)
 
     async def stop(self) -> None:
         """Ends the loops; agents and Spark keep running."""

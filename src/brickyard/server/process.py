@@ -14,11 +14,9 @@ from pathlib import Path
 
 import click
 import structlog
-import uvicorn
 import uvloop
 
 from brickyard import __version__
-from brickyard.api.edge.serving import serving
 from brickyard.config.load import load
 from brickyard.config.settings import ConfigError, Settings
 from brickyard.domain.errors import DatabaseTrouble
@@ -95,6 +93,7 @@ class _Server:
         self._listening = listening
         self._detached = detached
         self._url = _url(listening)
+        self._https = self._url.replace("http://", "https://", 1)
         self._stop = asyncio.Event()
         self._started_ms = str(time.time_ns() // 1_000_000)
         self._why = ""
@@ -114,8 +113,8 @@ class _Server:
         self._announce()
         left: list[str] = []
         async with opened as application:
-            server = uvicorn.Server(serving(application.asgi, trusted_proxies=self._settings.trusted_proxies))
-            served = asyncio.create_task(server._serve(sockets=[self._listening]))  # `serve` without its signal handlers
+            server = application.web(self._listening)
+            served = asyncio.create_task(server.run())
             stopping = asyncio.create_task(self._stop.wait())
             owner_ends = asyncio.create_task(self._end_with_owner())
             if self._detached:
@@ -123,9 +122,7 @@ class _Server:
             await self._greet(application, time.monotonic() - started)
             if application.runs_nodes_here and self._settings.isolation != "off":
                 await self._look_at_isolation()
-            if application.connect is not None:
-                port = application.connect.port
-                self._tell(f"Spark Connect listens on port {port} (docs/connect.md).", "connect_listens", port=port)
+            self._tell_of_connect(application)
             if not self._settings.metrics_token:
                 self._tell("/metrics needs no token: set metrics_token to require one (docs/metrics.md).", "metrics_are_open")
             await asyncio.wait([served, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -135,13 +132,25 @@ class _Server:
             log.info("stopping", why=why, nodes=application.fate_of_nodes(keep_nodes=keep))
             left = await application.close(keep_nodes=keep, why=why)
             application.parts.nodes.agents.release()
-            server.should_exit = True
+            server.stop()
             await served
             for task in (stopping, owner_ends):
                 task.cancel()
         log.info("stopped")
         if left:
             raise ServerError(nodes_left(left))
+
+    def _tell_of_connect(self, application: Application) -> None:
+        if application.connect is not None and (port := application.connect.port):
+            self._tell(f"Spark Connect listens on port {port} (docs/connect.md).", "connect_listens", port=port)
+        if application.certificate is not None:
+            ca_file = str(application.certificate.ca_file or "")
+            trust = f" Clients of gRPC trust it with: export GRPC_DEFAULT_SSL_ROOTS_FILE_PATH={ca_file}" if ca_file else ""
+            self._tell(
+                f"HTTPS and Spark Connect (databricks-connect) are on one port: {self._https}. Programs of this machine may use "
+                f"http, too (docs/connect.md).{trust}",
+                "tls_serves", url=self._https, ca_file=ca_file,
+            )  # fmt: skip
 
     def _waits_for_database(self, address: str, reason: str) -> None:
         seconds = self._settings.database_wait_s

@@ -164,6 +164,7 @@ class Storage:
                     "admin-token",
                     "secrets.key",
                     "agents-ca.pem",
+                    "clients-ca.pem",
                 )
             )
             raise WorkspaceError(
@@ -201,6 +202,11 @@ class Storage:
     def agents_authority_file(self) -> Path:
         """The file with the authority that agents on other machines trust (nodes/authority.py)."""
         return self.root / "agents-ca.pem"
+
+    @property
+    def clients_authority_file(self) -> Path:
+        """The file with the authority that clients trust (the same): made by the first server that has the setting `tls`."""
+        return self.root / "clients-ca.pem"
 
     @property
     def secrets_key_file(self) -> Path:
@@ -260,7 +266,8 @@ class Storage:
 
     def traces(self) -> list[str]:
         """The names of what only a workspace's server makes here, besides `workspace.id`. Raises WorkspaceError."""
-        files = (self._key_file, self.admin_token_file, self.secrets_key_file, self.agents_authority_file)
+        authorities = (self.agents_authority_file, self.clients_authority_file)
+        files = (self._key_file, self.admin_token_file, self.secrets_key_file, *authorities)
         trees = (self.clusters, self.workspaces, self.snapshots, self.metastore)
         try:
             return [path.name for path in files if path.exists()] + [tree.name for tree in trees if holds_anything(tree)]

@@ -153,33 +153,45 @@ class AttachService:
         now = cluster.incarnation
         return [each for each in nodes if each.role is Role.WORKER and each.generation == now and each.live and each.endpoint]
 
-    async def running(self, caller: Caller, cluster_id: str, *, patience_s: float, may_start: bool = False) -> RunningCluster:
-        """Returns the cluster once it runs: waits while it is starting and, if allowed, first starts a stopped one. Raises
-        TemporarilyUnavailable if that takes longer than `patience_s`, InvalidState if the cluster does not run."""
+    async def running(
+        self, caller: Caller, cluster_id: str, *, patience_s: float, on_start: Callable[[], None] | None = None
+    ) -> RunningCluster:
+        """Returns the cluster once it runs: waits while it is starting. With `on_start`, first starts a stopped one, once, and
+        calls it then. Raises TemporarilyUnavailable if that takes longer than `patience_s`, InvalidState if the cluster does not
+        run, PermissionDenied and others as a start does."""
         deadline = self._monotonic() + patience_s
-        started = False
+        stopped_at = -1  # its incarnation when it was first found stopped
+        began: set[int] = set()  # incarnations that were seen to come
+        tried = False
         while True:
             found = await self.look(caller, cluster_id, client=Client.NOTEBOOKS)
             if found.driver is not None:
                 return RunningCluster(found.cluster, found.driver)
             if found.state in (State.TERMINATED, State.TERMINATING):
-                if started or not may_start:
+                now = found.cluster.incarnation
+                if on_start is None or now in began or stopped_at not in (-1, now):  # a start has failed, ours or another's
                     raise _stopped(found)
-                started = await self._started(caller, found)
-            elif found.state not in (*_COMING, *USABLE):
+                stopped_at = now
+                if found.state is State.TERMINATED:
+                    if await self._started(caller, found, again=tried):
+                        on_start()
+                    tried = True
+            elif found.state in (*_COMING, *USABLE):
+                began.add(found.cluster.incarnation)
+            else:
                 raise _stopped(found)
             if self._monotonic() >= deadline:
                 raise TemporarilyUnavailable(f"Cluster {cluster_id} is {found.state.title()}. It is not ready yet; ask again.")
             await asyncio.sleep(self._pause_s)
 
-    async def _started(self, caller: Caller, found: Attached) -> bool:
-        """Starts a stopped cluster; returns False while it is still stopping."""
-        if found.state is State.TERMINATING:
-            return False
+    async def _started(self, caller: Caller, found: Attached, *, again: bool) -> bool:
+        """Starts a stopped cluster; returns False if another caller was quicker, which the next look shows. Raises ApiError."""
         try:
             await self._start(caller, StartCluster(cluster_id=found.cluster.cluster_id))
         except InvalidState:
-            return False  # another caller was quicker; the next look shows it
+            if again:
+                raise
+            return False
         return True
 
     async def finishing(self, caller: Caller, cluster_id: str) -> RunningCluster | None:
