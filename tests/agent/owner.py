@@ -8,7 +8,7 @@ from typing import Any
 from brickyard.agent.contexts import Question
 from brickyard.agent.host import HostListener, NodeHost
 from brickyard.agent.state import NodeOwner
-from brickyard.domain.node import AskSecrets, SecretsReply
+from brickyard.domain.node import AskNotebook, AskSecrets, NotebookReply, SecretsReply
 from brickyard.sandbox.launcher import Isolation
 
 
@@ -25,6 +25,9 @@ class Owner(NodeOwner):
         raise AssertionError("nothing starts here")
 
     async def ask(self, asked: AskSecrets) -> SecretsReply:
+        raise AssertionError(f"nothing is asked here: {asked}")
+
+    async def read_notebook(self, asked: AskNotebook) -> NotebookReply:
         raise AssertionError(f"nothing is asked here: {asked}")
 
 

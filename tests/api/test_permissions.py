@@ -224,6 +224,7 @@ class World(shared.World):
             ),
             secrets=SecretService(**timed, vault=Vault(path=root / "secrets.key")),
             context_secrets=None,  # type: ignore[arg-type] # for agents
+            context_notebooks=None,  # type: ignore[arg-type] # for agents
             attach=self.attach,
             logs=self.logs,
             log_followers=LogFollowers(logs=self.logs, store=store, clock=self.clock),

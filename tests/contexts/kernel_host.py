@@ -8,6 +8,7 @@ import base64
 import importlib
 import json
 import os
+import pathlib
 import runpy
 import sys
 from typing import Any
@@ -49,6 +50,18 @@ def answer_as_agent(context_id: str, scope: str, key: str) -> dict[str, Any]:
         return {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": f"Scope {scope} does not exist!"}
     value = base64.b64encode(f"{context_id}: {scope}/{key}".encode()).decode()
     return {"value": value} if key else {"names": ["key" if scope else "scope"]}
+
+
+def read_as_agent(path: str) -> dict[str, Any]:
+    """As the agent would: the workspace is the directory `notebooks` beside the working directory."""
+    place = pathlib.Path("notebooks" + path)
+    if path.startswith("/Users/other"):
+        return {"error_code": "PERMISSION_DENIED", "message": f"You do not have permission to read {path}."}
+    if not place.is_file():
+        return {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": f"Path ({path}) doesn't exist."}
+    text = place.read_text()
+    languages = {"# Databricks notebook source": "python", "-- Databricks notebook source": "sql"}
+    return {"value": base64.b64encode(text.encode()).decode(), "language": languages.get(text.partition("\n")[0], "")}
 
 
 # Settings of the cluster with secrets: by their names, and by a value that the agent has taken from a secret.
@@ -96,8 +109,8 @@ def main() -> None:
         def spark_open(self, patience_s: float) -> bool:
             return True
 
-        def ask(self, context_id: str, scope: str, key: str) -> dict[str, Any]:
-            return answer_as_agent(context_id, scope, key)
+        def ask(self, context_id: str, *, scope: str = "", key: str = "", notebook: str = "") -> dict[str, Any]:
+            return read_as_agent(notebook) if notebook else answer_as_agent(context_id, scope, key)
 
         def why_killed(self, began_s: float) -> str:
             return ""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from brickyard.domain.clock import Ids, timed_name
 from brickyard.runtime.node.contexts import context, contexts
 from brickyard.runtime.node.contexts.client import Event
-from brickyard.runtime.node.contexts.context import ContextError
+from brickyard.runtime.node.contexts.contexterror import ContextError
 from brickyard.runtime.node.contexts.fence import Fence
 from tests.support.patience import until
 

@@ -25,7 +25,8 @@ from brickyard.runtime.node.kernel import dbutils as kernel_dbutils
 from brickyard.runtime.node.kernel import display as kernel_display
 from brickyard.runtime.node.kernel import fs as kernel_fs
 from brickyard.runtime.node.kernel import sql as kernel_sql
-from brickyard.runtime.node.kernel.dbsecrets import Line
+from brickyard.runtime.node.kernel.files import Files
+from brickyard.runtime.node.kernel.line import Line
 from brickyard.runtime.node.wire import EXIT_MIME, TABLE_MIME
 from tests.support.patience import PATIENCE_S
 
@@ -88,7 +89,7 @@ def test_rows_are_bounded_in_number_and_size() -> None:
 
 
 def test_files_of_the_workspace(tmp_path: Path) -> None:
-    fs = kernel_dbutils.Files(dbfs=tmp_path)
+    fs = Files(dbfs=tmp_path)
     fs.put("dbfs:/a/b.txt", "hello")
     with pytest.raises(FileExistsError):
         fs.put("/a/b.txt", "again")
@@ -103,7 +104,7 @@ def test_files_of_the_workspace(tmp_path: Path) -> None:
 
 def test_volumes_and_workspace_are_files_too(tmp_path: Path) -> None:
     trees = {name: tmp_path / name for name in ("dbfs", "Volumes", "Workspace")}
-    fs = kernel_dbutils.Files(**trees)
+    fs = Files(**trees)
     fs.put("/Volumes/main/default/data/f", "one")
     fs.cp("dbfs:/Volumes/main/default/data/f", "file:/Workspace/Shared/f")
     assert fs.head("/Workspace/Shared/f") == fs.head("file:/Volumes/main/default/data/f") == "one"
@@ -115,7 +116,7 @@ def test_volumes_and_workspace_are_files_too(tmp_path: Path) -> None:
 
 def test_the_fs_magic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said: list[dict[str, Any]] = []
-    fs = kernel_fs.make_fs_magic(kernel_dbutils.Files(dbfs=tmp_path), said.append)
+    fs = kernel_fs.make_fs_magic(Files(dbfs=tmp_path), said.append)
     fs('put dbfs:/a/b.txt "hello, you"')
     fs("put -f dbfs:/a/b.txt 'hello, all'")
     fs("head --maxBytes=5 /a/b.txt")
@@ -155,33 +156,46 @@ def test_leaving_a_notebook_publishes_the_value() -> None:
     assert said == [{EXIT_MIME: {"value": "{'a': 1}"}, "text/plain": "{'a': 1}"}]
 
 
-@pytest.mark.parametrize("name", ["jobs", "fs.mount", "notebook.run"])
+@pytest.mark.parametrize("name", ["nothing", "fs.mount", "library.install"])
 def test_what_is_not_offered_is_named(name: str) -> None:
     with pytest.raises(AttributeError, match=rf"dbutils\.{name} is not offered on this cluster"):
         operator.attrgetter(name)(kernel_dbutils.make_dbutils(lambda _: None, Line(None)))
 
 
+class Answers(asking.Answerer):
+    def __init__(self, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        self._answer = answer
+
+    def answer(self, question: dict[str, Any]) -> dict[str, Any]:
+        return self._answer(question)
+
+    def close(self) -> None:
+        """Nothing is left."""
+
+
 @contextlib.contextmanager
-def secrets_of(answer: Callable[[str, str], dict[str, Any]]) -> Iterator[Any]:
-    """`dbutils.secrets` with a node host behind it that answers so."""
+def utils_of(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> Iterator[Any]:
+    """`dbutils` with a node host behind it that answers so."""
     ours, theirs = socket.socketpair()
-    thread = threading.Thread(target=asking.serve, args=(ours, answer))
+    thread = threading.Thread(target=asking.serve, args=(ours, Answers(answer)))
     thread.start()
     with theirs:
-        yield kernel_dbutils.make_dbutils(lambda _: None, Line(theirs)).secrets
+        yield kernel_dbutils.make_dbutils(lambda _: None, Line(theirs))
         theirs.shutdown(socket.SHUT_RDWR)
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
 
 
-def answers(scope: str, key: str) -> dict[str, Any]:
+def answers(question: dict[str, Any]) -> dict[str, Any]:
+    scope, key = question["scope"], question["key"]
     if scope == "missing":
         return {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "Scope missing does not exist!"}
     return {"value": base64.b64encode(f"{scope}/{key}".encode()).decode()} if key else {"names": [f"{scope}1", f"{scope}2"]}
 
 
 def test_secrets_are_asked_for_and_come_back(capsys: pytest.CaptureFixture[str]) -> None:
-    with secrets_of(answers) as secrets:
+    with utils_of(answers) as utils:
+        secrets = utils.secrets
         assert secrets.get("s", "k") == "s/k"
         assert secrets.getBytes(scope="s", key="k") == b"s/k"
         assert [each.key for each in secrets.list("s")] == ["s1", "s2"]
@@ -196,8 +210,8 @@ def test_secrets_are_asked_for_and_come_back(capsys: pytest.CaptureFixture[str])
 
 
 def test_many_threads_ask_at_once() -> None:
-    with secrets_of(answers) as secrets, ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(lambda number: secrets.get("s", str(number)), range(100))) == [
+    with utils_of(answers) as utils, ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda number: utils.secrets.get("s", str(number)), range(100))) == [
             f"s/{number}" for number in range(100)
         ]
 
@@ -206,7 +220,7 @@ def test_nonsense_on_the_line_ends_it_and_nothing_else() -> None:
     ours, theirs = socket.socketpair()
     with theirs:
         theirs.sendall(b'{"id": 1}\n')
-        asking.serve(ours, answers)
+        asking.serve(ours, Answers(answers))
         assert theirs.recv(10) == b""
     with pytest.raises(Exception, match="own process only"):
         kernel_dbutils.make_dbutils(lambda _: None, Line(None)).secrets.listScopes()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from brickyard.runtime.node.kernel import task as kernel_task
+from brickyard.runtime.node.kernel.place import Place
 
 
 class Context:
@@ -65,7 +66,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, context: Context) -> It
     def jar(spark: object, *given: object) -> None:
         raise kernel_task.JavaFailed("java.lang.IllegalStateException", "no", f"at Main.main {given[:2]}")
 
-    magic = kernel_task.make_task_magic(namespace, jar)
+    magic = kernel_task.make_task_magic(namespace, jar, Place())
     yield lambda **task: magic("", json.dumps({"parameters": [], **task}))
     sys.path[:], sys.argv[:] = path, argv
     for name in set(sys.modules) - modules:

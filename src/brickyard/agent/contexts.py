@@ -15,7 +15,7 @@ from typing import Protocol
 
 import msgspec
 
-from brickyard.domain.node import AskSecrets, SecretsReply
+from brickyard.domain.node import AskNotebook, AskSecrets, NotebookReply, SecretsReply
 from brickyard.domain.redaction import Redactor
 
 MAX_CONTEXTS = 1_000
@@ -24,6 +24,7 @@ MAX_ASKING = 16  # at once
 
 Session = tuple[str, str]  # Spark's name of its user, and its id
 Ask = Callable[[AskSecrets], Awaitable[SecretsReply]]
+Read = Callable[[AskNotebook], Awaitable[NotebookReply]]
 
 
 class Question(msgspec.Struct):
@@ -33,6 +34,7 @@ class Question(msgspec.Struct):
     context_id: str
     scope: str = ""
     key: str = ""
+    notebook: str = ""  # the path of a notebook or file to be read; then there is neither scope nor key
 
 
 class _Known(msgspec.Struct):
@@ -114,7 +116,7 @@ class Contexts:
         """Asks a server. Never raises: what cannot be answered is an error in the reply."""
         known = self._known.get(question.context_id)
         if known is None or not known.ticket:
-            return _error("PERMISSION_DENIED", "this context was made by a server that knows no secrets. Make another one.")
+            return _error("PERMISSION_DENIED", "This context was created without access to secrets. Create a new context.")
         if self._asking >= MAX_ASKING:
             return _error("REQUEST_LIMIT_EXCEEDED", f"{MAX_ASKING} threads of this node read secrets already. Repeat the call.")
         self._asking += 1
@@ -134,6 +136,29 @@ class Contexts:
         if reply.value:
             self._has_read(known, base64.b64decode(reply.value), reply.sealed)
         return reply
+
+    async def notebook(self, question: Question, read: Read) -> NotebookReply:
+        """Reads a notebook through a server. Never raises: what cannot be read is an error in the reply."""
+        known = self._known.get(question.context_id)
+        if known is None or not known.ticket:
+            text = "This context was created without access to the workspace. Create a new context."
+            return NotebookReply(server_token="", error_code="PERMISSION_DENIED", message=text)
+        if self._asking >= MAX_ASKING:
+            text = f"{MAX_ASKING} threads of this node wait for the workspace already. Repeat the call."
+            return NotebookReply(server_token="", error_code="REQUEST_LIMIT_EXCEEDED", message=text)
+        self._asking += 1
+        try:
+            return await read(
+                AskNotebook(
+                    instance_id=self._instance_id,
+                    context_id=question.context_id,
+                    user=known.user,
+                    ticket=known.ticket,
+                    path=question.notebook,
+                )
+            )
+        finally:
+            self._asking -= 1
 
     def _has_read(self, known: _Known, value: bytes, sealed: str) -> None:
         with contextlib.suppress(UnicodeDecodeError):  # bytes that are not text appear in none

@@ -307,9 +307,15 @@ class Node(HostListener):
         self._calls.start(self._answer(host, question))
 
     async def _answer(self, host: NodeHost, question: Question) -> None:
-        reply = await self._state.contexts.answer(question, self._owner.ask)
-        with contextlib.suppress(HostError):  # it has ended, and the kernel with it
+        if question.notebook:
+            read = await self._state.contexts.notebook(question, self._owner.read_notebook)
+            fields: dict[str, Any] = {
+                "value": read.content, "language": read.language, "error_code": read.error_code, "message": read.message
+            }  # fmt: skip
+        else:
+            reply = await self._state.contexts.answer(question, self._owner.ask)
             fields = {"names": reply.names, "value": reply.value, "error_code": reply.error_code, "message": reply.message}
+        with contextlib.suppress(HostError):  # it has ended, and the kernel with it
             await host.call("answer", timeout_s=ANSWER_S, ask=question.ask, **fields)
 
     async def host_asks_metastore(self, request: bytes) -> dict[str, Any]:

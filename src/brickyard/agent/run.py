@@ -23,7 +23,7 @@ from brickyard.agent.node import Node
 from brickyard.agent.state import NodeOwner
 from brickyard.agent.watching.sampling import Sampler
 from brickyard.agent.watching.watch import Watch
-from brickyard.domain.node import AskSecrets, Assignment, SecretsReply, StatusReport
+from brickyard.domain.node import AskNotebook, AskSecrets, Assignment, NotebookReply, SecretsReply, StatusReport
 from brickyard.domain.samples import NodeSamples
 from brickyard.logs.bounded import LogFile, LogHandler
 from brickyard.machine import gpus, locks, processes
@@ -156,6 +156,9 @@ class Agent(NodeOwner, LinkedAgent):
 
     async def ask(self, asked: AskSecrets) -> SecretsReply:
         return await self._link.ask(asked)
+
+    async def read_notebook(self, asked: AskNotebook) -> NotebookReply:
+        return await self._link.read_notebook(asked)
 
     # ── for the link and the server ─────────────────────────────────────────────────────────────────────────────────────────
 

@@ -21,7 +21,17 @@ from brickyard.agent.shortages import Shortages
 from brickyard.agent.watching.meter import Watched
 from brickyard.agent.watching.sampling import Sampled
 from brickyard.domain.background import BackgroundTasks
-from brickyard.domain.node import AskSecrets, Assignment, Failure, NodeStatus, Phase, Role, SecretsReply
+from brickyard.domain.node import (
+    AskNotebook,
+    AskSecrets,
+    Assignment,
+    Failure,
+    NodeStatus,
+    NotebookReply,
+    Phase,
+    Role,
+    SecretsReply,
+)
 from brickyard.domain.redaction import Redactor
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.domain.samples import NodeAbout
@@ -55,6 +65,10 @@ class NodeOwner(Protocol):
 
     async def ask(self, asked: AskSecrets) -> SecretsReply:
         """Asks a server for secrets. Never raises: an error is a reply."""
+        ...
+
+    async def read_notebook(self, asked: AskNotebook) -> NotebookReply:
+        """Asks a server for a notebook. Never raises: an error is a reply."""
         ...
 
 

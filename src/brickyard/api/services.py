@@ -23,6 +23,7 @@ from brickyard.features.credentials.tokens import TokenService
 from brickyard.features.credentials.uilinks import UiLinks
 from brickyard.features.emptylists.service import EmptyLists
 from brickyard.features.files import DbfsService, VolumeService, WorkspaceService
+from brickyard.features.files.contexts import ContextNotebooks
 from brickyard.features.identity import IdentityServices
 from brickyard.features.libraries.service import LibraryService
 from brickyard.features.machine.service import MachineService
@@ -73,6 +74,7 @@ class Services:
     workspace: WorkspaceService
     secrets: SecretService
     context_secrets: ContextSecrets
+    context_notebooks: ContextNotebooks
     tokens: TokenService
     token_management: TokenManagement
     oauth: OAuthService

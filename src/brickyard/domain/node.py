@@ -223,14 +223,19 @@ class StatusReply(msgspec.Struct, frozen=True, kw_only=True):
     samples_again: bool = False
 
 
-class AskSecrets(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Agent to server, for `dbutils.secrets` in a context: the value of a secret, or, without a key, the keys of a scope, or,
-    without a scope, all scopes. `ticket` is the one with which the server made the context."""
+class OfContextUser(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Agent to server, in the name of a context's user. `ticket` is the one with which the server made the context."""
 
     instance_id: str
     context_id: str
     user: str
     ticket: str
+
+
+class AskSecrets(OfContextUser, frozen=True, kw_only=True, omit_defaults=True):
+    """For `dbutils.secrets` in a context: the value of a secret, or, without a key, the keys of a scope, or, without a scope, all
+    scopes."""
+
     scope: str = ""
     key: str = ""
 
@@ -242,6 +247,23 @@ class SecretsReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     names: tuple[str, ...] = ()
     value: str = ""
     sealed: str = ""  # the value, as the agent may write it to a file (storage/sealer.py)
+    error_code: str = ""
+    message: str = ""
+    servers: tuple[ServerAddress, ...] = ()
+
+
+class AskNotebook(OfContextUser, frozen=True, kw_only=True, omit_defaults=True):
+    """For `%run` and `dbutils.notebook.run` in a context: a notebook or file of the workspace."""
+
+    path: str = ""
+
+
+class NotebookReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Server to agent: a notebook's source, or a file, in base64; or the API's error. `language` is empty for files."""
+
+    server_token: str
+    content: str = ""
+    language: str = ""
     error_code: str = ""
     message: str = ""
     servers: tuple[ServerAddress, ...] = ()

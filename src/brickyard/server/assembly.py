@@ -37,6 +37,7 @@ from brickyard.features.credentials.tokens import TokenService
 from brickyard.features.credentials.uilinks import UiLinks
 from brickyard.features.emptylists.service import EmptyLists
 from brickyard.features.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
+from brickyard.features.files.contexts import ContextNotebooks
 from brickyard.features.files.homes import FormerHomes
 from brickyard.features.identity import IdentityServices
 from brickyard.features.libraries.service import LibraryService
@@ -276,6 +277,7 @@ def _services(
         ),
         secrets=secrets,
         context_secrets=ContextSecrets(store=store, secrets=secrets, tokens=nodes.tokens, sealer=sealer, members=given.member),
+        context_notebooks=ContextNotebooks(store=store, workspace=files, tokens=nodes.tokens, members=given.member),
         dbfs=DbfsService(files=dbfs, volumes=volumes.tree, store=store, authorizer=authorizer),
         volumes=volume_service,
         catalogs=CatalogService(

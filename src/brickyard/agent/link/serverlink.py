@@ -25,8 +25,10 @@ from brickyard.agent.link.servers import Servers
 from brickyard.domain.decoding import Decoders
 from brickyard.domain.node import (
     REPORT_S,
+    AskNotebook,
     AskSecrets,
     AssignmentReply,
+    NotebookReply,
     Poll,
     SecretsReply,
     StatusReply,
@@ -36,7 +38,7 @@ from brickyard.domain.packedsamples import packed
 from brickyard.logs.bounded import LogFile
 from brickyard.machine.tls import client_context
 
-_REPLIES = Decoders(StatusReply, AssignmentReply, SecretsReply)
+_REPLIES = Decoders(StatusReply, AssignmentReply, SecretsReply, NotebookReply)
 
 
 COALESCE_S = 0.005  # changes of one moment go into one report
@@ -47,7 +49,7 @@ TIMEOUT_S = 12.0  # a server reports after 10 s that its database hangs
 QUICK_S = 3.0  # for an answer, if other servers can be asked and have answered recently
 BACKOFF_S = (0.1, 2.0)
 
-_Reply = TypeVar("_Reply", StatusReply, AssignmentReply, SecretsReply)
+_Reply = TypeVar("_Reply", StatusReply, AssignmentReply, SecretsReply, NotebookReply)
 
 
 class _Unreachable(Exception):
@@ -206,6 +208,17 @@ class ServerLink:
         except _Unreachable:
             text = "no server of the workspace can be reached to read secrets. Repeat the call."
             return SecretsReply(server_token="", error_code="TEMPORARILY_UNAVAILABLE", message=text)
+        finally:
+            client.close()
+
+    async def read_notebook(self, asked: AskNotebook) -> NotebookReply:
+        """Asks a server for a notebook. Never raises: an error is a reply."""
+        client = Client(self._trust)
+        try:
+            return await self._ask(client, "POST", "/agent/v1/notebooks", NotebookReply, body=msgspec.json.encode(asked))
+        except _Unreachable:
+            text = "no server of the workspace can be reached to read the notebook. Repeat the call."
+            return NotebookReply(server_token="", error_code="TEMPORARILY_UNAVAILABLE", message=text)
         finally:
             client.close()
 

@@ -12,7 +12,16 @@ from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import Auth, Operation
 from brickyard.domain.caller import Caller
 from brickyard.domain.errors import DatabaseTrouble
-from brickyard.domain.node import AskSecrets, AssignmentReply, Poll, SecretsReply, StatusReply, StatusReport
+from brickyard.domain.node import (
+    AskNotebook,
+    AskSecrets,
+    AssignmentReply,
+    NotebookReply,
+    Poll,
+    SecretsReply,
+    StatusReply,
+    StatusReport,
+)
 from brickyard.domain.spec import Wire
 
 REPORT_LIMIT = 1024 * 1024  # bytes: a report is read before its sender is authenticated
@@ -55,6 +64,13 @@ async def _secrets(ctx: ApiContext, caller: Caller, request: AskSecrets) -> Secr
         return _not_now(ctx, request.instance_id, error)
 
 
+async def _notebook(ctx: ApiContext, caller: Caller, request: AskNotebook) -> NotebookReply | Reply:
+    try:
+        return await ctx.services.context_notebooks.ask(request)
+    except DatabaseTrouble as error:
+        return _not_now(ctx, request.instance_id, error)
+
+
 def _not_now(ctx: ApiContext, instance_id: str, error: DatabaseTrouble) -> Reply:
     """The error, with proof that it comes from the agent's own server: a node survives any outage of the database."""
     reply = PLAIN.reply(error)
@@ -67,5 +83,6 @@ OPERATIONS: tuple[Operation, ...] = (
     _AGENTS("POST /status", _status, "An agent reports what its node is", body_limit=REPORT_LIMIT),
     _AGENTS("GET /assignment", _assignment, "An agent waits for what its node should be"),
     _AGENTS("POST /poll", _poll, "An agent brings its samples, and waits for what its node should be", body_limit=REPORT_LIMIT),
+    _AGENTS("POST /notebooks", _notebook, "An agent reads a notebook in the name of a context's user", body_limit=REPORT_LIMIT),
     _AGENTS("POST /secrets", _secrets, "An agent asks for secrets in the name of a context's user", body_limit=REPORT_LIMIT),
 )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 import contextlib
 
-from brickyard.access.principals import active_principal, caller_of
-from brickyard.domain.caller import Caller
-from brickyard.domain.errors import ApiError, DatabaseTrouble, PermissionDenied
+from brickyard.clusters.attach.contextusers import context_caller
+from brickyard.domain.errors import ApiError, DatabaseTrouble
 from brickyard.domain.node import AskSecrets, SecretsReply, ServerAddress
 from brickyard.domain.secrets import SecretName
 from brickyard.features.secrets.service import SecretService
@@ -39,7 +38,7 @@ class ContextSecrets:
         """Answers an agent, whose own token has been checked. Refusals are answers too."""
         proof, servers = self._tokens.server_token(asked.instance_id), addresses(self._members)
         try:
-            caller = await self._caller(asked)
+            caller = await context_caller(self._store, self._tokens, asked)
             if asked.key:
                 _, value = await self._secrets.get(caller, SecretName(asked.scope, asked.key))
                 return self._reply(value, proof=proof, servers=servers)
@@ -58,11 +57,3 @@ class ContextSecrets:
         with contextlib.suppress(UnicodeDecodeError):  # bytes that are not text appear in no log
             sealed = self._sealer.seal([value.decode()])
         return SecretsReply(server_token=proof, value=base64.b64encode(value).decode(), sealed=sealed, servers=servers)
-
-    async def _caller(self, asked: AskSecrets) -> Caller:
-        if not self._tokens.is_ticket(asked.ticket, asked.instance_id, asked.context_id, asked.user):
-            raise PermissionDenied(f"Context {asked.context_id} on this node is not a context of {asked.user}.")
-        principal = await self._store.read(lambda tx: active_principal(tx, asked.user))
-        if principal is None:
-            raise PermissionDenied(f"{asked.user} is no active user of the workspace.")
-        return caller_of(principal, token_id="")

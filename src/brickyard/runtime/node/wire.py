@@ -9,3 +9,4 @@ TABLE_MIME = "application/vnd.brickyard.table+json"
 EXIT_MIME = "application/vnd.brickyard.exit+json"
 RESTART_MIME = "application/vnd.brickyard.restart+json"
 TASK_MAGIC = "brickyard_task"  # the cell magic of the one command in which a task of a run runs
+NOTEBOOK_MAGIC = "brickyard_notebook"  # the cell magic of the one command in which a notebook of dbutils.notebook.run runs

@@ -1,22 +1,55 @@
-"""Answers what a kernel asks over its first descriptor, a socket that no other kernel has: JSON objects, one a line."""
+"""Answers what a kernel asks over its first descriptor, a socket that no other kernel has: JSON objects, one a line.
+
+| question | answer |
+|---|---|
+| scope, key | `names` or `value`, from the workspace's secrets |
+| notebook | `value` (base64) and `language`, from the workspace's notebooks and files |
+| about | `user`: whose context it is |
+| run: path, arguments | `run`: the name of a notebook that runs in a context of its own (`children.py`) |
+| look: a run's name | `over`, and then `exit` or `error` and `cause` |
+| end: a run's name | nothing: it has been ended |
+
+Each may be answered by `error_code` and `message` instead.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import socket
-from typing import Any, Callable  # noqa: UP035 - Python 3.8 cannot subscript the other one
+from typing import Any, Protocol
 
-MAX_LINE = 4096  # bytes: names of a scope and a key
+MAX_LINE = 1 << 20  # bytes: the arguments of a notebook are the longest
 
-Ask = Callable[[str, str], "dict[str, Any]"]  # scope and key -> the answer
+
+class Asking(Protocol):
+    """A context whose kernel asks. `asks_as`: the context whose questions they are to the workspace. `bounds`: `share` and
+    `reserve` of its user."""
+
+    user: str
+    asks_as: str
+    bounds: tuple[int, int]
+
+
+class Answerer(Protocol):
+    """Answers one kernel's questions."""
+
+    def answer(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Returns the answer. May block. Raises what `serve` takes for nonsense."""
+        ...
+
+    def close(self) -> None:
+        """The kernel asks nothing more."""
+        ...
+
+
 _NONSENSE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
-def serve(kernel: socket.socket, ask: Ask) -> None:
-    """Answers until the kernel ends, or says something that is no question. Closes the socket."""
-    with contextlib.suppress(*_NONSENSE), kernel, kernel.makefile("rb") as questions:
+def serve(kernel: socket.socket, answerer: Answerer) -> None:
+    """Answers until the kernel ends, or says something that is no question. Closes the socket, and the answerer."""
+    with contextlib.closing(answerer), contextlib.suppress(*_NONSENSE), kernel, kernel.makefile("rb") as questions:
         while line := questions.readline(MAX_LINE):
             asked = json.loads(line)
-            answer = ask(str(asked["scope"]), str(asked["key"]))
+            answer = answerer.answer(asked)
             kernel.sendall(json.dumps({**answer, "id": asked["id"]}).encode() + b"\n")

@@ -22,7 +22,7 @@ from jupyter_client.session import Session
 
 from ..trees import OVER_QUOTA, over_quota
 from ..wire import GROUP_KEY, POOL_KEY, USER_KEY
-from .asking import Ask, serve
+from .asking import Answerer, serve
 from .process import KernelDirectories, Process, Starter
 from .sparkaccess import SparkAccess, SparkAccessError, SparkAccessProvider
 
@@ -169,7 +169,7 @@ class Kernel:
             with contextlib.suppress(OSError):  # it has ended; `connect` will notice
                 self._line.sendall(b"go\n")
 
-    def belong(self, context_id: str, user: str, ask: Ask) -> None:
+    def belong(self, context_id: str, user: str, answerer: Callable[[], Answerer]) -> None:
         """The kernel is that context's and user's from now on, and its questions are answered. May be repeated. Raises
         KernelDied."""
         if not self._metadata:
@@ -180,7 +180,7 @@ class Kernel:
                 raise KernelDied(str(error)) from error
         line, self._line = self._line, None
         if line is not None:
-            threading.Thread(target=serve, args=(line, ask), name="kernel-questions", daemon=True).start()
+            threading.Thread(target=serve, args=(line, answerer()), name="kernel-questions", daemon=True).start()
 
     def connect(self, *, timeout_s: float, wanted: Callable[[], bool]) -> None:
         """Waits until the kernel answers on both channels. Raises KernelDied, also after the time limit or if it is no longer

@@ -10,10 +10,13 @@ from collections import OrderedDict, deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..cells import kernel_code
 from ..clock import now_ms
 from . import results
+from .cancelling import CANCEL_GRACE_S, Cancel, Stubborn
 from .client import AccessLost, Event, Kernel, KernelDied, pool_of
-from .command import Command, kernel_code
+from .command import Command
+from .contexterror import ContextError
 from .fence import Fence
 from .process import KernelDirectories
 
@@ -25,37 +28,36 @@ KEEP_BYTES = 48 * 1024 * 1024  # bytes of their results, as JSON; the newest res
 FENCED = 2_000  # older commands that are remembered by their names only: some 300 KB
 MAX_QUEUED = 1000
 POLL_S = 0.1
-SIGNAL_EVERY_S = 1.0  # an interrupt at the wrong moment is lost, so it is repeated
-CANCEL_GRACE_S = 6.0  # after this, the process is replaced
 UNREAD_S = 15.0  # clients ask for the results of a long command every 10 s or so
 QUIET_S = 2.0  # after the answer: how long to wait for output that is still arriving
-
-
-class ContextError(Exception):
-    """An operation cannot be done. `code` is NOT_FOUND, LIMIT, DEAD or INVALID."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
 
 
 class _Destroyed(Exception):
     """The context is being destroyed: nobody will ask for results any more."""
 
 
-class _Stubborn(Exception):
-    """A cancelled command did not end."""
-
-
 class Context:
     """One context. Methods may be called from any thread and return immediately, except `join`."""
 
-    def __init__(self, *, context_id: str, language: str, user: str, kernel: Kernel | None, owner: ContextOwner) -> None:
+    def __init__(
+        self,
+        *,
+        context_id: str,
+        language: str,
+        user: str,
+        kernel: Kernel | None,
+        owner: ContextOwner,
+        bounds: tuple[int, int] = (0, 0),
+        asks_as: str = "",
+    ) -> None:
+        """`bounds`: `share` and `reserve` of its user, for contexts that this one makes. `asks_as`: the context whose questions
+        its own are to the workspace."""
         self.language = language
         self.user = user
         self._created_ms = self._used_ms = now_ms()
         self._id = context_id
+        self.bounds = bounds
+        self.asks_as = asks_as or context_id
         self._owner = owner
         self._kernel = kernel
         self._kept: KernelDirectories | None = None  # of the process that the next one replaces
@@ -116,6 +118,11 @@ class Context:
             command.read = command.over
             status = "Cancelling" if command.cancelled and not command.over else command.status
             return {"id": command_id, "status": status, "results": command.results}
+
+    def exit_value(self, command_id: str) -> str | None:
+        """Returns the value with which a command has left its notebook, or None."""
+        with self._wake:
+            return self._command(command_id).exit_value
 
     def knows(self, command_id: str) -> bool:
         """Whether the command was submitted before."""
@@ -206,7 +213,7 @@ class Context:
         try:
             while True:
                 kernel = self._kernel or self._obtain()
-                kernel.belong(self._id, self.user, partial(self._owner.node.ask, self._id))
+                kernel.belong(self._id, self.user, partial(self._owner.answerer, self))
                 self._run(kernel, self._next(kernel))
         except _Destroyed:
             pass
@@ -266,7 +273,7 @@ class Context:
         except KernelDied as death:
             self._conclude(command, "Error", results.error(death.error, str(death), "", collector.printed()))
             raise
-        except _Stubborn:
+        except Stubborn:
             self._replace(kernel)
             note = (
                 f"The command was cancelled. It did not react within {CANCEL_GRACE_S:.0f} s, so its Python process was replaced:"
@@ -278,14 +285,15 @@ class Context:
             collector.explain(self._owner.node.why_killed(began_s))
         if collector.restarts:
             self._replace(kernel)
+        command.exit_value = collector.exit_value
         self._conclude(command, "Finished", collector.results(), collector.printed())
 
     def _follow(self, kernel: Kernel, command: Command, collector: results.Collector) -> None:
-        """Executes the command and collects its messages until it is over. Raises KernelDied, _Destroyed, _Stubborn."""
-        request = kernel.execute(kernel_code(command), command.command_id)
+        """Executes the command and collects its messages until it is over. Raises KernelDied, _Destroyed, Stubborn."""
+        request = kernel.execute(kernel_code(results.clean(command.code), command.language), command.command_id)
         answered = False
         heard = time.monotonic()
-        cancel = _Cancel(kernel, self._owner, command.command_id)
+        cancel = Cancel(kernel, self._owner, command.command_id)
         while True:
             event = kernel.receive(POLL_S)
             now = time.monotonic()
@@ -359,24 +367,6 @@ class Context:
         if self._kernel is not None:
             self._kernel.end()
             self._kernel = None
-
-
-class _Cancel:
-    """Interrupts a running command repeatedly. Raises _Stubborn if that does not help."""
-
-    def __init__(self, kernel: Kernel, owner: ContextOwner, command_id: str) -> None:
-        self._kernel, self._owner, self._command_id = kernel, owner, command_id
-        self._since = 0.0
-        self._last = 0.0
-
-    def press(self, now: float) -> None:
-        self._since = self._since or now
-        if now - self._since > CANCEL_GRACE_S:
-            raise _Stubborn
-        if now - self._last >= SIGNAL_EVERY_S:
-            self._last = now
-            self._owner.cancel_jobs(self._command_id)
-            self._kernel.interrupt()
 
 
 def _drain_answer(kernel: Kernel, request: str, answered: bool, collector: results.Collector) -> None:

@@ -18,11 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..clock import now_ms
+from .asking import Asking
 from .client import Kernel, KernelDied, KernelFactory
 from .command import Command
-from .context import Context, ContextError
+from .context import Context
+from .contexterror import ContextError
 from .fence import Fence
 from .process import Beside, KernelDirectories, Starter
+from .questions import Questions
 from .sparkaccess import SparkAccessError, SparkAccessProvider
 
 if TYPE_CHECKING:
@@ -94,10 +97,12 @@ class Contexts:
 
     # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def create(self, context_id: str, language: str, user: str = "", *, share: int = 0, reserve: int = 0) -> None:
+    def create(
+        self, context_id: str, language: str, user: str = "", *, share: int = 0, reserve: int = 0, asks_as: str = ""
+    ) -> None:
         """Starts a context; `user` is its owner. Such a user may have `share` contexts (0: any number), and none of the last
-        `reserve` ones. Repeating the call changes nothing; one that arrives after the
-        context was destroyed is refused. Raises ContextError LIMIT, INVALID."""
+        `reserve` ones. `asks_as`: the context in whose name it asks the workspace. Repeating the call changes nothing; one that
+        arrives after the context was destroyed is refused. Raises ContextError LIMIT, INVALID."""
         _check_language(language)
         with self._lock:
             if context_id in self._contexts:
@@ -116,7 +121,10 @@ class Contexts:
                 kernel = None
             if spare is not None and not spare.done():
                 self._claimed[context_id] = spare
-            self._contexts[context_id] = Context(context_id=context_id, language=language, user=user, kernel=kernel, owner=self)
+            self._contexts[context_id] = Context(
+                context_id=context_id, language=language, user=user, kernel=kernel, owner=self,
+                bounds=(share, reserve), asks_as=asks_as,
+            )  # fmt: skip
             taken = spare is not None
         self.touch()
         if taken:
@@ -187,6 +195,10 @@ class Contexts:
     def command_status(self, context_id: str, command_id: str) -> dict[str, Any]:
         """Returns `{"id", "status", "results"}`; results are None until the command is over. Raises ContextError NOT_FOUND."""
         return self._context(context_id).command_status(command_id)
+
+    def exit_value(self, context_id: str, command_id: str) -> str | None:
+        """Returns the value with which a command has left its notebook, or None. Raises ContextError NOT_FOUND."""
+        return self._context(context_id).exit_value(command_id)
 
     def cancel(self, context_id: str, command_id: str) -> None:
         """Cancels a queued or running command with its Spark jobs. Raises ContextError NOT_FOUND; INVALID if it is over."""
@@ -291,6 +303,9 @@ class Contexts:
 
     def touch(self) -> None:
         self._activity_ms = now_ms()
+
+    def answerer(self, context: Asking) -> Questions:
+        return Questions(context, self)
 
     def cancel_jobs(self, group: str) -> None:
         if not self._closed:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ..protocol import Log
+from .asking import Answerer, Asking
 from .client import Kernel
 from .process import KernelDirectories
 
@@ -25,8 +26,8 @@ class DriverNode(Log, Protocol):
         """Waits until the driver accepts sessions, for `patience_s` at most, and returns whether it does."""
         ...
 
-    def ask(self, context_id: str, scope: str, key: str) -> dict[str, Any]:
-        """Has the workspace's server answer a context's question about secrets (`host/questions.py`)."""
+    def ask(self, context_id: str, *, scope: str = "", key: str = "", notebook: str = "") -> dict[str, Any]:
+        """Has the workspace's server answer a context's question about secrets, or read a notebook (`host/questions.py`)."""
         ...
 
     def why_killed(self, began_s: float) -> str:
@@ -42,6 +43,10 @@ class ContextOwner(Protocol):
     def start_kernel(self, context_id: str, wanted: Callable[[], bool], after: KernelDirectories | None = None) -> Kernel | None:
         """Returns a connected kernel, or None if it is no longer `wanted`. `after`: the directories of the process that it
         replaces. Raises KernelDied."""
+        ...
+
+    def answerer(self, context: Asking) -> Answerer:
+        """Returns what answers the questions of a context's kernel."""
         ...
 
     def cancel_jobs(self, group: str) -> None:

@@ -3,6 +3,7 @@
 Shapes (absent keys are absent, `LIMIT` bounds sizes, all strings are valid Unicode):
 
     text    {"resultType": "text", "data": str, "truncated"?: true}
+    HTML    {"resultType": "text", "data": str, "isHtml": true, "summary"?: printed text}
     error   {"resultType": "error", "summary": html, "cause": str, "data"?: text printed before the error}
     image   {"resultType": "image", "fileName": "data:image/png;base64,...", "data": the same, "summary"?: printed text}
     images  {"resultType": "images", "fileNames": [...], "summary"?: printed text}
@@ -25,6 +26,7 @@ PRINTED_LIMIT = 64 * 1024  # characters of printed text beside a table or an ima
 MAX_IMAGES = 50
 
 PLAIN_TRACEBACK = "Traceback (most recent call last):"
+HTML_MIME = "text/html"
 IMAGE_MIMES = ("image/png", "image/jpeg", "image/gif")
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x9b[0-?]*[ -/]*[@-~]")
@@ -107,6 +109,7 @@ class Collector:
         self._pieces: list[str] = []
         self._images: list[str] = []
         self._table: dict[str, Any] | None = None
+        self._html: list[str] = []
         self._exit: str | None = None
         self._error: dict[str, str] | None = None
         self._truncated = False
@@ -117,7 +120,7 @@ class Collector:
         if kind == "stream":
             self._add_text(str(content.get("text", "")))
         elif kind in ("execute_result", "display_data"):
-            self._add_data(content.get("data") or {})
+            self._add_data(content.get("data") or {}, shown=kind == "display_data")
         elif kind == "error":
             self._error = {
                 "name": str(content.get("ename", "")),
@@ -135,6 +138,11 @@ class Collector:
                 "message": str(content.get("evalue", "")),
                 "cause": start + trace,
             }
+
+    @property
+    def exit_value(self) -> str | None:
+        """What dbutils.notebook.exit was called with; None if it was not."""
+        return self._exit
 
     @property
     def names_a_kill(self) -> bool:
@@ -177,6 +185,8 @@ class Collector:
                     "fileNames": self._images,
                 }
             )
+        elif self._html:
+            result = {"resultType": "text", "data": "\n".join(self._html), "isHtml": True}
         else:
             return {"resultType": "text", "data": printed, **({"truncated": True} if self._truncated else {})}
         if printed:
@@ -210,7 +220,8 @@ class Collector:
             text = "\n" + text
         self._add_text(text + "\n")
 
-    def _add_data(self, data: dict[str, Any]) -> None:
+    def _add_data(self, data: dict[str, Any], *, shown: bool) -> None:
+        """`shown`: by a call of `display`, not as the value of the last line, which stays text if it has one."""
         if EXIT_MIME in data:
             value = str((data[EXIT_MIME] or {}).get("value", ""))
             if encoded_size(value) > self._limit:
@@ -229,8 +240,18 @@ class Collector:
         elif any(mime in data for mime in IMAGE_MIMES):
             mime = next(mime for mime in IMAGE_MIMES if mime in data)
             self._add_image(f"data:{mime};base64,{''.join(str(data[mime]).split())}")
+        elif HTML_MIME in data and (shown or str(data.get("text/plain", "<IPython")).startswith("<IPython")):
+            self._add_html(str(data[HTML_MIME]))
         elif "text/plain" in data:
             self._add_line(str(data["text/plain"]))
+
+    def _add_html(self, text: str) -> None:
+        size = encoded_size(text)
+        if size > self._left:
+            self._truncated = True
+            return
+        self._html.append(clean(text))
+        self._left -= size
 
     def _add_table(self, table: dict[str, Any]) -> None:
         if len(json.dumps(table)) > self._limit:  # the kernel limits its tables, so this one has another origin

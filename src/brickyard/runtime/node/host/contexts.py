@@ -112,8 +112,10 @@ class NodeContexts:
     def spark_open(self, patience_s: float) -> bool:
         return self._leader().access.open_within(patience_s)
 
-    def ask(self, context_id: str, scope: str, key: str) -> dict[str, Any]:
-        return self._questions.ask(context_id, scope, key)
+    def ask(self, context_id: str, *, scope: str = "", key: str = "", notebook: str = "") -> dict[str, Any]:
+        if notebook:
+            return self._questions.ask(context_id, notebook=notebook)
+        return self._questions.ask(context_id, scope=scope, key=key)
 
     def why_killed(self, began_s: float) -> str:
         return self._driver.killed.since(began_s) if self._driver is not None else ""

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..protocol import Channel
 
+_FIELDS = ("names", "value", "language", "error_code", "message")
 PATIENCE_S = 45.0  # an agent gives up after it has tried every server
 
 
@@ -20,8 +21,9 @@ class Questions:
         self._last = 0
         self._waiting: dict[int, tuple[threading.Event, dict[str, Any]]] = {}
 
-    def ask(self, context_id: str, scope: str, key: str) -> dict[str, Any]:
-        """Returns the agent's answer: `names` or `value` (base64), or `error_code` and `message`."""
+    def ask(self, context_id: str, **question: str) -> dict[str, Any]:
+        """Returns the agent's answer: `names`, or `value` (base64) and `language`, or `error_code` and `message`. `question`:
+        `scope` and `key`, or `notebook`."""
         arrived = threading.Event()
         answer: dict[str, Any] = {}
         with self._lock:
@@ -29,7 +31,7 @@ class Questions:
             number = self._last
             self._waiting[number] = (arrived, answer)
         try:
-            self._channel.send({"event": "ask", "ask": number, "context_id": context_id, "scope": scope, "key": key})
+            self._channel.send({"event": "ask", "ask": number, "context_id": context_id, **question})
             if not arrived.wait(PATIENCE_S):
                 text = f"The workspace's server has not answered within {PATIENCE_S:g} s."
                 return {"error_code": "TEMPORARILY_UNAVAILABLE", "message": text}
@@ -44,5 +46,5 @@ class Questions:
             found = self._waiting.get(int(message["ask"]))
         if found is not None:
             arrived, answer = found
-            answer.update({name: message[name] for name in ("names", "value", "error_code", "message") if message.get(name)})
+            answer.update({name: message[name] for name in _FIELDS if message.get(name)})
             arrived.set()

@@ -1,16 +1,25 @@
-"""`dbutils` as far as a cluster can offer it: notebook exit, restarting Python, widgets, files, secrets."""
+"""`dbutils` as far as a cluster can offer it."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
-from ..trees import PREFIXES, local_path, roots
+from ..trees import roots
 from ..wire import EXIT_MIME, RESTART_MIME
-from .dbsecrets import Line, Secrets
+from .dbsecrets import Secrets
+from .described import Described
+from .files import Files
+from .line import AnswerError, Line
+from .notebookcontext import EntryPoint, NotebookContext
+from .place import Place
 from .widgets import Widgets
+
+LOOK_S = (0.05, 1.0)  # first and longest pause between two looks at a notebook that runs
 
 
 class Publish(Protocol):
@@ -25,30 +34,67 @@ class NotebookExit(BaseException):
     """Ends the command. The user's `except Exception` does not catch it."""
 
 
-class FileInfo(NamedTuple):
-    """One entry of `dbutils.fs.ls`: size in bytes, time in epoch milliseconds."""
+class WorkflowException(Exception):
+    """A notebook that `dbutils.notebook.run` has run has failed."""
 
-    path: str
-    name: str
-    size: int
-    modificationTime: int
+    def __init__(self, state: str, why: str) -> None:
+        super().__init__(f"com.databricks.WorkflowException: com.databricks.NotebookExecutionException: {state}: {why}")
 
 
-class Notebook:
-    def __init__(self, *, publish: Publish) -> None:
-        self._publish = publish
+class Notebook(Described):
+    """Runs notebooks, and leaves the one that runs."""
+
+    _part = "notebook"
+
+    def __init__(self, *, publish: Publish, line: Line, place: Place, context: NotebookContext) -> None:
+        self._publish, self._line, self._place = publish, line, place
+        self.entry_point = EntryPoint(context)
 
     def exit(self, value: Any = "") -> NoReturn:
-        """Ends the command with `value` as its result."""
+        """Ends the command, and the notebook that runs, with `value` as its result."""
         text = str(value)
         self._publish({EXIT_MIME: {"value": text}, "text/plain": text})
         raise NotebookExit(text)
 
-    def __getattr__(self, name: str) -> NoReturn:
-        raise _not_offered(f"notebook.{name}")
+    def run(self, path: str, timeout_seconds: int = 0, arguments: Mapping[str, str] | None = None) -> str | None:
+        """Runs a notebook in a process of its own on this cluster, and returns its exit value. `timeout_seconds` 0: without a
+        limit. `arguments`: the values of its widgets."""
+        for name, value in (arguments or {}).items():
+            if not isinstance(name, str) or not isinstance(value, str):
+                raise TypeError(f"arguments must be strings; {name!r} is {value!r}")
+        wanted = {"path": self._place.of(path), "arguments": dict(arguments or {})}
+        run = self._ask({"run": wanted})["run"]
+        try:
+            return self._await(str(run), path, float(timeout_seconds))
+        except BaseException:
+            self._end(str(run))
+            raise
+
+    def _await(self, run: str, path: str, limit_s: float) -> str | None:
+        deadline = time.monotonic() + limit_s if limit_s > 0 else float("inf")
+        pause = LOOK_S[0]
+        while not (answer := self._ask({"look": run}))["over"]:
+            if time.monotonic() > deadline:
+                raise WorkflowException("TIMEDOUT", f"{path} has not ended within {limit_s:g} s")
+            time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
+            pause = min(pause * 1.5, LOOK_S[1])
+        if answer.get("error"):
+            raise WorkflowException("FAILED", f"{path}: {answer['error']}\n{answer.get('cause') or ''}".rstrip())
+        return None if answer.get("exit") is None else str(answer["exit"])
+
+    def _end(self, run: str) -> None:
+        with contextlib.suppress(AnswerError):  # it has ended
+            self._ask({"end": run})
+
+    def _ask(self, question: dict[str, Any]) -> Any:
+        return self._line.ask("dbutils.notebook.run", question)
 
 
-class Library:
+class Library(Described):
+    """Libraries of this context's process. %pip installs them."""
+
+    _part = "library"
+
     def __init__(self, *, publish: Publish) -> None:
         self._publish = publish
 
@@ -57,115 +103,94 @@ class Library:
         self._publish({RESTART_MIME: {}})
         raise NotebookExit("Python is restarted")
 
-    def __getattr__(self, name: str) -> NoReturn:
-        raise _not_offered(f"library.{name}")
+
+class TaskValues(Described):
+    """Values that tasks of a job pass on. There are none outside of jobs."""
+
+    _part = "jobs.taskValues"
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def get(self, taskKey: str, key: str, default: Any = None, debugValue: Any = None) -> Any:
+        """Returns `debugValue`. Raises TypeError without one, since no job runs here."""
+        self._check("get")
+        if debugValue is None:
+            raise TypeError("Must pass debugValue when calling get outside of a job context. debugValue cannot be None.")
+        return debugValue
+
+    def set(self, key: str, value: Any) -> None:
+        """Does nothing, since no job runs here."""
+        self._check("set")
+
+    def _check(self, method: str) -> None:
+        if self._place.in_task:
+            raise NotImplementedError(
+                f"dbutils.jobs.taskValues.{method} is not offered in tasks of runs: tasks share no values here. Write them "
+                "to a file of dbfs:/ or to a table."
+            )
 
 
-class Files:
-    """`dbutils.fs` over the workspace's files (dbfs:/..., /Volumes/..., /Workspace/...) and this node's (file:/...)."""
+class Jobs(Described):
+    """What tasks of jobs use: taskValues."""
 
-    def __init__(self, *, dbfs: Path, **trees: Path) -> None:
-        """`trees`: the other names at the top of paths, and their directories."""
-        self._roots = {**trees, "dbfs": dbfs}
+    _part = "jobs"
 
-    def ls(self, path: str) -> list[FileInfo]:
-        """Returns the entries of a directory, or the file itself."""
-        local = self._local(path)
-        entries = sorted(local.iterdir()) if local.is_dir() else [local]
-        return [self._info(entry) for entry in entries]
-
-    def head(self, file: str, max_bytes: int = 65536) -> str:
-        """Returns the beginning of a file as text."""
-        with self._local(file).open("rb") as stream:
-            return stream.read(max_bytes).decode("utf-8", "replace")
-
-    def put(self, file: str, contents: str, overwrite: bool = False) -> bool:
-        """Writes a text file. Raises FileExistsError unless `overwrite`."""
-        local = self._local(file)
-        local.parent.mkdir(parents=True, exist_ok=True)
-        with local.open("w" if overwrite else "x", encoding="utf-8") as stream:
-            stream.write(contents)
-        return True
-
-    def mkdirs(self, dir: str) -> bool:
-        """Makes a directory and its parents."""
-        self._local(dir).mkdir(parents=True, exist_ok=True)
-        return True
-
-    def rm(self, dir: str, recurse: bool = False) -> bool:
-        """Removes a file or directory; False if there is none."""
-        local = self._local(dir)
-        if local.is_dir() and not local.is_symlink():
-            shutil.rmtree(str(local)) if recurse else local.rmdir()
-        elif local.exists() or local.is_symlink():
-            local.unlink()
-        else:
-            return False
-        return True
-
-    def cp(self, source: str, dest: str, recurse: bool = False) -> bool:
-        """Copies a file, or a directory with `recurse`."""
-        origin, target = self._local(source), self._local(dest)
-        if origin.is_dir():
-            if not recurse:
-                raise IsADirectoryError(f"{source} is a directory. Pass recurse=True to copy it with its contents.")
-            shutil.copytree(str(origin), str(target))
-        else:
-            target = target / origin.name if target.is_dir() else target
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(str(origin), str(target))
-        return True
-
-    def mv(self, source: str, dest: str, recurse: bool = False) -> bool:
-        """Moves a file, or a directory with `recurse`."""
-        origin, target = self._local(source), self._local(dest)
-        if origin.is_dir() and not recurse:
-            raise IsADirectoryError(f"{source} is a directory. Pass recurse=True to move it with its contents.")
-        (target if target.is_dir() else target.parent).mkdir(parents=True, exist_ok=True)
-        shutil.move(str(origin), str(target))
-        return True
-
-    def _local(self, path: str) -> Path:
-        scheme = next((scheme for scheme in ("file:", "dbfs:") if path.startswith(scheme)), "")
-        inner = path[len(scheme) :].lstrip("/")
-        if scheme == "file:" and inner.partition("/")[0] not in self._roots:
-            return Path(f"/{inner}")
-        return Path(local_path(inner, self._roots))
-
-    def _info(self, local: Path) -> FileInfo:
-        tops = [("file:", Path("/")), *((PREFIXES[name], root) for name, root in self._roots.items())]
-        prefix, top = next(each for each in reversed(tops) if local.is_relative_to(each[1]))
-        shown = f"{prefix}/{local.relative_to(top)}".removesuffix("/.")
-        info = local.lstat()
-        slash = "/" if local.is_dir() else ""
-        return FileInfo(shown + slash, local.name + slash, 0 if slash else info.st_size, info.st_mtime_ns // 1_000_000)
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise _not_offered(f"fs.{name}")
+    def __init__(self, place: Place) -> None:
+        self.taskValues = TaskValues(place)
 
 
-class DBUtils:
-    """The object that users know as `dbutils`."""
+class Data(Described):
+    """Helps to understand data."""
 
-    def __init__(self, *, publish: Publish, files: Files, line: Line) -> None:
-        self.notebook = Notebook(publish=publish)
-        self.library = Library(publish=publish)
+    _part = "data"
+
+    def __init__(self, summarize: Callable[[Any, bool], None]) -> None:
+        self._summarize = summarize
+
+    def summarize(self, df: Any, precise: bool = False) -> None:
+        """Shows statistics of every column of a Spark or pandas DataFrame. Distinct values and percentiles are estimates unless
+        `precise`."""
+        self._summarize(df, precise)
+
+
+class DBUtils(Described):
+    """Utilities for notebooks and tasks: data, fs, jobs, library, notebook, secrets, widgets. Each has a help() of its own."""
+
+    def __init__(
+        self,
+        *,
+        publish: Publish,
+        files: Files,
+        line: Line,
+        place: Place,
+        context: NotebookContext,
+        summarize: Callable[[Any, bool], None],
+    ) -> None:
+        self.data = Data(summarize)
         self.fs = files
-        self.widgets = Widgets()
+        self.jobs = Jobs(place)
+        self.library = Library(publish=publish)
+        self.notebook = Notebook(publish=publish, line=line, place=place, context=context)
         self.secrets = Secrets(line)
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise _not_offered(name)
-
-
-def _not_offered(what: str) -> AttributeError:
-    return AttributeError(
-        f"dbutils.{what} is not offered on this cluster. Available: dbutils.fs (ls, head, put, mkdirs, rm, cp, mv),"
-        " dbutils.library.restartPython, dbutils.notebook.exit, dbutils.secrets, dbutils.widgets."
-    )
+        self.widgets = Widgets()
+        self.entry_point = self.notebook.entry_point
 
 
-def make_dbutils(publish: Publish, line: Line) -> DBUtils:
+def make_dbutils(
+    publish: Publish,
+    line: Line,
+    *,
+    place: Place | None = None,
+    cluster_id: Callable[[], str] = lambda: "",
+    summarize: Callable[[Any, bool], None] = lambda frame, precise: None,
+) -> DBUtils:
     """Makes `dbutils` over the workspace's files where the node shows them. `line` leads to the node host."""
+    place = place or Place()
     files = Files(**{name: Path(root) for name, root in roots(os.environ).items()})
-    return DBUtils(publish=publish, files=files, line=line)
+
+    def user() -> str:
+        return str(line.ask("the notebook's context", {"about": True}).get("user") or "")
+
+    context = NotebookContext(user=user, cluster_id=cluster_id, path=lambda: place.path)
+    return DBUtils(publish=publish, files=files, line=line, place=place, context=context, summarize=summarize)

@@ -142,7 +142,27 @@ def _kind(value: Any) -> str:
     return ""
 
 
-def make_display(publish: Callable[[dict[str, Any]], None], fallback: Callable[..., Any]) -> Callable[..., None]:
+class Figures:
+    """Matplotlib's figures that a command has displayed. IPython would show those that are open at the command's end again."""
+
+    def __init__(self) -> None:
+        self._displayed: list[Any] = []
+
+    def displayed(self, value: Any) -> None:
+        if any(base.__module__ == "matplotlib.figure" and base.__name__ == "Figure" for base in type(value).__mro__):
+            self._displayed.append(value)
+
+    def close(self) -> None:
+        """Closes them, as IPython closes all figures at the end of a command."""
+        figures, self._displayed = self._displayed, []
+        pyplot = sys.modules.get("matplotlib.pyplot")
+        for figure in figures if pyplot is not None else ():
+            pyplot.close(figure)  # type: ignore[union-attr] # checked above
+
+
+def make_display(
+    publish: Callable[[dict[str, Any]], None], fallback: Callable[..., Any], figures: Figures | None = None
+) -> Callable[..., None]:
     """Makes `display(value, ...)` for the user's namespace. `publish` sends a MIME bundle; `fallback` is IPython's own
     display."""
 
@@ -165,5 +185,7 @@ def make_display(publish: Callable[[dict[str, Any]], None], fallback: Callable[.
                 table(value)
             else:
                 fallback(value, **options)
+                if figures is not None:
+                    figures.displayed(value)
 
     return display

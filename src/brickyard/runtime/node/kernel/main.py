@@ -30,21 +30,28 @@ from jupyter_client.jsonutil import json_default
 from traitlets.config import Config
 
 from ..trees import FULL, roots
-from ..wire import GROUP_KEY, POOL_KEY, TABLE_MIME, USER_KEY
-from .dbsecrets import PATIENCE_S, Line
+from ..wire import GROUP_KEY, NOTEBOOK_MAGIC, POOL_KEY, TABLE_MIME, USER_KEY
+from .cellmagics import make_md_magic, make_sh_magic
 from .dbutils import NotebookExit, make_dbutils
-from .display import bound_text, make_display, pandas_table
+from .display import Figures, bound_text, make_display, pandas_table
 from .fs import make_fs_magic
 from .jar import run_main
 from .largeerrors import bound_errors
+from .line import PATIENCE_S, Line
 from .missing import EXPLAINED, explain
+from .namespace import spark_names
+from .notebooks import CellFailed, Notebooks
 from .packages import Packages
 from .paths import runtime_last
+from .place import Place
 from .quota import explain_kill, guard_files
 from .sql import run
+from .standins import StandIns
+from .summary import make_summarize
 from .task import MAGIC, TaskFailed, make_task_magic
 
 OUTPUT_LIMIT = 10 * 1024 * 1024 + 1  # characters printed by one command; one more than any result can show
+CLUSTER_ID = "spark.databricks.clusterUsageTags.clusterId"
 SHOWN_FRAMES = 10  # at either end of a deep recursion's traceback
 PR_SET_PDEATHSIG = 1
 
@@ -151,7 +158,7 @@ def show_error(shell: Any, kind: Any, error: BaseException, trace: Any, tb_offse
         kind, trace, error = type(error.error), error.trace, error.error
     explain(error, trace)
     explain_kill(error)
-    if not isinstance(error, NotebookExit):
+    if not isinstance(error, (NotebookExit, CellFailed)):
         shell.showtraceback((kind, error, shorten_trace(trace)))
     return []
 
@@ -176,8 +183,8 @@ def quiet_failed_queries() -> None:
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def fill_namespace(app: Any, kernel_spark: Any, line: Line, packages: Packages) -> None:
-    """Fills the user's namespace: spark, sc, sql, display, displayHTML, dbutils, and the %%sql magic."""
+def fill_namespace(app: Any, kernel_spark: Any, line: Line, packages: Packages, place: Place) -> None:
+    """Fills the user's namespace: spark, sc, sql, display, displayHTML, dbutils and the like, and the magics."""
     from pyspark.errors import PySparkException
 
     shell = app.shell
@@ -186,12 +193,17 @@ def fill_namespace(app: Any, kernel_spark: Any, line: Line, packages: Packages) 
     def publish(bundle: dict[str, Any]) -> None:
         shell.display_pub.publish(data=bundle)
 
-    display = make_display(publish, ipython_display)
+    figures = Figures()
+    shell.events.register("post_execute", figures.close)  # before matplotlib registers its own
+    display = make_display(publish, ipython_display, figures)
 
     def sql_magic(_line: str, cell: str) -> None:
         try:
-            frame = run(spark, cell)
-        except PySparkException as error:  # the error is about the statement: our and PySpark's frames do not matter
+            frame = run(spark, cell, dbutils.widgets)
+        except (
+            PySparkException,
+            ValueError,
+        ) as error:  # it is about the statement: our and PySpark's frames do not matter
             raise TaskFailed(error, text=f"{type(error).__name__}: {error}") from None
         if frame is not None:
             shell.user_ns["_sqldf"] = frame
@@ -206,27 +218,35 @@ def fill_namespace(app: Any, kernel_spark: Any, line: Line, packages: Packages) 
     # IPython's advice about SystemExit is for people at a terminal.
     warnings.filterwarnings("ignore", message="To exit: use 'exit', 'quit', or Ctrl-D.")
     shell.register_magic_function(sql_magic, "cell", "sql")
-    shell.register_magic_function(make_task_magic(shell.user_ns, run_main), "cell", MAGIC)
+    shell.register_magic_function(make_task_magic(shell.user_ns, run_main, place), "cell", MAGIC)
     bound_errors(shell)
     bound_text(shell.display_formatter, OUTPUT_LIMIT)
-    shell.set_custom_exc((NotebookExit, RecursionError, TaskFailed, CalledProcessError, *EXPLAINED), show_error)
+    shell.set_custom_exc((NotebookExit, CellFailed, RecursionError, TaskFailed, CalledProcessError, *EXPLAINED), show_error)
     # For a cell's last value; what the user prints stays text. This imports nothing.
     shell.display_formatter.mimebundle_formatter.for_type_by_name("pandas.core.frame", "DataFrame", frame_bundle)
-    dbutils = make_dbutils(publish, line)
+    summarize = make_summarize(spark, publish)
+    dbutils = make_dbutils(
+        publish, line, place=place, cluster_id=lambda: str(spark.conf.get(CLUSTER_ID, "")), summarize=summarize
+    )
+    notebooks = Notebooks(shell=shell, line=line, place=place, widgets=dbutils.widgets)
+    shell.register_magic_function(notebooks.run_magic(), "line", "run")
+    shell.register_magic_function(notebooks.notebook_magic, "cell", NOTEBOOK_MAGIC)
+    shell.register_magic_function(make_sh_magic(shell), "cell", "sh")
+    shell.register_magic_function(make_md_magic(display_html), "cell", "md")
     shell.register_magic_function(make_fs_magic(dbutils.fs, publish), "line", "fs")
     shell.register_magic_function(packages.pip, "line", "pip")
     shell.register_magic_function(lambda _: dbutils.library.restartPython(), "line", "restart_python")
     names: dict[str, Any] = {
-        "spark": spark,
-        "sc": kernel_spark.context,
-        "sql": spark.sql,
+        **spark_names(spark, kernel_spark.context, display),
         "display": display,
         "displayHTML": display_html,
         "dbutils": dbutils,
+        "getArgument": dbutils.widgets.getArgument,
         "exit": leave,
         "quit": leave,
     }
     shell.push(names, interactive=False)
+    sys.meta_path.append(StandIns(names, dbutils.entry_point.getContext()))
 
 
 def described(cell: str) -> str:
@@ -236,10 +256,12 @@ def described(cell: str) -> str:
     return task.strip() if magic == f"%%{MAGIC}" else cell.strip()[:100]
 
 
-def before_each(app: Any, kernel_spark: Any, budget: OutputBudget) -> Callable[[Any], None]:
+def before_each(app: Any, kernel_spark: Any, budget: OutputBudget, place: Place) -> Callable[[Any], None]:
     """Returns the hook that runs before every command."""
 
     def begin(info: Any) -> None:
+        if place.runs_cells:
+            return  # a cell of a notebook, within the command
         budget.refill()
         metadata = app.kernel.get_parent().get("metadata") or {}
         command_id, owner = metadata.get(GROUP_KEY), (str(metadata.get(USER_KEY, "")), str(metadata.get(POOL_KEY, "")))
@@ -314,8 +336,9 @@ def main() -> None:
     budget.guard(sys.stderr)
     quiet_failed_queries()
     packages = Packages(app.shell, kernel_spark.spark)
-    fill_namespace(app, kernel_spark, line, packages)
-    app.shell.events.register("pre_run_cell", before_each(app, kernel_spark, budget))
+    place = Place()
+    fill_namespace(app, kernel_spark, line, packages, place)
+    app.shell.events.register("pre_run_cell", before_each(app, kernel_spark, budget, place))
     if mark := os.environ.get(FULL, ""):
         guard_files(mark, roots(os.environ).values())
     os.chdir(work_dir)

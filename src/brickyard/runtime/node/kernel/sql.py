@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from .sqlvalues import WidgetStatement, bind, widget_statement
+from .widgets import Widgets
+
 _TOKEN = re.compile(
     r"""
     (?P<comment> --[^\n]* | /\*.*?(?:\*/|\Z) )
@@ -45,9 +48,36 @@ def _finish(statements: list[str], current: list[str], code: list[str]) -> None:
     code.clear()
 
 
-def run(spark: Any, text: str) -> Any:
-    """Runs all statements; returns the last one's DataFrame, or None if there are no statements."""
+def run(spark: Any, text: str, widgets: Widgets | None = None) -> Any:
+    """Runs all statements, with the values of `widgets`; returns the last one's DataFrame, or None if there are no statements.
+    Raises ValueError for a name without a value."""
     frame = None
     for statement in split(text):
-        frame = spark.sql(statement)
+        frame = _run_one(spark, statement, widgets)
     return frame
+
+
+def _run_one(spark: Any, statement: str, widgets: Widgets | None) -> Any:
+    if widgets is None:
+        return spark.sql(statement)
+    substitutes = "${" in statement and spark.conf.get("spark.sql.variable.substitute", "true") == "true"
+
+    def setting(name: str) -> str | None:
+        found = spark.conf.get(name, None)
+        return None if found is None else str(found)
+
+    bound = bind(statement, widget=widgets.lookup, setting=setting if substitutes else None)
+    code = "".join(token.group() for token in _TOKEN.finditer(bound.text) if token.lastgroup != "comment").strip()
+    if (about := widget_statement(code)) is not None:
+        return _change_widget(spark, about, widgets)
+    return spark.sql(bound.text, args=bound.parameters) if bound.parameters else spark.sql(bound.text)
+
+
+def _change_widget(spark: Any, about: WidgetStatement, widgets: Widgets) -> None:
+    if not about.kind:
+        widgets.remove(about.name)
+    elif about.kind == "text":
+        widgets.text(about.name, about.default)
+    else:
+        choices = [str(row[0]) for row in spark.sql(about.choices).collect()] if about.choices else [about.default]
+        getattr(widgets, about.kind)(about.name, about.default, choices)

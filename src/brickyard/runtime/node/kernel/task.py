@@ -24,6 +24,7 @@ from typing import Any
 from ..trees import local_path, roots
 from ..wire import TASK_MAGIC
 from .largeerrors import bounded, shorten
+from .place import Place
 from .wheels import WheelError, add_wheel
 
 MAGIC = TASK_MAGIC
@@ -53,12 +54,13 @@ class JavaFailed(Exception):
         self.trace = trace
 
 
-def make_task_magic(namespace: dict[str, Any], run_main: Callable[..., None]) -> Callable[[str, str], None]:
+def make_task_magic(namespace: dict[str, Any], run_main: Callable[..., None], place: Place) -> Callable[[str, str], None]:
     """Makes the cell magic; tasks run in `namespace`, which is the dictionary of `__main__`. `run_main` is the one of
     `jar.py`."""
 
     def run_task(_line: str, cell: str) -> None:
         task = json.loads(cell)
+        place.in_task = True
         try:
             for path in task.get("wheels") or ():
                 add_wheel(Path(shown_path("dbfs", str(path))), namespace["spark"], _own_directory())

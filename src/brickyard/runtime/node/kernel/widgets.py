@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
+
+from .described import Described
 
 
 class Widget(NamedTuple):
@@ -19,11 +22,45 @@ class Widget(NamedTuple):
         return all(part in self.choices for part in (value.split(",") if self.several else [value]))
 
 
-class Widgets:
-    """The widgets of one context. Making a widget again keeps its value if that is still valid, as when a notebook runs again."""
+class _Frame(NamedTuple):
+    """The widgets of one notebook, and the arguments with which it runs, which come before their values."""
+
+    widgets: dict[str, Widget]
+    arguments: dict[str, str]
+
+
+class Widgets(Described):
+    """Parameters of notebooks. Making a widget again keeps its value if that is still valid, as when a notebook runs again."""
+
+    _part = "widgets"
 
     def __init__(self) -> None:
-        self._widgets: dict[str, Widget] = {}
+        self._frames = [_Frame({}, {})]  # of the context's notebook, and of each that it includes (`%run`)
+
+    def _give(self, arguments: Mapping[str, str]) -> None:
+        """Sets the arguments of the context's notebook (`dbutils.notebook.run`)."""
+        self._frames[0].arguments.update(arguments)
+
+    @contextlib.contextmanager
+    def _included(self, arguments: Mapping[str, str]) -> Iterator[None]:
+        """While a notebook is included by `%run`: its widgets have their defaults or these arguments, whatever they were before.
+        Afterwards the notebook around it has those that it lacked."""
+        self._frames.append(_Frame({}, dict(arguments)))
+        try:
+            yield
+        finally:
+            made = self._frames.pop().widgets
+            for name, widget in made.items():
+                self._frames[-1].widgets.setdefault(name, widget)
+
+    def lookup(self, name: str) -> str | None:
+        # Without a docstring: for %sql, not for users.
+        for frame in reversed(self._frames):
+            if name in frame.arguments:
+                return frame.arguments[name]
+            if name in frame.widgets:
+                return frame.widgets[name].value
+        return None
 
     def text(self, name: str, defaultValue: str, label: str | None = None) -> None:
         """Makes a text field."""
@@ -45,28 +82,31 @@ class Widgets:
 
     def get(self, name: str) -> str:
         """Returns the value. Raises ValueError if there is no such widget."""
-        if name not in self._widgets:
+        value = self.lookup(name)
+        if value is None:
             raise ValueError(f"InputWidgetNotDefined: there is no widget {name!r}. {self._there()} {self._how_to_make(name)}")
-        return self._widgets[name].value
+        return value
 
     def getArgument(self, name: str, defaultValue: str | None = None) -> str:
         """Returns the value, or `defaultValue` if there is no such widget."""
-        if name not in self._widgets and defaultValue is not None:
+        if defaultValue is not None and self.lookup(name) is None:
             return _text(name, "defaultValue", defaultValue)
         return self.get(name)
 
     def getAll(self) -> dict[str, str]:
         """Returns every widget's value, by name."""
-        return {name: widget.value for name, widget in self._widgets.items()}
+        return {name: self.get(name) for frame in self._frames for name in (*frame.widgets, *frame.arguments)}
 
     def remove(self, name: str) -> None:
         """Removes a widget. Raises ValueError if there is none."""
         self.get(name)
-        del self._widgets[name]
+        for frame in self._frames:
+            frame.widgets.pop(name, None)
 
     def removeAll(self) -> None:
         """Removes every widget."""
-        self._widgets.clear()
+        for frame in self._frames:
+            frame.widgets.clear()
 
     def _make(self, name: str, widget: Widget) -> None:
         if not isinstance(name, str) or not name:
@@ -75,13 +115,14 @@ class Widgets:
             raise ValueError(
                 f"the default value of widget {name!r} is {widget.value!r}; it must be one of {list(widget.choices or ())}"
             )
-        before = self._widgets.get(name)
+        frame = self._frames[-1]
+        before = frame.widgets.get(name)
         if before is not None and widget.takes(before.value):
             widget = widget._replace(value=before.value)
-        self._widgets[name] = widget
+        frame.widgets[name] = widget._replace(value=frame.arguments.get(name, widget.value))
 
     def _there(self) -> str:
-        return f"There are: {', '.join(self._widgets)}." if self._widgets else "There are none."
+        return f"There are: {', '.join(self.getAll())}." if self.getAll() else "There are none."
 
     def _how_to_make(self, name: str) -> str:
         return f"Make it first: dbutils.widgets.text({name!r}, 'its value')."

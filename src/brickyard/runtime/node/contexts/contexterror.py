@@ -1,0 +1,12 @@
+"""What contexts refuse."""
+
+from __future__ import annotations
+
+
+class ContextError(Exception):
+    """An operation cannot be done. `code` is NOT_FOUND, LIMIT, DEAD or INVALID."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
