@@ -51,6 +51,19 @@ def test_tables_and_sql(python: Context) -> None:
     assert "TABLE_OR_VIEW_NOT_FOUND" in python.failure("SELECT * FROM nowhere", "sql")
 
 
+def test_notebooks_and_their_parameters(host: Host, python: Context) -> None:
+    place = host.node_dir / "notebooks/Users/ada"
+    place.mkdir(parents=True)
+    (place / "child").write_text("# Databricks notebook source\ndbutils.notebook.exit(dbutils.widgets.get('n') + '!')\n")
+    (place / "part").write_text("# Databricks notebook source\n# MAGIC %sql\n# MAGIC select :n as n\n")
+    assert python.text("print(dbutils.notebook.run('/Users/ada/child', 60, {'n': 'x'}))") == "x!"
+    assert python.run('%run /Users/ada/part $n="5"')["data"] == [["5"]]
+    assert python.run("spark.range(1).display()")["data"] == [[0]]
+    assert "no widget 'm'" in python.failure("%sql select '${m}'")
+    assert python.run("dbutils.data.summarize(spark.range(3))")["data"][0][2] == 3
+    assert "'sqlContext' is not defined" in python.failure("sqlContext")
+
+
 def test_there_is_no_way_into_the_jvm(python: Context) -> None:
     assert "this cluster keeps its users apart" in python.failure("sc.parallelize([1]).count()")
     assert "JVM_ATTRIBUTE_NOT_SUPPORTED" in python.failure("spark._jvm")

@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.contexts.host import Context, Host, host_of
+from tests.support.runtimes import SPARK_4
 
+pytestmark = pytest.mark.spark
 PYTHON, SQL = "# Databricks notebook source", "-- Databricks notebook source"
 NEXT = "# COMMAND ----------"
 
 
-@pytest.fixture(scope="module", params=["17.3.x-scala2.13"])
-def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    with host_of(request.param, tmp_path_factory.mktemp("node")) as made:
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    with host_of(SPARK_4, tmp_path_factory.mktemp("node")) as made:
         yield made
 
 
@@ -46,7 +47,8 @@ def test_values_of_widgets_in_sql(python: Context) -> None:
     assert "'who' contains" in python.failure("%sql select '${who}' as a")
     assert "UNBOUND_SQL_PARAMETER" in python.failure("%sql select :missing")
     python.run("%sql set my.value = 7")
-    assert python.run("%sql select ${my.value} as a, '${spark.sql.ansi.enabled}' as b -- ${nothing}")["data"][0][0] == 7
+    settings = "%sql select ${my.value} as a, '${spark.sql.ansi.enabled}' as b -- ${nothing}"
+    assert python.run(settings)["data"] == [[7, "true"]]
     assert python.text("getArgument('n'), getArgument('z', 'y')") == "('2', 'y')"
     python.run("dbutils.widgets.remove('n')")
     assert "no widget 'n'" in python.failure("%sql select ${n} as a")
@@ -66,12 +68,14 @@ def test_a_notebook_runs_in_the_namespace_of_its_caller(host: Host, python: Cont
     cells = [
         "# MAGIC %md\n# MAGIC # Title",
         "dbutils.widgets.text('a', 'default'); who = dbutils.widgets.get('a')",
-        "# DBTITLE 1,SQL\n# MAGIC %sql\n# MAGIC create or replace temp view v as\n# MAGIC select :a as a",
-        "# MAGIC %run ./below/inner $b=\"from $a\"",
+        "# DBTITLE 1,SQL\n# MAGIC %sql\n# MAGIC create or replace temp view v as\n# MAGIC select '${a}' as a",
+        '# MAGIC %run ./below/inner $b="from $a"',
         "def greet():\n    return f'hello {who}'\n\nprint('ran')",
     ]
     outer = notebook(host, "/Users/ada/outer", *cells)
-    notebook(host, "/Users/ada/below/inner", "# MAGIC %run ../sql", "inner = (dbutils.widgets.get('b'), dbutils.widgets.get('a'))")
+    notebook(
+        host, "/Users/ada/below/inner", "# MAGIC %run ../sql", "inner = (dbutils.widgets.get('b'), dbutils.widgets.get('a'))"
+    )
     notebook(host, "/Users/ada/sql", "create or replace temp view w as select 5 as five", language="sql")
     python.run("a = 'never this'")
     assert "ran" in python.run(f'%run {outer} $a="1"')["summary"]
@@ -111,10 +115,11 @@ def test_leaving_an_included_notebook_ends_the_command(host: Host, python: Conte
 
 
 def test_a_notebook_runs_by_itself(host: Host, python: Context) -> None:
+    context = "dbutils.notebook.entry_point.getDbutils().notebook().getContext()"
     cells = [
-        "mine = dbutils.widgets.get('n')\nwhere = dbutils.notebook.entry_point.getDbutils().notebook().getContext().notebookPath().get()",
+        f"mine = dbutils.widgets.get('n')\nwhere = {context}.notebookPath().get()",
         "# MAGIC %run ./parts",
-        "dbutils.notebook.exit(f'{mine} {where} {part} {dbutils.secrets.get(\"scope\", \"key\")}')",
+        "secret = dbutils.secrets.get('scope', 'key')\ndbutils.notebook.exit(f'{mine} {where} {part} {secret}')",
     ]
     child = notebook(host, "/Users/ada/child", *cells)
     notebook(host, "/Users/ada/parts", "part = 'a part'")
@@ -132,8 +137,8 @@ def test_a_notebook_runs_by_itself(host: Host, python: Context) -> None:
     assert "TIMEDOUT" in python.failure(f"dbutils.notebook.run({slow!r}, 3)")
     assert "arguments must be strings" in python.failure(f"dbutils.notebook.run({child!r}, 60, {{'n': 7}})")
     both = (
-        "from concurrent.futures import ThreadPoolExecutor\n"
-        f"with ThreadPoolExecutor(2) as pool:\n    found = list(pool.map(lambda n: dbutils.notebook.run({child!r}, 90, {{'n': n}}), 'ab'))\n"
+        f"def one(n):\n    return dbutils.notebook.run({child!r}, 90, {{'n': n}})\n\n"
+        "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(2) as pool:\n    found = list(pool.map(one, 'ab'))\n"
         "print(len(found), found[0][0], found[1][0])"
     )
     assert python.text(both) == "2 a b"
@@ -211,7 +216,3 @@ def test_missing_files_are_named_as_they_were_given(python: Context) -> None:
     for call in ("ls('dbfs:/no/such')", "head('dbfs:/no/such')", "cp('dbfs:/no/such', '/x')", "mv('dbfs:/no/such', '/x')"):
         said = python.failure(f"dbutils.fs.{call}")
         assert re.fullmatch(r"FileNotFoundError: java\.io\.FileNotFoundException: .* dbfs:/no/such", said), said
-
-
-def test_nothing_of_a_node_is_left_behind(host: Host) -> None:
-    assert not Path(host.node_dir / "work" / "spark-warehouse").exists() or host.overview()

@@ -19,6 +19,9 @@ _IMAGE = re.compile(r"data:(image/[a-z]+);base64,(.*)", re.DOTALL)
 def outputs(results: dict[str, Any]) -> Iterator[Output]:
     """The messages that show the results, in order; an error comes last, as type `error`."""
     match results.get("resultType"):
+        case "text" if results.get("isHtml"):
+            yield from _text(str(results.get("summary") or ""))
+            yield _display({"text/html": str(results.get("data") or ""), "text/plain": "<HTML>"})
         case "text":
             yield from _text(str(results.get("data") or ""))
         case "table":

@@ -189,6 +189,7 @@ def _services(
     attach = AttachService(store=store, authorizer=authorizer, nodes=nodes.calls, start=clusters.start)
     logs = ClusterLogs(attach=attach, store=store, nodes=nodes.calls, kept=given.storage.logs)
     homes = FormerHomes(tree=workspace.tree, clock=clock)
+    homes.make_tops()
     files = WorkspaceService(files=workspace, store=store, authorizer=authorizer)
     metastore = MetastoreFiles(given.storage.metastore)
     schemas = Schemas(metastore=metastore, volumes=volumes.tree)

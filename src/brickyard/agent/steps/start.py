@@ -27,6 +27,7 @@ from brickyard.sandbox.view import PROGRAMS, WORKSPACE, View, write_etc, write_p
 
 PROGRESS = "starting the node's processes"
 LIMIT_S = 300.0
+RUNTIME_VARIABLE = "DATABRICKS_RUNTIME_VERSION"  # by which programs tell that they run on a cluster, for example 17.3
 FULL_VARIABLE = "BRICKYARD_DBFS_FULL"  # as in runtime/node/trees.py
 WORKSPACE_VARIABLE = "CLUSTER_WORKSPACE"  # names the workspace directory for code that runs with or without isolation
 DAEMONS_MB = 1024  # what our own processes on the node may use beyond the memory of its type
@@ -70,6 +71,7 @@ async def start_host(node: NodeState, wanted: Assignment, manifest: RuntimeManif
     tmp = str(config.node_dir / "tmp") if walls.kind == "none" else "/tmp"  # noqa: S108 - the node's own, inside
     env = launcher.environment(config.instance_id, node_dir=config.node_dir, tmp=tmp, source=os.environ)
     env |= clock.environment()
+    env[RUNTIME_VARIABLE] = wanted.runtime.partition(".x")[0]
     programs = str(config.directory / "bin") if walls.kind == "none" else PROGRAMS
     # Ours come first, such as a sudo that needs no rights; last, a library's script takes the place of no other program.
     env["PATH"] = f"{programs}:{env['PATH']}:{config.libraries_dir / 'bin'}"

@@ -63,6 +63,7 @@ class Results(_Wire, frozen=True, kw_only=True):
     schema: list[dict[str, Any]] = []
     truncated: bool = False
     is_json_schema: bool = False
+    is_html: bool = False  # `data` is HTML: our own field, since Databricks' enumeration of result types has none
     file_name: str = ""
     file_names: list[str] = []
     pos: int = 0

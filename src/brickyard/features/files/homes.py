@@ -34,6 +34,12 @@ class FormerHomes:
         self._tree = tree
         self._clock = clock
 
+    def make_tops(self) -> None:
+        """Makes what every workspace has: `/Shared` and `/Users`. Blocks. A full disk is no error."""
+        for parts in (("Shared",), (HOMES,)):
+            with contextlib.suppress(OSError):
+                self._tree.make_directories(parts)
+
     def make(self, user_name: str) -> None:
         """Makes a user's home unless it exists. Blocks. A full disk is no error: the home is made when the user first comes."""
         with contextlib.suppress(OSError):

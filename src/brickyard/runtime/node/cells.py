@@ -73,7 +73,8 @@ def kernel_code(code: str, language: str) -> str:  # noqa: PLR0911 - a table of 
     else:
         other = magic.strip().lstrip("%") if magic.startswith("%") else language
         if other in _OTHER_LANGUAGES:
-            return _refusal(f"%{other} is not supported: cells are Python or SQL. {_OTHER_LANGUAGES[other]}")
+            what = magic if magic.startswith("%") else f"%{other}"
+            return _refusal(f"{what} is not supported: commands are Python or SQL. {_OTHER_LANGUAGES[other]}")
         if magic.startswith("%"):  # Python's, whatever language the notebook has
             return code
     if language == "sql":

@@ -22,7 +22,11 @@ _LANGUAGES = {".py": "python", ".sql": "sql"}  # of files
 
 
 class NotebookError(Exception):
-    """A notebook cannot be run; the message says why."""
+    """A notebook cannot be run; the message says why. `missing`: the workspace has nothing at its path."""
+
+    def __init__(self, message: str, *, missing: bool = False) -> None:
+        super().__init__(message)
+        self.missing = missing
 
 
 class CellFailed(BaseException):
@@ -64,13 +68,13 @@ class Notebooks:
             try:
                 path = self._place.of(wanted.path)
                 cells = self._cells(path)
-            except (ValueError, _Missing):
-                if not local:
+            except (ValueError, NotebookError) as error:
+                if not local or not getattr(error, "missing", True):
                     raise
                 self._script(line)
                 return
         except (ValueError, NotebookError) as error:
-            raise TaskFailed(error, text=f"{_name(error)}: {error}") from None
+            raise TaskFailed(error, text=f"{type(error).__name__}: {error}") from None
         if self._place.depth >= MAX_DEPTH:
             text = f"Notebooks include each other more than {MAX_DEPTH} deep, {path} among them."
             raise TaskFailed(NotebookError(text), text=f"NotebookError: {text}")
@@ -83,8 +87,8 @@ class Notebooks:
             answer = self._line.ask("%run", {"notebook": path})
             source = base64.b64decode(answer.get("value", "")).decode("utf-8-sig")
         except AnswerError as error:
-            kind = _Missing if error.error_code == "RESOURCE_DOES_NOT_EXIST" else NotebookError
-            raise kind(f"{path} cannot be run: {error}") from None
+            missing = error.error_code == "RESOURCE_DOES_NOT_EXIST"
+            raise NotebookError(f"{path} cannot be run: {error}", missing=missing) from None
         except UnicodeDecodeError:
             raise NotebookError(f"{path} cannot be run: it is not text in UTF-8.") from None
         language = str(answer.get("language") or "")
@@ -110,11 +114,3 @@ class Notebooks:
                 raise error  # with its value published: the command is over
             if error is not None:
                 raise CellFailed(str(error))
-
-
-class _Missing(NotebookError):
-    pass
-
-
-def _name(error: Exception) -> str:
-    return "NotebookError" if isinstance(error, NotebookError) else type(error).__name__

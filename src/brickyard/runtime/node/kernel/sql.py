@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 from .sqlvalues import WidgetStatement, bind, widget_statement
@@ -62,15 +63,21 @@ def _run_one(spark: Any, statement: str, widgets: Widgets | None) -> Any:
         return spark.sql(statement)
     substitutes = "${" in statement and spark.conf.get("spark.sql.variable.substitute", "true") == "true"
 
-    def setting(name: str) -> str | None:
-        found = spark.conf.get(name, None)
-        return None if found is None else str(found)
-
-    bound = bind(statement, widget=widgets.lookup, setting=setting if substitutes else None)
+    bound = bind(statement, widget=widgets.lookup, setting=partial(_setting, spark) if substitutes else None)
     code = "".join(token.group() for token in _TOKEN.finditer(bound.text) if token.lastgroup != "comment").strip()
     if (about := widget_statement(code)) is not None:
         return _change_widget(spark, about, widgets)
     return spark.sql(bound.text, args=bound.parameters) if bound.parameters else spark.sql(bound.text)
+
+
+def _setting(spark: Any, name: str) -> str | None:
+    """Returns a setting of the session, or its default; None if there is no such setting."""
+    try:
+        return str(spark.conf.get(name))
+    except Exception as error:  # Spark's versions and Connect have a type each
+        if name in str(error):
+            return None
+        raise
 
 
 def _change_widget(spark: Any, about: WidgetStatement, widgets: Widgets) -> None:

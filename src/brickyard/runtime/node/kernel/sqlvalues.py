@@ -65,12 +65,14 @@ def bind(statement: str, *, widget: Values, setting: Values | None) -> Bound:
                     f"The value of widget {name!r} contains '${{...}}', which Spark would replace again. Write :{name}."
                 )
             return value
-        if setting is not None and prefix in _OF_SPARK and setting(name) is None:
+        if setting is None or prefix not in _OF_SPARK:
+            return match.group()
+        if (value := setting(name)) is None:
             raise ValueError(
                 f"There is no widget {name!r} for {match.group()} and no Spark setting of that name. "
                 f"{_how_to_make(name)} To write it as text: SET spark.sql.variable.substitute=false"
             )
-        return match.group()
+        return value
 
     for match in _PART.finditer(statement):
         text = match.group()
