@@ -138,7 +138,8 @@ def test_a_notebook_runs_by_itself(host: Host, python: Context) -> None:
     assert "arguments must be strings" in python.failure(f"dbutils.notebook.run({child!r}, 60, {{'n': 7}})")
     both = (
         f"def one(n):\n    return dbutils.notebook.run({child!r}, 90, {{'n': n}})\n\n"
-        "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(2) as pool:\n    found = list(pool.map(one, 'ab'))\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "with ThreadPoolExecutor(2) as pool:\n    found = list(pool.map(one, 'ab'))\n"
         "print(len(found), found[0][0], found[1][0])"
     )
     assert python.text(both) == "2 a b"
