@@ -146,6 +146,23 @@ def test_a_notebook_runs_by_itself(host: Host, python: Context) -> None:
     assert len(host.overview()) == 1
 
 
+def test_notebooks_go_on_when_python_restarts(host: Host, python: Context) -> None:
+    cells = [
+        "print('before')\nlost = 1",
+        "dbutils.library.restartPython()",
+        "print('after')",
+        '# MAGIC %run ./setup $a="1"',
+        "dbutils.notebook.exit(f\"{'lost' in dir()} {dbutils.widgets.get('n')} {setup}\")",
+    ]
+    fresh = notebook(host, "/Users/ada/fresh", *cells)
+    notebook(host, "/Users/ada/setup", "%restart_python", "setup = dbutils.widgets.get('a')")
+    assert python.text(f"print(dbutils.notebook.run({fresh!r}, 90, {{'n': '7'}}))") == "False 7 1"
+    other = host.new()
+    assert other.text('%run /Users/ada/setup $a="2"') == ""
+    assert other.text("setup") == "'2'"
+    host.destroy(other.name)
+
+
 def test_a_cancelled_command_ends_the_notebook_that_it_runs(host: Host, python: Context) -> None:
     path = host.node_dir / "work" / "started"
     slow = notebook(host, "/Users/ada/forever", f"open({str(path)!r}, 'w').close()\nimport time\ntime.sleep(600)")

@@ -143,3 +143,18 @@ def test_an_answer_adds_nothing_to_what_was_shown() -> None:
     fine = results.Collector()
     fine.answer({"status": "ok"})
     assert fine.results() == {"resultType": "text", "data": ""}
+
+
+def test_html_is_a_text_that_is_marked() -> None:
+    """Databricks' clients know no other type for it."""
+    collector = results.Collector()
+    collector.take("stream", {"text": "printed\n"})
+    collector.take("display_data", {"data": {"text/html": "<b>1</b>", "text/plain": "<HTML>"}})
+    collector.take("display_data", {"data": {"text/html": "<i>2</i>"}})
+    assert collector.results() == {"resultType": "text", "data": "<b>1</b>\n<i>2</i>", "isHtml": True, "summary": "printed"}
+    value = results.Collector()
+    value.take("execute_result", {"data": {"text/html": "<p>", "text/plain": "Model()"}})
+    assert value.results() == {"resultType": "text", "data": "Model()"}
+    large = results.Collector(limit=100)
+    large.take("display_data", {"data": {"text/html": "x" * 200}})
+    assert large.results()["truncated"]

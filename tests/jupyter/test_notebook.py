@@ -86,6 +86,8 @@ def test_the_first_word_says_the_language(cell: str, found: tuple[str, str]) -> 
 def test_results_become_what_jupyter_shows() -> None:
     assert list(outputs({"resultType": "text", "data": "hello"})) == [("stream", {"name": "stdout", "text": "hello\n"})]
     assert list(outputs({"resultType": "text", "data": ""})) == []
+    printed, shown = outputs({"resultType": "text", "data": "<b>x</b>", "isHtml": True, "summary": "printed"})
+    assert (printed[0], shown[1]["data"]["text/html"]) == ("stream", "<b>x</b>")
     ((kind, table),) = outputs(
         {"resultType": "table", "schema": [{"name": "<n>"}], "data": [[1], [None], ["<b>"]], "truncated": True}
     )

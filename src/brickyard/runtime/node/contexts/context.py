@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..cells import kernel_code
 from ..clock import now_ms
+from ..wire import NOTEBOOK_MAGIC
 from . import results
 from .cancelling import CANCEL_GRACE_S, Cancel, Stubborn
 from .client import AccessLost, Event, Kernel, KernelDied, pool_of
@@ -270,6 +271,14 @@ class Context:
         collector, began_s = results.Collector(), time.time()
         try:
             self._follow(kernel, command, collector)
+            while collector.restarts:
+                self._replace(kernel)
+                if not (rest := collector.go_on()):
+                    break
+                command.code, command.language = f"%%{NOTEBOOK_MAGIC}\n{json.dumps(rest)}", "python"
+                kernel = self._obtain()
+                kernel.answer(partial(self._owner.answerer, self))
+                self._follow(kernel, command, collector)
         except KernelDied as death:
             self._conclude(command, "Error", results.error(death.error, str(death), "", collector.printed()))
             raise
@@ -283,8 +292,6 @@ class Context:
             return
         if collector.names_a_kill:
             collector.explain(self._owner.node.why_killed(began_s))
-        if collector.restarts:
-            self._replace(kernel)
         command.exit_value = collector.exit_value
         self._conclude(command, "Finished", collector.results(), collector.printed())
 

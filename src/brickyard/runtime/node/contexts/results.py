@@ -114,6 +114,7 @@ class Collector:
         self._error: dict[str, str] | None = None
         self._truncated = False
         self.restarts = False  # the command has asked for another Python process
+        self._rest: dict[str, Any] = {}
 
     def take(self, kind: str, content: dict[str, Any]) -> None:
         """Takes one message of the kernel's output channel; ignores kinds that carry no output."""
@@ -153,6 +154,11 @@ class Collector:
         """Puts the reason first, since long errors are cut."""
         if self._error is not None and why:
             self._error = {name: text if name == "name" else f"{why}\n{text}" for name, text in self._error.items()}
+
+    def go_on(self) -> dict[str, Any]:
+        """Returns what another Python process has to do for the command, whose messages are taken next; nothing if it is over."""
+        rest, self._rest, self.restarts = self._rest, {}, False
+        return rest
 
     def drop(self) -> None:
         """Records that a message was too large to be read."""
@@ -235,6 +241,7 @@ class Collector:
                 self._exit = clean(value)
         elif RESTART_MIME in data:
             self.restarts = True
+            self._rest = data[RESTART_MIME] or {}
         elif TABLE_MIME in data:
             self._add_table(data[TABLE_MIME])
         elif any(mime in data for mime in IMAGE_MIMES):

@@ -95,12 +95,13 @@ class Library(Described):
 
     _part = "library"
 
-    def __init__(self, *, publish: Publish) -> None:
-        self._publish = publish
+    def __init__(self, *, publish: Publish, place: Place) -> None:
+        self._publish, self._place = publish, place
 
     def restartPython(self) -> NoReturn:
-        """Ends the command and replaces the Python process: its variables and modules are gone, what %pip installed stays."""
-        self._publish({RESTART_MIME: {}})
+        """Ends the command and replaces the Python process: its variables and modules are gone, what %pip installed stays. A
+        notebook that another one runs goes on with its next cell."""
+        self._publish({RESTART_MIME: self._place.rest()})
         raise NotebookExit("Python is restarted")
 
 
@@ -170,7 +171,7 @@ class DBUtils(Described):
         self.data = Data(summarize)
         self.fs = files
         self.jobs = Jobs(place)
-        self.library = Library(publish=publish)
+        self.library = Library(publish=publish, place=place)
         self.notebook = Notebook(publish=publish, line=line, place=place, context=context)
         self.secrets = Secrets(line)
         self.widgets = Widgets()

@@ -260,7 +260,7 @@ def before_each(app: Any, kernel_spark: Any, budget: OutputBudget, place: Place)
     """Returns the hook that runs before every command."""
 
     def begin(info: Any) -> None:
-        if place.runs_cells:
+        if place.depth:
             return  # a cell of a notebook, within the command
         budget.refill()
         metadata = app.kernel.get_parent().get("metadata") or {}

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import hashlib
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from IPython.core.magic import no_var_expand
 
 from ..cells import cells_of, kernel_code, parse_run
+from ..trees import roots
 from .dbutils import NotebookExit
 from .line import AnswerError, Line
-from .place import Place
+from .place import Frame, Place
 from .task import TaskFailed
 from .widgets import Widgets
 
@@ -22,7 +26,8 @@ _LANGUAGES = {".py": "python", ".sql": "sql"}  # of files
 
 
 class NotebookError(Exception):
-    """A notebook cannot be run; the message says why. `missing`: the workspace has nothing at its path."""
+    """A notebook cannot be run; the message says why. `missing`: the workspace has nothing at its path that
+    the user may read."""
 
     def __init__(self, message: str, *, missing: bool = False) -> None:
         super().__init__(message)
@@ -51,11 +56,38 @@ class Notebooks:
         return run
 
     def notebook_magic(self, _line: str, cell: str) -> None:
-        """The one command of a context in which a notebook runs by itself: `{"path", "arguments"}`."""
+        """The one command of a context in which a notebook runs by itself, `{"path", "arguments"}`; or what is left to do after
+        a restart of Python within notebooks, `{"frames"}`, the outermost first."""
         wanted = json.loads(cell)
-        self._place.path = str(wanted["path"])
-        self._widgets._give({str(name): str(value) for name, value in wanted["arguments"].items()})
-        self._run(self._cells(self._place.path))
+        frames = [Frame(**each) for each in wanted.get("frames") or ()]
+        if not frames:
+            arguments = {str(name): str(value) for name, value in wanted["arguments"].items()}
+            frames = [Frame(str(wanted["path"]), arguments, own=True, digest="")]
+        try:
+            self._resume(frames)
+        except NotebookError as error:
+            raise TaskFailed(error, text=f"NotebookError: {error}") from None
+
+    def _resume(self, frames: list[Frame]) -> None:
+        frame, inner = frames[0], frames[1:]
+        cells, digest = self._cells(frame.path)
+        if frame.digest not in ("", digest):
+            raise NotebookError(f"{frame.path} was changed while it ran. Run it again.")
+        frame.digest = digest
+        with self._entered(frame):
+            if inner:
+                self._resume(inner)
+            self._run(frame, cells)
+
+    @contextlib.contextmanager
+    def _entered(self, frame: Frame) -> Iterator[None]:
+        with contextlib.ExitStack() as entered:
+            if frame.own:
+                self._widgets._give(frame.arguments)
+            else:
+                entered.enter_context(self._widgets._included(frame.arguments))
+            entered.enter_context(self._place.running(frame))
+            yield
 
     def _include(self, line: str) -> None:
         words = line.split()
@@ -64,12 +96,11 @@ class Notebooks:
             return
         try:
             wanted = parse_run(line)
-            local = Path(wanted.path).is_file() and not wanted.arguments
             try:
                 path = self._place.of(wanted.path)
-                cells = self._cells(path)
+                cells, digest = self._cells(path)
             except (ValueError, NotebookError) as error:
-                if not local or not getattr(error, "missing", True):
+                if wanted.arguments or not getattr(error, "missing", True) or not _is_file_of_node(wanted.path):
                     raise
                 self._script(line)
                 return
@@ -78,39 +109,42 @@ class Notebooks:
         if self._place.depth >= MAX_DEPTH:
             text = f"Notebooks include each other more than {MAX_DEPTH} deep, {path} among them."
             raise TaskFailed(NotebookError(text), text=f"NotebookError: {text}")
-        with self._place.including(path), self._widgets._included(wanted.arguments):
-            self._run(cells)
+        frame = Frame(path, wanted.arguments, own=False, digest=digest)
+        with self._entered(frame):
+            self._run(frame, cells)
 
-    def _cells(self, path: str) -> list[str]:
-        """Returns the cells of a notebook as code for this kernel. Raises NotebookError."""
+    def _cells(self, path: str) -> tuple[list[str], str]:
+        """Returns the cells of a notebook as code for this kernel, and the digest of its source. Raises NotebookError."""
         try:
             answer = self._line.ask("%run", {"notebook": path})
             source = base64.b64decode(answer.get("value", "")).decode("utf-8-sig")
         except AnswerError as error:
-            missing = error.error_code == "RESOURCE_DOES_NOT_EXIST"
+            missing = error.error_code in ("RESOURCE_DOES_NOT_EXIST", "PERMISSION_DENIED")
             raise NotebookError(f"{path} cannot be run: {error}", missing=missing) from None
         except UnicodeDecodeError:
             raise NotebookError(f"{path} cannot be run: it is not text in UTF-8.") from None
+        digest = hashlib.sha256(source.encode()).hexdigest()
         language = str(answer.get("language") or "")
         if language:
-            return [kernel_code(cell, language) for cell in cells_of(source, language)]
+            return [kernel_code(cell, language) for cell in cells_of(source, language)], digest
         file_language = _LANGUAGES.get(Path(path).suffix.lower())
         if file_language is None:
             raise NotebookError(f"{path} cannot be run: it is neither a notebook nor a file that ends with .py or .sql.")
-        return [kernel_code(source, file_language)]
+        return [kernel_code(source, file_language)], digest
 
-    def _run(self, cells: list[str]) -> None:
-        outer, self._place.runs_cells = self._place.runs_cells, True
-        try:
-            self._run_each(cells)
-        finally:
-            self._place.runs_cells = outer
-
-    def _run_each(self, cells: list[str]) -> None:
-        for code in cells:
+    def _run(self, frame: Frame, cells: list[str]) -> None:
+        for code in cells[frame.after :]:
+            frame.after += 1
             result = self._shell.run_cell(code, store_history=False)
             error = result.error_before_exec or result.error_in_exec
             if isinstance(error, NotebookExit):
-                raise error  # with its value published: the command is over
+                raise error  # its value is published, and the command is over; or Python restarts
             if error is not None:
                 raise CellFailed(str(error))
+
+
+def _is_file_of_node(path: str) -> bool:
+    """Whether IPython's own `%run` is meant. What the workspace holds is read from there, with the user's permissions."""
+    place = Path(path)
+    in_workspace = str(place.resolve()).startswith(("/Workspace/", f"{roots(os.environ)['Workspace']}/"))
+    return place.is_file() and not in_workspace

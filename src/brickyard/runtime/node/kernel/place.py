@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ..cells import resolved
+
+
+class Frame:
+    """A notebook whose cells run. `own`: it is the context's own one, not included by `%run`. `digest`: of its source. `after`:
+    how many of its cells have begun."""
+
+    def __init__(self, path: str, arguments: Mapping[str, str], *, own: bool, digest: str, after: int = 0) -> None:
+        self.path, self.arguments, self.own, self.digest, self.after = path, dict(arguments), own, digest, after
 
 
 class Place:
@@ -14,23 +23,27 @@ class Place:
     def __init__(self) -> None:
         self.path = ""  # the notebook's path in the workspace; "": unknown, as in contexts of the API
         self.in_task = False  # whether the code is a task of a run
-        self._included: list[str] = []
-
-        self.runs_cells = False  # whether a notebook's cells run within a command
+        self._frames: list[Frame] = []
 
     @property
     def depth(self) -> int:
-        """How many notebooks are being included, one by the other."""
-        return len(self._included)
+        """How many notebooks run, each within a cell of the one before."""
+        return len(self._frames)
 
     def of(self, path: str) -> str:
         """Returns the path in the workspace that the notebook whose code runs means. Raises ValueError."""
-        return resolved(path, self._included[-1] if self._included else self.path)
+        return resolved(path, self._frames[-1].path if self._frames else self.path)
 
     @contextlib.contextmanager
-    def including(self, path: str) -> Iterator[None]:
-        self._included.append(path)
+    def running(self, frame: Frame) -> Iterator[None]:
+        if frame.own:
+            self.path = frame.path
+        self._frames.append(frame)
         try:
             yield
         finally:
-            self._included.pop()
+            self._frames.pop()
+
+    def rest(self) -> dict[str, Any]:
+        """What another process needs to go on with the notebooks that run (`Notebooks.notebook_magic`); nothing if none does."""
+        return {"frames": [vars(frame) for frame in self._frames]} if self._frames else {}
