@@ -37,6 +37,7 @@ from brickyard.api.databricks import (
     secrets,
     tables,
     tokens,
+    transfers,
     volumes,
     workspace,
 )
@@ -70,7 +71,14 @@ from brickyard.features.changes.service import Changes
 from brickyard.features.credentials.loginlinks import LoginLinks
 from brickyard.features.credentials.oauth import ClientSecrets
 from brickyard.features.emptylists.service import EmptyLists
-from brickyard.features.files import DbfsService, VolumeService, WorkspaceService
+from brickyard.features.files import (
+    DbfsService,
+    MultipartSessions,
+    PresignedUrls,
+    VolumeService,
+    VolumeTransfers,
+    WorkspaceService,
+)
 from brickyard.features.files.homes import FormerHomes
 from brickyard.features.files.workspace import Format
 from brickyard.features.identity import IdentityServices
@@ -195,6 +203,13 @@ class World(shared.World):
         metastore = self.metastore = MetastoreFiles(root / "metastore")
         schemas = Schemas(metastore=metastore, volumes=volumes_tree.tree)
         volume_service = VolumeService(files=volumes_tree, schemas=schemas, **some)
+        self.multipart = MultipartSessions(place=root / "multipart", clock=self.clock)
+        self.transfers = VolumeTransfers(
+            volumes=volume_service,
+            files=volumes_tree,
+            sessions=self.multipart,
+            urls=PresignedUrls(key=b"k" * 32, store=store, clock=self.clock),
+        )
         machines = Providers(SimulatedProvider(node_types=[SMALL]))
         services = Services(
             clusters=self.clusters,
@@ -244,6 +259,7 @@ class World(shared.World):
             volumes=volume_service,
             catalogs=CatalogService(metastore=metastore, schemas=schemas, volumes=volume_service, workspace_id="1", **some),
             tables=TableService(metastore=metastore, schemas=schemas, **some),
+            transfers=self.transfers,
             workspace=workspace_files,
             permissions=PermissionService(**some, workspace=workspace_files),
             libraries=LibraryService(**some, clusters=self.clusters),
@@ -615,6 +631,16 @@ def in_volume(kind: type[msgspec.Struct], field: str, name: str, **fields: Any) 
     return example
 
 
+def in_upload(kind: type[msgspec.Struct], **fields: Any) -> Example:
+    """About an upload in parts that has begun."""
+
+    async def example(world: World) -> msgspec.Struct:
+        token = world.multipart.begin(owner=ADMIN, parts=("c", "s", "v", "new"), overwrite=True)
+        return kind(path="/Volumes/c/s/v/new", session_token=token, **fields)
+
+    return example
+
+
 def in_workspace(kind: type[msgspec.Struct], **fields: Any) -> Example:
     async def example(world: World) -> msgspec.Struct:
         (world.trees[2] / "Team").mkdir(parents=True, exist_ok=True)
@@ -838,7 +864,10 @@ EXAMPLES: dict[str, Example] = {
     "secrets.rotate_key": plain(Empty()),
     "files.download": in_volume(volumes.DownloadFile, "file_path", "/Volumes/c/s/v/kept/f"),
     "files.upload": in_volume(volumes.UploadFile, "file_path", "/Volumes/c/s/v/kept/f", overwrite=True),
-    "files.initiate_upload": in_volume(volumes.UploadAction, "file_path", "/Volumes/c/s/v/new", action="initiate-upload"),
+    "files.multipart_upload": in_volume(transfers.UploadAction, "file_path", "/Volumes/c/s/v/new", action="initiate-upload"),
+    "files.create_upload_part_urls": in_upload(transfers.CreatePartUrls, start_part_number=1),
+    "files.create_abort_upload_url": in_upload(transfers.CreateAbortUrl),
+    "files.create_download_url": in_volume(transfers.CreateDownloadUrl, "path", "/Volumes/c/s/v/kept/f"),
     "files.delete": in_volume(volumes.FilePath, "file_path", "/Volumes/c/s/v/kept/f"),
     "files.list_directory": in_volume(volumes.ListDirectory, "directory_path", "/Volumes/c/s/v"),
     "files.make_directory": in_volume(volumes.DirectoryPath, "directory_path", "/Volumes/c/s/v/made"),

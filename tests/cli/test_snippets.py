@@ -25,7 +25,7 @@ WITH_SPARK = ("README.md", "connect.md", "jobs.md")
 OLD_CLI = "the older CLI is no dependency; tried by hand, in the version that the page names, and it needs port 80"
 AIRFLOW = "Airflow is no dependency (600 packages); tried by hand, in the version that the page names"
 NOT_RUN = {
-    ("README.md", "git clone REPOSITORY brickyard && cd brickyard"): "tests/fresh/test_fresh_machine.py runs quickstart in a clone",
+    ("README.md", "git clone REPOSITORY brickyard && cd brickyard"): "tests/fresh/test_fresh_machine.py does so",
     ("README.md", "python3 -m venv client && . client/bin/activate"): "downloads; the snippets after it run with its packages",
     ("clients.md", "brickyard up --detach --host 127.0.0.2 --port 80"): OLD_CLI,
     ("clients.md", "export AIRFLOW_CONN_DATABRICKS_DEFAULT='{\"conn_type\": \"databricks\", \"host\": \"http://127.0.0.1\", "

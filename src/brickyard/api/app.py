@@ -38,6 +38,7 @@ from brickyard.api.databricks import (
     spend,
     tables,
     tokens,
+    transfers,
     volumes,
     workspace,
 )
@@ -73,6 +74,7 @@ def all_operations() -> tuple[Operation, ...]:
         commands,
         dbfs,
         volumes,
+        transfers,
         workspace,
         secrets,
         spend,

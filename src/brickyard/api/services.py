@@ -22,7 +22,7 @@ from brickyard.features.credentials.tokenmanagement import TokenManagement
 from brickyard.features.credentials.tokens import TokenService
 from brickyard.features.credentials.uilinks import UiLinks
 from brickyard.features.emptylists.service import EmptyLists
-from brickyard.features.files import DbfsService, VolumeService, WorkspaceService
+from brickyard.features.files import DbfsService, VolumeService, VolumeTransfers, WorkspaceService
 from brickyard.features.files.contexts import ContextNotebooks
 from brickyard.features.identity import IdentityServices
 from brickyard.features.libraries.service import LibraryService
@@ -71,6 +71,7 @@ class Services:
     volumes: VolumeService
     catalogs: CatalogService
     tables: TableService
+    transfers: VolumeTransfers
     workspace: WorkspaceService
     secrets: SecretService
     context_secrets: ContextSecrets

@@ -23,6 +23,8 @@ MAX_FILES = 200
 MAX_DEPTH = 4
 MAX_LOOKED_AT = 20_000  # entries of any kind: empty directories cost time as well
 _AT_ONCE = 4096
+_COPIED, _PIECE = 1 << 30, 1 << 20  # bytes at once: by the kernel, and through this process
+_NOT_HERE = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)  # the kernel cannot copy between these files
 
 
 def write_atomic(path: Path, data: bytes, *, mode: int = 0o600) -> None:
@@ -36,6 +38,26 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def copy_range(source: int, target: int, size: int, *, start: int = 0, at: int = 0) -> None:
+    """Copies `size` bytes from `start` of one file to `at` of another. File systems that can share them do. Raises OSError, also
+    if the source is shorter."""
+    copy = getattr(os, "copy_file_range", None)  # Linux
+    while size > 0:
+        copied = 0
+        if copy is not None:
+            try:
+                copied = copy(source, target, min(size, _COPIED), start, at)
+            except OSError as error:
+                if error.errno not in _NOT_HERE:
+                    raise
+                copy = None
+        if copy is None:
+            copied = os.pwrite(target, os.pread(source, min(size, _PIECE), start), at)
+        if not copied:
+            raise OSError(errno.EIO, "the file is shorter than what is to be copied of it")
+        size, start, at = size - copied, start + copied, at + copied
 
 
 def remove_tree(path: Path | str, *, dir_fd: int | None = None, limit_s: float = math.inf, keep: str = "") -> None:

@@ -122,7 +122,7 @@ class DiskRoom(Periodic):
             over = self._is_over(disk)  # check whether something was deleted
             if now - at < (max(LOOK_S, took / SCAN_SHARE) if over or disk.has_lost(then) else SCAN_S):
                 return
-        files = sum((held(tree) for tree in (*self._storage.trees, self._storage.metastore)), Held())
+        files = sum((held(tree) for tree in (*self._storage.trees, self._storage.metastore, self._storage.multipart)), Held())
         self.dbfs_used = Amount(files.size, files.entries)
         self._scanned = (now, time.monotonic() - now, disk)
         self._storage.tell_dbfs_size(self.dbfs_used, full=self._is_over(disk))

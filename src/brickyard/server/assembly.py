@@ -36,9 +36,19 @@ from brickyard.features.credentials.tokenmanagement import TokenManagement
 from brickyard.features.credentials.tokens import TokenService
 from brickyard.features.credentials.uilinks import UiLinks
 from brickyard.features.emptylists.service import EmptyLists
-from brickyard.features.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
+from brickyard.features.files import (
+    DbfsService,
+    FileTree,
+    MultipartSessions,
+    PresignedUrls,
+    Uploads,
+    VolumeService,
+    VolumeTransfers,
+    WorkspaceService,
+)
 from brickyard.features.files.contexts import ContextNotebooks
 from brickyard.features.files.homes import FormerHomes
+from brickyard.features.files.sweep import UploadSweep
 from brickyard.features.identity import IdentityServices
 from brickyard.features.libraries.service import LibraryService
 from brickyard.features.machine.service import MachineService
@@ -97,6 +107,7 @@ class Parts:
     loops: Loops
     services: Services
     uploads: Uploads
+    upload_sweep: UploadSweep
     withdrawal: Withdrawal
     trainings: Trainings
     authenticator: Authenticator
@@ -128,7 +139,10 @@ def assemble(given: Resources, *, loop_lag_s: Lag) -> Parts:
         open_here=tcp_ports,
     )
     uploads = Uploads(place=given.storage.uploads, clock=given.clock)
-    services = _services(given, nodes, loops, planner, authorizer=authorizer, vault=vault, sealer=sealer, uploads=uploads)
+    multipart = MultipartSessions(place=given.storage.multipart, clock=given.clock)
+    services = _services(
+        given, nodes, loops, planner, authorizer=authorizer, vault=vault, sealer=sealer, uploads=uploads, multipart=multipart
+    )
     withdrawal = Withdrawal(store=given.store, authorizer=authorizer, nodes=nodes.calls, agents=nodes.agents)
     nodes.agents.on_users(withdrawal.wake)
     throttle = LoginThrottle(audit=services.audit)
@@ -143,6 +157,7 @@ def assemble(given: Resources, *, loop_lag_s: Lag) -> Parts:
         loops=loops,
         services=services,
         uploads=uploads,
+        upload_sweep=UploadSweep(uploads=uploads, multipart=multipart),
         withdrawal=withdrawal,
         trainings=Trainings(cache_dir=given.settings.cache_dir),
         authenticator=authenticator,
@@ -169,6 +184,7 @@ def _services(
     vault: Vault,
     sealer: Sealer,
     uploads: Uploads,
+    multipart: MultipartSessions,
 ) -> Services:
     settings, store, clock, wall, ids = given.settings, given.store, given.clock, given.wall, given.ids
     dbfs, volumes, workspace = (
@@ -290,6 +306,12 @@ def _services(
             authorizer=authorizer,
         ),
         tables=TableService(metastore=metastore, schemas=schemas, store=store, authorizer=authorizer),
+        transfers=VolumeTransfers(
+            volumes=volume_service,
+            files=volumes,
+            sessions=multipart,
+            urls=PresignedUrls(key=given.workspace_key, store=store, clock=wall),
+        ),
         workspace=files,
         permissions=PermissionService(store=store, authorizer=authorizer, workspace=files),
         libraries=LibraryService(store=store, authorizer=authorizer, clusters=clusters),

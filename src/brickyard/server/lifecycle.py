@@ -198,6 +198,7 @@ class Application:
             "tcp ports": parts.gateway.tcp_ports,
             "history servers": parts.gateway.history,
             "withdrawal": parts.withdrawal,
+            "uploads": parts.upload_sweep,
             "schedules": parts.schedules,
             "last use of tokens": parts.services.tokens.use,
             "event loop": self._loop_lag,

@@ -107,6 +107,11 @@ class Storage:
         return self.root / "uploads"
 
     @property
+    def multipart(self) -> Path:
+        """Files of volumes that arrive in parts, on the same disk. No cluster sees them."""
+        return self.root / "multipart"
+
+    @property
     def instances(self) -> Path:
         """Instances of the local provider: all servers that use it are on one machine."""
         return self.root / "instances"
@@ -128,7 +133,8 @@ class Storage:
 
     @property
     def _places(self) -> tuple[Path, ...]:
-        return (*self.trees, self.clusters, self.workspaces, self.snapshots, self.metastore, self._logs, self.uploads)
+        uploads = (self.uploads, self.multipart)
+        return (*self.trees, self.clusters, self.workspaces, self.snapshots, self.metastore, self._logs, *uploads)
 
     @property
     def simulated(self) -> Path:

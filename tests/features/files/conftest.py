@@ -13,7 +13,16 @@ from databricks.sdk import WorkspaceClient
 from brickyard.access import Authorizer
 from brickyard.features.audit.service import AuditLog
 from brickyard.features.catalog.service import CatalogService
-from brickyard.features.files import DbfsService, FileTree, Uploads, VolumeService, WorkspaceService
+from brickyard.features.files import (
+    DbfsService,
+    FileTree,
+    MultipartSessions,
+    PresignedUrls,
+    Uploads,
+    VolumeService,
+    VolumeTransfers,
+    WorkspaceService,
+)
 from brickyard.features.permissions.service import PermissionService
 from brickyard.machine import files as tree_files
 from brickyard.storage.directory import Storage
@@ -25,11 +34,15 @@ from tests.support.edge import edge, sdk
 from tests.support.patience import PATIENCE_S
 from tests.support.room import Room
 
+KEY = b"k" * 32  # of the workspace
+
 
 class Files:
     """What the tests see: the trees on the disk, and two ways to call the API."""
 
-    def __init__(self, storage: Storage, room: Room, services: Mapping[str, Any], url: str) -> None:
+    def __init__(self, storage: Storage, room: Room, services: Mapping[str, Any], url: str, clock: ManualClock) -> None:
+        self.clock = clock
+        self.multipart = storage.multipart
         self.volumes, self.workspace, self.uploads = storage.volumes, storage.workspace, storage.uploads
         self.outside = storage.root / "outside"
         self.room = room
@@ -65,7 +78,8 @@ def files(tmp_path: Path, database: Store) -> Iterator[Files]:
     storage, room = Storage(tmp_path), Room()
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret").write_text("secret")
-    uploads = Uploads(place=storage.uploads, clock=ManualClock())
+    clock = ManualClock()
+    uploads = Uploads(place=storage.uploads, clock=clock)
     dbfs, volumes, workspace = (FileTree(root=tree, uploads=uploads, store=database, room=room) for tree in storage.trees)
     common: dict[str, Any] = {"store": database, "authorizer": Authorizer()}
     workspace_service = WorkspaceService(files=workspace, **common)
@@ -76,12 +90,18 @@ def files(tmp_path: Path, database: Store) -> Iterator[Files]:
         "dbfs": DbfsService(files=dbfs, volumes=volumes.tree, **common),
         "volumes": volume_service,
         "catalogs": CatalogService(metastore=metastore, schemas=schemas, volumes=volume_service, workspace_id="42", **common),
+        "transfers": VolumeTransfers(
+            volumes=volume_service,
+            files=volumes,
+            sessions=MultipartSessions(place=storage.multipart, clock=clock),
+            urls=PresignedUrls(key=KEY, store=database, clock=clock),
+        ),
         "workspace": workspace_service,
         "permissions": PermissionService(**common, workspace=workspace_service),
         "audit": AuditLog(**common, clock=ManualClock(), server="http://here"),
     }
     with edge(**services) as url:
-        yield Files(storage, room, services, url)
+        yield Files(storage, room, services, url, clock)
     uploads.close()
     for tree in storage.trees:  # pytest's own cleaning fails at deep trees
         tree_files.remove_tree(tree)

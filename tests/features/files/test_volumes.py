@@ -167,25 +167,6 @@ def test_dbfs_of_the_sdk_reaches_volumes(files: Files, volume: Path, tmp_path: P
     assert list(volume.iterdir()) == []
 
 
-@pytest.mark.parametrize("parallel", [True, False])
-def test_an_upload_that_the_sdk_would_send_in_parts_arrives_in_one(
-    files: Files, volume: Path, tmp_path: Path, parallel: bool
-) -> None:
-    config, data = files.client.config, os.urandom(2_000_000)
-    config.files_ext_multipart_upload_min_stream_size = 1_000_000
-    (tmp_path / "big").write_bytes(data)
-    files.client.files.upload("/Volumes/main/default/data/stream", io.BytesIO(data), use_parallel=parallel)
-    files.client.files.upload_from("/Volumes/main/default/data/file", str(tmp_path / "big"), use_parallel=parallel)
-    assert (volume / "stream").read_bytes() == (volume / "file").read_bytes() == data
-    config.files_ext_parallel_download_min_file_size = config.files_ext_parallel_download_default_part_size = 300_000
-    back = tmp_path / "back"
-    files.client.files.download_to("/Volumes/main/default/data/file", str(back), use_parallel=parallel)
-    assert back.read_bytes() == data
-    said = files.refused("POST", f"{TOP}/file?action=complete-upload", json={})
-    assert said[:2] == (400, "INVALID_PARAMETER_VALUE")
-    assert "one PUT" in said[2]
-
-
 def test_parts_of_a_file(files: Files, volume: Path) -> None:
     (volume / "f").write_bytes(bytes(range(100)))
     got = files.call("GET", f"{TOP}/f", headers={"Range": "bytes=10-19"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncIterable
 
 import msgspec
@@ -39,11 +38,6 @@ class UploadFile(FilePath, frozen=True, kw_only=True):
     user_agent: str = ""
 
 
-class UploadAction(FilePath, frozen=True, kw_only=True):
-    overwrite: bool = True
-    action: str = ""
-
-
 class DirectoryPath(Wire, frozen=True, kw_only=True):
     directory_path: str
 
@@ -66,14 +60,6 @@ class DirectoryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 class ListDirectoryResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     contents: list[DirectoryEntry]
     next_page_token: str = ""
-
-
-class MultipartUpload(msgspec.Struct, frozen=True, kw_only=True):
-    session_token: str
-
-
-class InitiateUploadResponse(msgspec.Struct, frozen=True, kw_only=True):
-    multipart_upload: MultipartUpload
 
 
 class VolumeName(Wire, frozen=True, kw_only=True):
@@ -132,21 +118,6 @@ async def _upload(volumes: VolumeService, caller: Caller, request: UploadFile, b
     announced = announces_content(request.content_length, request.user_agent)
     await volumes.upload(caller, request.file_path, body, overwrite=request.overwrite, announced=announced)
     return NO_CONTENT
-
-
-async def _initiate(
-    volumes: VolumeService, caller: Caller, request: UploadAction, body: AsyncIterable[bytes]
-) -> InitiateUploadResponse:
-    """Clients ask for addresses of parts next, which do not exist here, and then send the file in one request. A refusal already
-    here would fail the upload in versions of the SDK that do not take it for an answer."""
-    if request.action != "initiate-upload":
-        raise InvalidParameterValue(
-            f"action is {request.action[:100]!r}; this server takes only initiate-upload, and files of any size in one PUT."
-        )
-    await volumes.begin_upload(caller, request.file_path, overwrite=request.overwrite)
-    async for _ in body:
-        pass
-    return InitiateUploadResponse(multipart_upload=MultipartUpload(session_token=secrets.token_hex(16)))
 
 
 async def _delete(volumes: VolumeService, caller: Caller, request: FilePath) -> Reply:
@@ -259,7 +230,6 @@ OPERATIONS: tuple[Operation, ...] = (
     _FILES(
         "PUT", _upload, "Write a file", name="upload", needs=_WRITE, statuses=(204,), from_headers=ANNOUNCED, errors=_WRITE_ERRORS
     ),
-    _FILES("POST", _initiate, "Announce a large file", name="initiate_upload", needs=_WRITE, errors=_WRITE_ERRORS),
     _FILES("DELETE", _delete, "Remove a file", name="delete", needs=_WRITE, statuses=(204,)),
     _DIRECTORIES("GET", _list_directory, "Entries of a directory", name="list_directory", needs=_SEE),
     _DIRECTORIES(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import hashlib
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection
 from dataclasses import dataclass
@@ -25,14 +26,15 @@ PIECE = 1024 * 1024  # bytes that are read or written at once: fewer cost more s
 
 @dataclass(kw_only=True)
 class Draft:
-    """A file of `owner` on its way into a tree. `size` bytes of it have arrived. `announced`: its request says that it has
-    content."""
+    """A file of `owner` on its way into a tree. `size` bytes of it have arrived, which are added to `digest`. `announced`: its
+    request says that it has content."""
 
     owner: Principal
     path: Path
     file: int
     size: int = 0
     announced: bool = False
+    digest: hashlib.blake2b | None = None
 
     @property
     def is_lost(self) -> bool:
@@ -160,6 +162,8 @@ class FileTree:
         def write() -> None:
             self.check_room(draft.owner)
             write_all(draft.file, data)
+            if draft.digest is not None:
+                draft.digest.update(data)
 
         await self.run("/", write)
         draft.size += len(data)

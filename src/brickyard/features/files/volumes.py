@@ -25,10 +25,11 @@ from brickyard.domain.errors import (
     ResourceAlreadyExists,
     ResourceDoesNotExist,
 )
-from brickyard.features.files.arguments import parts_of
+from brickyard.features.files.arguments import VOLUMES
 from brickyard.features.files.errors import AlreadyExists, IsADirectory, VolumeDirectoryNotEmpty
 from brickyard.features.files.tree import FileTree, OpenFile
 from brickyard.features.files.volumenames import LEVELS, Volume, names_of
+from brickyard.features.files.volumepaths import file_names, path_names, volume_names
 from brickyard.storage.labels import MAX_COMMENT, Label, label_of
 from brickyard.storage.safetree import Entry
 from brickyard.storage.schemas import Schemas
@@ -36,7 +37,6 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 PAGE = 1000
-_TOP = "Volumes"
 _log = structlog.get_logger(__name__)
 
 
@@ -161,7 +161,7 @@ class VolumeService:
 
     async def open(self, caller: Caller, path: str) -> OpenFile:
         """Opens a file for reading. A directory is none, so that clients go on to look whether it is one."""
-        parts = _volumes(path)
+        parts = path_names(path)
         await self._may(caller, Permission.READ_VOLUME, parts, to="read")
         if len(parts) <= LEVELS:
             raise ResourceDoesNotExist(f"No file exists on path {path}: catalogs, schemas and volumes are directories.")
@@ -173,7 +173,7 @@ class VolumeService:
     ) -> None:
         """Writes a file, which appears at its path once all of it has arrived. Of several uploads to one path the last counts.
         `announced`: the request says that it has content."""
-        parts = _file(path)
+        parts = file_names(path)
         await self._writable(caller, path, parts, overwrite=overwrite)
         async with self._files.draft(caller) as draft:
             draft.announced = announced
@@ -183,13 +183,26 @@ class VolumeService:
                     path, lambda: self._files.place_draft(draft, parts, overwrite=overwrite, existing=LEVELS)
                 )
 
-    async def begin_upload(self, caller: Caller, path: str, *, overwrite: bool) -> None:
-        """Checks whether an upload of that file could begin now."""
-        await self._writable(caller, path, _file(path), overwrite=overwrite)
+    async def writable(self, caller: Caller, path: str, *, overwrite: bool) -> tuple[str, ...]:
+        """The names of a file that the caller could begin to write now."""
+        parts = file_names(path)
+        await self._writable(caller, path, parts, overwrite=overwrite)
+        return parts
+
+    async def allowed(self, caller: Caller, path: str, permission: Permission, *, to: str) -> tuple[str, ...]:
+        """The names of a file, which need not exist, for a caller who has that permission there."""
+        parts = file_names(path)
+        await self._may(caller, permission, parts, to=to)
+        return parts
+
+    async def change(self, path: str, parts: tuple[str, ...], work: Callable[[], None]) -> None:
+        """Does file system work that changes that file of a volume."""
+        with _missing(parts), _existing():
+            await self._files.change(path, work)
 
     async def delete_file(self, caller: Caller, path: str) -> None:
         """Removes a file."""
-        parts = _file(path)
+        parts = file_names(path)
         await self._may(caller, Permission.WRITE_VOLUME, parts, to="delete")
 
         def remove() -> None:
@@ -202,14 +215,14 @@ class VolumeService:
 
     async def make_directory(self, caller: Caller, path: str) -> None:
         """Creates a directory of a volume with its parents."""
-        parts = _below(path)
+        parts = volume_names(path)
         await self._may(caller, Permission.WRITE_VOLUME, parts, to="make")
         with _missing(parts), _existing():
             await self._files.change(path, lambda: self._files.tree.make_directories(parts, existing=LEVELS))
 
     async def delete_directory(self, caller: Caller, path: str) -> None:
         """Removes an empty directory of a volume."""
-        parts = _file(path)
+        parts = file_names(path)
         await self._may(caller, Permission.WRITE_VOLUME, parts, to="delete")
 
         def remove() -> None:
@@ -224,7 +237,7 @@ class VolumeService:
     async def list_directory(self, caller: Caller, path: str, *, after: str, limit: int) -> tuple[list[Entry], str]:
         """A page of a directory's entries: see `SafeTree.page`. Catalogs and schemas can be listed as well, also before they have
         a directory."""
-        parts = _volumes(path)
+        parts = path_names(path)
         await self._may(caller, Permission.READ_VOLUME, parts, to="list")
         with _missing(parts):
             return await self._files.run(path, lambda: self._schemas.page(parts, after=after, limit=limit))
@@ -274,7 +287,7 @@ class VolumeService:
         return parts
 
     async def _may(self, caller: Caller, permission: Permission, parts: tuple[str, ...], *, to: str) -> None:
-        await self._require(caller, permission, of_path((_TOP, *parts), ObjectKind.VOLUME_PATH), to=to)
+        await self._require(caller, permission, of_path((VOLUMES, *parts), ObjectKind.VOLUME_PATH), to=to)
 
     async def _require(self, caller: Caller, permission: Permission, on: SecurableObject, *, to: str) -> None:
         await self._store.read(lambda tx: self._authorizer.require(tx, caller, permission, on, to=to))
@@ -288,36 +301,6 @@ def _label(comment: str) -> Label:
 
 def _place(volume: Volume) -> Place:
     return Place(ObjectKind.VOLUME, volume.full_name)
-
-
-def _volumes(path: str) -> tuple[str, ...]:
-    """The names below /Volumes."""
-    top, *rest = parts_of(path) or ("",)
-    if top != _TOP:
-        raise InvalidParameterValue(
-            f"{path[:100]!r} is not in a volume. The Files API takes paths of the form /Volumes/catalog/schema/volume/path; use "
-            "the DBFS API for dbfs:/ and the Workspace API for /Workspace."
-        )
-    return tuple(rest)
-
-
-def _below(path: str) -> tuple[str, ...]:
-    """The same for a volume or what is in it."""
-    parts = _volumes(path)
-    if len(parts) < LEVELS:
-        raise InvalidParameterValue(
-            f"{path[:100]!r} is not in a volume: begin with /Volumes/catalog/schema/volume. Volumes are made with "
-            "unity-catalog/volumes."
-        )
-    return parts
-
-
-def _file(path: str) -> tuple[str, ...]:
-    """The same for what is in a volume."""
-    parts = _below(path)
-    if len(parts) == LEVELS:
-        raise InvalidParameterValue(f"{path[:300]!r} is a volume; add the path of what is in it.")
-    return parts
 
 
 @contextlib.contextmanager
@@ -356,4 +339,4 @@ def _no_volume(parts: tuple[str, ...]) -> ResourceDoesNotExist:
 
 
 def _shown(parts: tuple[str, ...]) -> str:
-    return "/".join(("", _TOP, *parts))
+    return "/".join(("", VOLUMES, *parts))

@@ -277,7 +277,7 @@ class Context:
                     break
                 command.code, command.language = f"%%{NOTEBOOK_MAGIC}\n{json.dumps(rest)}", "python"
                 kernel = self._obtain()
-                kernel.answer(partial(self._owner.answerer, self))
+                kernel.belong(self._id, self.user, partial(self._owner.answerer, self))
                 self._follow(kernel, command, collector)
         except KernelDied as death:
             self._conclude(command, "Error", results.error(death.error, str(death), "", collector.printed()))
