@@ -178,9 +178,9 @@ def test_an_edit_of_a_running_cluster_is_two_events() -> None:
     )
 
 
-def test_one_more_than_the_most_pins_is_refused_and_a_pinned_one_is_not() -> None:
+def test_one_more_than_the_most_pins_is_refused_and_a_pinned_one_is_not(golden: Golden) -> None:
     of = cluster()
-    with pytest.raises(InvalidParameterValue, match=f"{MAX_PINNED} clusters are pinned"):
+    with golden.refused(InvalidParameterValue, str(MAX_PINNED)):
         changes.pin(of, ASKED, pinned=MAX_PINNED)
     pinned = changes.pin(of, ASKED, pinned=MAX_PINNED - 1).cluster
     assert changes.pin(pinned, ASKED, pinned=MAX_PINNED) == Changed(pinned)

@@ -163,15 +163,15 @@ def test_the_loss_of_a_worker_is_told_at_once_and_once() -> None:
 
 
 @pytest.mark.parametrize("state", [InstanceState.TERMINATING, InstanceState.GONE])  # its remains are being cleared, or are
-def test_a_lost_driver_ends_the_cluster_with_its_reason(state: InstanceState) -> None:
+def test_a_lost_driver_ends_the_cluster_with_its_reason(state: InstanceState, golden: Golden) -> None:
     of = up(cluster(num_workers=1))
     driver, worker = nodes(of, 1)
-    gone = msgspec.structs.replace(driver, state=state, lost="its agent ended unexpectedly")
+    gone = msgspec.structs.replace(driver, state=state, lost="its agent fell")
     decided = decide(of, [gone, worker])
     assert public_state(decided.cluster) is State.TERMINATING
     assert decided.cluster.termination_reason is not None
     assert decided.cluster.termination_reason.code is TerminationReasonCode.DRIVER_UNREACHABLE
-    assert "its agent ended unexpectedly" in decided.cluster.state_message
+    golden(decided.cluster.state_message, gone.lost)
     assert not decided.new
     assert decided.instances[worker.instance_id].state is InstanceState.TERMINATING
 
@@ -398,17 +398,18 @@ def test_a_driver_that_hangs_is_told_of_and_given_up_when_that_lasts(golden: Gol
     assert (reason.code, reason.type) == (TerminationReasonCode.DRIVER_UNRESPONSIVE, TerminationReasonType.SERVICE_FAULT)
 
 
-def test_a_driver_that_is_silent_for_a_known_reason_names_it() -> None:
+def test_a_driver_that_is_silent_for_a_known_reason_names_it(golden: Golden) -> None:
     of = up(cluster(num_workers=1))
     driver, worker = nodes(of, 1)
-    hung = [silent(driver, NOW, "the node's processes were used up"), worker]
+    why = "its processes were used up"
+    hung = [silent(driver, NOW, why), worker]
     told = decide(of, hung, now=NOW + POLICY.silence_ms)
-    assert "the node's processes were used up" in told.cluster.state_message
+    golden(told.cluster.state_message, why)
     over = decide(told.cluster, hung, now=NOW + POLICY.give_up_ms)
     reason = over.cluster.termination_reason
     assert reason is not None
     assert reason.code is TerminationReasonCode.DRIVER_UNRESPONSIVE
-    assert "the node's processes were used up" in (reason.parameters or {})["databricks_error_message"]
+    golden((reason.parameters or {})["databricks_error_message"], why)
 
 
 def test_a_driver_that_answers_again_is_healthy() -> None:

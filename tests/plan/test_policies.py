@@ -149,7 +149,7 @@ def test_families_are_sound() -> None:
 # ── what is set, and what is violated ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_messages() -> None:
+def test_messages(golden: Golden) -> None:
     definition = written(
         {
             "spark_conf.spark.x": {"type": "unlimited"},
@@ -164,17 +164,7 @@ def test_messages() -> None:
         }
     )
     spec = but(driver_node_type_id="i3.xlarge", enable_elastic_disk=False, custom_tags={"team": "x"}, autotermination_minutes=0)
-    assert said(definition, spec) == [
-        "Validation failed for spark_conf, spark.x must be present",
-        'Validation failed for driver_node_type_id, the value must be i3.2xlarge (is "i3.xlarge")',
-        'Validation failed for enable_elastic_disk, the value must be true (is "false")',
-        'Validation failed for node_type_id, the value must be one of a, b (is "small")',
-        'Validation failed for num_workers, the value must be at most 1 (is "2")',
-        'Validation failed for autotermination_minutes, the value must be at least 10 (is "0")',
-        'Validation failed for cluster_name, the value must match the pattern team-.* (is "c")',
-        'Validation failed for spark_version, the value must not be one of 17.3.x-scala2.13 (is "17.3.x-scala2.13")',
-        'Validation failed for custom_tags.team, the value must not be set (is "x")',
-    ]
+    golden("\n".join(said(definition, spec)))
 
 
 def test_fixed_values_are_set_and_defaults_only_when_asked_for() -> None:
@@ -285,9 +275,8 @@ def test_versions_that_are_resolved() -> None:
 def test_computed_attributes() -> None:
     definition = policy(cluster_type={"type": "fixed", "value": "job"}, dbus_per_hour={"type": "range", "maxValue": 4})
     assert said(definition, SPEC, Facts(cluster_type="job", node_types=at(4 / 3))) == []
-    assert [text.split(",")[0] for text in said(definition, SPEC, Facts(node_types=at(1.5)))] == [
-        "Validation failed for cluster_type", "Validation failed for dbus_per_hour",
-    ]  # fmt: skip
+    failed = said(definition, SPEC, Facts(node_types=at(1.5)))
+    assert [text.split(",")[0].split()[-1] for text in failed] == ["cluster_type", "dbus_per_hour"]
     logs = written(
         {
             "cluster_log_conf.type": {"type": "fixed", "value": "DBFS"},

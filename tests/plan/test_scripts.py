@@ -129,10 +129,11 @@ def test_events_tell_once_of_the_start_and_once_of_the_end() -> None:
 
 
 @pytest.mark.parametrize("code", [TerminationReasonCode.INIT_SCRIPT_FAILURE, TerminationReasonCode.GLOBAL_INIT_SCRIPT_FAILURE])
-def test_a_script_that_fails_on_the_driver_ends_the_cluster(code: TerminationReasonCode) -> None:
+def test_a_script_that_fails_on_the_driver_ends_the_cluster(code: TerminationReasonCode, golden: Golden) -> None:
     of = _cluster(0)
     bad = ScriptResult(status=ScriptStatus.FAILED_EXECUTION, message="exit code 1")
-    failure = Failure(code=code.value, message="init script 2 of 2, dbfs:/a.sh, failed: exit code 1", log_tail="no such package")
+    why = "init script 2 of 2, dbfs:/a.sh, failed: exit code 1"
+    failure = Failure(code=code.value, message=why, log_tail="no such package")
     decided = _plan(of, _node(of, Role.DRIVER, OK, bad, phase=Phase.FAILED, failure=failure))
     assert [event.type for event in decided.events] == [
         EventType.INIT_SCRIPTS_STARTED, EventType.INIT_SCRIPTS_FINISHED, EventType.TERMINATING,
@@ -140,8 +141,7 @@ def test_a_script_that_fails_on_the_driver_ends_the_cluster(code: TerminationRea
     reason = decided.cluster.termination_reason
     assert reason is not None
     assert (reason.code, reason.type) == (code, TerminationReasonType.CLIENT_ERROR)
-    assert "no such package" in decided.cluster.state_message
-    assert "init script 2 of 2, dbfs:/a.sh" in decided.cluster.state_message
+    golden(decided.cluster.state_message, why, failure.log_tail)
 
 
 def test_a_script_that_keeps_failing_on_workers_ends_a_start() -> None:
