@@ -56,13 +56,13 @@ async def test_of_two_at_once_one_gets_the_name(store: Store) -> None:
     assert all(made[0] in error.message for error in refused)
 
 
-async def test_an_edit_may_keep_its_name_and_not_take_anothers(store: Store) -> None:
+async def test_an_edit_may_keep_its_name_and_not_take_anothers(store: Store, golden: Golden) -> None:
     world = World(store)
     pools = world.pools
     first, second = [await pools.create(ADMIN, named(name)) for name in ("first", "second")]
     edit = EditInstancePool(instance_pool_id=second, instance_pool_name="second", node_type_id="small", max_capacity=3)
     await pools.edit(ADMIN, edit)
-    with pytest.raises(InvalidParameterValue, match=f"first is taken by instance pool {first}"):
+    with golden.refused(InvalidParameterValue, "instance_pool_name", first):
         await pools.edit(ADMIN, msgspec.structs.replace(edit, instance_pool_name="first"))
     found = await pools.get(ADMIN, InstancePoolId(instance_pool_id=second))
     assert (found.instance_pool_name, found.max_capacity, found.min_idle_instances) == ("second", 3, None)

@@ -23,6 +23,7 @@ from tests.features.policies.test_policies import service
 from tests.reconcile.runworld import ADMIN, CLUSTER, RunWorld, task
 from tests.reconcile.world import provider
 from tests.support.databases import both_databases
+from tests.support.golden import Golden
 from tests.support.people import ENTITLED, enter, lock_out
 
 R, CODE = RunResultState, TerminationCode
@@ -68,11 +69,13 @@ def grant(place: Place, *permissions: Permission) -> Taking:
     return lambda tx: tx.grants.put(place, [Grant(USER.user_id, each) for each in permissions])
 
 
-async def test_no_machine_starts_for_who_was_deactivated(world: RunWorld) -> None:
+async def test_no_machine_starts_for_who_was_deactivated(world: RunWorld, golden: Golden) -> None:
     own = await stopped(world, USER)
     tasks = (task("a", max_retries=-1), task("b", on=own), task("c", "a", run_if=RunIf.ALL_DONE))
     ended = await lose(world, *tasks, by=lambda tx: lock_out(tx, USER))
-    assert ended == [(UNAUTHORIZED, f"{USER.user_name} is no longer an active user of the workspace.")] * 3
+    assert [code for code, _ in ended] == [UNAUTHORIZED] * 3
+    for _, why in ended:
+        golden(why, USER.user_name)
 
 
 async def test_no_machine_starts_for_who_may_not_use_the_policy_any_more(world: RunWorld, store: Store) -> None:

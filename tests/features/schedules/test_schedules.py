@@ -213,9 +213,10 @@ async def test_a_start_that_fails_says_why(table: Timetable) -> None:
     await table.at_next(start)
     assert (await table.run(start))[0] is Result.STARTED
     broken = TerminationReason(code=TerminationReasonCode.DRIVER_UNREACHABLE, type=TerminationReasonType.CLOUD_FAILURE)
-    await table.desk.settle(made, target=Target.TERMINATED, termination_reason=broken, state_message="The driver is gone")
+    why = "The driver is gone"
+    await table.desk.settle(made, target=Target.TERMINATED, termination_reason=broken, state_message=why)
     last = (await table.look(start)).last_run
-    assert last is not None and (last.result, last.reason) == (Result.FAILED, "The driver is gone")
+    assert last is not None and (last.result, last.reason) == (Result.FAILED, why)
 
 
 async def test_a_server_that_is_killed_in_a_run_leaves_it_to_another(table: Timetable) -> None:

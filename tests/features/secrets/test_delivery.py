@@ -30,6 +30,7 @@ from tests.agent.world import assignment
 from tests.features.secrets.test_secrets import OTHER, Shelf
 from tests.support.databases import both_databases
 from tests.support.desk import ADMIN, ASK, USER, Desk, refused
+from tests.support.golden import Golden
 from tests.support.world import agent_service
 
 SEALER = Sealer(key=b"k" * 32)
@@ -114,20 +115,24 @@ async def test_credentials_for_logs_go_along_sealed(delivery: Delivery) -> None:
     assert stored.assignment == changed
 
 
-async def test_what_cannot_be_read_says_which_secret_and_why(delivery: Delivery) -> None:
+async def test_what_cannot_be_read_says_which_secret_and_why(delivery: Delivery, golden: Golden) -> None:
     calls = delivery.shelf.calls
     code, why = await delivery.refusal()
-    assert (code, "k of scope s" in why, "scope does not exist" in why) == ("SECRET_RESOLUTION_ERROR", True, True)
+    assert code == "SECRET_RESOLUTION_ERROR"
+    golden(why, "k of scope s")
     await calls.create_scope(ADMIN, "s")
     code, why = await delivery.refusal()
-    assert (code, "k of scope s" in why, USER.user_name in why) == ("SECRET_PERMISSION_DENIED", True, True)
+    assert code == "SECRET_PERMISSION_DENIED"
+    golden(why, "k of scope s", USER.user_name)
     await calls.put_acl(ADMIN, "s", Grant(USER.user_name, Permission.READ))
     code, why = await delivery.refusal()
-    assert (code, "k of scope s does not exist" in why) == ("SECRET_RESOLUTION_ERROR", True)
-    for value, problem in ((b"\xff\xfe", "not text"), (b"a\0b", "NUL"), (b"x" * 128 * 1024, "longer than an environment")):
+    assert code == "SECRET_RESOLUTION_ERROR"
+    golden(why, "k of scope s")
+    for value in (b"\xff\xfe", b"a\0b", b"x" * 128 * 1024):
         await calls.put(ADMIN, SecretName("s", "k"), bytes_value=base64.b64encode(value).decode())
         code, why = await delivery.refusal()
-        assert (code, problem in why) == ("SECRET_RESOLUTION_ERROR", True), why
+        assert code == "SECRET_RESOLUTION_ERROR"
+        golden(why)
     await calls.put(ADMIN, SecretName("s", "k"), string_value="fine")
     assert (await delivery.told()).spark_env_vars["A"] == "fine"
     delivery.shelf.key_file.write_text("3" * 64)
