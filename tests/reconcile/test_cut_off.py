@@ -13,6 +13,7 @@ from brickyard.domain.events import EventType
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import AssignmentReply, Poll, Role, StatusReply, StatusReport
 from brickyard.domain.states import State
+from brickyard.domain.terminations import TerminationReasonCode
 from brickyard.nodes.sessions import AgentService
 from brickyard.providers.base import Observed
 from brickyard.providers.simulated import SimulatedProvider
@@ -88,7 +89,8 @@ async def test_one_that_comes_back_after_its_node_was_replaced_is_told_to_end(st
         wire.cut(lost.instance_id)
         if role is Role.DRIVER:
             found = await world.wait("c", State.TERMINATING, State.TERMINATED)
-            assert "The driver was lost: " in found.state_message
+            assert found.termination_reason is not None
+            assert found.termination_reason.code is TerminationReasonCode.DRIVER_UNREACHABLE
         else:
             await world.wait_event("c", EventType.NODES_LOST)
             await world.wait("c", State.RUNNING)

@@ -22,6 +22,7 @@ from brickyard.reconcile.launches import record_launch
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import NOW, SMALL, cluster, nodes
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S
 from tests.support.quietagents import QuietAgents
 
@@ -98,16 +99,14 @@ def test_an_instance_that_comes_while_the_provider_is_asked_is_not_missing(store
         remove(store)
 
 
-def test_an_instance_that_is_no_longer_listed_is_gone_at_the_first_look(store: Store) -> None:
+def test_an_instance_that_is_no_longer_listed_is_gone_at_the_first_look(store: Store, golden: Golden) -> None:
     asked = Asked()
     asked.listed = {}
     begin(store)
     call_home(store)
     asyncio.run(monitor(store, asked).run_once())
-    assert (recorded(store).state, recorded(store).lost) == (
-        InstanceState.GONE,
-        "the provider no longer lists its instance",
-    )
+    assert recorded(store).state is InstanceState.GONE
+    golden(recorded(store).lost)
 
 
 async def test_an_instance_that_comes_and_vanishes_is_gone_at_the_next_look(store: Store) -> None:

@@ -15,6 +15,7 @@ from brickyard.store.store import Store
 from brickyard.testing.builders import SMALL
 from tests.reconcile.world import World, provider
 from tests.stateful.workspace import Workspace
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S
 
 LARGE = NodeType(node_type_id="large", num_cores=4.0, memory_mb=16_384, category="General Purpose")
@@ -43,7 +44,9 @@ def test_the_catalogue_is_the_same_object_until_the_types_change() -> None:
     assert list(first) == ["small"]
 
 
-async def test_a_type_that_vanishes_is_refused_for_what_is_new_and_breaks_nothing_that_is_there(tmp_path: Path) -> None:
+async def test_a_type_that_vanishes_is_refused_for_what_is_new_and_breaks_nothing_that_is_there(
+    tmp_path: Path, golden: Golden
+) -> None:
     workspace = Workspace(tmp_path)
     await workspace.boot()
     made = [body(), body(num_workers=None, autoscale={"min_workers": 1, "max_workers": 3})]
@@ -58,7 +61,7 @@ async def test_a_type_that_vanishes_is_refused_for_what_is_new_and_breaks_nothin
     assert [each["node_type_id"] for each in listed["node_types"]] == ["large"]
     status, refused = await workspace.post("create", **body())
     assert (status, refused["error_code"]) == (400, "INVALID_PARAMETER_VALUE")
-    assert "node_type_id small is not supported here" in refused["message"]
+    golden(refused["message"], "node_type_id small")
     status, refused = await workspace.pool("POST", "create", instance_pool_name="q", node_type_id="small")
     assert (status, refused["error_code"]) == (400, "INVALID_PARAMETER_VALUE")
     _, other = await workspace.post("create", **body(LARGE))

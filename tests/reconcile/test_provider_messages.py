@@ -16,6 +16,7 @@ from brickyard.providers.simulated import Knobs, SimulatedProvider
 from brickyard.store.store import Store
 from brickyard.testing.builders import SMALL
 from tests.reconcile.world import World
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S
 
 
@@ -69,17 +70,19 @@ async def test_a_pending_cluster_says_what_the_provider_says_and_costs_nothing_w
             await look_again(world, telling)
         assert commits() == 0
         (event,) = await world.events("c", EventType.AUTOSCALING_BACKOFF)
-        assert event.details.did_not_expand_reason == "Waiting for Ray: {CPU: 4}"
+        assert (event.details.did_not_expand_reason or "").lower() == telling.says.lower()
 
 
-async def test_an_instance_that_ends_before_its_agent_calls_ends_the_start_with_the_providers_words(store: Store) -> None:
+async def test_an_instance_that_ends_before_its_agent_calls_ends_the_start_with_the_providers_words(
+    store: Store, golden: Golden
+) -> None:
     telling = Telling(come=False)
     async with World(store, telling).running() as world:
         await world.create("c", num_workers=0)
         await world.until(telling.observe)
-        telling.ended = dict.fromkeys(telling.observe(), "its pod cannot pull its image")
-        found = await world.wait("c", State.TERMINATED)
-        assert "could not be started: its pod cannot pull its image" in found.state_message
+        why = "its pod cannot pull its image"
+        telling.ended = dict.fromkeys(telling.observe(), why)
+        golden((await world.wait("c", State.TERMINATED)).state_message, why)
 
 
 async def test_a_worker_that_ends_later_is_replaced_and_the_event_says_why(store: Store) -> None:
@@ -88,10 +91,11 @@ async def test_a_worker_that_ends_later_is_replaced_and_the_event_says_why(store
         await world.create("c", num_workers=1)
         await world.wait("c", State.RUNNING)
         (worker,) = [row for row in (await world.look("c"))[1] if row.role is Role.WORKER]
-        telling.ended = {worker.instance_id: "its Slurm job was preempted"}
+        why = "its Slurm job was preempted"
+        telling.ended = {worker.instance_id: why}
         await world.wait_event("c", EventType.NODES_LOST)
         (event,) = await world.events("c", EventType.NODES_LOST)
-        assert event.details.driver_state_message == "its Slurm job was preempted"
+        assert event.details.driver_state_message == why
         await world.wait("c", State.RUNNING)
 
 
@@ -113,7 +117,7 @@ async def test_a_cluster_that_runs_shows_what_the_provider_says_of_a_node_as_lon
 
 
 @pytest.mark.parametrize("runs", [False, True])
-async def test_one_that_vanishes_is_lost_with_what_was_said_last(store: Store, runs: bool) -> None:
+async def test_one_that_vanishes_is_lost_with_what_was_said_last(store: Store, runs: bool, golden: Golden) -> None:
     telling = Telling(come=runs)
     async with World(store, telling).running() as world:
         await world.create("c", num_workers=0)
@@ -124,4 +128,4 @@ async def test_one_that_vanishes_is_lost_with_what_was_said_last(store: Store, r
         for name in telling.observe():
             telling.kill(name)
         found = await world.wait("c", State.TERMINATED)
-        assert "no longer lists its instance, of which it said before: its pod is being deleted. Start" in found.state_message
+        golden(found.state_message)

@@ -33,6 +33,7 @@ from brickyard.testing.builders import SIZES, cluster
 from brickyard.testing.clock import ManualClock
 from tests.reconcile.world import World, provider
 from tests.support.desk import ADMIN, Desk, refused
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S
 
 USER = Principal(user_name="u", user_id="1", is_admin=False)
@@ -164,19 +165,19 @@ async def test_whoever_asks_for_a_purged_cluster_is_told(store: Store) -> None:
 
 
 @pytest.mark.parametrize("pinned", [False, True])
-def test_a_permanently_deleted_cluster_never_was(store: Store, *, pinned: bool) -> None:
+def test_a_permanently_deleted_cluster_never_was(store: Store, *, pinned: bool, golden: Golden) -> None:
     async def scenario() -> None:
         desk = Desk(store)
         put(store, terminated("gone", desk.clock.now_ms()))
         if pinned:
             await desk.service.pin(ADMIN, ClusterId(cluster_id="gone"))
             message = await refused(ApiError, desk.service.permanent_delete(ADMIN, ClusterId(cluster_id="gone")))
-            assert "unpin the cluster first" in message
+            golden(message, "gone")
             await desk.service.unpin(ADMIN, ClusterId(cluster_id="gone"))
         await desk.service.permanent_delete(ADMIN, ClusterId(cluster_id="gone"))
         for _ in range(2):  # hidden at once, and the same once nothing is left of it
             message = await refused(InvalidParameterValue, desk.service.get(ADMIN, "gone"))
-            assert message == "Cluster gone does not exist"
+            golden(message)
             await server(store, desk.clock)
         assert there(store, "gone") == (False, 0)
 

@@ -19,6 +19,7 @@ from brickyard.testing.builders import SMALL, cluster
 from tests.providers.several import LARGE, First, Second, two
 from tests.reconcile.world import CLOCK, World
 from tests.stateful.workspace import Workspace
+from tests.support.golden import Golden
 
 
 async def create(world: World, name: str, node_type_id: str) -> None:
@@ -75,13 +76,14 @@ async def test_one_that_a_late_call_launched_where_it_was_refused_before_is_ende
 class Away(Second):
     """Cannot be asked while `away`; the engine's API is down."""
 
+    TROUBLE = "the engine does not answer"
     away = False
     refused = 0
 
     def observe(self) -> Mapping[str, Observed]:
         if self.away:
             self.refused += 1
-            raise TransientError("the engine does not answer")
+            raise TransientError(self.TROUBLE)
         return super().observe()
 
 
@@ -110,7 +112,7 @@ async def test_one_that_cannot_be_reached_is_told_once(store: Store) -> None:
         async with World(store, first, others=[second]).running() as world:
             second.away = True
             await world.until(lambda: second.refused > 3)
-            assert world.monitor.troubles == {second.name: "the engine does not answer"}
+            assert world.monitor.troubles == {second.name: Away.TROUBLE}
             second.away = False
             await world.until(lambda: not world.monitor.troubles)
     told = [each["event"] for each in said if each["event"].startswith("observe_")]
@@ -187,7 +189,7 @@ async def idle(store: Store, *pool_ids: str) -> str:
     return "" if all(rows and rows[0].registered_ms for rows in found) else "a pool has none"
 
 
-async def test_what_is_offered_says_of_which_provider_and_mixtures_are_refused(tmp_path: Path) -> None:
+async def test_what_is_offered_says_of_which_provider_and_mixtures_are_refused(tmp_path: Path, golden: Golden) -> None:
     first, second = two()
     workspace = Workspace(tmp_path, machines=first, others=[second])
     await workspace.boot()
@@ -199,7 +201,7 @@ async def test_what_is_offered_says_of_which_provider_and_mixtures_are_refused(t
     body = {"spark_version": "17.3.x-scala2.13", "num_workers": 1, "node_type_id": "small", "driver_node_type_id": "large"}
     status, refused = await workspace.post("create", **body)
     assert (status, refused["error_code"]) == (400, "INVALID_PARAMETER_VALUE")
-    assert "node_type_id small is of provider simulated, and driver_node_type_id large of provider second" in refused["message"]
+    golden(refused["message"], "node_type_id small", "simulated", "driver_node_type_id large", "second")
     _, machine = await workspace.call("GET", "/api/2.1/machine")
     assert [(each["name"], each["hidden_node_types"]) for each in machine["providers"]] == [
         ("simulated", []),
