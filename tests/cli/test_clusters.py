@@ -29,7 +29,7 @@ def test_a_cluster_is_started_watched_listed_and_stopped(cli: Cli, golden: Golde
     done = cli.run("cluster", "start", "mine", *changes, "--stop-at", "2099-12-31T18:00:00+01:00", "--wait")
     assert done.returncode == 0, done.stderr
     assert "starting_services: completed" in done.stdout, "a line for each phase"
-    assert "restoring_snapshot: completed: No snapshot to restore" in done.stdout, "with what there is to say"
+    golden.line(done.stdout, "restoring_snapshot: completed: ")  # with what there is to say
     assert "mine is running." in done.stdout
     (row,) = said(cli, "list")
     assert (row["id"], row["status"], row["environment"]) == (cluster_id, "running", {"A": "b=c"})
@@ -71,12 +71,11 @@ def test_a_cluster_is_started_watched_listed_and_stopped(cli: Cli, golden: Golde
     wrong = cli.run(
         "cluster", "start", cluster_id, "--cores", "100000", "--storage", "0", "--idle-minutes", "1", "--max-cost", "-1"
     )
-    assert all(
-        each in one_line(wrong) for each in ("--cores: ", "the most is ", "--storage: ", "--idle-minutes: ", "--max-cost: ")
-    )
+    golden(one_line(wrong), "--cores: ", "--storage: ", "--idle-minutes: ", "--max-cost: ")
     golden(one_line(cli.run("cluster", "logs", cluster_id, "none")))
     nothing = cli.run("cluster", "list", "--search", "nobody")
-    assert (nothing.stdout, nothing.stderr) == ("", "There are no such clusters.\n")
+    assert nothing.stdout == ""
+    golden(nothing.stderr)
 
 
 def test_a_cluster_is_created_restarted_and_deleted(cli: Cli, golden: Golden) -> None:
@@ -178,7 +177,8 @@ def test_schedules_are_added_listed_paused_and_removed(cli: Cli, golden: Golden)
     assert "paused" in cli.run("cluster", "schedule", "pause", "batch", made["id"]).stdout
     assert said(cli, "schedule", "pause", "batch", made["id"], "--resume")["next_run_at"] == made["next_run_at"]
     refused = cli.run("cluster", "schedule", "add", "batch", "stop", "* * * * *", "--skip-missed")
-    assert (refused.returncode, "more often than every 5 minutes" in one_line(refused)) == (1, True)
+    assert refused.returncode == 1
+    golden(one_line(refused))
     golden(one_line(cli.run("cluster", "schedule", "add", "batch", "start", "0 6 * * *", "--start", "{")))
     assert "is removed" in cli.run("cluster", "schedule", "remove", "batch", made["id"]).stdout
     assert said(cli, "schedule", "list", "batch") == []
@@ -212,6 +212,7 @@ def test_snapshots_are_taken_listed_restored_and_deleted(cli: Cli, golden: Golde
     with file.open("wb") as huge:
         huge.truncate(1 << 42)  # without taking room: larger than snapshot_gb
     failed = cli.run("cluster", "snapshot", "create", "dev", "--wait")
-    assert (failed.returncode, "was not taken: there are more than" in one_line(failed)) == (1, True)
+    assert failed.returncode == 1
+    golden(one_line(failed))
     assert "is deleted" in cli.run("cluster", "snapshot", "delete", "dev", "monday").stdout
     golden(one_line(cli.run("cluster", "snapshot", "list", "none")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import Cli
+from tests.support.golden import Golden
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def findings(cli: Cli, *arguments: str, **environment: str) -> tuple[int, dict[s
     return done.returncode, {each["name"]: (each["state"], each["text"]) for each in json.loads(done.stdout)}
 
 
-def test_a_machine_that_is_well(cli: Cli, no_index: str) -> None:
+def test_a_machine_that_is_well(cli: Cli, no_index: str, golden: Golden) -> None:
     code, found = findings(cli, UV_DEFAULT_INDEX=no_index)
     assert list(found) == [
         "Python", "Java", "data directory", "cache directory", "port", "Spark Connect", "package index", "GPU",
@@ -36,11 +38,11 @@ def test_a_machine_that_is_well(cli: Cli, no_index: str) -> None:
     assert code == 0, "nothing that is needed is broken: runtimes that are there work without an index"
     state, text = found["package index"]
     assert state == "note"
-    assert "Check the network, and pip's or uv's index." in text
+    golden(re.sub(r"installed: .*refused.*?\. ", "installed: {why}. ", text))  # why is in the words of the installer
     assert not cli.data.exists(), "it only looks"
 
 
-def test_what_is_broken_is_named_with_its_remedy(cli: Cli, no_index: str, tmp_path: Path) -> None:
+def test_what_is_broken_is_named_with_its_remedy(cli: Cli, no_index: str, tmp_path: Path, golden: Golden) -> None:
     file = tmp_path / "file"
     file.touch()
     with socket.socket() as taken:
@@ -60,12 +62,11 @@ def test_what_is_broken_is_named_with_its_remedy(cli: Cli, no_index: str, tmp_pa
     assert "--port" in found["port"][1]
     assert found["Spark Connect"][0] == "broken"
     assert "--connect-port" in found["Spark Connect"][1]
-    assert found["Java"] == (
-        "broken", f"BRICKYARD_JAVA_HOME={tmp_path} has no bin/java that runs. Correct it, or unset it to use another.",
-    )  # fmt: skip
-    assert found["data directory"] == ("broken", f"{file} is not a directory. Remove it, or choose another data directory.")
-    assert found["cache directory"][0] == "broken"
-    assert found["isolation"] == ("note", "switched off: code on clusters can read whatever this user can")
+    assert [found[each][0] for each in ("Java", "data directory", "cache directory")] == ["broken"] * 3
+    golden(found["Java"][1], f"BRICKYARD_JAVA_HOME={tmp_path} ")
+    golden(found["data directory"][1], f"{file} ")
+    assert found["isolation"][0] == "note"
+    golden(found["isolation"][1])
 
 
 def test_it_is_readable(cli: Cli, no_index: str) -> None:
@@ -74,7 +75,7 @@ def test_it_is_readable(cli: Cli, no_index: str) -> None:
     assert all(line.split()[0] in ("ok", "note", "broken") for line in shown)
 
 
-def test_gpus_are_those_that_nvml_finds(cli: Cli, no_index: str, tmp_path: Path) -> None:
+def test_gpus_are_those_that_nvml_finds(cli: Cli, no_index: str, tmp_path: Path, golden: Golden) -> None:
     """A stand-in for NVML's library, which only machines with a GPU have."""
     (tmp_path / "pynvml.py").write_text(
         "class NVMLError(Exception): pass\ndef nvmlInit(): pass\ndef nvmlDeviceGetCount(): return 3\n"
@@ -83,4 +84,5 @@ def test_gpus_are_those_that_nvml_finds(cli: Cli, no_index: str, tmp_path: Path)
         "def nvmlDeviceGetMinorNumber(handle): return handle\n"
     )
     _, found = findings(cli, UV_DEFAULT_INDEX=no_index, PYTHONPATH=str(tmp_path))
-    assert found["GPU"] == ("ok", "2 x NVIDIA H200; GPU node types are offered")
+    assert found["GPU"][0] == "ok"
+    golden(found["GPU"][1], "2 x NVIDIA H200")

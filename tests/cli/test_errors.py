@@ -125,15 +125,16 @@ def test_a_bad_configuration_file_is_one_line(cli: Cli, tmp_path: Path, text: st
     golden(one_line(cli.run("up", "--config", str(file), BRICKYARD_PORT="", BRICKYARD_ISOLATION="")), field)
 
 
-def test_a_data_directory_that_is_a_file_or_cannot_be_written(cli: Cli, tmp_path: Path) -> None:
+def test_a_data_directory_that_is_a_file_or_cannot_be_written(cli: Cli, tmp_path: Path, golden: Golden) -> None:
     file = tmp_path / "file"
     file.touch()
     for place in (file, file / "below", Path("/sys/brickyard")):
         for detach in ([], ["--detach"]):
             said = one_line(cli.run("up", *detach, BRICKYARD_DATA_DIR=str(place)))
             assert str(place) in said
-            assert "is a file, not a directory" in said or place == Path("/sys/brickyard")
-            assert "choose another with --data-dir" in said
+            assert "--data-dir" in said
+            if place != Path("/sys/brickyard"):  # why depends on the machine
+                golden(said)
 
 
 def test_a_full_disk_is_one_line(cli: Cli, tmp_path: Path, golden: Golden) -> None:
@@ -153,19 +154,20 @@ def test_a_full_disk_is_one_line(cli: Cli, tmp_path: Path, golden: Golden) -> No
         golden(one_line(done))
 
 
-def test_a_runtime_that_cannot_be_had_says_why_and_leaves_nothing_that_counts(cli: Cli) -> None:
+def test_a_runtime_that_cannot_be_had_says_why_and_leaves_nothing_that_counts(cli: Cli, golden: Golden) -> None:
     with socket.socket() as bound:  # nobody listens there
         bound.bind(("127.0.0.1", 0))
         index = f"http://127.0.0.1:{bound.getsockname()[1]}/simple"
         done = cli.run("runtime", "install", UV_DEFAULT_INDEX=index, UV_HTTP_RETRIES="0")
     assert done.returncode == 1
-    assert done.stderr.startswith("brickyard: 17.3.x-scala2.13 cannot be installed: ")
-    assert "Connection refused" in done.stderr
-    assert done.stderr.rstrip().endswith("then run it again.")
+    first, *why, last = done.stderr.splitlines()
+    assert "Connection refused" in "".join(why), done.stderr
+    golden(first, "17.3.x-scala2.13")
+    golden(last)
     assert "installed" not in cli.run("runtime", "list").stdout
 
 
-def test_a_runtime_without_spark_connect_says_so(cli: Cli, tmp_path: Path) -> None:
+def test_a_runtime_without_spark_connect_says_so(cli: Cli, tmp_path: Path, golden: Golden) -> None:
     home = tmp_path / "cache" / "runtimes" / "spark-3.5"
     home.mkdir(parents=True)
     paths = dict.fromkeys(("python", "python_base", "spark_home", "java_home", "java_real"), "/none")
@@ -178,29 +180,29 @@ def test_a_runtime_without_spark_connect_says_so(cli: Cli, tmp_path: Path) -> No
     listed = cli.run("runtime", "list", "--cache-dir", str(tmp_path / "cache")).stdout.splitlines()
     without = "14.3.x-scala2.12, 15.4.x-scala2.12, 16.4.x-scala2.12"
     *table, no_connect, untrained, remedy = listed
-    assert no_connect == f"Installed without Spark Connect: {without}."
-    assert untrained == f"Not trained yet, so starts are slower: {without}."
-    assert remedy.endswith("`brickyard runtime train KEY` does so now.")
+    golden(no_connect, without)
+    golden(untrained, without)
+    golden(remedy, "`brickyard runtime train KEY`")
     assert [line.split()[0] for line in table if line.split()[1] == "installed"] == without.split(", ")
     assert max(map(len, table)) <= 80
     installed = cli.run("runtime", "install", "16.4.x-scala2.12", "--cache-dir", str(tmp_path / "cache"))
-    assert "It has no Spark Connect server: the network is down. To try again: brickyard runtime remove 16.4" in installed.stdout
+    golden.line(installed.stdout, manifest["connect_missing"], "brickyard runtime remove 16.4")
 
 
 def test_an_unknown_runtime_is_one_line(cli: Cli, golden: Golden) -> None:
-    assert "Did you mean 17.3.x-scala2.13?" in one_line(cli.run("runtime", "install", "17.3"))
+    golden(one_line(cli.run("runtime", "install", "17.3")), "17.3.x-scala2.13")
     golden(one_line(cli.run("runtime", "install", "99.9")))
 
 
-def test_commands_without_a_server_say_how_to_start_one(cli: Cli) -> None:
+def test_commands_without_a_server_say_how_to_start_one(cli: Cli, golden: Golden) -> None:
     said = one_line(cli.run("configure"))
-    assert f"{cli.data} (chosen by BRICKYARD_DATA_DIR). Start one with `brickyard up`" in said
+    golden(said, str(cli.data), "BRICKYARD_DATA_DIR", "`brickyard up`")
     status = cli.run("status")
     assert (status.returncode, status.stderr) == (3, "")
-    assert "Start one with `brickyard up`" in status.stdout
+    golden.line(status.stdout, "`brickyard up`")
 
 
-def test_a_checkout_without_a_suitable_python_is_one_line(tmp_path: Path) -> None:
+def test_a_checkout_without_a_suitable_python_is_one_line(tmp_path: Path, golden: Golden) -> None:
     """`./dev` of a fresh checkout, where every Python is too old: this one says so of itself."""
     tools = tmp_path / "bin"
     tools.mkdir()
@@ -221,7 +223,7 @@ def test_a_checkout_without_a_suitable_python_is_one_line(tmp_path: Path) -> Non
     )
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith("dev: no Python 3.11 or newer found. Install one")
+    golden(done.stderr, "3.11")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["down"], ["up"]])
@@ -287,7 +289,7 @@ def test_too_few_files_are_refused_and_few_are_warned_of(cli: Cli, golden: Golde
 
     golden(one_line(up("256")))
     assert up("2048").returncode == 0
-    assert "Warning: a process may have 2048 files open" in cli.workspace.log_file.read_text()
+    golden.line(cli.workspace.log_file.read_text(), "Warning: ", "2048")
     running = cli.workspace.running()
     assert running is not None
     assert resource.prlimit(running.pid, resource.RLIMIT_NOFILE) == (2048, 2048), "the soft limit is the hard one"

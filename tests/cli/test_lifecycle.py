@@ -19,7 +19,7 @@ from tests.support.patience import PATIENCE_S, until
 from tests.support.postgres import Postgres
 
 
-def test_up_status_configure_down(cli: Cli) -> None:
+def test_up_status_configure_down(cli: Cli, golden: Golden) -> None:
     cache = cli.data.parent / "elsewhere"
     up = cli.run("up", "--detach", "--cache-dir", str(cache))
     assert up.returncode == 0, up.stderr
@@ -29,7 +29,8 @@ def test_up_status_configure_down(cli: Cli) -> None:
     status = json.loads(cli.run("status", "--json").stdout)
     assert (status["running"], status["provider"], status["nodes"], status["clusters"]) == (True, "simulated", 0, [])
     assert (status["runtimes"], status["cache_dir"]) == ([], str(cache)), "the server's, whatever this command would take"
-    assert (status["isolation"], status["found"]) == ("none: simulated nodes run no code", "by BRICKYARD_DATA_DIR")
+    assert status["found"] == "by BRICKYARD_DATA_DIR"
+    golden(status["isolation"])
     profile = cli.data.parent / ".databrickscfg"
     profile.write_text("[other]\nhost = https://example.com\n")
     assert cli.run("configure", "--profile", "mine").returncode == 0
@@ -43,7 +44,7 @@ def test_up_status_configure_down(cli: Cli) -> None:
     assert cli.run("down").returncode == 0
 
 
-def test_status_shows_clusters_and_nodes(cli: Cli) -> None:
+def test_status_shows_clusters_and_nodes(cli: Cli, golden: Golden) -> None:
     assert cli.run("up", "--detach").returncode == 0
     make = cli.client().clusters.create
     ended = make(cluster_name="ended", spark_version="17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=2).result()
@@ -58,8 +59,8 @@ def test_status_shows_clusters_and_nodes(cli: Cli) -> None:
     assert status["nodes"] == 4
     shown = cli.run("status").stdout
     assert f"at {status['url']} (process {status['pid']})" in shown
-    assert "Provider: simulated; isolation of clusters: none: simulated nodes run no code" in shown
-    assert "Installed runtimes: none yet" in shown
+    golden.line(shown, "Provider: simulated; ")
+    golden.line(shown, "Installed runtimes: ")
     assert "Clusters: 2 (" in shown
     assert str(ended.cluster_id) in shown, "ids are never cut"
 
@@ -114,7 +115,9 @@ def test_a_killed_server_is_followed_by_the_next(cli: Cli) -> None:
     assert cli.run("down").returncode == 0
 
 
-def test_on_postgresql_simulated_nodes_outlive_a_killed_server(cli: Cli, postgres: Postgres, tmp_path: Path) -> None:
+def test_on_postgresql_simulated_nodes_outlive_a_killed_server(
+    cli: Cli, postgres: Postgres, tmp_path: Path, golden: Golden
+) -> None:
     """Their world is a process of its own there: it may have several servers."""
     knobs, begun, database = tmp_path / "knobs.toml", tmp_path / "begun", postgres.new_database()
     knobs.write_text(f'commands_file = "{begun}"')
@@ -146,7 +149,7 @@ def test_on_postgresql_simulated_nodes_outlive_a_killed_server(cli: Cli, postgre
     assert w.clusters.start(cluster_id).result().state is State.RUNNING, "there is another world"
 
     kill(cli)
-    assert "Ended 4 nodes that a server had left behind." in cli.run("down").stdout
+    golden.line(cli.run("down").stdout, "4 nodes")
     assert cli.run(*up).returncode == 0
     ended = cli.client().clusters.wait_get_cluster_terminated(cluster_id)
     assert ended.termination_reason is not None

@@ -58,7 +58,7 @@ def test_a_killed_test_run_leaves_no_server(tmp_path: Path) -> None:
         assert running is not None
         run.kill()
     until(lambda: not psutil.pid_exists(running.pid), "the server ends with the run")
-    assert "with which it ends, has ended" in workspace.log_file.read_text()
+    assert f"process {run.pid}, " in workspace.log_file.read_text(), "why it ended"
 
 
 def test_the_wheel_has_the_plugin_and_it_costs_next_to_nothing() -> None:

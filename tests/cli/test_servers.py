@@ -8,6 +8,7 @@ from pathlib import Path
 from databricks.sdk.service.compute import State
 
 from tests.support.command import Cli
+from tests.support.golden import Golden
 from tests.support.patience import until
 from tests.support.postgres import Postgres
 
@@ -16,7 +17,9 @@ def servers(cli: Cli, **environment: str) -> int:
     return int(json.loads(cli.run("status", "--json", **environment).stdout)["servers"])
 
 
-def test_one_of_two_servers_that_stops_ends_no_node_and_the_last_ends_them(cli: Cli, tmp_path: Path, postgres: Postgres) -> None:
+def test_one_of_two_servers_that_stops_ends_no_node_and_the_last_ends_them(
+    cli: Cli, tmp_path: Path, postgres: Postgres, golden: Golden
+) -> None:
     url = postgres.new_database()
     second = {"BRICKYARD_DATA_DIR": str(tmp_path / "second"), "BRICKYARD_STORAGE_URL": str(cli.data)}
     assert cli.run("up", "--detach", "--database-url", url).returncode == 0
@@ -27,7 +30,7 @@ def test_one_of_two_servers_that_stops_ends_no_node_and_the_last_ends_them(cli: 
         made = clusters.create(spark_version="17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=1).result()
         until(lambda: servers(cli) == 2)
         assert servers(cli, **second) == 2
-        assert "Servers of this workspace: 2" in cli.run("status").stdout
+        golden.line(cli.run("status").stdout, "Servers")
     finally:
         stopped = cli.run("down", **second)
     assert stopped.returncode == 0, stopped.stderr

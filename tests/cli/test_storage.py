@@ -7,9 +7,10 @@ import json
 from pathlib import Path
 
 from tests.support.command import Cli, one_line
+from tests.support.golden import Golden
 
 
-def test_a_storage_of_its_own_holds_the_workspace(tmp_path: Path) -> None:
+def test_a_storage_of_its_own_holds_the_workspace(tmp_path: Path, golden: Golden) -> None:
     cli, storage, other = Cli(tmp_path), tmp_path / "shared volume", tmp_path / "other"
     url = f"file://{str(storage).replace(' ', '%20')}"
     assert cli.run("up", "--detach", "--storage-url", url).returncode == 0
@@ -26,7 +27,7 @@ def test_a_storage_of_its_own_holds_the_workspace(tmp_path: Path) -> None:
         assert {"admin-token", "workspace.key", "workspace.id", "dbfs", "uploads"} <= {path.name for path in storage.iterdir()}
 
         said = one_line(cli.run("up", "--detach", "--storage-url", "s3://bucket"))
-        assert "must be file:///" in said and "object stores are not supported" in said
+        golden(said, "s3://bucket", "file:///")
         (other / "dbfs").mkdir(parents=True)
         (other / "workspace.id").write_text("1234567890123456\n")
         said = one_line(cli.run("up", "--detach", "--storage-url", str(other)))

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from brickyard.cli.http import get
 from tests.support.command import Cli, one_line
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S, until
 
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
@@ -88,10 +89,10 @@ def as_the_page_says(metrics: str, ended: str) -> None:
     assert not any(re.search(r"_(mb|ms|minutes)(_|$)", name) for name in samples), "base units only"
 
 
-def test_a_server_that_cannot_start_says_so_in_json_too(cli: Cli) -> None:
+def test_a_server_that_cannot_start_says_so_in_json_too(cli: Cli, golden: Golden) -> None:
     cli.environment["BRICKYARD_LOG_FORMAT"] = "json"
     said = one_line(cli.run("up", "--detach", "--task-files-dir", "/nonexistent"))
-    assert "task_files_dir is /nonexistent, which is not a directory" in said
+    golden(said)
     until(cli.workspace.log_file.exists, "the log")
     for line in cli.workspace.log_file.read_text().splitlines():
         json.loads(line)

@@ -29,6 +29,8 @@ VARYING = {  # from run to run, or from machine to machine
     re.compile(r"\(process \d{2,} on [^)]+\)"): "(process {pid} on {host})",
     re.compile(r"\(process \d{2,} at"): "(process {pid} at",
     re.compile(r"/test_\d+_\d+\b"): "/{database}",
+    re.compile(r"\bafter \d+\.\d s\b"): "after {seconds} s",
+    re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z "): "",  # of a log's line
     re.compile(r"[\d.]+ GiB of [\d.]+ GiB are free"): "{free} are free",
     re.compile(r"(?<![0-9a-z])(?:\d{11,}|[0-9a-f]{16,}|[0-9A-F]{16,})\b"): "{id}",
 }
@@ -64,6 +66,12 @@ class Golden:
             kept = messages().get(self._file, {}).get(self._test, [])
             assert sentence == "".join(kept[len(self._said) - 1 : len(self._said)]), f"not as in {FILE}; see {__name__}"
 
+    def line(self, text: str, *fields: str, **names: str) -> None:
+        """The one line of `text` that names all the fields."""
+        found = [each.strip() for each in text.splitlines() if all(field in each for field in fields)]
+        assert len(found) == 1, text
+        self(found[0], *fields, **names)
+
     @contextlib.contextmanager
     def refused(self, kind: type[E], *fields: str, **names: str) -> Iterator[pytest.ExceptionInfo[E]]:
         """The block raises an error of this class with the words of the file."""
@@ -80,7 +88,11 @@ class Golden:
         with FILE.open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             found: Messages = json.loads(FILE.read_text())
-            found.setdefault(self._file, {})[self._test] = self._said
+            tests = found.setdefault(self._file, {})
+            if self._said:
+                tests[self._test] = self._said
+            else:
+                tests.pop(self._test, None)
             write(found)
 
 
