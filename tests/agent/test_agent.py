@@ -18,6 +18,7 @@ from brickyard.logs.keep import NodeRecord
 from brickyard.runtime import installer
 from brickyard.runtime.inuse import RuntimeInUse
 from tests.agent.world import World, assignment, living
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S, until
 
 
@@ -111,10 +112,11 @@ def test_a_host_that_dies_later_makes_the_driver_unreachable(here: World) -> Non
 
 def test_a_failure_that_the_host_reports_is_passed_on(here: World) -> None:
     one = here.instance().start()
-    here.server.assign(one.id, assignment(spark_conf={"test.fail": "spark.foo must be a number"}))
+    why = "spark.foo must be a number"
+    here.server.assign(one.id, assignment(spark_conf={"test.fail": why}))
     failure = here.server.phase(one.id, Phase.FAILED).failure
     assert failure is not None
-    assert (failure.code, failure.message) == ("SPARK_STARTUP_FAILURE", "spark.foo must be a number")
+    assert (failure.code, failure.message) == ("SPARK_STARTUP_FAILURE", why)
 
 
 @pytest.mark.parametrize(
@@ -227,9 +229,10 @@ def test_it_leaves_when_the_server_does_not_know_it(here: World) -> None:
 def test_it_leaves_when_it_is_told_to(here: World) -> None:
     one = here.instance().start()
     here.ready(one)
-    assert one.request("POST", "/v1/stop", {"reason": "the test is over"})[0] == 202
+    why = "the test is over"
+    assert one.request("POST", "/v1/stop", {"reason": why})[0] == 202
     assert one.wait() == 0
-    assert "the test is over" in (one.directory / "agent.log").read_text()
+    assert why in (one.directory / "agent.log").read_text()
     assert not one.node.exists()
 
 
@@ -319,14 +322,14 @@ def test_its_token_goes_to_no_process_that_took_the_port(here: World) -> None:
     assert len(here.server.reports) <= reports + 2
 
 
-def test_an_answer_without_the_right_token_is_not_our_server(here: World) -> None:
+def test_an_answer_without_the_right_token_is_not_our_server(here: World, golden: Golden) -> None:
     here.server.server_token = "an impostor's"
     here.server.known = False
     one = here.instance(orphan_grace_s=1.0).start()
     assert one.wait() == 0
     log = (one.directory / "agent.log").read_text()
-    assert "not the server of this workspace" in log
-    assert "nothing was heard" in log
+    golden(next(line for line in log.splitlines() if here.server.url in line), url=here.server.url)
+    assert "(orphan_grace_s is 1)" in log
 
 
 def test_a_second_agent_of_an_instance_ends_at_once(here: World) -> None:

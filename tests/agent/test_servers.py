@@ -21,6 +21,7 @@ from brickyard.domain.node import Phase, ServerAddress
 from brickyard.domain.samples import NodeSamples
 from brickyard.machine import processes
 from tests.agent.world import FakeServer, Instance, World, assignment
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S, Stopwatch, until
 
 ROOT = Path(__file__).parents[2]
@@ -80,7 +81,7 @@ def ready_at(here: World, server: Other, one: Instance) -> None:
 
 
 @pytest.mark.parametrize("by_url", [False, True])
-def test_it_turns_to_another_server_when_its_own_is_killed(here: World, by_url: bool) -> None:
+def test_it_turns_to_another_server_when_its_own_is_killed(here: World, by_url: bool, golden: Golden) -> None:
     one = here.instance()
     with other(here, one) as killed:
         own = {"server_url": killed.url, "server_file": "" if by_url else str(killed.file)}
@@ -96,7 +97,8 @@ def test_it_turns_to_another_server_when_its_own_is_killed(here: World, by_url: 
     one.end()
     one.start()
     here.server.status(one.id, lambda _: True)
-    assert "turning to the server at" in log(one)
+    turned = [line for line in log(one).splitlines() if line.endswith(f" {here.server.url}")]
+    golden(turned[0], here.server.url)
 
 
 def test_it_sends_a_new_server_the_samples_that_a_killed_one_may_not_have_written(here: World) -> None:

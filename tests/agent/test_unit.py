@@ -26,6 +26,7 @@ from brickyard.agent.unit import (
     read,
 )
 from brickyard.machine.gpus import Gpu
+from tests.support.golden import Golden
 from tests.support.patience import until
 
 UNPRIVILEGED = """
@@ -34,6 +35,7 @@ from brickyard.machine import linux
 linux.drop_capabilities()
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
+WHERE = f"on {socket.gethostname()}"
 GPUS = tuple(Gpu(number=number, uuid=f"GPU-{number}") for number in range(4))
 
 
@@ -149,17 +151,17 @@ def test_a_machine_without_the_storage_is_refused(tmp_path: Path, found: str | N
         place(unit)
 
 
-def test_a_directory_that_another_user_planted_is_refused(tmp_path: Path) -> None:
+def test_a_directory_that_another_user_planted_is_refused(tmp_path: Path, golden: Golden) -> None:
     (tmp_path / "theirs").mkdir()
     (tmp_path / "machine").symlink_to(tmp_path / "theirs")
-    with pytest.raises(UnitError, match=f"is not a directory of user {os.geteuid()}"):
+    with golden.refused(UnitError, user=f"user {os.geteuid()}", where=WHERE):
         place(document(tmp_path))
     assert not list((tmp_path / "theirs").iterdir())
 
 
-def test_another_version_is_refused_before_the_document_is_understood(tmp_path: Path) -> None:
+def test_another_version_is_refused_before_the_document_is_understood(tmp_path: Path, golden: Golden) -> None:
     (tmp_path / "unit.json").write_text('{"version": "99.0", "of": "the future"}')
-    with pytest.raises(UnitError, match=r"the server has 99\.0\. Install brickyard==99\.0 there"):
+    with golden.refused(UnitError, "brickyard==99.0", version=brickyard.__version__, where=WHERE):
         read(tmp_path / "unit.json")
     command = [sys.executable, "-m", "brickyard.agent", "--unit", "-", "--with-parent"]
     done = subprocess.run(command, input=b'{"version": "99.0"}', capture_output=True, check=False)
@@ -176,8 +178,8 @@ def test_assigned_gpus(count: int, visible: str, numbers: tuple[int, ...]) -> No
 
 
 @pytest.mark.parametrize(("count", "visible"), [(1, "0,1"), (1, "7"), (1, ""), (2, "GPU-2")])
-def test_gpus_that_do_not_match_are_refused(count: int, visible: str) -> None:
-    with pytest.raises(UnitError, match="Compare nvidia-smi with what the engine was told"):
+def test_gpus_that_do_not_match_are_refused(count: int, visible: str, golden: Golden) -> None:
+    with golden.refused(UnitError, "nvidia-smi", where=WHERE):
         assigned(count, visible, GPUS)
 
 

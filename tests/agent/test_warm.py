@@ -12,6 +12,7 @@ import pytest
 
 from brickyard.domain.node import NodeStatus, Phase, Role
 from tests.agent.world import Instance, World, assignment, living, preparation
+from tests.support.golden import Golden
 from tests.support.patience import until
 
 
@@ -98,8 +99,9 @@ def test_another_size_or_runtime_goes_the_cold_way_and_says_why(here: World) -> 
 
 def test_what_the_host_cannot_serve_is_told(here: World) -> None:
     one = warm(here)
-    status = ready(here, one, 2, role=Role.SINGLE, spark_conf={"test.cold": "the heap is another"})
-    assert (status.cold_reason, status.warm_start) == ("the heap is another", False)
+    why = "the heap is another"
+    status = ready(here, one, 2, role=Role.SINGLE, spark_conf={"test.cold": why})
+    assert (status.cold_reason, status.warm_start) == (why, False)
 
 
 def test_a_cluster_does_not_wait_for_what_is_not_ready(here: World) -> None:
@@ -112,12 +114,12 @@ def test_a_cluster_does_not_wait_for_what_is_not_ready(here: World) -> None:
     assert not status.warm_start
 
 
-def test_a_preparation_that_fails_says_why_and_is_tried_again(here: World) -> None:
+def test_a_preparation_that_fails_says_why_and_is_tried_again(here: World, golden: Golden) -> None:
     knob(here, "broken").write_text("")
     one = here.instance().start()
     here.server.assign(one.id, preparation(1))
     status = here.server.status(one.id, lambda status: bool(status.warm_error))
-    assert status.warm_error == "Spark does not run here"
+    golden(status.warm_error)
     assert (status.phase, status.warm) == (Phase.IDLE, "")
     knob(here, "broken").unlink()
     assert here.server.warm(one.id).warm_error == ""
