@@ -89,20 +89,19 @@ async def test_no_read_after_a_call_shows_the_state_before_it(desk: Desk, golden
     assert "termination_reason" not in view
 
 
-async def test_calls_in_the_wrong_state(desk: Desk) -> None:
+async def test_calls_in_the_wrong_state(desk: Desk, golden: Golden) -> None:
     name = await desk.create()
     service = desk.service
-    text = f"Cluster {name} is in unexpected state Pending."
     edit = EditCluster(cluster_id=name, spark_version=RUNTIME.key, node_type_id="small", num_workers=1)
-    assert await refused(InvalidState, service.start(ADMIN, StartCluster(cluster_id=name))) == text
+    text = await refused(InvalidState, service.start(ADMIN, StartCluster(cluster_id=name)))
+    golden(text, name, "Pending")
     assert await refused(InvalidState, service.restart(ADMIN, RestartCluster(cluster_id=name))) == text
     assert await refused(InvalidState, service.resize(ADMIN, ResizeCluster(cluster_id=name, num_workers=1))) == text
     assert await refused(InvalidState, service.edit(ADMIN, edit)) == text
     owner = ChangeClusterOwner(cluster_id=name, owner_username="x")
     assert await refused(InvalidState, service.change_owner(ADMIN, owner)) == text
     await desk.bring_up(name)
-    running = await refused(InvalidState, service.start(ADMIN, StartCluster(cluster_id=name)))
-    assert running == f"Cluster {name} is in unexpected state Running."
+    golden(await refused(InvalidState, service.start(ADMIN, StartCluster(cluster_id=name))), name, "Running")
 
 
 async def test_unknown_clusters(desk: Desk, golden: Golden) -> None:
@@ -218,7 +217,7 @@ async def test_change_owner(desk: Desk) -> None:
 async def test_update_needs_a_settled_cluster_even_when_it_changes_nothing(desk: Desk, golden: Golden) -> None:
     name = await desk.create()
     same = UpdateCluster(cluster_id=name, update_mask="num_workers", cluster=ClusterSpec(num_workers=2))
-    assert "is in unexpected state Pending." in await refused(InvalidState, desk.service.update(ADMIN, same))
+    golden(await refused(InvalidState, desk.service.update(ADMIN, same)), name, "Pending")
     unknown = UpdateCluster(cluster_id=name, update_mask="nonsense", cluster=ClusterSpec())
     golden(await refused(InvalidParameterValue, desk.service.update(ADMIN, unknown)))
 

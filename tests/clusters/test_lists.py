@@ -218,7 +218,7 @@ def test_any_text_is_a_token_or_is_refused(token: str) -> None:
     assert not token
 
 
-async def test_clusters_for_one_kind_of_work(desk: Desk) -> None:
+async def test_clusters_for_one_kind_of_work(desk: Desk, golden: Golden) -> None:
     both = await desk.create()
     no_jobs = await desk.create(workload_type=WorkloadType(clients=ClientsTypes(jobs=False, notebooks=True)))
     no_notebooks = await desk.create(workload_type=WorkloadType(clients=ClientsTypes(notebooks=False)))
@@ -234,7 +234,7 @@ async def test_clusters_for_one_kind_of_work(desk: Desk) -> None:
             "": {both, no_jobs, no_notebooks},
         }
     message = await refused(InvalidParameterValue, desk.list(can_use_client="ANYTHING"))
-    assert message == "can_use_client is 'ANYTHING'; it must be JOBS or NOTEBOOKS."
+    golden(message, "can_use_client", "ANYTHING")
 
 
 @both_databases
