@@ -13,6 +13,7 @@ from brickyard.domain.errors import DatabaseAway
 from brickyard.domain.periodic import Loop, Periodic, Task
 from brickyard.server import supervisor as module
 from brickyard.server.supervisor import TOLERATED, Supervisor
+from tests.support.golden import Golden
 
 
 class Quick(Task):
@@ -198,7 +199,7 @@ def test_a_pass_without_the_lease_is_repeated_like_any_other_when_the_database_i
     asyncio.run(main())
 
 
-async def test_a_loop_that_goes_on_tells_itself_what_fails() -> None:
+async def test_a_loop_that_goes_on_tells_itself_what_fails(golden: Golden) -> None:
     class Troubled(Loop):
         @property
         def trouble(self) -> str:
@@ -209,5 +210,5 @@ async def test_a_loop_that_goes_on_tells_itself_what_fails() -> None:
 
     supervisor = Supervisor()
     await supervisor.start({"runs": Troubled()})
-    assert supervisor.trouble(["runs"]) == "the work on runs keeps failing: its polls fail"
+    golden(supervisor.trouble(["runs"]), "runs", Troubled().trouble)
     await supervisor.stop()

@@ -60,13 +60,15 @@ def test_servers_that_start_side_by_side_are_one_workspace(bare_url: str, tmp_pa
             store.close()
 
 
-def test_database_and_storage_of_different_workspaces_are_refused(store: Store, fresh: Store, tmp_path: Path) -> None:
+def test_database_and_storage_of_different_workspaces_are_refused(
+    store: Store, fresh: Store, tmp_path: Path, golden: Golden
+) -> None:
     ours, theirs = Storage(tmp_path / "ours"), Storage(tmp_path / "theirs")
     number = join(store, ours, Ids(), shared=False)
     other = join(fresh, theirs, Ids(), shared=False)
     ours.close()
     theirs.close()
-    with pytest.raises(WorkspaceError, match=f"belongs to workspace {number}, and the storage .*theirs to {other}"):
+    with golden.refused(WorkspaceError, f"workspace {number}", "theirs ", other, ours=str(number), theirs=str(other)):
         join(store, theirs, Ids(), shared=False)
     theirs.close()
     assert join(store, ours, Ids(), shared=False) == number
