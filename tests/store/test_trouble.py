@@ -28,6 +28,7 @@ from brickyard.store import store as store_module
 from brickyard.store.store import Store
 from brickyard.store.trouble import trouble_of
 from brickyard.store.tx import Tx
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S, until
 from tests.support.postgres import Postgres, PostgresMissing
 from tests.support.server import TOKEN, WORKSPACE_KEY, Server
@@ -94,7 +95,7 @@ def episodes(logs: Any) -> list[str]:
     return [entry["event"] for entry in logs if entry["log_level"] in ("warning", "error") or "database" in entry["event"]]
 
 
-def test_a_database_that_is_away_is_told_and_waited_for(postgres_of_its_own: Postgres, tmp_path: Path) -> None:
+def test_a_database_that_is_away_is_told_and_waited_for(postgres_of_its_own: Postgres, tmp_path: Path, golden: Golden) -> None:
     database = postgres_of_its_own.new_database()
     with capture_logs() as logs, Server.running(tmp_path, provider="simulated", database_url=database) as server:
         cluster_id = create(server, "before").json()["cluster_id"]
@@ -104,10 +105,9 @@ def test_a_database_that_is_away_is_told_and_waited_for(postgres_of_its_own: Pos
         for _ in range(3):
             for refused in (get(server, "/api/2.1/clusters/list"), create(server, "meanwhile"), get(server, "/readyz")):
                 assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-        assert create(server, "meanwhile").json() == {
-            "error_code": "TEMPORARILY_UNAVAILABLE",
-            "message": "The workspace's database is unavailable at the moment. Try again.",
-        }
+        answer = create(server, "meanwhile").json()
+        assert answer == {"error_code": "TEMPORARILY_UNAVAILABLE", "message": answer["message"]}
+        golden(answer["message"])
         assert "database" in get(server, "/readyz").json()["reason"]
         proven = agent_poll(server, "i-anything")  # an agent learns that its server is there, and so its node outlives the outage
         assert (proven.status_code, proven.json()["server_token"]) == (503, TOKENS.server_token("i-anything"))
