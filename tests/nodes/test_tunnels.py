@@ -27,6 +27,7 @@ from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.client import HttpAgentClient
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.nodes.tunnels import Tunnels
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S
 
 TOKENS = InstanceTokens(key=b"k" * 32)
@@ -125,17 +126,17 @@ async def digest_then_end(reader: asyncio.StreamReader, writer: asyncio.StreamWr
     writer.close()
 
 
-def test_an_endpoint_is_plain_or_has_its_certificate() -> None:
+def test_an_endpoint_is_plain_or_has_its_certificate(golden: Golden) -> None:
     pin = "ab" * 32
     assert parse(f"https://10.0.0.7:1#{pin}") == Endpoint("https://10.0.0.7:1", pin)
     assert str(parse(f"https://[::1]:1#{pin}")) == f"https://[::1]:1#{pin}"
     assert parse("http://10.0.0.7:1") == Endpoint("http://10.0.0.7:1")
     for wrong in ("", "https://10.0.0.7:1", f"http://10.0.0.7:1#{pin}", "https://10.0.0.7:1#ab", f"https://a/b#{pin}", "ftp://a"):
-        with pytest.raises(ValueError, match="is not the endpoint of an agent"):
+        with golden.refused(ValueError, wrong):
             parse(wrong)
 
 
-async def test_calls_reach_the_agent_and_nobody_else(tmp_path: Path) -> None:
+async def test_calls_reach_the_agent_and_nobody_else(tmp_path: Path, golden: Golden) -> None:
     async with worlds(tmp_path) as (agent, near):
         node = agent.node
         for _ in range(2):
@@ -146,7 +147,7 @@ async def test_calls_reach_the_agent_and_nobody_else(tmp_path: Path) -> None:
         try:
             theirs = man_in_the_middle.server.endpoint
             elsewhere = msgspec.structs.replace(node, endpoint=str(Endpoint(theirs.url, agent.server.endpoint.fingerprint)))
-            with pytest.raises(AgentUnreachable, match="it has another certificate") as caught:
+            with golden.refused(AgentUnreachable) as caught:
                 await near.calls.ask(elsewhere, STOP, Stop())
             assert not caught.value.sent
             assert man_in_the_middle.handled == []
@@ -173,10 +174,10 @@ async def test_an_agent_without_tls_is_not_called(tmp_path: Path) -> None:
             await plain.server.stop()
 
 
-async def test_another_instances_token_opens_nothing(tmp_path: Path) -> None:
+async def test_another_instances_token_opens_nothing(tmp_path: Path, golden: Golden) -> None:
     async with worlds(tmp_path) as (agent, near), program(agent, digest_then_end) as port:
         other = msgspec.structs.replace(agent.node, instance_id="i-2")
-        with pytest.raises(AgentRefused, match="a valid token is needed"):
+        with golden.refused(AgentRefused):
             await near.calls.ask(other, STOP, Stop())
         way = await near.tunnels.open(other, port)
         streams = Streams(*await asyncio.open_unix_connection(way))
