@@ -285,7 +285,7 @@ def a_server_starts_without_an_inode(disk: Path) -> None:
         with served(disk) as server:
             again = Workspace(here, server.client())
             status, reason = server.readiness()
-            assert status == 200 and "0 of 20,000 inodes" in reason, reason
+            assert status == 200 and "0 of 20,000" in reason and "inodes" in reason, reason
             assert again.state(greedy).state is State.RUNNING
             again.client.clusters.delete(greedy.cluster_id or "")
             again.ended(greedy)
@@ -355,7 +355,7 @@ def the_one_that_fills_the_disk_is_ended(disk: Path) -> None:
         here.fill(greedy)
         reason = here.ended(greedy).termination_reason
         assert reason is not None and reason.code is not None and reason.code.value == "DRIVER_OUT_OF_DISK", reason
-        assert "the machine's disk ran full" in (reason.parameters or {})["databricks_error_message"]
+        assert "disk ran full" in (reason.parameters or {})["databricks_error_message"]
         until(lambda: here.free > 16 << 20, "the room that the node took")
         assert here.state(quiet).state is State.RUNNING
         here.execute(quiet, "import os; open(os.environ['TMPDIR'] + '/x', 'w').write('it goes on')")
@@ -435,7 +435,7 @@ def a_node_without_groups_gives_way(disk: Path) -> None:
             machine(20)
             failed = here.server.phase(second.id, Phase.FAILED)
             assert failed.failure is not None and failed.failure.code == "DRIVER_EVICTION", failed
-            assert failed.failure.message.startswith("the machine ran out of memory")
+            assert "out of memory" in failed.failure.message
             assert not failed.failure.log_tail
             machine(500)
             assert first.report().status.phase is Phase.READY

@@ -188,7 +188,7 @@ def test_a_directory_that_is_being_written_is_refused(place: Place) -> None:
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        with pytest.raises(Refused, match=r"'[az]' (is being written|was written|was removed)"):
+        with pytest.raises(Refused, match=r"'[az]' (is being|was) "):
             for _ in range(100):
                 place.take()
     finally:
