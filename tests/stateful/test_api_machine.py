@@ -180,7 +180,7 @@ class ApiMachine(RuleBasedStateMachine):
         status, answer = self.post("permanent-delete", cluster_id=name)
         if wish.pinned:
             assert (status, answer["error_code"]) == (400, "INVALID_PARAMETER_VALUE")
-            assert "unpin the cluster first" in answer["message"]
+            assert name in answer["message"] and "unpin" in answer["message"]
         else:
             assert status == 200, answer
             del self.wishes[name]
