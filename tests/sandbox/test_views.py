@@ -12,7 +12,7 @@ import pytest
 
 from brickyard.sandbox import launcher
 from brickyard.sandbox.launcher import Isolation
-from brickyard.sandbox.view import View, device_nodes, hosts_text, mounts
+from brickyard.sandbox.view import View, cells, device_nodes, hosts_text, mounts
 from tests.agent.world import SOURCE
 from tests.support.patience import PATIENCE_S
 
@@ -54,6 +54,17 @@ def test_a_cluster_has_a_directory_of_its_own_and_a_node_without_one_an_empty_pl
     assert ("rw", str(own), "/workspace", "") in mounts(view(places, workspace_dir=str(own)))
     kinds = {target: kind for kind, _, target, _ in mounts(view(places))}
     assert kinds["/cluster"] == kinds["/workspace"] == "tmpfs"
+
+
+def test_what_scripts_add_is_the_nodes_own_and_kernels_in_cells_only_read_it(places: Path) -> None:
+    jars = places / "data" / "instances" / "i-1" / "node" / "databricks" / "jars"
+    jars.mkdir(parents=True)
+    (places / "bin").mkdir()
+    shown = view(places, databricks=((str(jars), "/databricks/jars"),), programs=str(places / "bin"))
+    found = mounts(shown)
+    assert ("rw", str(jars), "/databricks/jars", "") in found
+    assert ("ro", str(places / "bin"), "/databricks/bin", "") in found
+    assert ("keep", "", "/databricks/jars", "ro") in cells(shown)["kernel"]  # type: ignore[operator] # it is a list
 
 
 def test_secrets_below_something_shown_are_hidden(places: Path) -> None:
