@@ -13,9 +13,9 @@ from brickyard.cli.options import json_option, place, settings
 from brickyard.cli.progress import installing
 from brickyard.domain.runtimes import Runtime, RuntimeManifest
 from brickyard.runtime import catalogue, installer
-from brickyard.runtime.installed import installed
+from brickyard.runtime.installed import installed, runtime_home
 from brickyard.runtime.inuse import RuntimeInUse
-from brickyard.runtime.packages import NoRuntime, PackagesFailed, install_packages, is_missing
+from brickyard.runtime.packages import NoRuntime, PackagesFailed, install_packages, is_missing, read_state
 from brickyard.runtime.training import NothingToTrain, TrainingFailed, is_trained, last_failure, train
 
 UNTRAINED = 4  # exit code
@@ -51,6 +51,12 @@ def list_runtimes(*, as_json: bool, config_file: Path | None, **options: Any) ->
             slower.append(runtime)
     if without:
         click.echo(f"Installed without Spark Connect: {', '.join(without)}.")
+    if lacking := [each for each in catalogue.rows() if is_missing(each.environment, cache)]:
+        click.echo(f"Without the packages of docs/packages.md yet: {', '.join(each.key for each in lacking)}.")
+        for environment in {each.environment: each for each in lacking}:
+            state = read_state(runtime_home(environment, cache))
+            if state is not None and state.state == "failed":
+                click.echo(f"  the last installation in {environment} failed: {state.message}")
     if slower:
         click.echo(f"Not trained yet, so starts are slower: {', '.join(each.key for each in slower)}.")
         for environment in {each.environment: each for each in slower}:

@@ -196,7 +196,8 @@ class _Installation:
             raise PackagesFailed(f"{len(problems)} files are not what their packages say, such as {problems[0]}")
         # Nodes cannot write here: each would compile it anew. A file for another version of Python is none of their matter.
         with contextlib.suppress(CommandFailed):
-            self._run(self._manifest.python, "-I", "-m", "compileall", "-qq", str(site), environment=None, what="compiling")
+            compileall = (self._manifest.python, "-I", "-m", "compileall", "-qq", "-x", "/tests/", str(site))  # tests: half of it
+            self._run(*compileall, environment=None, what="compiling")
         os.sync()  # the content is on the disk before anything names it
         self._draft.rename(self._layer)
         state_file(self._home).unlink(missing_ok=True)

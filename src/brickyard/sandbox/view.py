@@ -50,9 +50,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     environment: str = ""  # the node's Python environment, below node_dir: a mount of its own, read-only for kernels in cells
     worker_python: str = ""  # the program at WORKER_PYTHON, made by `write_worker_python`
     programs: str = ""  # the directory at PROGRAMS, made by `write_programs`
-    databricks: tuple[
-        tuple[str, str], ...
-    ] = ()  # a directory below node_dir, and where it appears: read-only for kernels in cells
+    # Read-write, but for kernels in cells read-only: a directory below node_dir, and where it appears.
+    databricks: tuple[tuple[str, str], ...] = ()
     trees: tuple[tuple[str, str], ...] = ()  # read-write: a directory, and where it appears
     cluster_dir: str = ""  # read-write, at /cluster; "": an empty directory, for `reveal.py`
     workspace_dir: str = ""  # the same, at /workspace
