@@ -55,19 +55,18 @@ async def status(port: int, trusted: bytes, name: str = "127.0.0.1") -> str:
 
 
 async def test_a_certificate_of_our_own_authority_is_trusted(tmp_path: Path) -> None:
-    certificate = made(tmp_path)
-    assert certificate.ca_file is not None
+    certificate, ca_file = made(tmp_path, tls=True), tmp_path / "tls" / "ca.pem"
     assert stat.S_IMODE((tmp_path / "clients-ca.pem").stat().st_mode) == 0o600
-    assert "PRIVATE" not in certificate.ca_file.read_text()
+    assert "PRIVATE" not in ca_file.read_text()
     async with world(tmp_path) as w:
         for name in ("localhost", "127.0.0.1"):
-            assert await refused(w, certificate, certificate.ca_file.read_bytes(), name) == "UNAUTHENTICATED"
-        other = made(tmp_path / "another").ca_file
-        assert other is not None
+            assert await refused(w, certificate, ca_file.read_bytes(), name) == "UNAUTHENTICATED"
+        made(tmp_path / "another", tls=True)
+        other = tmp_path / "another" / "tls" / "ca.pem"
         assert await refused(w, certificate, other.read_bytes()) == "UNAVAILABLE"
-    again = made(tmp_path)
-    assert again.ca_file is not None
-    assert again.ca_file.read_bytes() == certificate.ca_file.read_bytes(), "clients need not trust another"
+    trusted = ca_file.read_bytes()
+    again = made(tmp_path, tls=True)
+    assert ca_file.read_bytes() == trusted, "clients need not trust another"
     assert again.pair != certificate.pair
 
 
@@ -106,7 +105,7 @@ async def test_a_given_certificate_is_read_again(tmp_path: Path, change: Callabl
     """Also by a gRPC server that runs already. One that cannot be used changes nothing."""
     given = certified(tmp_path / "given", "127.0.0.1")
     certificate = made(tmp_path, tls_cert=given.cert, tls_key=given.key)
-    assert certificate.ca_file is None
+    assert not (tmp_path / "tls").exists()
     before = certificate.pair
     async with world(tmp_path) as w:
         gateway = ConnectGateway(authenticator=w.authenticator, attach=w.attach, credentials=lambda: credentials(certificate))

@@ -96,7 +96,7 @@ async def door(tmp_path: Path, *, connects: bool = True, host: str = "127.0.0.1"
     async with world(tmp_path) as w:
         chosen = Settings(data_dir=tmp_path, tls=True, **settings)
         certificate = tls.certificate(chosen, tmp_path / "clients-ca.pem")
-        assert certificate.ca_file is not None
+        assert chosen.ca_file is not None
         gateway = ConnectGateway(
             authenticator=w.authenticator, attach=w.attach, credentials=lambda: credentials(certificate), note=w.gateway._note
         )
@@ -105,7 +105,7 @@ async def door(tmp_path: Path, *, connects: bool = True, host: str = "127.0.0.1"
         web = WebServer(application, listening, chosen, certificate=certificate, connect=led)
         served = asyncio.create_task(web.run())
         try:
-            yield Door(w, web, certificate.ca_file, listening.getsockname()[1], led)
+            yield Door(w, web, chosen.ca_file, listening.getsockname()[1], led)
         finally:
             await gateway.stop()
             web.stop()

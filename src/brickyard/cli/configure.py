@@ -14,6 +14,7 @@ from brickyard.cli import CliError
 from brickyard.cli.client import serving
 from brickyard.cli.options import found_by, json_option, place, settings
 from brickyard.server.datadir import Workspace, WorkspaceError
+from brickyard.server.messages import trust_line
 from brickyard.storage.private import write_private
 
 DEFAULT, OURS = "DEFAULT", "brickyard"
@@ -36,15 +37,16 @@ def command(*, profile: str | None, replace: bool, as_json: bool, config_file: P
     workspace = Workspace(chosen.data_dir, chosen.storage_dir)
     found = found_by(config_file, **options)
     running, path = serving(workspace, found), profile_file()
+    url = running.about.get("client_url") or running.url
     try:
         before = path.read_text() if path.exists() else ""
-        name = profile or (DEFAULT if _is_free(before, DEFAULT, running.url) else OURS)
-        if not (replace or _is_free(before, name, running.url)):
+        name = profile or (DEFAULT if _is_free(before, DEFAULT, url) else OURS)
+        if not (replace or _is_free(before, name, url)):
             raise CliError(
                 f"profile {name} in {path} points to {_host(before, name) or 'somewhere else'} and is unchanged. "
                 "Choose another name with --profile, or give --replace."
             )
-        after = with_profile(before, name, host=running.url, token=workspace.stored_token())
+        after = with_profile(before, name, host=url, token=workspace.stored_token())
         if before and after != before:
             write_private(path.with_name(f"{path.name}.bak"), before)
         write_private(path, after)
@@ -53,11 +55,13 @@ def command(*, profile: str | None, replace: bool, as_json: bool, config_file: P
     except WorkspaceError as error:
         raise CliError(str(error)) from error
     if as_json:
-        click.echo(json.dumps({"profile": name, "file": str(path), "host": running.url}))
+        click.echo(json.dumps({"profile": name, "file": str(path), "host": url}))
         return
-    click.echo(f"Profile {name} in {path} points to {running.url}, the server on {workspace.data_dir} (chosen {found}).")
+    click.echo(f"Profile {name} in {path} points to {url}, the server on {workspace.data_dir} (chosen {found}).")
     if name != DEFAULT:
         click.echo(f'To use it: export DATABRICKS_CONFIG_PROFILE={name}, or WorkspaceClient(profile="{name}").')
+    if ca_file := running.about.get("ca_file"):
+        click.echo(trust_line(ca_file))
     if profile is None and name == OURS:
         click.echo(f"[DEFAULT] points to {_host(before, DEFAULT) or 'somewhere else'} and is unchanged.")
 

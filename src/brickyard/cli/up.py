@@ -23,7 +23,7 @@ from brickyard.config.settings import Settings
 from brickyard.interrupts import Importing
 from brickyard.logs.serverlog import LOG_LIMIT
 from brickyard.server.datadir import Workspace, WorkspaceError
-from brickyard.server.messages import token_line, why_it_ended
+from brickyard.server.messages import tls_line, token_line, why_it_ended
 from brickyard.server.preflight import ServerError, prepared
 
 START_LIMIT_S = 90.0
@@ -63,6 +63,8 @@ def command(*, detach: bool, as_json: bool, config_file: Path | None, **options:
             click.echo(f"Brickyard serves at {started.url} (data in {chosen.data_dir}, log in {workspace.log_file}).")
             if started.new_token:
                 click.echo(token_line(workspace, started.new_token))
+            if chosen.serves_tls:
+                click.echo(tls_line(started.url.replace("http://", "https://", 1), str(chosen.ca_file or "")))
             click.echo("Next: brickyard ui (the web page), brickyard configure, brickyard status; stop it with brickyard down.")
         else:
             serve(chosen, workspace)

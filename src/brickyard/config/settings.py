@@ -247,6 +247,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.tls or self.tls_cert is not None
 
     @property
+    def ca_file(self) -> Path | None:
+        """What clients must trust, PEM, if the server's certificate is of the workspace's own authority."""
+        return self.data_dir / "tls" / "ca.pem" if self.tls and self.tls_cert is None else None
+
+    @property
     def storage_dir(self) -> Path:
         """The directory of `storage_url`."""
         return urls.directory(self.storage_url) or self.data_dir

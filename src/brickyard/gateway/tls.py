@@ -38,13 +38,11 @@ class Pair(NamedTuple):
 
 
 class ServerCertificate(Periodic):
-    """The current certificate. `context` is for HTTP: connections that begin after a renewal have the new one. `ca_file`: what
-    clients must trust, if the authority is our own."""
+    """The current certificate. `context` is for HTTP: connections that begin after a renewal have the new one."""
 
-    def __init__(self, source: Callable[[], Pair], *, every_s: float, ca_file: Path | None = None) -> None:
+    def __init__(self, source: Callable[[], Pair], *, every_s: float) -> None:
         super().__init__(every_s=every_s, later=True)
         self._source = source
-        self.ca_file = ca_file
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # at least TLS 1.2, as Python's default
         self.context.set_alpn_protocols(["http/1.1"])
         self.pair = source()
@@ -69,15 +67,20 @@ def certificate(settings: Settings, authority_file: Path) -> ServerCertificate:
     if cert is not None and key is not None:
         return ServerCertificate(lambda: given(cert, key), every_s=LOOK_S)
     authority = Authority(authority_file, CLIENTS)
-    ca_file = settings.data_dir / "tls" / "ca.pem"
+    if (ca_file := settings.ca_file) is not None:
+        _publish(authority, ca_file)
+    return ServerCertificate(lambda: _issued(authority, names(settings)), every_s=RENEW_S)
+
+
+def _publish(authority: Authority, file: Path) -> None:
+    """Writes what clients must trust. Raises GatewayError."""
     try:
-        ca_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not ca_file.exists() or ca_file.read_text() != authority.pem:
-            write_private(ca_file, authority.pem)
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not file.exists() or file.read_text() != authority.pem:
+            write_private(file, authority.pem)
     except OSError as error:
-        why = f"cannot write {ca_file}: {error.strerror}. Fix its owner, or give --tls-cert."
+        why = f"cannot write {file}: {error.strerror}. Fix its owner, or give --tls-cert."
         raise GatewayError(why, fatal=True) from error
-    return ServerCertificate(lambda: _issued(authority, names(settings)), every_s=RENEW_S, ca_file=ca_file)
 
 
 def given(cert: Path, key: Path) -> Pair:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 from brickyard.server.datadir import DATABASE, RemovedFiles, Workspace
@@ -11,6 +12,17 @@ from brickyard.server.datadir import DATABASE, RemovedFiles, Workspace
 def token_line(workspace: Workspace, token: str) -> str:
     """The line that shows a new administrator's token, once."""
     return f"Admin token (shown this once, kept in {workspace.storage.admin_token_file}): {token}"
+
+
+def tls_line(url: str, ca_file: str) -> str:
+    """The line about a server that speaks TLS. `ca_file`: what clients must trust; "": they do already."""
+    line = f"HTTPS and Spark Connect (databricks-connect) are on one port: {url} (docs/connect.md#databricks-connect)."
+    return f"{line}\n{trust_line(ca_file)}" if ca_file else line
+
+
+def trust_line(ca_file: str) -> str:
+    """What a shell needs for databricks-connect."""
+    return f"For databricks-connect: export GRPC_DEFAULT_SSL_ROOTS_FILE_PATH={shlex.quote(ca_file)}"
 
 
 def nodes_left(instances: list[str]) -> str:

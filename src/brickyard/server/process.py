@@ -30,7 +30,7 @@ from brickyard.sandbox.probe import allowed_here, network_text
 from brickyard.server.databasewait import wait_for_database
 from brickyard.server.datadir import Workspace, WorkspaceError
 from brickyard.server.lifecycle import Application
-from brickyard.server.messages import ended_line, nodes_left, token_line
+from brickyard.server.messages import ended_line, nodes_left, tls_line, token_line
 from brickyard.server.preflight import ServerError, prepared
 from brickyard.store.opening import StoreError
 from brickyard.store.servers import JoinRefused
@@ -93,7 +93,6 @@ class _Server:
         self._listening = listening
         self._detached = detached
         self._url = _url(listening)
-        self._https = self._url.replace("http://", "https://", 1)
         self._stop = asyncio.Event()
         self._started_ms = str(time.time_ns() // 1_000_000)
         self._why = ""
@@ -144,13 +143,8 @@ class _Server:
         if application.connect is not None and (port := application.connect.port):
             self._tell(f"Spark Connect listens on port {port} (docs/connect.md).", "connect_listens", port=port)
         if application.certificate is not None:
-            ca_file = str(application.certificate.ca_file or "")
-            trust = f" Clients of gRPC trust it with: export GRPC_DEFAULT_SSL_ROOTS_FILE_PATH={ca_file}" if ca_file else ""
-            self._tell(
-                f"HTTPS and Spark Connect (databricks-connect) are on one port: {self._https}. Programs of this machine may use "
-                f"http, too (docs/connect.md).{trust}",
-                "tls_serves", url=self._https, ca_file=ca_file,
-            )  # fmt: skip
+            ca_file, https = str(self._settings.ca_file or ""), self._url.replace("http://", "https://", 1)
+            self._tell(tls_line(https, ca_file), "tls_serves", url=https, ca_file=ca_file)
 
     def _waits_for_database(self, address: str, reason: str) -> None:
         seconds = self._settings.database_wait_s
@@ -175,8 +169,17 @@ class _Server:
             "isolation": chosen.isolation,
             "cache_dir": str(chosen.cache_dir),
             "storage_dir": str(chosen.storage_dir),
+            "client_url": self._client_url(),
+            "ca_file": str(chosen.ca_file or ""),
         }
         self._workspace.announce(self._url, version=__version__, **about, **found)
+
+    def _client_url(self) -> str:
+        """The URL for clients of this machine. A given certificate has names, and rarely the address of loopback."""
+        name = self._settings.host_names.split(",")[0].strip()
+        if self._settings.tls_cert is None or not name:
+            return self._url
+        return f"https://{name}:{self._listening.getsockname()[1]}"
 
     def _on_signals(self) -> None:
         """The first signal stops in order, even during a start; the second stops at once."""

@@ -16,6 +16,7 @@ from ..jvm import login
 from ..jvm.archives import archive_flags
 from ..jvm.launch import NO_ENTITIES, PATIENT_COMPILER, ROOM_FOR_CLASSES, SEEN_JARS, SUBMIT_CONF, user_env
 from . import resources, tuning
+from .clients import CLIENTS
 from .place import Place
 from .redaction import redact
 from .sizes import check_size, executor_memory_mb, worker_size
@@ -243,7 +244,7 @@ def _defaults(assignment: AssignmentDocument, manifest: ManifestDocument, place:
         "spark.databricks.clusterUsageTags.clusterNodeType": assignment.get("node_type_id", ""),
         "spark.databricks.clusterUsageTags.clusterAllTags": _tags_text(assignment),
     }
-    values.update(tuning.defaults(assignment))
+    values.update({**CLIENTS, **tuning.defaults(assignment)})
     # PATH, and what follows from other nodes' own variables: executors have them from their workers.
     variables, own = user_env(assignment.get("spark_env_vars") or {}), {"PATH", *place.node_variables}
     values.update({f"spark.executorEnv.{key}": value for key, value in variables if key not in own})
