@@ -104,3 +104,10 @@ def test_a_profile_that_leads_elsewhere_is_replaced_on_request_only(desk: Desk, 
     assert desk.configure(*arguments, "--replace").exit_code == 0
     assert desk.leads_to(name) == (URL, TOKEN)
     assert "# at work\n" in desk.file.read_text(), "comments before a profile belong to it"
+
+
+def test_a_server_with_tls_has_its_clients_urls_and_what_they_must_trust(desk: Desk) -> None:
+    desk.workspace.announce(URL, client_url="https://bricks.example.com:8080", ca_file="/data dir/tls/ca.pem")
+    done = desk.configure()
+    assert (done.exit_code, desk.leads_to("DEFAULT")) == (0, ("https://bricks.example.com:8080", TOKEN)), done.output
+    assert "export GRPC_DEFAULT_SSL_ROOTS_FILE_PATH='/data dir/tls/ca.pem'" in done.output

@@ -16,6 +16,7 @@ import grpc
 import grpc.aio
 import pytest
 import uvloop
+from databricks.sdk import WorkspaceClient
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.websockets import WebSocket
 
@@ -32,6 +33,8 @@ from brickyard.testing.builders import cluster, up
 from tests.gateway.driver import BLOCK, UNLIMITED
 from tests.gateway.world import World, as_metadata, method, world
 from tests.support.patience import PATIENCE_S
+from tests.support.ports import free_port
+from tests.support.server import TOKEN, Server
 
 OTHERS = "127.0.0.9"  # an address of this machine that stands for another machine's
 
@@ -363,3 +366,18 @@ def test_what_is_carried_ends_with_either_side(tmp_path: Path) -> None:
             assert not d.connect._held
 
     on_the_servers_loop(run)
+
+
+def test_a_whole_server_has_one_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK by https and, as it is the same machine, by http; and Spark Connect."""
+    with Server.running(tmp_path / "w", provider="simulated", tls=True, connect_port=free_port()) as server:
+        ca_file = server.data_dir / "tls" / "ca.pem"
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(ca_file))
+        for scheme in ("https://", "http://"):
+            client = WorkspaceClient(host=server.url.replace("http://", scheme), token=TOKEN)
+            assert client.current_user.me().user_name == "admin@brickyard.local"
+        trusting = grpc.ssl_channel_credentials(ca_file.read_bytes())
+        with grpc.secure_channel(server.url.removeprefix("http://"), trusting) as channel:
+            with pytest.raises(grpc.RpcError) as caught:
+                method(channel.unary_unary, "Config")(b"", timeout=PATIENCE_S)
+            assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
