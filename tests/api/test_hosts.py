@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from brickyard.api.edge.hosts import PROXIED, Hosts
+from brickyard.api.edge.authentication import PROXIED
+from brickyard.api.edge.hosts import Hosts
 from brickyard.domain.errors import MalformedRequest
 from tests.support.patience import PATIENCE_S
 from tests.support.server import TOKEN, Server

@@ -40,6 +40,7 @@ from brickyard.api.databricks import (
     transfers,
     volumes,
     workspace,
+    workspaceconf,
 )
 from brickyard.api.databricks.policies import CancelPendingEnforcement
 from brickyard.api.edge.registry import EVERY, Answer, Auth, Empty, Need, Operation
@@ -83,6 +84,8 @@ from brickyard.features.files.homes import FormerHomes
 from brickyard.features.files.workspace import Format
 from brickyard.features.identity import IdentityServices
 from brickyard.features.identity.namedgroups import Member
+from brickyard.features.ipaccess import model as ipaccess
+from brickyard.features.ipaccess.service import IpAccessListService, require_way_in
 from brickyard.features.libraries.service import LibraryService
 from brickyard.features.machine.service import MachineService
 from brickyard.features.metrics.service import AskRange
@@ -99,6 +102,7 @@ from brickyard.features.secrets.service import SecretService
 from brickyard.features.snapshots.service import SnapshotService
 from brickyard.features.spend.model import AskClusterSpend, AskSpend
 from brickyard.features.spend.service import SpendService
+from brickyard.features.workspaceconf.service import WorkspaceConfService
 from brickyard.providers.fleet import Providers
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.reconcile.instances import InstanceMonitor
@@ -255,6 +259,8 @@ class World(shared.World):
             runtimes=RuntimeService(**some, cache_dir=root / "cache", command=("true",)),
             spend=SpendService(**timed, node_types=lambda: [SMALL], currency="USD"),
             empty_lists=EmptyLists(**some),
+            ip_access_lists=IpAccessListService(**common),
+            workspace_conf=WorkspaceConfService(**some, require_way_in=require_way_in),
             dbfs=DbfsService(files=dbfs_tree, volumes=volumes_tree.tree, **some),
             volumes=volume_service,
             catalogs=CatalogService(metastore=metastore, schemas=schemas, volumes=volume_service, workspace_id="1", **some),
@@ -598,7 +604,7 @@ def permissions_of(collection: str) -> dict[str, Example]:
                 run = await world.store.read(lambda tx: tx.runs.get(run_id))
                 assert run is not None
                 return kind(object_id=str(run.job_id))
-            case "tokens":
+            case "tokens" | "passwords":
                 return kind()
         path = {"directories": "/Team/d", "files": "/Team/f", "notebooks": "/Team/n"}[collection]
         (world.trees[2] / "Team" / "d").mkdir(parents=True, exist_ok=True)
@@ -730,6 +736,15 @@ def global_script(kind: type[msgspec.Struct]) -> Example:
     async def example(world: World) -> msgspec.Struct:
         request = scripts.CreateGlobalInitScript(name="a script", script="ZXhpdA==")
         return kind(script_id=await world.context.services.global_scripts.create(ADMIN, request))
+
+    return example
+
+
+def ip_access_list(kind: type[msgspec.Struct], **fields: Any) -> Example:
+    async def example(world: World) -> msgspec.Struct:
+        request = ipaccess.CreateIpAccessList(label="a list", list_type=ipaccess.ListType.BLOCK)
+        made = await world.context.services.ip_access_lists.create(ADMIN, request)
+        return kind(ip_access_list_id=made.list_id, **fields)
 
     return example
 
@@ -895,6 +910,16 @@ EXAMPLES: dict[str, Example] = {
     "workspace.get_status": in_workspace(workspace.GetStatus),
     "workspace.list": in_workspace(workspace.ListObjects),
     "workspace.mkdirs": plain(workspace.WorkspacePath(path="/Team/made")),
+    "ip_access_lists.create": plain(ipaccess.CreateIpAccessList(label="a", list_type=ipaccess.ListType.BLOCK)),
+    "ip_access_lists.list": plain(Empty()),
+    "ip_access_lists.get": ip_access_list(ipaccess.IpAccessListId),
+    "ip_access_lists.replace": ip_access_list(
+        ipaccess.ReplaceIpAccessList, label="b", list_type=ipaccess.ListType.ALLOW, enabled=True
+    ),
+    "ip_access_lists.update": ip_access_list(ipaccess.UpdateIpAccessList, label="b"),
+    "ip_access_lists.delete": ip_access_list(ipaccess.DeleteIpAccessList),
+    "workspace_conf.get": plain(workspaceconf.GetWorkspaceConf(keys="enableIpAccessLists")),
+    "workspace_conf.update": plain(workspaceconf.SetWorkspaceConf(settings={"maxTokenLifetimeDays": "730"})),
     **{name: plain(Empty()) for name in OPERATIONS if name.startswith("empty_lists.")},
     "workspace.make_home": plain(workspace.UserId(id=ADMIN.user_id)),
     "workspace.delete": in_workspace(workspace.DeleteObject),
@@ -904,7 +929,17 @@ EXAMPLES: dict[str, Example] = {
     "workspace_files.read": in_workspace(workspace.ReadFile),
     **{
         name: example
-        for of in ("clusters", "instance_pools", "cluster_policies", "jobs", "notebooks", "files", "directories", "tokens")
+        for of in (
+            "clusters",
+            "instance_pools",
+            "cluster_policies",
+            "jobs",
+            "notebooks",
+            "files",
+            "directories",
+            "tokens",
+            "passwords",
+        )
         for name, example in permissions_of(of).items()
     },
     "current_user.me": plain(scim.ScimGet()),

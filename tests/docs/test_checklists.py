@@ -32,6 +32,7 @@ PAGES = {  # of features that a page with another name describes
     "changes": "clients",
     "credentials": "authentication",
     "emptylists": "clients",
+    "ipaccess": "ip-access-lists",
     "machine": "ui",
     "ports": "v1",
     "runs": "jobs",
@@ -39,6 +40,7 @@ PAGES = {  # of features that a page with another name describes
     "schedules": "v1",
     "scripts": "init-scripts",
     "snapshots": "v1",
+    "workspaceconf": "ip-access-lists",
 }
 MOST = 6  # places that one change may have
 

@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
+from brickyard.domain.sources import SourceRules
 from brickyard.machine.addresses import RANGE
 from brickyard.machine.frames import Streams
 from brickyard.nodes.carrier import __main__ as carrier
@@ -252,6 +253,38 @@ async def test_no_user_takes_every_connection(echo: Echo, monkeypatch: pytest.Mo
         for each in (mine[0], late, yours):
             with contextlib.suppress(ConnectionError):
                 await each.reader.read()  # it ends
+
+
+async def test_only_addresses_that_are_let_in_connect_and_others_are_put_out(
+    echo: Echo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port, way = free_port(), str(tmp_path / "ways" / "a")
+    monkeypatch.setattr(carrier, "source_of", lambda *_, **__: "203.0.113.9")  # of clients on other machines
+    wanted, routes = [echo.route(port), Route(Socket(way), Socket(echo.way))], Routes()
+    (tmp_path / "ways").mkdir()
+
+    async def entered(port: int) -> Streams:
+        made = Streams(*await asyncio.open_connection("127.0.0.1", port))
+        made.writer.write(b"a")
+        return made
+
+    async with asyncio.timeout(PATIENCE_S):
+        assert await routes.tell(wanted, SourceRules(allowed=("203.0.113.0/24",))) == ["", ""]
+        first = await entered(port)
+        assert await first.reader.readexactly(1) == b"a"
+        await routes.tell(wanted, SourceRules(blocked=("203.0.113.9",)))
+        with contextlib.suppress(ConnectionError):
+            assert await first.reader.read() == b""
+        with contextlib.suppress(ConnectionError):
+            refused = await entered(port)
+            assert await refused.reader.read() == b""
+        inside = Streams(*await asyncio.open_unix_connection(way))  # of the server itself
+        inside.writer.write(b"b")
+        assert await inside.reader.readexactly(1) == b"b"
+        await routes.tell(wanted)
+        again = await entered(port)
+        assert await again.reader.readexactly(1) == b"a"
+        await routes.tell([])
 
 
 async def test_a_tcp_route_that_leads_elsewhere_is_another_one_and_a_socket_is_the_same(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from brickyard.config.settings import ConfigError, Settings
 from brickyard.providers import registry
 from brickyard.providers.base import Provider, Setup, SetupError
 from brickyard.providers.local import LocalProvider
+from brickyard.providers.nodetypes import offered
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.runtime.catalogue import rows
 from tests.support.golden import Golden
@@ -84,3 +85,9 @@ def test_a_public_url_is_an_address_and_nothing_more(url: str, golden: Golden) -
 def test_a_public_url_may_have_a_port_and_tls() -> None:
     for url in ("http://bricks.example.com", "https://10.0.0.7:8443/", "http://[2001:db8::1]:8080"):
         assert load(environ={"BRICKYARD_PUBLIC_URL": url}).public_url == url
+
+
+def test_what_terraform_falls_back_to_is_offered() -> None:
+    """`databricks_node_type` with nothing that fits: `defaultSmallestNodeType` of the provider's clusters/data_node_type.go,
+    where types of all clouds are offered."""
+    assert {"Standard_D4ds_v5", "m6g.xlarge"} <= {each.node_type_id for each in offered()}

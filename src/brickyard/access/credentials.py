@@ -5,11 +5,12 @@ A credential ends with what it came from: a session with the token that was ente
 
 from __future__ import annotations
 
+from brickyard.access import conf
 from brickyard.access.objects import TOKENS
 from brickyard.access.principals import active_principal, caller_of, principal_of
 from brickyard.domain.access import Principal
 from brickyard.domain.caller import Caller
-from brickyard.domain.identity import USERS_ID, CredentialKind, TokenRow
+from brickyard.domain.identity import ADMIN_TOKEN_ID, USERS_ID, CredentialKind, TokenRow
 from brickyard.plan.access import level
 from brickyard.store.identity import LOCK
 from brickyard.store.tx import Tx
@@ -41,9 +42,12 @@ def renewed(tx: Tx, caller: Caller, *, now_ms: int, made_by_ms: int) -> Caller |
 
 def counts(tx: Tx, row: TokenRow, principal: Principal) -> bool:
     """Whether a credential of the principal counts now: a personal access token, and a session that began with one, only while
-    the principal may use such tokens."""
+    there are such tokens in the workspace and the principal may use them. The workspace's admin token always counts: with it,
+    a workspace that has locked everybody out is mended."""
     first = tx.tokens.get(row.parent) if row.parent else row
-    return first is None or first.kind is not CredentialKind.PERSONAL or usable_by(tx, principal)
+    if first is None or first.kind is not CredentialKind.PERSONAL or first.token_id == ADMIN_TOKEN_ID:
+        return True
+    return conf.has_tokens(tx) and usable_by(tx, principal)
 
 
 def usable_by(tx: Tx, principal: Principal) -> bool:

@@ -15,6 +15,7 @@ WORKSPACE = SecurableObject(ObjectKind.WORKSPACE)
 HOMES = "Users"
 MAX_GRANTED_PATH = 1_000  # bytes of a path on which something can be granted: what an index can hold
 TOKENS = SecurableObject(ObjectKind.TOKENS)
+PASSWORDS = SecurableObject(ObjectKind.PASSWORDS)
 
 
 def of_cluster(cluster: Cluster) -> SecurableObject:

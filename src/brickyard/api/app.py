@@ -21,6 +21,7 @@ from brickyard.api.databricks import (
     emptylists,
     globalscripts,
     identity,
+    ipaccess,
     items,
     jobs,
     libraries,
@@ -41,6 +42,7 @@ from brickyard.api.databricks import (
     transfers,
     volumes,
     workspace,
+    workspaceconf,
 )
 from brickyard.api.edge.authentication import Authenticator
 from brickyard.api.edge.http import Edge
@@ -94,6 +96,8 @@ def all_operations() -> tuple[Operation, ...]:
         catalog,
         tables,
         emptylists,
+        ipaccess,
+        workspaceconf,
         protocol,
         health,
     )

@@ -44,13 +44,14 @@ async def _metrics(ctx: ApiContext, caller: Caller, request: Empty) -> Reply:
 
 _HEALTH = Group("health", lambda ctx: ctx, needs=())
 OPERATIONS: tuple[Operation, ...] = (
-    _HEALTH("GET /healthz", _healthz, "Whether the server is alive", name="live", auth=Auth.NONE),
+    _HEALTH("GET /healthz", _healthz, "Whether the server is alive", name="live", auth=Auth.NONE, anywhere=True),
     _HEALTH(
         "GET /readyz",
         _readyz,
         "Whether the API is ready; 503 with the reason if not",
         name="ready",
         auth=Auth.NONE,
+        anywhere=True,
         errors=(503,),
     ),
     _HEALTH("GET /metrics", _metrics, "Metrics in Prometheus' text format", auth=Auth.METRICS, content_type="text/plain"),

@@ -25,6 +25,7 @@ from brickyard.features.emptylists.service import EmptyLists
 from brickyard.features.files import DbfsService, VolumeService, VolumeTransfers, WorkspaceService
 from brickyard.features.files.contexts import ContextNotebooks
 from brickyard.features.identity import IdentityServices
+from brickyard.features.ipaccess.service import IpAccessListService
 from brickyard.features.libraries.service import LibraryService
 from brickyard.features.machine.service import MachineService
 from brickyard.features.metrics.service import ClusterMetrics
@@ -40,6 +41,7 @@ from brickyard.features.secrets.contexts import ContextSecrets
 from brickyard.features.secrets.service import SecretService
 from brickyard.features.snapshots.service import SnapshotService
 from brickyard.features.spend.service import SpendService
+from brickyard.features.workspaceconf.service import WorkspaceConfService
 
 if TYPE_CHECKING:
     from brickyard.features.credentials.oidc.service import SignInService  # cryptography and HTTP, only where they are used
@@ -90,3 +92,5 @@ class Services:
     runtimes: RuntimeService
     spend: SpendService
     empty_lists: EmptyLists
+    ip_access_lists: IpAccessListService
+    workspace_conf: WorkspaceConfService

@@ -27,6 +27,7 @@ _COMMANDS = {
     "cluster": "Make, start, use, stop and look at clusters",
     "user": "Add, list and remove users",
     "token": "Create access tokens",
+    "ip-access": "Show IP access lists, and turn them on or off",
     "secrets": "Change the key that encrypts secrets",
     "migrate-database": "Move the database from SQLite to PostgreSQL",
     "adopt-storage": "Join a storage and a database after one was lost",

@@ -66,6 +66,7 @@ class ObjectKind(StrEnum):
     SCHEMA = "schema"  # where tables and volumes are
     CATALOG = "catalog"  # where schemas are
     TOKENS = "tokens"  # all personal access tokens of the caller
+    PASSWORDS = "passwords"
 
 
 # The permissions on each kind, lowest first. Each level on an object includes the ones before it; seeing an object takes the
@@ -90,6 +91,7 @@ PERMISSIONS: Mapping[ObjectKind, tuple[Permission, ...]] = {
     ObjectKind.SCHEMA: (Permission.USE_SCHEMA, Permission.CREATE_VOLUME, Permission.MANAGE),
     ObjectKind.CATALOG: (Permission.USE_CATALOG, Permission.CREATE_SCHEMA, Permission.ADMIN),
     ObjectKind.TOKENS: (Permission.CAN_USE, Permission.ADMIN),
+    ObjectKind.PASSWORDS: (Permission.CAN_USE, Permission.ADMIN),
 }
 
 

@@ -7,6 +7,7 @@ import msgspec
 from brickyard.domain.spec import Wire
 
 LOGIN = "login"
+BLOCKED = "ip_access_lists.blocked"  # an address, at most once a minute
 CONNECT_BEGUN, CONNECT_ENDED = "connect.session_begun", "connect.session_ended"
 CONNECT_STARTED = "connect.cluster_started"
 UI_OPENED = "spark_ui.opened"

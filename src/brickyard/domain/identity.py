@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 NEVER = -1  # for `TokenRow.expiry_ms`
+ADMIN_TOKEN_ID = "admin-token"  # noqa: S105 - the name of a row, not a secret
 
 
 class CredentialKind(StrEnum):

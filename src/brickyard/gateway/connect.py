@@ -38,6 +38,7 @@ from brickyard.domain.errors import (
 from brickyard.domain.notes import Note, unnoted
 from brickyard.domain.printable import printable
 from brickyard.domain.quotas import Occupancy, Quota
+from brickyard.domain.sources import FORWARDED, source_of
 from brickyard.gateway.endpoints import Endpoint, Endpoints
 from brickyard.gateway.errors import GatewayError
 from brickyard.gateway.relay import ONE_TO_ONE, ClientGone, Metadata, Relay, Saw
@@ -176,6 +177,8 @@ class ConnectGateway:
         left = contextlib.ExitStack()
         try:
             address = clients.address(context.peer())
+            source = source_of(address, forwarded=any(key.encode() in FORWARDED for key in metadata))
+            await self._authenticator.admit(source)
             caller = await self._authenticator.of_metadata(metadata, address=address, missing=NO_TOKEN)
             clients.known(context.peer())
             left.enter_context(self._calls.enter(CALLS, caller, error=QuotaExceeded))
@@ -190,7 +193,7 @@ class ConnectGateway:
 
             work = self._pass_on(method, context, passed_on, endpoint, saw)
             try:
-                return await self._while_allowed(work, metadata, endpoint.cluster_id)
+                return await self._while_allowed(work, metadata, endpoint.cluster_id, source)
             except (Unauthenticated, PermissionDenied):
                 await self._interrupt(endpoint, passed_on, interrupts)
                 raise
@@ -201,13 +204,16 @@ class ConnectGateway:
             left.close()
         raise AssertionError("abort raises")
 
-    async def _while_allowed(self, work: Coroutine[Any, Any, bytes], metadata: dict[str, Any], cluster_id: str) -> bytes:
-        """The result of a call in progress. Raises ApiError, and ends the call, when its token is no longer valid or its user may
-        no longer attach to the cluster. A database that is away ends nothing."""
+    async def _while_allowed(
+        self, work: Coroutine[Any, Any, bytes], metadata: dict[str, Any], cluster_id: str, source: str
+    ) -> bytes:
+        """The result of a call in progress. Raises ApiError, and ends the call, when its token is no longer valid, its user may
+        no longer attach to the cluster, or IP access lists keep its source out. A database that is away ends nothing."""
         call = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait({call}, timeout=CHECK_S))[0]:
                 try:
+                    await self._authenticator.admit(source)
                     caller = await self._authenticator.of_metadata(metadata, missing=NO_TOKEN)
                     await self._find(caller, cluster_id, finishes=True)
                 except (Unauthenticated, PermissionDenied):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -21,6 +21,7 @@ from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.nodeops import PORT_OPEN, AgentRefused, AgentUnreachable, OpenPort, OpenPortOf
 from brickyard.domain.periodic import Lease, Periodic, always
 from brickyard.domain.ports import PortRow
+from brickyard.domain.sources import SourceRules
 from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.carrier.process import Carrier, CarrierFailed
 from brickyard.nodes.carrier.routes import Route, Socket, Tcp
@@ -35,6 +36,14 @@ AGAIN_S = 2.0  # before a driver that did not answer is asked again
 SILENCE_S = 20.0  # of a server counts as its end; longer than a database that hangs keeps it waiting
 
 log = structlog.get_logger(__name__)
+
+
+Sources = Callable[[], Awaitable[SourceRules | None]]
+
+
+async def everywhere() -> SourceRules | None:
+    """Connections are let in from everywhere."""
+    return None
 
 
 class _Wanted(NamedTuple):
@@ -78,17 +87,20 @@ class _Answer(NamedTuple):
 class TcpPorts(Periodic):
     """One per server; the one that has the lease listens. While the database is away, everything stays as it is."""
 
-    def __init__(self, *, store: Store, nodes: NodeCalls, held: Lease = always) -> None:
+    def __init__(self, *, store: Store, nodes: NodeCalls, held: Lease = always, sources: Sources = everywhere) -> None:
+        """`sources`: what IP access lists have in force."""
         super().__init__(every_s=POLL_S, pace_s=REST_S, held=held)
         self._store = store
         self._nodes = nodes
+        self._sources = sources
+        self._rules: SourceRules | None = None
         self._carrier = Carrier(silence_s=SILENCE_S)
         self._ports: frozenset[int] = frozenset()
         self._wanted: Sequence[_Wanted] = ()
         self._answers: dict[_Target, _Answer] = {}
         self._asking: dict[_Target, asyncio.Task[None]] = {}
         self._usable: asyncio.Task[None] | None = None
-        store.on_commit(lambda changes: self.wake() if changes.clusters else None)
+        store.on_commit(lambda changes: self.wake() if changes.clusters or changes.identity else None)
 
     @property
     def ports(self) -> Collection[int]:
@@ -103,12 +115,13 @@ class TcpPorts(Periodic):
         with contextlib.suppress(DatabaseTrouble):
             if await self._reads():
                 self._wanted = await self._store.read(_wanted, background=True)
+                self._rules = await self._sources()
         self._ask()
         known = [(each, found.opened) for each in self._wanted if (found := self._answers.get(each.target)) and found.opened]
         ports = [each.row.mapping.external_port for each, _ in known]
         self._ports = self._ports.union(ports)
         try:
-            faults = await self._carrier.tell([each.route(opened) for each, opened in known])
+            faults = await self._carrier.tell([each.route(opened) for each, opened in known], self._rules)
         except CarrierFailed as error:
             log.warning("forwarding_failed", why=str(error))
             faults = [f"The forwarding process failed: {error}"] * len(known)

@@ -213,6 +213,7 @@ class WebProxy(Generic[U]):
             raise self.source.forget(address) from error
 
     async def _caller(self, scope: Scope, address: Address) -> Caller:
+        await self._authenticator.admit(self._authenticator.source(scope))
         if address.given:
             return await self._authenticator.of_link(address.given, address.pass_scope, address=address_of(scope))
         return await self._authenticator.of_headers(scope["headers"], address=address_of(scope), missing=self.source.missing)
@@ -223,6 +224,7 @@ class WebProxy(Generic[U]):
     async def _lead_in(self, address: Address, scope: Scope, send: Send) -> None:
         """Leads a browser that is logged in to a link. The cluster's pages never get the session's cookie: it is not
         passed on, and the link opens only them. Using the link checks whether the user may attach."""
+        await self._authenticator.admit(self._authenticator.source(scope))
         caller = await self._authenticator.of_navigation(scope)
         link = address._replace(given=self._links.make(caller, address.pass_scope)[0])
         await redirect(send, with_query(link.prefix + (address.path or "/"), scope), ())

@@ -30,6 +30,11 @@ class ObjectType(NamedTuple):
         return tuple(each for each in PERMISSIONS[self.kind] if each is not Permission.ADMIN)
 
     @property
+    def is_single(self) -> bool:
+        """Whether there is one such object, which paths know by the name of its type. Its list inherits from nothing."""
+        return self.kind in (ObjectKind.TOKENS, ObjectKind.PASSWORDS)
+
+    @property
     def of_admins(self) -> Permission:
         """What administrators are shown to have."""
         return Permission.CAN_MANAGE if self.kind is ObjectKind.TOKENS else self.levels[-1]
@@ -44,6 +49,7 @@ OBJECT_TYPES = (
     ObjectType("files", "file", ObjectKind.WORKSPACE_PATH),
     ObjectType("directories", "directory", ObjectKind.WORKSPACE_PATH),
     ObjectType("authorization", "tokens", ObjectKind.TOKENS),
+    ObjectType("authorization", "passwords", ObjectKind.PASSWORDS),
 )
 
 _DESCRIPTIONS: Mapping[tuple[ObjectKind, str], str] = {
@@ -62,6 +68,7 @@ _DESCRIPTIONS: Mapping[tuple[ObjectKind, str], str] = {
     (ObjectKind.WORKSPACE_PATH, "CAN_EDIT"): "Can also write",
     (ObjectKind.WORKSPACE_PATH, "CAN_MANAGE"): "Can also delete and change permissions",
     (ObjectKind.TOKENS, "CAN_USE"): "Can create and use personal access tokens",
+    (ObjectKind.PASSWORDS, "CAN_USE"): "Can log in with a password: nobody has one here",
 }
 
 
@@ -120,8 +127,8 @@ def entries(
         found += [Entry(each.principal, each.permission.value, inherited_from) for each in grants.get(place, ())]
     if (open_to_all := for_everybody(on)) is not None:
         found.append(Entry(USERS_ID, open_to_all.value, f"/{of.collection}/"))
-    inherited_from = "" if of.kind is ObjectKind.TOKENS else f"/{of.collection}/"  # of tokens, it is the list's own
-    found.append(Entry(ADMINS_ID, of.of_admins.value, inherited_from))
+    if of.kind is not ObjectKind.PASSWORDS or not direct:  # those of passwords can be taken from administrators
+        found.append(Entry(ADMINS_ID, of.of_admins.value, "" if of.is_single else f"/{of.collection}/"))
     return _highest(of, found)
 
 
@@ -163,7 +170,7 @@ def _level(of: ObjectType, wanted: Wanted, owner: str) -> Permission | None:
     allowed = levels(of)
     names = [each.permission_level for each in allowed]
     level = wanted.level
-    if wanted.holder == ADMINS_ID:
+    if wanted.holder == ADMINS_ID and of.kind is not ObjectKind.PASSWORDS:
         if level == of.of_admins.value:
             return None
         raise InvalidParameterValue(

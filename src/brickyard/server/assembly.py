@@ -50,6 +50,8 @@ from brickyard.features.files.contexts import ContextNotebooks
 from brickyard.features.files.homes import FormerHomes
 from brickyard.features.files.sweep import UploadSweep
 from brickyard.features.identity import IdentityServices
+from brickyard.features.ipaccess.gate import AddressGate
+from brickyard.features.ipaccess.service import IpAccessListService, require_way_in
 from brickyard.features.libraries.service import LibraryService
 from brickyard.features.machine.service import MachineService
 from brickyard.features.metrics.service import ClusterMetrics
@@ -68,6 +70,7 @@ from brickyard.features.secrets.service import SecretService
 from brickyard.features.secrets.values import SecretValues
 from brickyard.features.snapshots.service import SnapshotService
 from brickyard.features.spend.service import SpendService
+from brickyard.features.workspaceconf.service import WorkspaceConfService
 from brickyard.gateway.history import HistoryServers
 from brickyard.gateway.httpports import HttpPorts, PortTarget
 from brickyard.gateway.pages import Upstream
@@ -120,17 +123,22 @@ class Parts:
 def assemble(given: Resources, *, loop_lag_s: Lag) -> Parts:
     """Builds everything except the application that is served; `application.py` builds that from the result."""
     loops: Loops
+    services: Services
 
     def wake(cluster_id: str) -> None:
         loops.owners.wake(cluster_id)  # assigned later: the owners and the agents' service need each other
 
+    def blocked(address: str) -> None:
+        services.audit.blocked(address)  # likewise
+
     authorizer = Authorizer()
+    gate = AddressGate(store=given.store, workspace_id=given.workspace_id, note=blocked)
     vault = Vault(path=given.storage.secrets_key_file, given=given.settings.encryption_key)
     sealer = Sealer(key=given.workspace_key)
     given.storage.logs.unseal_with(sealer.open)
     nodes = build_nodes(given, wake=wake, values=SecretValues(authorizer=authorizer, vault=vault, sealer=sealer))
     loops = build_loops(given, nodes, sealer=sealer)
-    tcp_ports = TcpPorts(store=given.store, nodes=nodes.calls, held=given.member.lease("ports"))
+    tcp_ports = TcpPorts(store=given.store, nodes=nodes.calls, held=given.member.lease("ports"), sources=gate.rules)
     planner = PortPlanner(
         ids=given.ids,
         server_url=given.server_url,
@@ -146,7 +154,14 @@ def assemble(given: Resources, *, loop_lag_s: Lag) -> Parts:
     withdrawal = Withdrawal(store=given.store, authorizer=authorizer, nodes=nodes.calls, agents=nodes.agents)
     nodes.agents.on_users(withdrawal.wake)
     throttle = LoginThrottle(audit=services.audit)
-    authenticator = Authenticator(tokens=services.tokens, links=services.ui_links, sessions=services.sessions, throttle=throttle)
+    authenticator = Authenticator(
+        tokens=services.tokens,
+        links=services.ui_links,
+        sessions=services.sessions,
+        throttle=throttle,
+        gate=gate,
+        own_address=given.settings.host,
+    )
     given.store.on_commit(loops.runs.changed)
     lags = {"event loop": loop_lag_s, "database": lambda: given.store.lag_s, "loops": lambda: loops.owners.lag_s}
     measures = WorkspaceMetrics(given.store, given.providers, loops.room, given.member, lags)
@@ -282,6 +297,8 @@ def _services(
             store=store, clock=clock, authorizer=authorizer, node_types=given.node_types, currency=given.prices.currency
         ),
         empty_lists=EmptyLists(store=store, authorizer=authorizer),
+        ip_access_lists=IpAccessListService(store=store, clock=wall, ids=ids, authorizer=authorizer),
+        workspace_conf=WorkspaceConfService(store=store, authorizer=authorizer, require_way_in=require_way_in),
         commands=CommandService(store=store, authorizer=authorizer, nodes=nodes.calls, clock=clock, ids=ids),
         runs=RunService(
             store=store,

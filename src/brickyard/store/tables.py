@@ -356,6 +356,13 @@ schedules = Table(
     Index("schedules_cluster", "cluster_id"),
 )
 
+ip_access_lists = Table(
+    "ip_access_lists",
+    metadata,
+    Column("list_id", String(36), primary_key=True),
+    Column("doc", Text, nullable=False),
+)
+
 spent_tokens = Table(
     "spent_tokens",
     metadata,

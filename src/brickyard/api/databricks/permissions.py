@@ -12,15 +12,13 @@ from brickyard.domain.spec import Wire
 from brickyard.features.permissions.service import ObjectPermissions, PermissionService, manages, sees
 from brickyard.plan.permissions import OBJECT_TYPES, Level, ObjectType
 
-_TOKENS = "tokens"  # the id in paths: all tokens have one list
-
 
 class PermissionsOf(msgspec.Struct, frozen=True, kw_only=True):
-    object_id: str = _TOKENS
+    object_id: str = ""  # "": the only one
 
 
 class ChangePermissions(Wire, frozen=True, kw_only=True):
-    object_id: str = _TOKENS
+    object_id: str = ""  # "": the only one
     access_control_list: list[AccessControlRequest] = []
 
 
@@ -28,24 +26,29 @@ class PermissionLevels(msgspec.Struct, frozen=True, kw_only=True):
     permission_levels: list[Level]
 
 
+_SINGLE = {ObjectKind.TOKENS: "personal access tokens", ObjectKind.PASSWORDS: "log-ins with a password"}
+
+
 def _operations(of: ObjectType) -> tuple[Operation, ...]:
+    def named(request: PermissionsOf | ChangePermissions) -> str:
+        return of.object_type if of.is_single else request.object_id
+
     async def get(permissions: PermissionService, caller: Caller, request: PermissionsOf) -> ObjectPermissions:
-        return await permissions.get(caller, of, request.object_id)
+        return await permissions.get(caller, of, named(request))
 
     async def replace(permissions: PermissionService, caller: Caller, request: ChangePermissions) -> ObjectPermissions:
-        return await permissions.change(caller, of, request.object_id, request.access_control_list, replace=True)
+        return await permissions.change(caller, of, named(request), request.access_control_list, replace=True)
 
     async def update(permissions: PermissionService, caller: Caller, request: ChangePermissions) -> ObjectPermissions:
-        return await permissions.change(caller, of, request.object_id, request.access_control_list, replace=False)
+        return await permissions.change(caller, of, named(request), request.access_control_list, replace=False)
 
     async def levels(permissions: PermissionService, caller: Caller, request: PermissionsOf) -> PermissionLevels:
-        return PermissionLevels(permission_levels=await permissions.levels(caller, of, request.object_id))
+        return PermissionLevels(permission_levels=await permissions.levels(caller, of, named(request)))
 
-    tokens = of.kind is ObjectKind.TOKENS
-    noun = _TOKENS if tokens else of.collection.replace("-", "_")
-    on = "personal access tokens" if tokens else f"a {of.object_type.replace('-', ' ')}"
-    path = f"permissions/{of.collection}/{_TOKENS if tokens else '{object_id}'}"
-    see, manage = (Need(each, of.kind, "" if tokens else "object_id") for each in (sees(of), manages(of)))
+    single, noun = of.is_single, of.object_type if of.is_single else of.collection.replace("-", "_")
+    on = _SINGLE.get(of.kind) or f"a {of.object_type.replace('-', ' ')}"
+    path = f"permissions/{of.collection}/{of.object_type if single else '{object_id}'}"
+    see, manage = (Need(each, of.kind, "" if single else "object_id") for each in (sees(of), manages(of)))
     group = Group(
         "permissions", lambda ctx: ctx.services.permissions, f"/api/2.0/{path}", f"/api/2.0/preview/{path}", errors=(404,)
     )

@@ -12,6 +12,7 @@ from brickyard.api.edge import cookies
 from brickyard.api.edge.throttle import LoginThrottle
 from brickyard.domain.caller import Caller
 from brickyard.domain.errors import MalformedRequest, PermissionDenied, RequestLimitExceeded, Unauthenticated
+from brickyard.domain.sources import FORWARDED, source_of
 from brickyard.features.credentials.sessions import Session
 from brickyard.plan.browsers import navigation, own_request
 
@@ -23,6 +24,8 @@ FOREIGN = (
     "This request comes from a page of another origin, so the browser's session does not count. If a proxy ends TLS in front "
     "of the server, name the proxy in the setting trusted_proxies."
 )
+
+PROXIED = "brickyard.proxied"  # in a request's scope: a proxy of `trusted_proxies` has passed it on
 
 T = TypeVar("T")
 
@@ -47,10 +50,16 @@ class Sessions(Protocol):
     async def find(self, cookie: str) -> Session | None: ...
 
 
+class Gate(Protocol):
+    """`features.ipaccess.gate.AddressGate`."""
+
+    async def admit(self, source: str) -> None: ...
+
+
 class Authenticator:
-    """Finds the caller for a client's credentials. Every method raises Unauthenticated, with the message `missing` if no
-    credentials were sent, and RequestLimitExceeded where too many wrong ones have come from `address` (`throttle`). `cookie` is
-    the name of the sessions' cookie."""
+    """Finds the caller for a client's credentials. Every method that does raises Unauthenticated, with the message `missing` if
+    no credentials were sent, and RequestLimitExceeded where too many wrong ones have come from `address` (`throttle`). `cookie`
+    is the name of the sessions' cookie, `own_address` the address at which the server listens, unless it listens at several."""
 
     def __init__(
         self,
@@ -59,6 +68,8 @@ class Authenticator:
         links: Links,
         sessions: Sessions | None = None,
         throttle: LoginThrottle | None = None,
+        gate: Gate | None = None,
+        own_address: str = "",
         cookie: str = cookies.NAME,
     ) -> None:
         self._cookie = cookie
@@ -66,6 +77,19 @@ class Authenticator:
         self._sessions = sessions
         self._links = links
         self.throttle = throttle or LoginThrottle()
+        self._gate = gate
+        self._own = own_address
+
+    async def admit(self, source: str) -> None:
+        """Raises PermissionDenied if IP access lists keep calls from there out (`domain.sources`). Every door asks this before it
+        looks at credentials, and again while something goes on."""
+        if self._gate is not None:
+            await self._gate.admit(source)
+
+    def source(self, scope: Mapping[str, Any]) -> str:
+        """Where a request comes from, for IP access lists (`domain.sources`)."""
+        forwarded = any(key in FORWARDED for key, _ in scope["headers"])
+        return source_of(address_of(scope), own_address=self._own, proxied=bool(scope.get(PROXIED)), forwarded=forwarded)
 
     async def of_request(self, scope: Mapping[str, Any], *, missing: str = MISSING) -> Caller:
         """From a request's Authorization header or, if it has none, from the browser's session."""

@@ -55,6 +55,8 @@ class Facts(TypedDict, total=False):
     upload: Upload
     with_base_url: bool
     compares_base_url: bool
+    with_source: bool
+    anywhere: bool
     from_headers: Mapping[str, str]
     may_have_body: bool
     makes_work: bool

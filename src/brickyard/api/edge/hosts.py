@@ -15,10 +15,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from brickyard.api.edge.authentication import base_url
+from brickyard.api.edge.authentication import PROXIED, base_url
 from brickyard.domain.errors import MalformedRequest
 
-PROXIED = "brickyard.proxied"  # in a request's scope: a proxy of `trusted_proxies` has passed it on
 _AUTHORITY = re.compile(r"(?:[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_.])?|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 # Ends of names that the public DNS does not have: RFC 6761, 6762 (with appendix G), 8375; ICANN's `internal`; Kubernetes' `svc`.
 _PRIVATE = ("localhost", "local", "internal", "test", "home.arpa", "svc", "intranet", "private", "corp", "home", "lan")

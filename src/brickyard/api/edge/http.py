@@ -13,6 +13,7 @@ import random
 import secrets
 import time
 from collections.abc import Awaitable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -33,7 +34,7 @@ from brickyard.api.edge.measures import RequestMetrics
 from brickyard.api.edge.ratelimits import RateLimits
 from brickyard.api.edge.registry import Answer, Auth, Operation
 from brickyard.api.edge.routes import Routes
-from brickyard.api.edge.streaming import Stream, send_pieces
+from brickyard.api.edge.streaming import Stream, send_pieces, while_admitted
 from brickyard.api.edge.waiting import Waiting
 from brickyard.api.edge.websockets import refusing
 from brickyard.api.edge.whole import WHOLE, Whole
@@ -152,7 +153,8 @@ class Edge:
             if match is not None and match[0].changes:
                 call.log(name, _made(answer), failure, status=status, seconds=seconds, request_id=request_id)
             if isinstance(answer, Stream) and method != "HEAD":
-                await send_pieces(answer.pieces, receive, send)
+                admit = partial(self._authenticator.admit, self._authenticator.source(scope))
+                await send_pieces(while_admitted(answer, admit), receive, send)
         finally:
             failure = None  # its traceback refers to this frame, as this frame does to it
             if isinstance(answer, Stream):
@@ -171,7 +173,7 @@ class Edge:
     def _answer(
         self, operation: Operation, parameters: dict[str, str] | None, scope: Scope, receive: Receive, call: Call
     ) -> Awaitable[Answer]:
-        answer = self._answer_patiently if operation.arrives(scope["headers"]) else self._answer_now
+        answer = self._answer_patiently if operation.arrives(scope["headers"]) else self._answer_admitted
         return answer(operation, parameters, scope, receive, call)
 
     async def _answer_patiently(
@@ -179,7 +181,7 @@ class Edge:
     ) -> Answer:
         waiting = Waiting(receive)
         with patient(waiting):
-            return await self._answer_now(operation, parameters, scope, waiting.receive, call)
+            return await self._answer_admitted(operation, parameters, scope, waiting.receive, call)
 
     def _caller(self, operation: Operation, scope: Scope) -> Awaitable[Caller]:
         return patiently(lambda: self._admitted(operation, scope)) if is_patient() else self._admitted(operation, scope)
@@ -189,6 +191,13 @@ class Edge:
         caller = await self._authenticator.of_request(scope)
         self._rate_limits.take(operation.name, caller)
         return caller
+
+    async def _answer_admitted(
+        self, operation: Operation, parameters: dict[str, str] | None, scope: Scope, receive: Receive, call: Call
+    ) -> Answer:
+        if operation.heeds_lists:
+            await self._authenticator.admit(self._authenticator.source(scope))
+        return await self._answer_now(operation, parameters, scope, receive, call)
 
     async def _answer_now(
         self, operation: Operation, parameters: dict[str, str] | None, scope: Scope, receive: Receive, call: Call
@@ -200,7 +209,7 @@ class Edge:
                 meaning.check(scope["query_string"], scope["headers"])
         elif operation.auth is Auth.METRICS:
             self._check_metrics_token(bearer_of(scope["headers"]), address_of(scope))
-        if operation.with_base_url or operation.from_headers:
+        if operation.surroundings or operation.from_headers:
             parameters = await self._with_surroundings(operation, parameters or {}, scope, caller)
         decoder, unread = self._decoders[operation.name], None
         if operation.upload is not None and (boundary := form_boundary(scope["headers"])):
@@ -229,10 +238,12 @@ class Edge:
     async def _with_surroundings(
         self, operation: Operation, parameters: dict[str, str], scope: Scope, caller: Caller
     ) -> dict[str, str]:
-        """The parameters, and what the operation takes from the headers."""
+        """The parameters, and what the operation takes from the headers and the connection."""
         if operation.with_base_url:
             vouched = caller is not ANONYMOUS or operation.compares_base_url
             parameters = {**parameters, "base_url": await self._hosts.base_url(scope, vouched=vouched)}
+        if operation.with_source:
+            parameters = {**parameters, "source": self._authenticator.source(scope)}
         return {**parameters, **_of_headers(operation.from_headers, scope)}
 
     def _admit(self, operation: Operation) -> None:

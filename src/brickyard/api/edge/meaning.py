@@ -36,7 +36,7 @@ class Meaning:
     def __init__(self, operation: Operation, decoder: RequestDecoder) -> None:
         self.checks = operation.changes and operation.auth is Auth.USER
         in_path = {name for path in operation.paths for name in re.findall(r"\{(\w+)", path)}
-        elsewhere = in_path | set(operation.from_headers.values()) | {"base_url"}
+        elsewhere = in_path | set(operation.from_headers.values()) | set(operation.surroundings)
         self._known = frozenset() if operation.reads_body else frozenset(decoder.fields) - elsewhere
         self._headers = _HEADERS.keys() - {name.encode() for name in operation.from_headers}
 

@@ -117,7 +117,7 @@ def _described(operation: Operation, known: Mapping[type, Any], schemas: Mapping
     parameters = [{"name": name, "in": "path", "required": True, "schema": TEXT} for name in sorted(in_path)]
     if operation.streams:
         described["requestBody"] = {"content": {"application/octet-stream": {"schema": {}}}}
-    elsewhere = in_path | set(operation.from_headers.values()) | ({"base_url"} if operation.with_base_url else set())
+    elsewhere = in_path | set(operation.from_headers.values()) | set(operation.surroundings)
     if not operation.reads_body:
         parameters += _query(operation, without=elsewhere)
         headers = (name for name in operation.from_headers if name not in _OF_EVERY_REQUEST)

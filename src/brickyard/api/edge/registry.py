@@ -104,6 +104,8 @@ class Operation:
     upload: Upload | None = None  # accepts multipart/form-data of any size as it arrives, replacing the handler
     with_base_url: bool = False  # the request's `base_url` is the server's URL as the client used it
     compares_base_url: bool = False  # the answer does not repeat it to somebody unknown
+    with_source: bool = False  # the request's `source` is where the call comes from (`domain.sources`)
+    anywhere: bool = False  # answered whatever IP access lists say, although anybody may ask
     from_headers: Mapping[str, str] = field(default_factory=dict)  # a header (in lower case) -> the field that it sets
     may_have_body: bool = False  # fields may also be in a JSON body; those of the path and the query take precedence
     makes_work: bool = False  # for the loops: refused with 429 while they lag (plan/admission.py)
@@ -124,6 +126,16 @@ class Operation:
         """Whether the body of a request with these headers is taken as it arrives, so that its client may be unable to repeat
         it."""
         return self.streams or (self.upload is not None and bool(form_boundary(headers)))
+
+    @cached_property
+    def heeds_lists(self) -> bool:
+        """Whether it is answered only where IP access lists allow it. Agents keep clusters alive, with tokens of their own."""
+        return not self.anywhere and self.auth is not Auth.AGENT
+
+    @cached_property
+    def surroundings(self) -> tuple[str, ...]:
+        """Request fields that the edge fills, whatever was sent."""
+        return (*(("base_url",) if self.with_base_url else ()), *(("source",) if self.with_source else ()))
 
     @cached_property
     def takes_body(self) -> bool:

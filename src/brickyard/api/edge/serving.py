@@ -8,8 +8,8 @@ from typing import Any
 import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from brickyard.api.edge.authentication import PROXIED
 from brickyard.api.edge.bounded import BoundedHttp
-from brickyard.api.edge.hosts import PROXIED
 from brickyard.api.edge.websockets import MESSAGE_BYTES, PING_S, BoundedWebsocket
 
 DRAIN_S = 2  # time for requests in flight when the server stops

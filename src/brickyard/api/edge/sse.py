@@ -25,7 +25,7 @@ class ServerEvent(NamedTuple):
 
 def event_stream(events: AsyncIterator[ServerEvent | None], *, source: Source) -> Stream:
     """Streams the events as an answer. None sends a keep-alive."""
-    return Stream(pieces=_encoded(events), source=source, content_type=CONTENT_TYPE, headers=_HEADERS)
+    return Stream(pieces=_encoded(events), source=source, content_type=CONTENT_TYPE, headers=_HEADERS, endless=True)
 
 
 def encode(event: ServerEvent) -> bytes:

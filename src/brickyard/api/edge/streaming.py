@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from starlette.types import Receive, Send
+
+from brickyard.domain.errors import PermissionDenied
 
 
 class Source(Protocol):
@@ -25,11 +27,24 @@ class Stream:
     content_type: str
     headers: tuple[tuple[str, str], ...] = ()
     status: int = 200
+    endless: bool = False  # it may end after any piece, and its client then asks again
 
     def close(self) -> None:
         """Closes the source."""
         if self.source is not None:
             self.source.close()
+
+
+async def while_admitted(answer: Stream, admit: Callable[[], Awaitable[None]]) -> AsyncIterator[bytes]:
+    """The pieces of an answer, until `admit` raises PermissionDenied: an endless one ends, another breaks off."""
+    async for piece in answer.pieces:
+        try:
+            await admit()
+        except PermissionDenied:
+            if answer.endless:
+                return
+            raise
+        yield piece
 
 
 async def send_pieces(pieces: AsyncIterator[bytes], receive: Receive, send: Send) -> None:

@@ -23,6 +23,7 @@ from brickyard.access.objects import WORKSPACE
 from brickyard.access.principals import caller_of
 from brickyard.domain.access import Permission
 from brickyard.domain.audit import (
+    BLOCKED,
     LOGIN,
     AuditEntry,
     AuditFilter,
@@ -37,6 +38,7 @@ from brickyard.domain.errors import (
     DatabaseTrouble,
     InvalidParameterValue,
     OutcomeUnknown,
+    PermissionDenied,
     RequestLimitExceeded,
     Unauthenticated,
 )
@@ -95,6 +97,12 @@ class AuditLog:
     def failed_login(self, address: str) -> None:
         """Writes down that a wrong credential was sent."""
         entry = AuditEntry(time=0, operation=LOGIN, status=401, address=address, error_code=Unauthenticated.error_code)
+        if self._room(self._strangers, ""):
+            self._later(lambda tx: _insert(tx, self.stamped(entry, None)))
+
+    def blocked(self, address: str) -> None:
+        """Writes down that IP access lists have kept calls from an address out. Does not wait."""
+        entry = AuditEntry(time=0, operation=BLOCKED, status=403, address=address, error_code=PermissionDenied.error_code)
         if self._room(self._strangers, ""):
             self._later(lambda tx: _insert(tx, self.stamped(entry, None)))
 

@@ -121,8 +121,7 @@ class TokenManagement:
             raise InvalidParameterValue(
                 f"{user.user_name} may not use personal access tokens. Grant CAN_USE on authorization/tokens first."
             )
-        insert_token(tx, row)
-        return token, _managed(tx, row, {})
+        return token, _managed(tx, insert_token(tx, row), {})
 
     def _require(self, tx: Tx, caller: Caller, *, to: str) -> None:
         self._authorizer.require(tx, caller, Permission.ADMIN, WORKSPACE, to=to)

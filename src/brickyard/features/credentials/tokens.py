@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from brickyard.access import Authorizer
+from brickyard.access import Authorizer, conf
 from brickyard.access.credentials import counts, end
 from brickyard.access.objects import TOKENS
 from brickyard.access.principals import active_principal, caller_of
@@ -16,8 +16,8 @@ from brickyard.access.users import new_user
 from brickyard.domain.access import Permission
 from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock, Ids
-from brickyard.domain.errors import InvalidParameterValue, QuotaExceeded, ResourceDoesNotExist
-from brickyard.domain.identity import ADMINS_ID, NEVER, CredentialKind, TokenRow, UserRow
+from brickyard.domain.errors import InvalidParameterValue, PermissionDenied, QuotaExceeded, ResourceDoesNotExist
+from brickyard.domain.identity import ADMIN_TOKEN_ID, ADMINS_ID, NEVER, CredentialKind, TokenRow, UserRow
 from brickyard.features.credentials.digests import Digests, plain
 from brickyard.features.credentials.lastuse import LastUse, SessionLimits
 from brickyard.store.changeset import Changes
@@ -28,7 +28,6 @@ from brickyard.store.tx import Tx
 MAX_TOKENS = 600  # per user
 MAX_LIFETIME_S = 100 * 365 * 86_400
 MAX_COMMENT = 1024
-ADMIN_TOKEN_ID = "admin-token"  # noqa: S105 - the name of a row, not a secret
 CACHE_MS = 5_000  # how long a caller is kept while nothing changes
 SHARED_CACHE_MS = 1_000  # likewise while other servers write: the notice of a change may be late
 CACHE_SIZE = 10_000
@@ -94,12 +93,11 @@ class TokenService:
         Raises InvalidParameterValue and QuotaExceeded."""
         token, row = self.new(caller.user_name, comment=comment, lifetime_seconds=lifetime_seconds)
 
-        def work(tx: Tx) -> None:
+        def work(tx: Tx) -> TokenRow:
             self.may_use(tx, caller)
-            insert_token(tx, row)
+            return insert_token(tx, row)
 
-        await self._store.write(work)
-        return token, row
+        return token, await self._store.write(work)
 
     def new(self, user_name: str, *, comment: str, lifetime_seconds: int | None, created_by: str = "") -> tuple[str, TokenRow]:
         """A new personal access token of that user, and its row, to be inserted. Raises InvalidParameterValue."""
@@ -216,8 +214,10 @@ def _find(tx: Tx, digest: str) -> tuple[TokenRow, Caller] | None:
     return row, caller_of(principal, token_id=row.token_id)
 
 
-def insert_token(tx: Tx, row: TokenRow) -> None:
-    """Inserts a personal access token. Raises QuotaExceeded."""
+def insert_token(tx: Tx, row: TokenRow) -> TokenRow:
+    """Inserts a personal access token, as the workspace's settings have it, and returns its row. Raises PermissionDenied,
+    InvalidParameterValue and QuotaExceeded."""
+    row = _allowed(tx, row)
     rows = tx.tokens.of_user(row.user_name)
     for old in rows:
         if old.expired(row.created_ms):
@@ -225,6 +225,26 @@ def insert_token(tx: Tx, row: TokenRow) -> None:
     if sum(not old.expired(row.created_ms) for old in rows) >= MAX_TOKENS:
         raise QuotaExceeded(f"User {row.user_name} has {MAX_TOKENS} tokens, which is the maximum. Delete one first.")
     tx.tokens.insert(row)
+    return row
+
+
+def _allowed(tx: Tx, row: TokenRow) -> TokenRow:
+    """The row, with the longest lifetime that the workspace allows if it would never expire. Raises PermissionDenied and
+    InvalidParameterValue."""
+    if not conf.has_tokens(tx):
+        raise PermissionDenied(
+            "Personal access tokens are turned off in this workspace: its setting enableTokensConfig is false."
+        )
+    if (most_s := conf.most_token_s(tx)) is None:
+        return row
+    if row.expiry_ms == NEVER:
+        return msgspec.structs.replace(row, expiry_ms=row.created_ms + most_s * 1000)
+    if row.expiry_ms > row.created_ms + most_s * 1000:
+        raise InvalidParameterValue(
+            f"lifetime_seconds is {(row.expiry_ms - row.created_ms) // 1000}; at most {most_s} are allowed in this workspace: "
+            f"its setting maxTokenLifetimeDays is {most_s // conf.DAY_S}."
+        )
+    return row
 
 
 def _ensure_admin(tx: Tx, row: TokenRow, fresh: UserRow) -> None:

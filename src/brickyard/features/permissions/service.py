@@ -14,6 +14,7 @@ from brickyard.access.holders import Named, named
 from brickyard.access.objects import (
     HOMES,
     MAX_GRANTED_PATH,
+    PASSWORDS,
     TOKENS,
     of_cluster,
     of_job,
@@ -91,7 +92,8 @@ class WorkspaceObjects(Protocol):
 
 
 class PermissionService:
-    """One per server. Methods raise ApiError. `id` is the object's, as its API gives it; of tokens, "tokens"."""
+    """One per server. Methods raise ApiError. `id` is the object's, as its API gives it; of tokens and passwords, the
+    name of their type."""
 
     def __init__(self, *, store: Store, authorizer: Authorizer, workspace: WorkspaceObjects) -> None:
         self._store = store
@@ -170,8 +172,8 @@ class PermissionService:
             if run is None:
                 raise ResourceDoesNotExist(f"Job {id[:_SHOWN]} does not exist.")
             return _Target(on=of_job(run), name=name)
-        if of.kind is ObjectKind.TOKENS:
-            return _Target(on=TOKENS, name=name)
+        if of.is_single:
+            return _Target(on=TOKENS if of.kind is ObjectKind.TOKENS else PASSWORDS, name=name)
         on = of_workspace_path(parts)
         above = {place: tuple(each for each in place.id.split("/") if each) for place in on.within}
         directories = {place: f"/directories/{self._workspace.id_of(names)}" for place, names in above.items()}
@@ -181,7 +183,7 @@ class PermissionService:
 
 def sees(of: ObjectType) -> Permission:
     """What it takes to see an object's permissions."""
-    return Permission.ADMIN if of.kind is ObjectKind.TOKENS else of.levels[0]
+    return Permission.ADMIN if of.is_single else of.levels[0]
 
 
 def manages(of: ObjectType) -> Permission:

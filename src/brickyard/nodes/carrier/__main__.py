@@ -15,9 +15,10 @@ from pathlib import Path
 
 import msgspec
 
+from brickyard.domain.sources import HERE, Admission, SourceRules, source_of
 from brickyard.machine.listening import CannotListen, bound_alone
 from brickyard.machine.tls import pinning_context
-from brickyard.nodes.carrier.routes import LINE, NodePort, Route, Socket, Tcp
+from brickyard.nodes.carrier.routes import LINE, NodePort, Route, Socket, Tcp, Told
 from brickyard.nodes.carrier.sockets import carry_on_threads
 from brickyard.nodes.carrier.tls import carry_to_node
 
@@ -28,7 +29,7 @@ BACKLOG = 512
 STACK = 192 << 10  # bytes, of each thread
 PAUSE_S = 0.05  # when no descriptor is free
 
-_decode = msgspec.json.Decoder(list[Route]).decode
+_decode = msgspec.json.Decoder(Told).decode
 Room = contextlib.AbstractAsyncContextManager[None]
 
 
@@ -42,6 +43,7 @@ class Opened:
         self._room = asyncio.Semaphore(MOST_OF_ROUTE)
         self._room_of_user = routes.room_of(route.user)
         self._listening = _listening(route.listener)
+        self._sources: dict[asyncio.Task[None], str] = {}  # of connections to a port of an address
         self._tasks = {asyncio.create_task(self._accept())}
 
     async def close(self) -> None:
@@ -54,18 +56,30 @@ class Opened:
         if isinstance(self.route.listener, Socket):
             _remove(self.route.listener)
 
+    def end_refused(self) -> None:
+        """Breaks the connections from sources that are no longer let in."""
+        for task in [task for task, source in self._sources.items() if not self._routes.sources.admits(source)]:
+            task.cancel()
+
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                connection, _ = await loop.sock_accept(self._listening)
+                connection, peer = await loop.sock_accept(self._listening)
             except OSError:  # it has gone already, or no descriptor is free
                 await asyncio.sleep(PAUSE_S)
+                continue
+            listener = self.route.listener
+            source = source_of(peer[0], own_address=listener.host) if isinstance(listener, Tcp) else HERE
+            if not self._routes.sources.admits(source):
+                connection.close()
                 continue
             admitted = asyncio.Event()
             task = asyncio.create_task(self._serve(connection, admitted))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+            self._sources[task] = source
+            task.add_done_callback(self._sources.pop)
             await admitted.wait()  # the others wait in the kernel
 
     async def _serve(self, connection: socket.socket, admitted: asyncio.Event) -> None:
@@ -95,9 +109,14 @@ class Routes:
         self.room = asyncio.Semaphore(MOST)
         self._of_users = weakref.WeakValueDictionary[str, asyncio.Semaphore]()
         self.context = pinning_context()
+        self.sources = Admission(None)
 
-    async def tell(self, routes: Sequence[Route]) -> list[str]:
-        """Has exactly these routes open. Returns why each is not, or ""."""
+    async def tell(self, routes: Sequence[Route], sources: SourceRules | None = None) -> list[str]:
+        """Has exactly these routes open, those of addresses for these sources. Returns why each is not, or ""."""
+        if sources != self.sources.rules:
+            self.sources = Admission(sources)
+            for opened in self._opened.values():
+                opened.end_refused()
         wanted = {each.listener: each for each in routes}
         for listener, opened in list(self._opened.items()):
             # Who uses a way to a node keeps it when that has moved. A tcp mapping that leads elsewhere is another one.
@@ -152,7 +171,8 @@ async def main(silence_s: float) -> None:
                 line = await reader.readline()
             if not line:
                 break
-            os.write(1, msgspec.json.encode(await routes.tell(_decode(line))) + b"\n")
+            told = _decode(line)
+            os.write(1, msgspec.json.encode(await routes.tell(told.routes, told.sources)) + b"\n")
     os._exit(0)  # with all threads
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from brickyard.domain.sources import SourceRules
 from brickyard.machine.children import Child, program
-from brickyard.nodes.carrier.routes import LINE, Route
+from brickyard.nodes.carrier.routes import LINE, Route, Told
 
 _decode_faults = msgspec.json.Decoder(list[str]).decode
 
@@ -31,8 +32,9 @@ class Carrier:
         self._command = program("brickyard.nodes.carrier", str(directory), str(silence_s))
         self.child: Child | None = None
 
-    async def tell(self, routes: Sequence[Route]) -> list[str]:
-        """Has exactly these routes open. Returns why each is not, or "". Raises CarrierFailed."""
+    async def tell(self, routes: Sequence[Route], sources: SourceRules | None = None) -> list[str]:
+        """Has exactly these routes open, those of addresses for these sources. Returns why each is not, or "".
+        Raises CarrierFailed."""
         if not routes:
             await self.close()
             return []
@@ -40,7 +42,7 @@ class Carrier:
             if self.child is None:
                 self.child = await Child.start(self._command, longest=LINE)
             async with asyncio.timeout(ANSWER_S):
-                await self.child.send(routes)
+                await self.child.send(Told(tuple(routes), sources))
                 if answer := await self.child.line():
                     return _decode_faults(answer)
                 raise ConnectionError("it has ended")

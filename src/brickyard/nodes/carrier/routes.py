@@ -1,9 +1,11 @@
-"""What a carrier process is told: one line of JSON, a list of all routes that are to be open. It answers with a line: for every
+"""What a carrier process is told: one line of JSON, with all routes that are to be open. It answers with a line: for every
 route why it is not open, or ""."""
 
 from __future__ import annotations
 
 import msgspec
+
+from brickyard.domain.sources import SourceRules
 
 LINE = 16 << 20  # bytes
 
@@ -38,3 +40,10 @@ class Route(msgspec.Struct, frozen=True):
     listener: Tcp | Socket
     target: Tcp | Socket | NodePort
     user: str = ""
+
+
+class Told(msgspec.Struct, frozen=True):
+    """`sources`: from where connections to a port of an address are let in; None: from everywhere."""
+
+    routes: tuple[Route, ...]
+    sources: SourceRules | None = None

@@ -1,0 +1,58 @@
+"""`brickyard ip-access`: IP access lists, from the server's own machine, which they never keep out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from brickyard.cli import printable
+from brickyard.cli.client import administering
+from brickyard.cli.options import place
+
+SETTING = "enableIpAccessLists"
+
+
+@click.group("ip-access")
+def command() -> None:
+    """Show IP access lists, and turn them on or off."""
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@place
+def list_lists(*, as_json: bool, config_file: Path | None, **options: Any) -> None:
+    """Show the lists, and whether they are in force."""
+    with administering(config_file, options) as workspace:
+        on = workspace.workspace_conf.get_status(SETTING)[SETTING] == "true"
+        rows = [each.as_dict() for each in workspace.ip_access_lists.list()]
+    if as_json:
+        click.echo(json.dumps({"enabled": on, "ip_access_lists": rows}, indent=2))
+        return
+    click.echo(f"IP access lists are {'on' if on else 'off'}.")
+    for row in rows:
+        state = "" if row["enabled"] else "  (disabled)"
+        click.echo(printable(f"{row['list_type']}  {row['label']}  {', '.join(row.get('ip_addresses', []))}{state}"))
+
+
+@command.command("off")
+@place
+def off(*, config_file: Path | None, **options: Any) -> None:
+    """Let every address in: the way back for administrators who are locked out. The lists are kept."""
+    _set("false", config_file, options)
+    click.echo("IP access lists are off: every address is let in.")
+
+
+@command.command("on")
+@place
+def on(*, config_file: Path | None, **options: Any) -> None:
+    """Put the lists in force again."""
+    _set("true", config_file, options)
+    click.echo("IP access lists are on.")
+
+
+def _set(value: str, config_file: Path | None, options: dict[str, Any]) -> None:
+    with administering(config_file, options) as workspace:
+        workspace.workspace_conf.set_status({SETTING: value})

@@ -1,0 +1,1 @@
+"""IP access lists: from which addresses the workspace may be used."""
