@@ -103,6 +103,15 @@ def test_an_unknown_key_is_refused_with_what_was_meant(tmp_path: Path, golden: G
     assert set(Settings.names()) <= set(known.removesuffix(".").split(", "))
 
 
+def test_a_setting_of_an_earlier_version_is_refused_with_what_took_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "brickyard.toml"
+    file.write_text("tls_self_signed = true\n")
+    with pytest.raises(ConfigError, match=r"tls_self_signed in .*: use tls,"):
+        load(config_file=file, environ={})
+    with pytest.raises(ConfigError, match=r"BRICKYARD_TLS_SELF_SIGNED .*: use tls,"):
+        load(environ={"BRICKYARD_TLS_SELF_SIGNED": "true"})
+
+
 def test_where_a_setting_comes_from(tmp_path: Path) -> None:
     file, environ = tmp_path / "brickyard.toml", {"BRICKYARD_DATA_DIR": "/v"}
     file.write_text('data_dir = "/f"\n')

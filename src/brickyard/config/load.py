@@ -16,6 +16,10 @@ from brickyard.config.checks import check, kind, wrong
 from brickyard.config.servicelinks import without_links
 from brickyard.config.settings import TABLES, ConfigError, Settings, declared
 
+FORMER = {  # settings of earlier versions: what to use instead
+    "tls_self_signed": "use tls, which serves HTTPS and Spark Connect with a certificate of the workspace's own authority",
+}
+
 
 def load(
     *, config_file: Path | None = None, environ: Mapping[str, str] | None = None, options: Mapping[str, Any] | None = None
@@ -75,16 +79,26 @@ def _gather(
         for name in values:
             sources[name] = f"{name} in {config_file}"
             if name not in Settings.names():
+                _check_former(name, sources[name])
                 near = difflib.get_close_matches(name, Settings.names(), 1)
                 meant = f"Did you mean {near[0]}? " if near else ""
                 raise ConfigError(f"{sources[name]} is not a setting. {meant}Settings: {', '.join(Settings.names())}.")
         values[TABLES] = tables
+    for name in FORMER:
+        if environ.get(f"BRICKYARD_{name.upper()}"):
+            _check_former(name, f"BRICKYARD_{name.upper()}")
     for setting in declared().values():
         if value := environ.get(setting.variable):
             values[setting.name], sources[setting.name] = value, setting.variable
         if (option := options.get(setting.name)) is not None:
             values[setting.name], sources[setting.name] = option, setting.option
     return values, sources
+
+
+def _check_former(name: str, source: str) -> None:
+    """Raises ConfigError for a setting of earlier versions: without it, the server would do something else than before."""
+    if name in FORMER:
+        raise ConfigError(f"{source} is no setting any more: {FORMER[name]}.")
 
 
 def _gather_section(values: dict[str, Any], environ: Mapping[str, str]) -> None:

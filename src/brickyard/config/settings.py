@@ -299,7 +299,7 @@ GROUPS = {  # the first setting of each group: its heading in `--help`
     "host": "Where it serves",
     "session_idle_s": "How people log in",
     "rate_limits": "Limits and records",
-    "connect_port": "Spark Connect",
+    "connect_port": "Spark Connect and TLS",
     "data_dir": "Where it keeps things",
     "admin_user": "Who may use it",
     "provider": "Nodes and their isolation",
