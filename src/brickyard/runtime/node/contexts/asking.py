@@ -5,9 +5,9 @@
 | scope, key | `names` or `value`, from the workspace's secrets |
 | notebook | `value` (base64) and `language`, from the workspace's notebooks and files |
 | about | `user`: whose context it is |
-| run: path, arguments | `run`: the name of a notebook that runs in a context of its own (`children.py`) |
+| run: name, path, arguments | nothing: a notebook of that name runs in a context of its own (`questions.py`) |
 | look: a run's name | `over`, and then `exit` or `error` and `cause` |
-| end: a run's name | nothing: it has been ended |
+| end: a run's name | nothing: it has ended |
 
 Each may be answered by `error_code` and `message` instead.
 """

@@ -52,7 +52,7 @@ class Questions:
         self._context = context
         self._contexts = contexts
         self._lock = threading.Lock()
-        self._runs: set[str] = set()
+        self._runs: dict[str, str] = {}  # the kernel's name for it -> its context
         self._closed = False
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
@@ -64,71 +64,71 @@ class Questions:
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            runs, self._runs = self._runs, set()
-        for run in runs:
+            runs, self._runs = self._runs, {}
+        for run in runs.values():
             self._destroy(run)
 
     def _answer(self, question: dict[str, Any]) -> dict[str, Any]:
         if "about" in question:
             return {"user": self._context.user}
         if "run" in question:
-            return {"run": self._begin(str(question["run"]["path"]), dict(question["run"]["arguments"]))}
+            wanted = question["run"]
+            self._begin(str(wanted["name"]), str(wanted["path"]), dict(wanted["arguments"]))
+            return {}
         if "look" in question:
-            return self._look(self._own(str(question["look"])))
+            return self._look(str(question["look"]))
         if "end" in question:
-            self._end(self._own(str(question["end"])))
+            self._end(str(question["end"]))
             return {}
         node, name = self._contexts.node, self._context.asks_as
         if "notebook" in question:
             return node.ask(name, notebook=str(question["notebook"]))
         return node.ask(name, scope=str(question["scope"]), key=str(question["key"]))
 
-    def _own(self, run: str) -> str:
-        with self._lock:
-            if run not in self._runs:
-                raise ContextError("NOT_FOUND", "This notebook does not run (any more).")
-        return run
-
-    def _begin(self, path: str, arguments: dict[str, Any]) -> str:
+    def _begin(self, name: str, path: str, arguments: dict[str, Any]) -> None:
         run = f"{now_ms():012x}{secrets.token_hex(10)}"
         with self._lock:
             if self._closed or len(self._runs) >= MAX_RUNS:
                 raise ContextError("LIMIT", f"{MAX_RUNS} notebooks that this one runs have not ended yet.")
-            self._runs.add(run)
+            self._runs[name] = run
         share, reserve = self._context.bounds
         try:
             self._contexts.create(run, "python", self._context.user, share=share, reserve=reserve, asks_as=self._context.asks_as)
             code = f"%%{NOTEBOOK_MAGIC}\n{json.dumps({'path': path, 'arguments': arguments})}"
             self._contexts.execute(run, run, "python", code)
         except ContextError:
-            self._end(run)
+            self._end(name)
             raise
         with self._lock:
             late = self._closed  # its kernel has ended meanwhile
         if late:
             self._destroy(run)
-        return run
 
-    def _look(self, run: str) -> dict[str, Any]:
+    def _look(self, name: str) -> dict[str, Any]:
+        with self._lock:
+            run = self._runs.get(name)
+        if run is None:
+            raise ContextError("NOT_FOUND", "This notebook does not run (any more).")
         try:
             found = self._contexts.command_status(run, run)
             if found["results"] is None:
                 return {"over": False}
             value = self._contexts.exit_value(run, run)
         except ContextError as error:
-            self._end(run)
+            self._end(name)
             return {"over": True, "error": error.message, "cause": ""}
-        self._end(run)
+        self._end(name)
         results = found["results"]
         if results["resultType"] == "error":
             text = html.unescape(_TAG.sub("", str(results.get("summary") or "")))
             return {"over": True, "error": text or "Error", "cause": str(results.get("cause") or "")}
         return {"over": True, "exit": value}
 
-    def _end(self, run: str) -> None:
+    def _end(self, name: str) -> None:
         with self._lock:
-            self._runs.discard(run)
-        self._destroy(run)
+            run = self._runs.pop(name, None)
+        if run is not None:
+            self._destroy(run)
 
     def _destroy(self, run: str) -> None:
         with contextlib.suppress(ContextError):  # it is gone

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -62,12 +63,13 @@ class Notebook(Described):
         for name, value in (arguments or {}).items():
             if not isinstance(name, str) or not isinstance(value, str):
                 raise TypeError(f"arguments must be strings; {name!r} is {value!r}")
-        wanted = {"path": self._place.of(path), "arguments": dict(arguments or {})}
-        run = self._ask({"run": wanted})["run"]
+        run = secrets.token_hex(8)  # ours, so that an interrupt before the answer leaves nothing that runs
+        wanted = {"name": run, "path": self._place.of(path), "arguments": dict(arguments or {})}
         try:
-            return self._await(str(run), path, float(timeout_seconds))
+            self._ask({"run": wanted})
+            return self._await(run, path, float(timeout_seconds))
         except BaseException:
-            self._end(str(run))
+            self._end(run)
             raise
 
     def _await(self, run: str, path: str, limit_s: float) -> str | None:
