@@ -13,7 +13,7 @@ import pytest
 
 from brickyard.clusters.logs import following as logfollowing
 from brickyard.clusters.logs.following import Follower, LogFollowers
-from brickyard.clusters.logs.service import partial_character
+from brickyard.clusters.logs.service import LogText, partial_character
 from brickyard.domain.errors import PermissionDenied, QuotaExceeded
 from brickyard.domain.identity import NEVER, TokenRow
 from brickyard.domain.nodeops import AgentUnreachable, ReadLog
@@ -193,6 +193,20 @@ async def test_nothing_that_is_written_later_reaches_whoever_was_locked_out(worl
         await world.store.write(lambda tx: lock_out(tx, USER))
         world.write("after")
         assert await waiting is None
+
+
+async def test_a_read_at_the_end_waits_for_the_rest_of_a_character(world: World) -> None:
+    async def read(position: str) -> LogText:
+        return await world.logs.read(USER, world.cluster_id, world.file, ReadLog(name="", position=position))
+
+    with (world.directory / LOG).open("ab", buffering=0) as file:
+        file.write(b"a")
+        first = await read("")
+        file.write("é".encode()[:1])
+        half = await read(first.next_position)
+        assert (half.text, half.next_offset) == ("", first.next_offset)
+        file.write("é".encode()[1:])
+        assert (await read(half.next_position)).text == "é"
 
 
 async def test_followers_are_limited(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,5 @@ def test_a_public_url_may_have_a_port_and_tls() -> None:
 
 
 def test_what_terraform_falls_back_to_is_offered() -> None:
-    """`databricks_node_type` with nothing that fits: `defaultSmallestNodeType` of the provider's clusters/data_node_type.go,
-    where types of all clouds are offered."""
+    """`databricks_node_type` with nothing that fits: `defaultSmallestNodeType` of the provider's clusters/data_node_type.go."""
     assert {"Standard_D4ds_v5", "m6g.xlarge"} <= {each.node_type_id for each in offered()}

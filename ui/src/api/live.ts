@@ -4,11 +4,11 @@ import { markGone } from "./gone";
 import { refreshPolicies, refreshPools } from "./offers";
 import { refresh, refreshAll } from "./queries";
 import { offered, session } from "./session";
+import { SharedStream } from "./shared";
 
 /** `live`: the server tells what changes. `polling`: the page asks every five seconds. */
 export const connection = new Value<"live" | "polling">("polling");
 export const POLL_MS = 5000;
-const RETRY_MS = 5000;
 
 export const tellsChanges = () => offered("/api/2.1/changes");
 
@@ -21,22 +21,22 @@ interface Changed {
 /** Follows the server's stream of changes for as long as the page lives, and reads again what has changed. */
 export function follow(queries: QueryClient) {
   if (!tellsChanges()) return; // the page asks, as long as it lives
-  const stream = new EventSource("/api/2.1/changes?kinds=cluster,cluster-policy,instance-pool");
-  stream.onopen = () => connection.set("live");
-  stream.addEventListener("reset", () => void refreshAll(queries));
-  stream.addEventListener("changed", (event) => {
-    const { objects } = JSON.parse((event as MessageEvent<string>).data) as Changed;
-    for (const { kind, id, deleted } of objects) if (deleted) markGone(id, `The ${KINDS[kind]} was deleted.`);
-    const ids = (kind: string) => objects.filter((each) => each.kind === kind).map((each) => each.id);
-    if (ids("cluster").length > 0) void refresh(queries, ids("cluster"));
-    if (ids("cluster-policy").length > 0) void refreshPolicies(queries);
-    if (ids("instance-pool").length > 0) void refreshPools(queries, ids("instance-pool"));
+  const url = (after: string) =>
+    `/api/2.1/changes?${new URLSearchParams({ kinds: Object.keys(KINDS).join(","), last_event_id: after })}`;
+  new SharedStream("brickyard.changes", ["reset", "changed"], url, {
+    live: (is) => connection.set(is ? "live" : "polling"),
+    missed: () => void refreshAll(queries),
+    event: (kind, data) => (kind === "reset" ? void refreshAll(queries) : changed(queries, data)),
   });
-  stream.onerror = () => {
-    connection.set("polling");
-    if (stream.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
-    setTimeout(() => follow(queries), RETRY_MS);
-  };
+}
+
+function changed(queries: QueryClient, data: string) {
+  const { objects } = JSON.parse(data) as Changed;
+  for (const { kind, id, deleted } of objects) if (deleted) markGone(id, `The ${KINDS[kind]} was deleted.`);
+  const ids = (kind: string) => objects.filter((each) => each.kind === kind).map((each) => each.id);
+  if (ids("cluster").length > 0) void refresh(queries, ids("cluster"));
+  if (ids("cluster-policy").length > 0) void refreshPolicies(queries);
+  if (ids("instance-pool").length > 0) void refreshPools(queries, ids("instance-pool"));
 }
 
 /** After logging in again, what is shown may be old. */

@@ -3,6 +3,7 @@ import { api, body, words } from "../api/client";
 const TAIL = 256 << 10; // bytes that are read first: the end
 const MOST_LINES = 100_000; // in the page; the whole log can be downloaded
 const AGAIN_MS = 5000;
+const LOOK_MS = [700, 2000] as const; // between two looks: shortest, and longest where nothing new was for some time
 
 export interface LogView {
   lines: readonly string[]; // the last one may not be complete
@@ -11,20 +12,18 @@ export interface LogView {
   error: string;
 }
 
-interface Text {
-  offset: number;
-  text: string;
-  skipped: boolean;
-}
-
-/** One log of a cluster: its end, and what is written from then on. It goes on after a lost connection where it was. */
+/** One log of a cluster: its end, and what is written from then on. It goes on after a lost connection where it was.
+ *
+ * It asks for more again and again, and only while the tab is visible: a stream would hold one of the six connections that a browser
+ * has to a server, and a few logs in as many windows would leave none.
+ */
 export class LogFeed {
   #view: LogView = { lines: [], start: 0, state: "reading", error: "" };
   #listeners = new Set<() => void>();
   #lines: string[] = [];
   #position = "";
-  #stream: EventSource | null = null;
   #timer = 0;
+  #pause: number = LOOK_MS[0];
   #closed = false;
 
   constructor(
@@ -57,8 +56,8 @@ export class LogFeed {
 
   close() {
     this.#closed = true;
-    this.#stream?.close();
     clearTimeout(this.#timer);
+    document.removeEventListener("visibilitychange", this.#seen);
   }
 
   /** Reads what is before the beginning; returns how many lines have come. */
@@ -94,40 +93,37 @@ export class LogFeed {
   }
 
   #follow() {
-    const asked = new URLSearchParams({ cluster_id: this.cluster, file: this.file, position: this.#position });
-    const stream = new EventSource(`/api/2.1/clusters/logs/follow?${asked}`);
-    this.#stream = stream;
-    stream.addEventListener("text", (event) => {
-      const { data, lastEventId } = event as MessageEvent<string>;
-      const { text, skipped } = JSON.parse(data) as Text;
-      this.#position = lastEventId;
-      if (skipped) this.#append("\n... lines that no longer exist ...\n");
-      this.#append(text);
-      this.#show({ state: "following", error: "" });
-    });
-    stream.addEventListener("end", () => {
-      stream.close();
-      this.#show({ state: "ended", error: "" });
-    });
-    stream.onopen = () => this.#show({ state: "following", error: "" });
-    stream.onerror = () => {
-      if (stream.readyState !== EventSource.CLOSED) {
-        this.#show({ state: "lost", error: "The connection is interrupted. The log continues automatically." });
-        return; // the browser tries again, with the last event's id
-      }
-      this.#lost("The server does not send this log now. This page retries automatically.", () => void this.#resume());
-    };
+    this.#timer = window.setTimeout(() => void this.#look(), this.#pause);
   }
 
-  /** A read says in words why the log cannot be followed, and notices a session that has ended. */
-  async #resume() {
+  /** Reads what has been written, or waits until somebody can see it. */
+  async #look() {
+    if (document.hidden) {
+      document.addEventListener("visibilitychange", this.#seen);
+      return;
+    }
     try {
-      await this.#read({ position: this.#position, limit: 1 });
-      if (!this.#closed) this.#follow();
+      const found = await this.#read({ position: this.#position, limit: TAIL });
+      if (this.#closed) return;
+      this.#position = found.next_position;
+      this.#pause = found.text ? LOOK_MS[0] : Math.min(this.#pause * 1.3, LOOK_MS[1]);
+      if (found.skipped) this.#append("\n... lines that no longer exist ...\n");
+      if (found.text) this.#append(found.text);
+      const state = found.running || !found.at_end ? "following" : "ended";
+      if (found.text || found.skipped || state !== this.#view.state || this.#view.error)
+        this.#show({ state, error: "" });
+      if (state === "ended") return;
+      if (found.at_end) this.#follow();
+      else await this.#look();
     } catch (error) {
-      this.#lost(words(error), () => void this.#resume());
+      this.#lost(words(error), () => void this.#look());
     }
   }
+
+  #seen = () => {
+    document.removeEventListener("visibilitychange", this.#seen);
+    if (!this.#closed) void this.#look();
+  };
 
   #lost(error: string, again: () => void) {
     if (this.#closed) return;

@@ -153,7 +153,8 @@ class ClusterLogs:
         nodes = await self._attach.nodes(caller, cluster_id)
         piece, running = await self.piece(cluster_id, LogName.parse(file), asked, nodes)
         data = piece.data
-        if (partial := partial_character(data)) and partial < len(data):
+        partial = partial_character(data)
+        if partial and (partial < len(data) or (piece.at_end and running)):  # the rest of the character is still to come
             data = data[:-partial]
         return LogText(
             file=file,
