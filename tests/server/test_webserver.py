@@ -381,3 +381,17 @@ def test_a_whole_server_has_one_port(tmp_path: Path, monkeypatch: pytest.MonkeyP
             with pytest.raises(grpc.RpcError) as caught:
                 method(channel.unary_unary, "Config")(b"", timeout=PATIENCE_S)
             assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_idle_clients_do_not_hold_up_its_end(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with door(tmp_path) as d:
+            reader, writer = await asyncio.open_connection("127.0.0.1", d.port, ssl=d.trusting())
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            await reader.readuntil(b"}")
+            writer.transport.pause_reading()  # type: ignore[attr-defined] # it does not see our goodbye
+            d.web.stop()
+            await until(lambda: not d.web._server.server_state.connections)
+            writer.close()
+
+    on_the_servers_loop(run)

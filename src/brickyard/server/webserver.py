@@ -18,6 +18,7 @@ import msgspec
 import uvicorn
 from starlette.types import ASGIApp
 
+from brickyard.api.edge.bounded import BoundedHttp
 from brickyard.api.edge.serving import serving
 from brickyard.config.settings import Settings
 from brickyard.machine.clienthello import MOST, Offer, offer
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 MOST_STRANGERS = 256
 _HTTP1, _HTTP2 = b"http/1.1", b"h2"
 _PLAIN = "This port speaks TLS. Write https:// instead of http://."
+_GOODBYE_S = 0.5  # for a client to get what is left to send, and to say goodbye, when the server stops
 _HANG_UP_S = 2.0  # for a client to read why it was refused
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -80,8 +82,16 @@ class WebServer:
         self._server.should_exit = True
 
     def _http(self) -> asyncio.Protocol:
-        state = self._server.lifespan.state
-        return self._config.http_protocol_class(config=self._config, server_state=self._server.server_state, app_state=state)  # type: ignore[call-arg] # as uvicorn's own
+        return _Http(config=self._config, server_state=self._server.server_state, app_state=self._server.lifespan.state)
+
+
+class _Http(BoundedHttp):
+    """A connection of the web server, with or without TLS."""
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        if self.transport.is_closing():  # it is idle, and its client may not look: TLS would wait for an answer
+            self.loop.call_later(_GOODBYE_S, self.transport.abort)
 
 
 class TlsPort(TlsListener):
