@@ -413,6 +413,89 @@ def test_reading_requirements() -> None:
     assert wanted == Wanted(("a==1.0", "b[x,y]>=1,<2 ; python_version > '3'"), None, "https://i.test/simple")
 
 
+SHOWS = (
+    "import importlib.metadata as m, mine; print(mine.VERSION, *sorted(d.version for d in m.distributions() if d.name == 'mine'))"
+)
+
+
+def test_a_wheel_that_is_installed_again_has_the_content_of_its_file_now(machine: Machine) -> None:
+    machine.index(machine.wheel("helper"))
+    node = machine.node("i-1")._replace(name="mine")
+    for content in (
+        {"mine/__init__.py": "VERSION = 'old'\n", "mine/gone.py": "", "gone/__init__.py": ""},
+        {"mine/__init__.py": "VERSION = 'new'\n"},
+    ):
+        old = "gone.py" in str(content)
+        wheel = machine.wheel("mine", files=content, requires=["helper"], scripts={"old" if old else "new": "mine:x"})
+        install(node, wheel=wheel)
+        assert run(node, "python", "-c", "import helper; " + SHOWS) == f"{'old' if old else 'new'} 1.0"
+        left = {
+            str(path.relative_to(node.top)) for path in node.top.rglob("*") if "mine/gone" in str(path) or path.stem == "gone"
+        }
+        assert left == ({"site/gone", "site/mine/gone.py"} if old else set()) | {each for each in left if "pyc" in each and old}
+        assert {path.name for path in (node.top / "bin").iterdir()} == {"old" if old else "new"}
+
+
+def test_a_library_that_leaves_is_no_requirement_for_its_successor(machine: Machine) -> None:
+    machine.index(
+        *(machine.wheel("mine", version, requires=[f"helper=={version}"]) for version in ("1.0", "2.0")),
+        *(machine.wheel("helper", version) for version in ("1.0", "2.0")),
+        machine.wheel("user", requires=["helper"]),
+    )
+    node, other = machine.node("i-1"), machine.node("i-2")
+    install(node._replace(name="one"), "mine==1.0")
+    with pytest.raises(LibraryError, match="mine"):
+        install(node._replace(name="two"), "mine==2.0")
+    install(node._replace(name="two", leaving=frozenset({"one"})), "mine==2.0")
+    assert run(node, "python", "-c", SHOWS) == "2.0 2.0"
+    assert sorted(node.pins.split()) == ["helper==2.0", "mine==2.0"]
+    install(other._replace(name="one"), "mine==1.0")
+    install(other._replace(name="user"), "user")
+    with pytest.raises(LibraryError, match="helper"):  # what stays was resolved to it
+        install(other._replace(name="two", leaving=frozenset({"one"})), "mine==2.0")
+    assert run(other, "python", "-c", SHOWS) == "1.0 1.0"
+
+
+def test_a_wheel_removes_no_file_but_its_own(machine: Machine) -> None:
+    node = machine.node("i-1")._replace(name="mine")
+    outside = machine.top / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("x")
+    install(node, wheel=machine.wheel("mine"))
+    (node.top / "site" / "link").symlink_to(outside)
+    record = next((node.top / "site").glob("mine-*.dist-info/RECORD"))
+    bad = [str(outside / "precious"), "../../../outside/precious", "link/precious", "../bin/../../outside/precious", "."]
+    text = record.read_text() + "".join(f"{name},,\n" for name in bad)
+    record.unlink()
+    record.write_text(text)
+    install(node, wheel=machine.wheel("mine", files={"mine.py": "VERSION = 'new'\n"}))
+    assert run(node, "python", "-c", SHOWS) == "new 1.0"
+    assert (outside / "precious").exists()
+
+
+def test_an_agent_installs_again_what_was_to_leave(here: World, machine: Machine) -> None:
+    machine.index(machine.wheel("helper"))
+    place = here.data_dir / "dbfs" / "mine-1.0-py3-none-any.whl"
+    place.parent.mkdir(exist_ok=True)
+    machine.wheel("mine", files={"mine.py": "VERSION = 'old'\n"}).rename(place)
+    jar, wheel = Library(jar="dbfs:/some.jar"), Library(whl=f"dbfs:/{place.name}")
+    make_jar(place.with_name("some.jar"), {"a.txt": b"old"})
+    one = here.instance().start()
+    here.ready(one, libraries=(wheel, jar))
+    (module,) = (here.data_dir / "instances").glob("*/libraries/site/mine.py")
+    assert "old" in module.read_text()
+    machine.wheel("mine", files={"mine.py": "VERSION = 'new'\n"}).rename(place)
+    make_jar(place.with_name("some.jar"), {"a.txt": b"new"})
+    here.server.assign(one.id, assignment(version=2, libraries=(wheel, jar), library_revisions=(1, 1)))
+    status = here.server.status(
+        one.id,
+        lambda each: [report.revision for report in each.libraries] == [1, 1] and each.libraries[1].status.value == "FAILED",
+    )
+    assert status.libraries[0].status.value == "INSTALLED"
+    assert "new" in module.read_text()
+    assert "Restart the cluster" in status.libraries[1].message, "Java keeps the classes that it has"
+
+
 def test_an_agent_installs_before_the_role_and_while_the_node_works(here: World, machine: Machine) -> None:
     machine.index(machine.wheel("first"), machine.wheel("second"))
     (here.data_dir / "dbfs").mkdir(exist_ok=True)

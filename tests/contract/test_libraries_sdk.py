@@ -84,12 +84,17 @@ def test_installed_on_a_running_cluster_and_again_at_every_start(w: WorkspaceCli
     assert settled(w, cluster) == {GOOD: INSTALLED, BAD: FAILED}
 
 
-def test_uninstalled_when_the_cluster_starts_again(w: WorkspaceClient, cluster: str) -> None:
+def test_uninstalled_when_the_cluster_starts_again(w: WorkspaceClient, cluster: str, machines: SimulatedProvider) -> None:
     w.libraries.install(cluster, [pypi("a"), pypi("b"), pypi("c")])
     settled(w, cluster)
     w.libraries.uninstall(cluster, [pypi("a"), pypi("never-installed")])
     found = [(each.library.pypi.package, each.status) for each in statuses(w, cluster) if each.library and each.library.pypi]
     assert found == [("b", INSTALLED), ("c", INSTALLED), ("a", LibraryInstallStatus.UNINSTALL_ON_RESTART)]
+    machines.knobs.bad_libraries = frozenset({"a"})
+    w.libraries.install(cluster, [pypi("a")])
+    assert settled(w, cluster)["a"] is FAILED, "it is installed anew: what was installed before does not count"
+    machines.knobs.bad_libraries = frozenset()
+    w.libraries.uninstall(cluster, [pypi("a")])
     w.libraries.install(cluster, [pypi("a")])
     assert settled(w, cluster)["a"] is INSTALLED, "it stays after all"
     w.libraries.uninstall(cluster, [pypi("a")])

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from brickyard.agent.watching.memory import java_options
-from brickyard.domain.libraries import Library
+from brickyard.domain.libraries import WantedLibrary
 from brickyard.domain.node import Assignment, Role
 
 
@@ -65,7 +65,7 @@ class Current(msgspec.Struct, frozen=True, kw_only=True):
     master_url: str = ""  # the master URL given to the node host
     retiring: bool = False
     closed: bool = False  # the cluster stops, and nothing runs here any more
-    libraries: tuple[Library, ...] = ()  # dealt with, whether that worked or not
+    libraries: tuple[WantedLibrary, ...] = ()  # dealt with, whether that worked or not
     libraries_late: bool = False  # the node takes its role before they are all there
     prepared: Size | None = None  # the size of the warm node that exists, complete or not
     warm: bool = False  # the warm node is complete
@@ -102,7 +102,7 @@ def decide(current: Current, wanted: Assignment | None) -> tuple[Step, ...]:
     joins = [Step.JOIN] if current.stage < Stage.JOINED else []
     if current.stage is Stage.JOINED and wanted.master_url and wanted.master_url != current.master_url:
         joins = [Step.TELL_MASTER]
-    libraries = [] if set(wanted.libraries) <= set(current.libraries) else [Step.LIBRARIES]
+    libraries = [] if set(wanted.wanted_libraries) <= set(current.libraries) else [Step.LIBRARIES]
     before = current.stage < Stage.JOINED and not current.libraries_late
     return (*steps, *libraries, *joins) if before else (*steps, *joins, *libraries)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -139,6 +140,14 @@ class ClusterLibrary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     library: Library
     leaving: bool = False
     enforced: bool = False
+    revision: int = 0  # rises when it is installed again after it was to leave: its file may have other content by then
+
+
+class WantedLibrary(NamedTuple):
+    """A library for a node to install. Another `revision` of it is installed anew."""
+
+    library: Library
+    revision: int
 
 
 class LibraryReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -147,3 +156,4 @@ class LibraryReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     library: Library
     status: LibraryInstallStatus
     message: str = ""
+    revision: int = 0

@@ -21,7 +21,7 @@ from enum import StrEnum
 
 import msgspec
 
-from brickyard.domain.libraries import Library, LibraryReport
+from brickyard.domain.libraries import Library, LibraryReport, WantedLibrary
 from brickyard.domain.packedsamples import PackedSamples
 from brickyard.domain.samples import NodeSamples
 from brickyard.domain.scripts import InitScript, ScriptsReport
@@ -75,9 +75,9 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a node should be. The server makes a new `version` with every change.
 
     A new `generation` is a new node: the agent ends everything of the previous one, cleans its directories and starts over.
-    Within one generation only `driver_host` and `master_url` (from empty to set), `retiring` and `closing` (from false to true)
-    and `libraries` (which grow) change. Generations and versions belong to the instance and only increase, across all the
-    clusters it works for.
+    Within one generation only `driver_host` and `master_url` (from empty to set), `retiring` and `closing` (from false to true),
+    `libraries` (which grow, and whose revisions rise) and `leaving` change. Generations and versions belong to the instance and
+    only increase, across all the clusters it works for.
     """
 
     version: int
@@ -109,6 +109,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     driver_host: str = ""  # workers with init scripts: the driver's address; empty until that is known
     logs: LogDestination | None = None  # where its logs are delivered; None: they are only kept
     libraries: tuple[Library, ...] = ()  # to be installed, in this order
+    library_revisions: tuple[int, ...] = ()  # of each of them; empty: all are 0
+    leaving: tuple[Library, ...] = ()  # those of them that others may replace: they go when the cluster starts again
     master_url: str = ""  # workers: spark://host:port; empty until the driver's master listens
     retiring: bool = False
     closing: bool = False  # drivers: the cluster stops soon; what runs may finish, and nothing new begins
@@ -116,6 +118,12 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     redact: tuple[str, ...] = ()  # the values of secrets in this assignment
     sealed: str = ""  # the same, as the agent may write them to a file (storage/sealer.py)
     refusal: Failure | None = None  # why this node must not start
+
+    @property
+    def wanted_libraries(self) -> tuple[WantedLibrary, ...]:
+        """The libraries with their revisions."""
+        revisions = self.library_revisions or (0,) * len(self.libraries)
+        return tuple(map(WantedLibrary, self.libraries, revisions))
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from typing import TypedDict
 
 from brickyard.domain.cluster import Cluster, custom_tags, default_tags
 from brickyard.domain.libraries import Library
@@ -61,13 +62,26 @@ def assignment_for(
         default_tags=default_tags(cluster),
         custom_tags=custom_tags(cluster),
         logs=log_destination(spec.cluster_log_conf),
-        libraries=wanted_libraries(cluster),
+        **libraries_of(cluster),
     )
 
 
-def wanted_libraries(cluster: Cluster) -> tuple[Library, ...]:
+class LibraryFields(TypedDict):
+    """The fields of an assignment about libraries."""
+
+    libraries: tuple[Library, ...]
+    library_revisions: tuple[int, ...]
+    leaving: tuple[Library, ...]
+
+
+def libraries_of(cluster: Cluster) -> LibraryFields:
     """The libraries of every node of the current incarnation: those that leave stay until the cluster starts again."""
-    return tuple(each.library for each in cluster.libraries)
+    revisions = tuple(each.revision for each in cluster.libraries)
+    return LibraryFields(
+        libraries=tuple(each.library for each in cluster.libraries),
+        library_revisions=revisions if any(revisions) else (),
+        leaving=tuple(each.library for each in cluster.libraries if each.leaving),
+    )
 
 
 def idle_assignment(*, node_type: NodeType, runtime: str, after: Assignment | None = None) -> Assignment:

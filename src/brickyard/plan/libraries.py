@@ -36,20 +36,26 @@ _FILES = {"whl": ".whl", "requirements": ".txt", "jar": ".jar"}
 
 
 def install(cluster: Cluster, libraries: Sequence[Library], policy: PolicyRow | None) -> Changed:
-    """Adds libraries to the cluster. One that is there already stays as it is; one that was to leave stays. `policy` is the
-    cluster's."""
+    """Adds libraries to the cluster. One that is there already stays as it is; one that was to leave stays, and is installed
+    anew, since its file may have been replaced. `policy` is the cluster's."""
     _check_all(libraries)
     check_enforced(libraries, policy)
     if policy is not None and policy.libraries:
         return Changed(cluster)
     wanted = {each.library: each for each in known(libraries)}
-    kept = [each if each.library not in wanted else wanted.pop(each.library) for each in cluster.libraries]
+    kept = [_again(each) if wanted.pop(each.library, None) is not None else each for each in cluster.libraries]
     found = (*kept, *wanted.values())
     if len(found) > MAX_LIBRARIES:
         raise InvalidParameterValue(
             f"A cluster can have {MAX_LIBRARIES} libraries; this would make {len(found)}. Uninstall some."
         )
     return Changed(msgspec.structs.replace(cluster, libraries=found))
+
+
+def _again(library: ClusterLibrary) -> ClusterLibrary:
+    """A library of a cluster that is asked for once more."""
+    again = library.revision + 1 if library.leaving else library.revision
+    return msgspec.structs.replace(library, leaving=False, enforced=False, revision=again)
 
 
 def uninstall(cluster: Cluster, libraries: Sequence[Library], policy: PolicyRow | None) -> Changed:
@@ -240,7 +246,7 @@ def _status(wanted: ClusterLibrary, nodes: Sequence[Instance], *, by_node: bool)
         return LibraryFullStatus(
             library=wanted.library, status=LibraryInstallStatus.UNINSTALL_ON_RESTART, is_library_for_all_clusters=False
         )
-    reports = [_report(node, wanted.library) for node in nodes]
+    reports = [_report(node, wanted) for node in nodes]
     found = {each.status for each in reports} or {LibraryInstallStatus.PENDING}
     status = next((each for each in _ORDER if each in found), LibraryInstallStatus.PENDING)
     messages = list(dict.fromkeys(each.message for each in reports if each.message and each.status is status))
@@ -254,8 +260,8 @@ def _status(wanted: ClusterLibrary, nodes: Sequence[Instance], *, by_node: bool)
     )  # fmt: skip
 
 
-def _report(node: Instance, library: Library) -> LibraryReport:
+def _report(node: Instance, wanted: ClusterLibrary) -> LibraryReport:
     for each in node.current_status.libraries:
-        if each.library == library:
+        if (each.library, each.revision) == (wanted.library, wanted.revision):
             return each
-    return LibraryReport(library=library, status=LibraryInstallStatus.PENDING)
+    return LibraryReport(library=wanted.library, status=LibraryInstallStatus.PENDING)

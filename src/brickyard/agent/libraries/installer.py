@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from brickyard.agent.config import AgentConfig
+from brickyard.agent.libraries import records
 from brickyard.agent.networks import Lend
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.machine import locks
@@ -53,6 +54,8 @@ class Target(NamedTuple):
     walls: Sandbox
     network: Network | None  # the node's network, through which a user's `repo` is reached
     lend: Lend  # networks with the same rules, through which the machine's own index is reached
+    name: str = ""  # of the library's record; "": what is installed is no library of the cluster
+    leaving: frozenset[str] = frozenset()  # names of the records of libraries that others may replace
 
     @property
     def top(self) -> Path:
@@ -70,8 +73,16 @@ class Target(NamedTuple):
     @property
     def pins(self) -> str:
         """What the libraries installed so far have brought; a later one may not change it."""
-        pins = self.top / "pins.txt"
-        return pins.read_text() if pins.exists() else ""
+        return "".join(f"{line}\n" for line in records.constraints(records.read(self.top), self._without))
+
+    @property
+    def there(self) -> tuple[str, ...]:
+        """What the libraries that stay have brought."""
+        return records.there(records.read(self.top), self._without)
+
+    @property
+    def _without(self) -> frozenset[str]:
+        return self.leaving | {self.name}
 
 
 # ── the installer's process ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from brickyard.agent.libraries import records
 from brickyard.agent.libraries.installer import LibraryError, Target, execute, network_of, prepared, put_file, view_of
 from brickyard.domain.libraries import MavenLibrary
 from brickyard.machine.mavenrepo import VARIABLE, repository
@@ -144,9 +145,16 @@ def check_jar(path: Path) -> None:
 
 
 def put(found: tuple[Path, ...], target: Target, *, linked: bool) -> tuple[str, ...]:
-    """Puts jars onto the node, and returns the paths of those that it had not. Repeating it changes nothing."""
+    """Puts jars onto the node, and returns the paths of those that it had not. Repeating it changes nothing. Raises LibraryError
+    for a library whose jars have other content than before: Java keeps the classes that it has."""
     directory, before = target.top / "jars", installed(target)
     directory.mkdir(exist_ok=True)
+    paths = tuple(sorted(str(_place(source, directory)) for source in found))
+    known = records.read(target.top).get(target.name)
+    if known is not None and known.jars != paths:
+        raise LibraryError("its jars have other content than those that this cluster runs. Restart the cluster for the new ones")
+    if target.name:
+        records.write(target.top, target.name, records.Record(jars=paths), normalized=str)
     new = []
     for source in found:
         place = _place(source, directory)

@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from brickyard.agent.libraries import environment
+from brickyard.agent.libraries import environment, records
 from brickyard.agent.libraries.installer import (
     NOWHERE,
     LibraryError,
@@ -195,7 +195,7 @@ def ask(wanted: Wanted, target: Target, new: Path) -> None:
 def missing(target: Target, new: Path) -> bool:
     """Writes down which of uv's answers neither the runtime nor the node has. Returns whether there are any."""
     runtime = environment.installed(environment.runtime_packages(target.manifest))
-    there = {*(f"{name}=={version}" for name, version in runtime.items()), *target.pins.split()}
+    there = {*(f"{name}=={version}" for name, version in runtime.items()), *target.there}
     found = [line for line in (new / "out.txt").read_text().splitlines() if line.strip() and line.strip() not in there]
     (new / "missing.txt").write_text("".join(f"{line}\n" for line in found))
     (new / "pins.txt").write_text("".join(f"{line}\n" for line in found if "==" in line))
@@ -271,9 +271,10 @@ def uv_binary() -> str:
 
 
 def put(entry: Path, target: Target) -> None:
-    """Puts what was prepared onto the node. Repeating it changes nothing."""
+    """Puts what was prepared onto the node, in place of other versions of its packages. Repeating it changes nothing."""
     site, scripts = target.top / "site", target.top / "bin"
     scripts.mkdir(exist_ok=True)
+    old = records.replaced(site, entry / "site", normalized=environment.normalized)
     for source in (entry / "site" / "bin").glob("*"):
         if source.is_file() and not source.is_symlink():
             write_script(source, scripts / source.name, target)
@@ -284,9 +285,13 @@ def put(entry: Path, target: Target) -> None:
         (site / inner).mkdir(exist_ok=True)
         for name in found:
             put_file(Path(directory, name), site / inner / name, linked=target.linked)
-    old = target.pins.splitlines()
-    new = [line for line in (entry / "pins.txt").read_text().splitlines() if line not in old]
-    (target.top / "pins.txt").write_text("".join(f"{line}\n" for line in (*old, *new)))
+    records.remove(site, old, kept=entry / "site")
+    for name in records.scripts(old):
+        if not (entry / "site" / "bin" / name).exists():
+            (scripts / name).unlink(missing_ok=True)
+    brought, needs = ((entry / name).read_text().splitlines() for name in ("pins.txt", "out.txt"))
+    record = records.Record(brought=tuple(brought), needs=tuple(line for line in needs if "==" in line))
+    records.write(target.top, target.name or entry.name, record, normalized=environment.normalized)
 
 
 def write_script(source: Path, place: Path, target: Target) -> None:

@@ -11,13 +11,13 @@ import msgspec
 
 from brickyard.agent.converge import Stage
 from brickyard.agent.host import MAX_TEXT, HostError
-from brickyard.agent.libraries import cran, jars, libraries
+from brickyard.agent.libraries import cran, jars, libraries, records
 from brickyard.agent.libraries.builds import build
 from brickyard.agent.libraries.installer import LibraryError, Target
 from brickyard.agent.libraries.libraries import OnlySource, Wanted
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps.work import Work
-from brickyard.domain.libraries import NO_R, Library, LibraryInstallStatus, LibraryReport
+from brickyard.domain.libraries import NO_R, Library, LibraryInstallStatus, LibraryReport, WantedLibrary
 from brickyard.domain.places import Kind, Place, parse
 from brickyard.logs import transfers
 from brickyard.logs.transfer import Job, TransferFailed
@@ -39,49 +39,52 @@ async def _install(node: NodeState) -> None:
 
 
 async def _install_all(node: NodeState) -> None:
-    for library in node.assignment.libraries:
-        if library in node.current.libraries:
+    for wanted in node.assignment.wanted_libraries:
+        if wanted in node.current.libraries:
             continue
         if node.current.stage < Stage.JOINED:
             node.progress("installing libraries")
-        report = await install(node, library)
+        report = msgspec.structs.replace(await install(node, wanted), revision=wanted.revision)
         _report(node, report)
-        node.say(f"library {msgspec.json.encode(library).decode()}: {report.status.value} {report.message}")
-        node.current = msgspec.structs.replace(node.current, libraries=(*node.current.libraries, library))
+        node.say(f"library {msgspec.json.encode(wanted.library).decode()}: {report.status.value} {report.message}")
+        node.current = msgspec.structs.replace(node.current, libraries=(*node.current.libraries, wanted))
 
 
-async def install(node: NodeState, library: Library) -> LibraryReport:
-    """Installs one library. Returns how that went."""
+async def install(node: NodeState, wanted: WantedLibrary) -> LibraryReport:
+    """Installs one library, or another revision of it. Returns how that went."""
+    library = wanted.library
     java = library.jar is not None or library.maven is not None
-    _say(node, library, LibraryInstallStatus.RESOLVING)
+    _say(node, wanted, LibraryInstallStatus.RESOLVING)
     try:
         if library.cran is not None:
             if not await cran.install(node, library.cran):
                 return LibraryReport(library=library, status=LibraryInstallStatus.SKIPPED, message=NO_R)
             return LibraryReport(library=library, status=LibraryInstallStatus.INSTALLED)
         with tempfile.TemporaryDirectory(dir=node.config.directory, prefix="library-") as scratch:
-            await (_install_jars if java else _install_python)(node, library, Path(scratch))
+            await (_install_jars if java else _install_python)(node, wanted, Path(scratch))
     except (LibraryError, TransferFailed, HostError, OSError) as error:
         text = error.strerror or str(error) if isinstance(error, OSError) else str(error)
         return LibraryReport(library=library, status=LibraryInstallStatus.FAILED, message=text[:MAX_TEXT])
     return LibraryReport(library=library, status=LibraryInstallStatus.INSTALLED)
 
 
-def target_of(node: NodeState) -> Target:
+def target_of(node: NodeState, library: Library | None = None) -> Target:
+    """The node as the place for a library."""
     assert node.manifest is not None  # noqa: S101 - `decide` installs the runtime first
     return Target(
         config=node.config, manifest=node.manifest, linked=node.walled, walls=node.walls, network=node.networks.descriptors,
-        lend=node.networks.lend,
+        lend=node.networks.lend, name=records.name_of(library) if library is not None else "",
+        leaving=frozenset(map(records.name_of, node.assignment.leaving)),
     )  # fmt: skip
 
 
-async def _install_python(node: NodeState, library: Library, scratch: Path) -> None:
-    wanted = await _wanted(node, library, scratch)
+async def _install_python(node: NodeState, library: WantedLibrary, scratch: Path) -> None:
+    wanted = await _wanted(node, library.library, scratch)
     _say(node, library, LibraryInstallStatus.INSTALLING)
     asked = set[str]()
     while True:
         try:
-            return await libraries.install(wanted, target_of(node))
+            return await libraries.install(wanted, target_of(node, library.library))
         except OnlySource as error:
             if error.requirement in asked or len(asked) == MAX_BUILDS:
                 raise
@@ -90,7 +93,7 @@ async def _install_python(node: NodeState, library: Library, scratch: Path) -> N
             wanted = wanted._replace(built=(*wanted.built, wheel))
 
 
-async def _install_jars(node: NodeState, library: Library, scratch: Path) -> None:
+async def _install_jars(node: NodeState, wanted: WantedLibrary, scratch: Path) -> None:
     """Workers have nothing to do: the driver's Spark sends jars to the executors."""
     if node.assignment.user_isolation:
         raise LibraryError(
@@ -99,13 +102,14 @@ async def _install_jars(node: NodeState, library: Library, scratch: Path) -> Non
         )
     if not node.is_driver:
         return
-    target = target_of(node)
+    library = wanted.library
+    target = target_of(node, library)
     if library.maven is not None:
         found, linked = await jars.maven(library.maven, target), target.linked
     else:
         found, linked = (await _fetch(node, parse(str(library.jar)), scratch, MAX_FILE),), True
         await asyncio.to_thread(jars.check_jar, found[0])
-    _say(node, library, LibraryInstallStatus.INSTALLING)
+    _say(node, wanted, LibraryInstallStatus.INSTALLING)
     new = await asyncio.to_thread(jars.put, found, target, linked=linked)
     if node.current.stage is Stage.JOINED and new:
         await node.call("jars", paths=new)
@@ -139,9 +143,10 @@ async def _fetch(node: NodeState, place: Place, scratch: Path, max_bytes: int) -
     return scratch / place.name
 
 
-def _say(node: NodeState, library: Library, status: LibraryInstallStatus) -> None:
+def _say(node: NodeState, wanted: WantedLibrary, status: LibraryInstallStatus) -> None:
     """Tells of the progress with a library."""
-    node.update_unhurried(libraries=_with(node, LibraryReport(library=library, status=status)))
+    report = LibraryReport(library=wanted.library, status=status, revision=wanted.revision)
+    node.update_unhurried(libraries=_with(node, report))
 
 
 def _report(node: NodeState, report: LibraryReport) -> None:

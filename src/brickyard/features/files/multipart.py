@@ -73,10 +73,10 @@ class MultipartSessions:
     def __init__(self, *, place: Path, clock: Clock) -> None:
         self._place = place
         self._clock = clock
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def begin(self, *, owner: Principal, parts: tuple[str, ...], overwrite: bool) -> str:
         """Begins an upload to a path and returns its token. Raises QuotaExceeded."""
+        self._place.mkdir(mode=0o700, parents=True, exist_ok=True)  # not before: a server must start without a free inode
         lock = _lock(self._place / ".lock", os.O_RDWR | os.O_CREAT)  # so that all servers together keep to the limit
         try:
             owners = [session.owner for session in self._sessions() if not session.done]
@@ -168,6 +168,8 @@ class MultipartSessions:
 
     def sweep(self) -> None:
         """Removes abandoned sessions and drafts. Other servers may do the same concurrently."""
+        if not self._place.exists():
+            return
         for path in list(self._place.iterdir()):
             with contextlib.suppress(OSError):
                 if _TOKEN.fullmatch(path.name):

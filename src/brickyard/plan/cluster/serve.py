@@ -11,7 +11,7 @@ from brickyard.domain.events import EventDetails, EventType
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Phase
 from brickyard.domain.terminations import TerminationReasonCode
-from brickyard.plan.assignments import spark_context_id, wanted_libraries
+from brickyard.plan.assignments import libraries_of, spark_context_id
 from brickyard.plan.cluster.passstate import Pass
 from brickyard.plan.launching import remarks
 from brickyard.plan.poolroom import warmth
@@ -40,14 +40,15 @@ def announce_master(p: Pass) -> None:
 
 
 def announce_libraries(p: Pass) -> None:
-    """Tells nodes of libraries that were added after their assignment was made."""
-    wanted = wanted_libraries(p.cluster)
+    """Tells nodes of libraries that were added, uninstalled or installed again after their assignment was made."""
+    wanted = libraries_of(p.cluster)
     driver = p.nodes.driver
     for node in p.in_turn(([driver] if driver is not None else []) + [*p.nodes.workers]):
-        if node.assignment is None or node.retiring or node.assignment.libraries == wanted:
+        if node.assignment is None or node.retiring:
             continue
-        told = msgspec.structs.replace(node.assignment, version=node.assignment.version + 1, libraries=wanted)
-        p.set(node, assignment=told)
+        told = msgspec.structs.replace(node.assignment, **wanted)
+        if told != node.assignment:
+            p.set(node, assignment=msgspec.structs.replace(told, version=node.assignment.version + 1))
 
 
 def serve(p: Pass) -> None:

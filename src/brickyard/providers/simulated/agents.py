@@ -245,14 +245,17 @@ class SimulatedAgent:
         if self._installing is None:
             self._installing = asyncio.Lock()
         async with self._installing:
-            for library in wanted.libraries:
+            for library, revision in wanted.wanted_libraries:
                 if self._assignment is None or self._assignment.generation != wanted.generation:
                     return
-                if any(each.library == library for each in self._status.libraries):
+                if any((each.library, each.revision) == (library, revision) for each in self._status.libraries):
                     continue
-                await self._report_library(LibraryReport(library=library, status=LibraryInstallStatus.INSTALLING))
+                await self._report_library(
+                    LibraryReport(library=library, status=LibraryInstallStatus.INSTALLING, revision=revision)
+                )
                 await self._world.pause(self._world.knobs.library_s)
-                await self._report_library(installed(library, bad=self._world.knobs.bad_libraries))
+                report = installed(library, bad=self._world.knobs.bad_libraries)
+                await self._report_library(msgspec.structs.replace(report, revision=revision))
 
     async def _report_library(self, report: LibraryReport) -> None:
         others = tuple(each for each in self._status.libraries if each.library != report.library)
