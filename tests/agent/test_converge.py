@@ -76,7 +76,7 @@ def done(current: Current, step: Step, wanted: Assignment | None) -> Current:
         Step.HOST: {"stage": Stage.HOSTED},
         Step.SCRIPTS: {"scripted": True},
         Step.START: {"stage": Stage.STARTED},
-        Step.LIBRARIES: {"libraries": wanted.libraries},
+        Step.LIBRARIES: {"libraries": wanted.wanted_libraries},
         Step.JOIN: {"stage": Stage.JOINED, "master_url": wanted.master_url},
         Step.TELL_MASTER: {"master_url": wanted.master_url},
         Step.RETIRE: {"retiring": True},
