@@ -52,7 +52,6 @@ def test_only_calls_with_the_token_come_in(driver: Node) -> None:
         _, complaint = stranger.communicate("", timeout=PATIENCE_S)
         assert stranger.returncode != 0
         assert "UNAUTHENTICATED" in complaint
-        assert "has no token of this cluster" in complaint
     guest = client(driver.manifest, f"sc://localhost:{port}/;token=the-token;user_id=ann")
     try:
         assert guest.stdout is not None

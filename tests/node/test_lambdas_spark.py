@@ -110,5 +110,5 @@ def test_without_rewritten_classes_the_training_goes_on(manifest: dict[str, Any]
     assert done.returncode == 0, done.stderr
     said, answer = map(json.loads, done.stdout.splitlines())
     assert answer == ""
-    assert "its lambdas stay as they are: org.codehaus.commons.compiler.CompileException" in said["message"]
+    assert "lambdas" in said["message"] and "org.codehaus.commons.compiler.CompileException" in said["message"]
     assert not list(home.iterdir())

@@ -16,6 +16,7 @@ import pytest
 
 from brickyard.runtime.node.spark import pauses
 from tests.node.test_roles import Py4JError, Py4JJavaError, Py4JNetworkError
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S, until
 
 
@@ -90,19 +91,21 @@ class Made:
 
 
 def test_it_goes_on_after_what_fails_and_leaves_nothing(
-    practice: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    practice: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     done = []
 
+    why = "this version has no such method"
+
     def fails() -> None:
-        raise Py4JError("this version has no such method\nat line 1")
+        raise Py4JError(f"{why}\nat line 1")
 
     made = Made(practice, tmp_path, lambda _: [fails, lambda: done.append(1)], monkeypatch)
     made.practice.run()
     assert done == [1]
-    assert made.said == [
-        "what was to be practised failed: this version has no such method", "first commands were practised",
-    ]  # fmt: skip
+    failed, over = made.said
+    golden(failed, why)
+    golden(over)
     (driver,) = Driver.made
     assert driver.stopped
     assert driver.conf == {"spark.authenticate": "false", "spark.a": "b"}, "a secret of the JVM's would outlive it"
@@ -110,7 +113,9 @@ def test_it_goes_on_after_what_fails_and_leaves_nothing(
     made.practice.cut()  # a cluster comes later
 
 
-def test_a_cluster_that_comes_cuts_it_off(practice: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_comes_cuts_it_off(
+    practice: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
+) -> None:
     later = []
     made = Made(practice, tmp_path, lambda driver: [driver.statement, lambda: later.append(1)], monkeypatch)
     runs = threading.Thread(target=made.practice.run)
@@ -120,7 +125,8 @@ def test_a_cluster_that_comes_cuts_it_off(practice: ModuleType, tmp_path: Path, 
     assert Driver.made[0].stopped, "before the cluster has the JVM"
     assert later == []
     assert list(made.events.iterdir()) == []
-    assert made.said == ["first commands were practised, until a cluster came"]
+    (cut,) = made.said
+    golden(cut)
     runs.join()
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from brickyard.runtime.node.waiting import command
 from brickyard.runtime.node.waiting.command import EXECUTOR, Command
+from tests.support.golden import Golden
 
 JAVA, CLASSES = "/java/bin/java", "/spark/conf/:/spark/jars/*:/classes.jar"
 ENV = {"PATH": "/bin", "SPARK_USER": "spark", "JAVA_HOME": "/java"}
@@ -36,9 +37,9 @@ def test_a_command_has_parts_that_count_at_the_start_and_others() -> None:
     assert found.given == OWN
 
 
-def test_what_starts_no_executor_is_no_command() -> None:
+def test_what_starts_no_executor_is_no_command(golden: Golden) -> None:
     assert command.parse([JAVA, "-version"], ENV) is None
-    assert command.misfit(parsed(), None) == "the command starts no executor"
+    golden(command.misfit(parsed(), None))
 
 
 def test_another_driver_secret_and_directory_are_handed_over() -> None:
@@ -64,15 +65,15 @@ def test_what_counts_only_at_the_start_takes_the_cold_way(wanted: Command, why: 
     assert command.misfit(parsed(), wanted) == why
 
 
-def test_the_order_of_javas_options_counts() -> None:
+def test_the_order_of_javas_options_counts(golden: Golden) -> None:
     first, second = parsed(options=("-Da=1", "-Da=2")), parsed(options=("-Da=2", "-Da=1"))
-    assert command.misfit(first, second) == "Java's options count only when a JVM starts (their order)"
+    golden(command.misfit(first, second))
 
 
-def test_a_missing_variable_counts_as_well() -> None:
+def test_a_missing_variable_counts_as_well(golden: Golden) -> None:
     waiting = parsed()
     wanted = waiting._replace(kept={key: value for key, value in waiting.kept.items() if key != "PATH"})
-    assert command.misfit(waiting, wanted) == "a running JVM does not see new environment variables (PATH)"
+    golden(command.misfit(waiting, wanted), "(PATH)")
 
 
 def test_the_waiting_jvm_is_started_without_settings_and_secrets_of_one_executor() -> None:

@@ -18,6 +18,7 @@ import pytest
 
 from brickyard.runtime import NODE_CODE
 from brickyard.runtime.node.waiting.command import EXECUTOR
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S, until
 
 # Plays the JVM: a rehearsal, then an order, whose first argument says what to do. Java itself, without a rehearsal, says so.
@@ -218,14 +219,15 @@ def test_all_end_with_the_node_host(room: Room, tmp_path: Path, taken: bool) -> 
     assert not waiting.is_running()
 
 
-def test_what_does_not_fit_becomes_java_and_says_why(room: Room, tmp_path: Path) -> None:
+def test_what_does_not_fit_becomes_java_and_says_why(room: Room, tmp_path: Path, golden: Golden) -> None:
     waiting = room.rehearse(tmp_path / "first")
     launcher = room.launch(tmp_path / "second", "exit", "5", options=("-Xmx2M",))
     out, err = launcher.communicate(timeout=PATIENCE_S)
-    why = "spark.executor.memory asks for a heap of 2M, and the waiting JVM has 1M"
     assert (out, launcher.returncode) == (f"java itself {room.home}\n".encode(), 3)
-    assert err == f"This executor starts a JVM of its own: {why}.\n".encode()
-    assert room.heard() == {"event": "cold", "reason": why}
+    heard = room.heard()
+    assert heard["event"] == "cold"
+    golden(heard["reason"], "spark.executor.memory", "2M", "1M")
+    golden(err.decode(), heard["reason"])
     assert not psutil.pid_exists(waiting), "what it waited for has come"
 
 
@@ -236,12 +238,12 @@ def test_a_jvm_is_handed_over_once(room: Room, tmp_path: Path) -> None:
     assert (out, err) == (f"java itself {room.home}\n".encode(), b"")
 
 
-def test_a_rehearsal_that_fails_is_told(room: Room, tmp_path: Path) -> None:
+def test_a_rehearsal_that_fails_is_told(room: Room, tmp_path: Path, golden: Golden) -> None:
     launcher = room.launch(tmp_path / "first", "exit", "0", options=("-Dbroken",))
     assert room.heard()["event"] == "rehearses"
-    assert room.heard() == {
-        "event": "failed", "reason": "the JVM ended with code 1 before it had an executor. it is broken",
-    }  # fmt: skip
+    heard = room.heard()
+    assert heard["event"] == "failed"
+    golden(heard["reason"], "code 1", "it is broken")
     assert launcher.wait(PATIENCE_S) == 137
     assert room.launch(tmp_path / "second", "x").wait(PATIENCE_S) == 3, "then Java starts as always"
 

@@ -67,7 +67,7 @@ class Warm:
         self.idle_status = [dict(node.status) for node in self.nodes]
         for node in self.nodes:
             until(partial(practised, node), "first commands are practised")
-            assert node.lines == ["first commands were practised"], "nothing of it has failed"
+            assert len(node.lines) == 1, f"nothing of it has failed: {node.lines}"
         # The collector gives the heap back bit by bit.
         until(lambda: self._settle() <= LIMIT_MIB, f"a warm node has {self.idle_mib:.0f} MiB")
         places = [self.driver.directory / name for name in ("work", "tmp/practice", "logs/eventlog")]
@@ -175,7 +175,8 @@ def test_a_cluster_that_comes_at_once_cuts_the_practice_off(new_node: Callable[[
     warm(node)
     before = node.jvm().pid
     assert "result" in node.become("single")
-    assert [line for line in node.lines if "practised" in line] == ["first commands were practised, until a cluster came"]
+    (line,) = [line for line in node.lines if "practised" in line]
+    assert "cluster" in line
     node.wait_phase("ready")
     assert node.jvm().pid == before
     assert node.run("spark.range(10).selectExpr('id % 2 AS k').groupBy('k').count().count()") == "2"
