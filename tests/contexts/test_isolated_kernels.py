@@ -12,6 +12,7 @@ import pytest
 from tests.contexts.host import Context, Host, host_of
 from tests.contexts.kernel_host import WITH_SECRETS
 from tests.node.namesakes import MOUNT
+from tests.support.golden import Golden
 from tests.support.patience import until
 from tests.support.runtimes import SPARK_4
 
@@ -64,13 +65,13 @@ def test_notebooks_and_their_parameters(host: Host, python: Context) -> None:
     assert "'sqlContext' is not defined" in python.failure("sqlContext")
 
 
-def test_there_is_no_way_into_the_jvm(python: Context) -> None:
-    assert "this cluster keeps its users apart" in python.failure("sc.parallelize([1]).count()")
+def test_there_is_no_way_into_the_jvm(python: Context, golden: Golden) -> None:
+    golden(python.failure("sc.parallelize([1]).count()"))
     assert "JVM_ATTRIBUTE_NOT_SUPPORTED" in python.failure("spark._jvm")
     assert "JVM_ATTRIBUTE_NOT_SUPPORTED" in python.failure("spark.sparkContext")
     assert python.text("import os; [name for name in os.environ if name.startswith('PYSPARK_GATEWAY')]") == "[]"
     task = '%%brickyard_task\n{"kind": "jar", "class": "Main", "jars": []}'
-    assert "A JAR task runs in the driver's JVM, which this cluster keeps from its users" in python.failure(task)
+    golden(python.failure(task))
 
 
 REFUSED = "This cluster keeps its users apart"
