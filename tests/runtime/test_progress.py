@@ -20,6 +20,7 @@ from brickyard.cli.progress import installing
 from brickyard.runtime import catalogue
 from brickyard.runtime.lock import locked
 from brickyard.runtime.progress import CLASSES, DOWNLOAD, ENVIRONMENT, JAVA, PACKAGES, STEPS, TRAINING, Board, Meter, Report
+from tests.support.golden import Golden
 
 LONGEST = Report(subject="Spark 4.0.5", step=2, done_mb=9_999, total_mb=9_999, share=0.5, left_s=59 * 60 + 59)
 WHAT_HAPPENS = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 5_000), st.floats(0, 600)), max_size=40)
@@ -79,28 +80,25 @@ def shown(reports: list[Report], *, terminal: bool) -> str:
     return written.getvalue()
 
 
-def test_without_a_terminal_there_is_a_line_a_step() -> None:
+def test_without_a_terminal_there_is_a_line_a_step(golden: Golden) -> None:
     steps = [Report(subject="Spark 4.0.5", step=step, left_s=left) for step in (1, 2, 3) for left in range(50)]
-    said = [*steps, Report(subject="Spark 4.0.5", step=3, note="Going on without Spark Connect: the network is down")]
-    assert shown(said, terminal=False).splitlines() == [
-        "Installing Spark 4.0.5, step 1 of 5: making a Python",
-        "Installing Spark 4.0.5, step 2 of 5: getting Spark",
-        "Installing Spark 4.0.5, step 3 of 5: installing packages",
-        "Going on without Spark Connect: the network is down",
-    ]
+    note = "Going on without Spark Connect: the network is down"
+    *lines, last = shown([*steps, Report(subject="Spark 4.0.5", step=3, note=note)], terminal=False).splitlines()
+    assert (len(lines), last) == (3, note)
+    for line in lines:
+        golden(line, "Spark 4.0.5")
 
 
-def test_on_a_terminal_one_line_lives_and_does_not_wrap() -> None:
+def test_on_a_terminal_one_line_lives_and_does_not_wrap(golden: Golden) -> None:
     text = shown([LONGEST] * 3, terminal=True)
     lines = [Text.from_ansi(line).plain.rstrip() for line in re.split(r"[\r\n]", text)]
     (bar,) = {line for line in lines if line.startswith("step 2")}
-    assert bar.startswith("step 2 of 5: getting Spark ")
-    assert bar.endswith("9999 of 9999 MB 59 min 59 s left")
+    golden(re.sub(r"\W{2,}(?=9999 of)", " {bar} ", bar))
     assert max(map(len, lines)) <= 80
     assert lines.count("Installing Spark 4.0.5") == 1
 
 
-def test_a_waiting_node_says_how_far_the_installation_is(tmp_path: Path) -> None:
+def test_a_waiting_node_says_how_far_the_installation_is(tmp_path: Path, golden: Golden) -> None:
     """`python -m brickyard.runtime` is what agents run: its lines become the state_message of the cluster."""
     runtime = catalogue.default()
     command = [sys.executable, "-m", "brickyard.runtime", "install", runtime.key, "--cache-dir", str(tmp_path), "--json"]
@@ -111,8 +109,8 @@ def test_a_waiting_node_says_how_far_the_installation_is(tmp_path: Path) -> None
         first = json.loads(waiting.stdout.readline())["message"]
         waiting.kill()
         waiting.communicate()
-    assert first == "Installing Spark 4.0.5, step 5 of 5: compiling classes (1 min 15 s left)"
-    assert _INSTALLING.sub(r"\1", f"PENDING: {first}") == "PENDING: Installing Spark 4.0.5, step 5 of 5: compiling classes"
+    golden(first, "Spark 4.0.5", "(1 min 15 s left)")
+    assert _INSTALLING.sub(r"\1", f"PENDING: {first}") == f"PENDING: {first.partition(' (')[0]}"
 
 
 def test_what_cannot_be_read_is_no_progress(tmp_path: Path) -> None:
@@ -124,8 +122,8 @@ def test_what_cannot_be_read_is_no_progress(tmp_path: Path) -> None:
     Board("e", tmp_path / "nowhere").write(LONGEST)
 
 
-def test_a_training_says_what_it_is_for() -> None:
+def test_a_training_says_what_it_is_for(golden: Golden) -> None:
     meter = Meter("Spark 4.0.5", now=0.0, steps=TRAINING)
-    assert meter.report(now=0.0).head == "Preparing fast starts of Spark 4.0.5, step 1 of 3: running Spark once"
+    golden(meter.report(now=0.0).head)
     meter.begin(TRAINING[2], now=90.0)
-    assert meter.report(now=90.0).head == "Preparing fast starts of Spark 4.0.5, step 3 of 3: making the archives"
+    golden(meter.report(now=90.0).head)

@@ -225,7 +225,7 @@ def test_a_failure_is_told_and_not_repeated_at_once(cache: Callable[[str], Path]
         trained(place)
     failure = last_failure("spark-4.0", place)
     assert failure is not None
-    assert failure.message == "Java could not make node.jsa"
+    golden(failure.message, "node.jsa")
     assert not is_trained(manifest(place))
     assert not Trainings(cache_dir=place).next()
 
