@@ -22,6 +22,7 @@ from brickyard.domain.node import Phase, Role
 from brickyard.machine import addresses
 from brickyard.sandbox import launcher, network
 from tests.agent.world import Instance, World, assignment, living, preparation, world
+from tests.support.golden import Golden
 from tests.support.patience import until
 
 HERE = network.allowed(launcher.choose("auto", launcher.probe()))
@@ -187,7 +188,7 @@ def test_a_way_leads_to_a_port_of_the_node_only(net: Net) -> None:
 
 
 @isolated
-def test_the_way_out_leads_where_it_may(net: Net) -> None:
+def test_the_way_out_leads_where_it_may(net: Net, golden: Golden) -> None:
     with socket.create_server(("127.0.0.1", 0)) as allowed, socket.create_server(("127.0.0.1", 0)) as other:
 
         def answer() -> None:
@@ -208,7 +209,7 @@ def test_the_way_out_leads_where_it_may(net: Net) -> None:
         assert reach(off, place) == "ConnectionRefusedError"
         assert reach(one, ("169.254.169.254", 80)) in ("ConnectionResetError", "closed"), "a cloud's metadata"
         assert reach(off, ("203.0.113.1", 80)) == "OSError", "there is no way there"
-        assert off.report().status.network == "isolated, without the internet"
+        golden(off.report().status.network)
         if own := _own_address():
             with socket.create_server((own, 0)) as exposed:
                 exposed.settimeout(0)
@@ -266,14 +267,15 @@ def test_a_switchboard_is_found_at_an_agent_that_outlived_its_server(net: Net) -
 
 def test_a_shared_network_is_told_and_refused_where_it_must_not_be(tmp_path: Path) -> None:
     with world(tmp_path) as here:
-        shared = here.instance(network_reason="it is Tuesday.").start()
-        assert here.ready(shared).network == "shared: it is Tuesday."
-        strict = here.instance(network_reason="it is Tuesday.", network_required=True).start()
+        why = "it is Tuesday."
+        shared = here.instance(network_reason=why).start()
+        assert here.ready(shared).network == f"shared: {why}"
+        strict = here.instance(network_reason=why, network_required=True).start()
         here.server.assign(strict.id, assignment())
         failure = here.server.phase(strict.id, Phase.FAILED).failure
         assert failure is not None
         assert failure.code == "WORKSPACE_CONFIGURATION_ERROR"
-        assert "it is Tuesday." in failure.message
+        assert why in failure.message
 
 
 def test_what_cannot_be_had_is_said() -> None:

@@ -14,6 +14,7 @@ from brickyard.sandbox import launcher
 from brickyard.sandbox.launcher import Isolation
 from brickyard.sandbox.view import View, cells, device_nodes, hosts_text, mounts
 from tests.agent.world import SOURCE
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S
 
 TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - names of mounts
@@ -144,21 +145,22 @@ def test_the_environment_is_an_allow_list(places: Path) -> None:
     assert "/evil" not in env["PATH"]
 
 
-def test_the_choice() -> None:
+def test_the_choice(golden: Golden) -> None:
     assert launcher.choose("auto", Isolation("namespaces")).kind == "namespaces"
     assert launcher.choose("auto", Isolation("bubblewrap")).kind == "bubblewrap"
     assert launcher.choose("auto", Isolation("none", "why")).kind == "none"
     assert launcher.choose("off", Isolation("namespaces")).kind == "none"
-    assert launcher.probe(mode="off").text == "none: isolation is turned off in the settings"
+    golden(launcher.probe(mode="off").text)
 
 
 def test_a_probe_that_fails_says_why_and_what_to_do(tmp_path: Path) -> None:
     broken = tmp_path / "python"
-    broken.write_text("#!/bin/sh\necho 'sandbox: cannot make namespaces: Operation not permitted (EPERM)' >&2\nexit 71\n")
+    why = "cannot make namespaces: Operation not permitted"
+    broken.write_text(f"#!/bin/sh\necho 'sandbox: {why} (EPERM)' >&2\nexit 71\n")
     broken.chmod(0o755)
     isolation = launcher.probe(python=str(broken))
     assert isolation.kind == "none"
-    assert "namespaces: cannot make namespaces: Operation not permitted" in isolation.text
+    assert f"namespaces: {why}" in isolation.text
     assert isolation.reason.endswith(".") or isolation.reason.endswith(").")
     assert launcher.probe(python=str(tmp_path / "missing")).kind == "none"
 
