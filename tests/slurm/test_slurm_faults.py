@@ -192,12 +192,12 @@ def test_a_requeued_job_does_not_revive_its_instance(place: Place) -> None:
     assert "Requeue=0" in place.slurm.says("scontrol", "show", "job", job)
     place.slurm.says("scontrol", "update", f"JobId={job}", "Requeue=1")  # what an operator may do
     assert place.slurm.says("scontrol", "requeue", job) == ""
-    assert "was put back into the queue" in place.ended("i-1")
+    assert "back into the queue" in place.ended("i-1")
     psutil.wait_procs([agent])
     until(lambda: "JobState=PENDING" in place.slurm.says("scontrol", "show", "job", job), "it waits for its second run")
     place.slurm.says("scontrol", "update", f"JobId={job}", "StartTime=now")  # Slurm waits two minutes
     until(lambda: "COMPLETED" in place.slurm.says("scontrol", "show", "job", job), "its second run ends")
-    assert "requeued; not started again" in read(place.directory / "data" / "slurm" / "i-1" / "output")
+    assert "requeued" in read(place.directory / "data" / "slurm" / "i-1" / "output")
     assert len({report.boot_id for report in place.server.reports}) == 1
 
 
@@ -208,13 +208,14 @@ def test_slurmstepd_is_killed(place: Place) -> None:
     stepd.kill()
     psutil.wait_procs([agent])  # it is told by the kernel, and nobody else
     assert not agent.is_running()
-    assert "its machine failed, or Slurm lost touch with it" in place.ended("i-1")
+    assert "its machine failed" in place.ended("i-1")
 
 
 def test_slurmd_is_killed(place: Place) -> None:
     agent = place.running("i-1", "timed")  # on node1
     place.slurm.kill("node1")
-    assert "on node1 ended: its machine failed" in place.ended("i-1")
+    ended = place.ended("i-1")
+    assert "on node1" in ended and "its machine failed" in ended
     assert agent.is_running()  # Slurm reaches nothing on that machine, but the server knows what is no longer an instance
     place.server.forget()
     psutil.wait_procs([agent])
@@ -251,31 +252,32 @@ def test_the_controller_is_killed_and_started_again(place: Place) -> None:
 
 def test_a_time_limit_is_told_and_ends_the_node_cleanly(place: Place) -> None:
     agent = place.running("i-1", "timed")
-    seen = place.says("i-1", "the time limit of Slurm job")
-    assert seen.alive and "ends this node at" in seen.message
+    job = f"Slurm job {place.job('i-1')}"
+    seen = place.says("i-1", "time limit")
+    assert seen.alive and job in seen.message
     place.slurm.says("scontrol", "update", f"JobId={place.job('i-1')}", "TimeLimit=1")
     log = next(place.directory.glob("machine/instances/*/i-1/agent.log"))
     with log.open() as told:  # the agent removes it
         psutil.wait_procs([agent])
-        assert "leaving: SIGTERM was received" in told.read()
+        assert "SIGTERM" in told.read()
     assert "its time limit" in place.ended("i-1")
-    assert place.says("i-1", "ended: its time limit ended it (1:00)")
+    assert place.says("i-1", "(1:00)")
 
 
 def test_what_a_job_waits_for_is_told(place: Place) -> None:
     for number in range(3):
         place.launch(f"i-{number}", "whole")
     place.launch("i-more", "whole")
-    assert place.says("i-more", "waits for machines with room for it (Resources)").alive
+    assert place.says("i-more", "(Resources)").alive
     place.slurm.says("scontrol", "hold", str(place.job("i-more")))
-    assert place.says("i-more", "an operator holds it").alive
+    assert place.says("i-more", "operator").alive
     place.launch("i-down", "down")
-    assert place.says("i-down", "waits because its partition is down (PartitionDown)").alive
+    assert place.says("i-down", "(PartitionDown)").alive
 
 
 def test_what_can_never_run_is_told(place: Place) -> None:
     place.launch("i-1", "long")
-    assert place.ended("i-1").endswith("can never run: its time limit is longer than the partition's (PartitionTimeLimit)")
+    assert place.ended("i-1").endswith("(PartitionTimeLimit)")
 
 
 def test_an_operator_cancels(place: Place) -> None:
@@ -289,21 +291,22 @@ def test_a_job_of_higher_priority_takes_the_machine(place: Place) -> None:
     agent = place.running("i-1", "timed")  # on node1
     urgent = place.slurm.says("sbatch", "-p", "urgent", "-w", "node1", "-c", "4", "-o", "/dev/null", "--wrap", "true")
     assert "Submitted" in urgent
-    assert "ended: a job of higher priority took its machine (preemption)" in place.ended("i-1")
+    assert "(preemption)" in place.ended("i-1")
     psutil.wait_procs([agent])
 
 
 def test_a_machine_that_cannot_run_an_agent_says_why(place: Place) -> None:
     (place.directory / "data" / "workspace.id").unlink()
     place.launch("i-1")
-    assert "its machine cannot run an agent: the storage of workspace" in place.ended("i-1")
+    assert f"workspace {place.setup.workspace_id} " in place.ended("i-1")
     (place.directory / "data" / "workspace.id").write_text(place.setup.workspace_id)
 
 
 def test_gres_assigns_gpus(place: Place) -> None:
     """There is no driver behind the devices of this test, so the agent says what it was given and what it misses."""
     place.launch("i-1", "gpu")
-    assert "CUDA_VISIBLE_DEVICES is '0', and the driver finds 0 there" in place.ended("i-1")
+    ended = place.ended("i-1")
+    assert "CUDA_VISIBLE_DEVICES is '0'" in ended and "finds 0 there" in ended
 
 
 def test_node_types_are_what_the_partitions_have(place: Place) -> None:
@@ -315,7 +318,7 @@ def test_node_types_are_what_the_partitions_have(place: Place) -> None:
     ]  # fmt: skip
     whole = found["slurm.main.4c8g.2fake"]
     assert (whole.num_cores, whole.memory_mb, whole.num_gpus, whole.gpu_model) == (4.0, 8192, 2, "fake")
-    assert whole.description == "4 CPUs, 8 GiB, 2 x fake: one machine in partition main (fast)"
+    assert [each for each in ("4 CPUs", "8 GiB", "2 x fake", "partition main", "(fast)") if each not in whole.description] == []
 
 
 def test_an_address_of_slurm(slurm: Slurm, place: Place) -> None:

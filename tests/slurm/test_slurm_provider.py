@@ -58,6 +58,12 @@ class World:
     def listed(self) -> dict[str, tuple[bool, str]]:
         return {name: (seen.alive, seen.message) for name, seen in self.provider.observe().items()}
 
+    def ended(self) -> str:
+        """What is said of the only one that there is, which has ended."""
+        ((name, (alive, message)),) = self.listed().items()
+        assert (name, alive) == ("i-1", False)
+        return message
+
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
@@ -123,30 +129,31 @@ def test_a_launch_during_the_look_is_not_taken_for_a_loss(world: World) -> None:
     assert world.listed()["i-0"][0]
 
 
-def test_a_job_that_slurm_has_forgotten(world: World) -> None:
+def test_a_job_that_slurm_has_forgotten(world: World, golden: Golden) -> None:
     world.launch()
     world.controller.set(1, "FAILED", exit_code=78)
-    (world.root / "i-1" / "output").write_text("the storage is not mounted\n")
-    assert world.listed() == {"i-1": (False, "its machine cannot run an agent: the storage is not mounted")}
+    why = "the storage is not mounted"
+    (world.root / "i-1" / "output").write_text(f"{why}\n")
+    golden(world.ended(), why)
     world.controller.forget()
-    assert world.listed() == {"i-1": (False, "its Slurm job has ended: the storage is not mounted")}
+    golden(world.ended(), why)
     world.provider.terminate("i-1", reason="it has ended")
     assert world.listed() == {}
 
 
-def test_what_a_killed_server_left_is_listed_after_a_while(world: World) -> None:
+def test_what_a_killed_server_left_is_listed_after_a_while(world: World, golden: Golden) -> None:
     world.controller.refuse = ThrottledError("slowly")
     with pytest.raises(ThrottledError):
         world.launch()
     assert world.listed() == {}
     past = (world.root / "i-1").stat().st_mtime - LAUNCH_S - 1
     os.utime(world.root / "i-1", (past, past))
-    assert world.listed() == {"i-1": (False, "its launch was not completed")}
+    golden(world.ended())
     world.provider.terminate("i-1", reason="nobody wants it")
     assert [path.name for path in world.root.iterdir()] == [".kinds.json"]
 
 
-def test_a_document_that_was_taken_is_not_launched_again(world: World) -> None:
+def test_a_document_that_was_taken_is_not_launched_again(world: World, golden: Golden) -> None:
     """The server was killed before it recorded the job, and Slurm has forgotten that since."""
     world.launch()
     (world.root / "i-1" / "job").unlink()
@@ -154,7 +161,7 @@ def test_a_document_that_was_taken_is_not_launched_again(world: World) -> None:
     world.controller.known.clear()
     world.server().launch(world.request())
     assert len(world.controller.asked) == 1
-    assert world.listed() == {"i-1": (False, "its Slurm job has ended")}
+    golden(world.ended())
 
 
 def test_two_servers_launch_at_once(world: World) -> None:

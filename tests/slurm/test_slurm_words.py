@@ -99,12 +99,12 @@ def test_a_machine_with_gpus_is_offered_whole_and_by_gpu() -> None:
     assert (whole.gres, whole.memory_mb, whole.node_type.num_gpus) == ("gpu:a100:4", 0, 4)  # 0: all that there is
 
 
-def test_sizes_are_distinct_and_machines_counted() -> None:
+def test_sizes_are_distinct_and_machines_counted(golden: Golden) -> None:
     small, large = Kind(partition="p", cpus=4, memory_mb=8192, count=2), Kind(partition="p", cpus=64, memory_mb=262_144)
     fast = Kind(partition="p", cpus=4, memory_mb=8192, features="fast")
     found = offered(large, small, fast, Kind(partition="q", cpus=2, memory_mb=4096, default=True))
     assert list(found) == ["slurm.q.2c4g", "slurm.p.4c8g", "slurm.p.64c256g"]
-    assert found["slurm.p.4c8g"].node_type.description.startswith("4 CPUs, 8 GiB: 3 machines in partition p")
+    golden(found["slurm.p.4c8g"].node_type.description)
     assert list(offered(small, large, partitions="q")) == []
 
 
