@@ -112,7 +112,7 @@ def test_without_the_manifests_care_the_links_of_the_service_are_no_settings(con
     contained.add("pods", {"apiVersion": "v1", "kind": "Pod", **made, "metadata": {"name": "brickyard-0"}, "status": {}})
     until(lambda: contained.pods()[0]["status"].get("phase") == "Failed")
     text = said(contained, "brickyard-0")
-    assert "cannot open the database" in text
+    assert variables["BRICKYARD_DATABASE_URL"] in text and "Connection refused" in text
     assert "BRICKYARD_PORT" not in text
 
 
