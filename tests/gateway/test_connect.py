@@ -32,6 +32,7 @@ from brickyard.nodes.ways import short
 from brickyard.testing.builders import cluster, up
 from tests.gateway.driver import BLOCK, SERVICE, FakeDriver
 from tests.gateway.world import CLUSTER_ID, as_metadata, call, credentials, method, world
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S
 
 RUNNING = up(cluster())
@@ -175,7 +176,7 @@ def test_the_sender_is_the_one_whom_the_driver_finds() -> None:
         assert interruption(SERVICE + "ExecutePlan", request) == field(1, b"s1") + user + b"\x20\x01", request
 
 
-async def test_a_drivers_agent_is_told_of_each_session_before_it_is_used(tmp_path: Path) -> None:
+async def test_a_drivers_agent_is_told_of_each_session_before_it_is_used(tmp_path: Path, golden: Golden) -> None:
     """Once, and again when somebody may have lost access, as the agent then forgets sessions."""
 
     async with world(tmp_path) as w, w.channel() as channel:
@@ -198,7 +199,8 @@ async def test_a_drivers_agent_is_told_of_each_session_before_it_is_used(tmp_pat
         w.agent.deaf = AgentRefused("NOT_FOUND", "an agent of an earlier version")
         assert await call(channel, "Config", field(1, b"s2"), **metadata)
         found = await refusal(call(channel, "Config", field(1, b"s3") + b"\x12\xcb\x01\x0a\xc8\x01" + b"r" * 200, **metadata))
-        assert found == ("INVALID_ARGUMENT", "user_id has 200 characters or more.")
+        assert found[0] == "INVALID_ARGUMENT"
+        golden(found[1], "user_id")
 
 
 @given(st.binary(max_size=80) | st.binary(max_size=40).map(lambda body: b"\x0a\x02s1" + body))

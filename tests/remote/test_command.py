@@ -13,6 +13,7 @@ from brickyard.providers.simulated import SimulatedProvider
 from brickyard.testing.builders import SMALL
 from tests.support.certificates import certified
 from tests.support.command import Cli, one_line
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S
 from tests.support.remote import standing_in
 from tests.support.server import TOKEN, Server
@@ -31,7 +32,7 @@ def token_file(tmp_path: Path) -> Path:
     return file
 
 
-def test_it_serves_until_it_is_told_to_stop(cli: Cli, token_file: Path, tmp_path: Path) -> None:
+def test_it_serves_until_it_is_told_to_stop(cli: Cli, token_file: Path, tmp_path: Path, golden: Golden) -> None:
     with Server.running(tmp_path / "behind", provider="simulated", instances=SimulatedProvider(node_types=[SMALL])) as server:
         running = cli.start("ui", "--workspace", server.url, "--token-file", str(token_file), "--port", "0", "--print")
         try:
@@ -49,9 +50,7 @@ def test_it_serves_until_it_is_told_to_stop(cli: Cli, token_file: Path, tmp_path
             running.send_signal(signal.SIGINT)
             _, complaints = running.communicate(timeout=PATIENCE_S)
             assert running.returncode == 0
-            assert complaints.splitlines() == [
-                f"Warning: other users of this machine can read {token_file}: chmod 600 {token_file}"
-            ]
+            golden(complaints, f"chmod 600 {token_file}")
         finally:
             running.kill()
             running.communicate()
