@@ -119,15 +119,11 @@ def test_one_that_cannot_be_closed_does_not_keep_the_other_from_it() -> None:
     assert closed == [("second", False), ("whole", True)]
 
 
-def test_the_setting_names_several() -> None:
+def test_the_setting_names_several(golden: Golden) -> None:
     settings = load(environ={"BRICKYARD_PROVIDER": "local, simulated"})
     assert settings.providers == ("local", "simulated")
-    for wrong, rule in (
-        ("local,k8s", f"{providernames.unknown('k8s')}, or several of them separated by commas"),
-        ("local,local", "without a name that occurs twice"),
-        (" , ", "non-empty text"),
-    ):
-        with pytest.raises(ConfigError, match=f"provider must be {rule}"):
+    for wrong in ("local,k8s", "local,local", " , "):
+        with golden.refused(ConfigError, "provider must be "):
             load(environ={"BRICKYARD_PROVIDER": wrong})
 
 

@@ -124,39 +124,38 @@ def test_a_python_without_brickyard_says_what_to_do(world: World, tmp_path: Path
     world.open(agent_python=python)
     world.providers[0].launch(world.request("i-1"))
     message = world.ended("i-1")
-    assert f"{python} on that machine cannot run an agent" in message
-    golden(message, "agent_python")
+    golden(message, f"{python} ", "agent_python")
     world.open(agent_python="/nonexistent/python")
     world.providers[-1].launch(world.request("i-2"))
     assert "cannot start /nonexistent/python" in world.ended("i-2")
 
 
-def test_a_machine_without_the_storage_says_so(world: World) -> None:
+def test_a_machine_without_the_storage_says_so(world: World, golden: Golden) -> None:
     world.open(machine_storage_dir="/nonexistent")
     world.providers[0].launch(world.request("i-1"))
-    assert "must be at /nonexistent on every machine with nodes" in world.ended("i-1")
+    golden(world.ended("i-1"), "/nonexistent", host=socket.gethostname())
 
 
-def test_with_an_autoscaler_an_instance_waits_and_says_for_what(world: World) -> None:
+def test_with_an_autoscaler_an_instance_waits_and_says_for_what(world: World, golden: Golden) -> None:
     provider = world.open(autoscaler=True)
     assert provider.shortage([HUGE]) is None
     provider.launch(world.request("i-1", HUGE))
     seen = world.seen("i-1")
     assert seen is not None and seen.alive
-    assert seen.message == (
-        "waits for Ray's autoscaler to add a machine with 512 cores, 3906.2 GiB: none of its machines is so large yet"
-    )
+    golden(seen.message, "512 cores, 3906.2 GiB")
     provider.terminate("i-1", reason="nobody wants it any more")
     until(lambda: not provider.observe(), "it no longer waits")
 
 
-def test_what_waits_is_started_when_a_machine_joins(world: World, ray: RayCluster) -> None:
+def test_what_waits_is_started_when_a_machine_joins(world: World, ray: RayCluster, golden: Golden) -> None:
     provider = world.open(autoscaler=True)
     wide = NodeType(node_type_id="wide", num_cores=3, memory_mb=1024, category="test")
     provider.launch(world.request("i-1", wide))
     until(lambda: "none of its machines is so large yet" in str(world.seen("i-1")), "it waits")
     world.open(autoscaler=True)  # a server that starts anew does not know what was asked for it
-    assert "waits for Ray to place it" in str(world.seen("i-1"))
+    seen = world.seen("i-1")
+    assert seen is not None
+    golden(seen.message)
     ray.start_node(FOURTH, num_cpus="3")
     try:
         until(lambda: world.agents("i-1") == 1, "its agent")
@@ -168,11 +167,11 @@ def test_what_waits_is_started_when_a_machine_joins(world: World, ray: RayCluste
     until(lambda: "ray.3c-5g" not in [each.node_type_id for each in provider.node_types()], "the size is gone with the machine")
 
 
-def test_an_agent_that_ends_by_itself_frees_its_room_and_says_so(world: World) -> None:
+def test_an_agent_that_ends_by_itself_frees_its_room_and_says_so(world: World, golden: Golden) -> None:
     world.open()
     world.launch("i-1")
     world.agent_processes("i-1")[0].terminate()
-    assert world.ended("i-1") == "its agent has ended (exit code 0)"
+    golden(world.ended("i-1"), "exit code 0")
     world.end("i-1")
 
 
@@ -198,7 +197,7 @@ def test_the_process_beside_the_server_may_die(world: World) -> None:
         try:
             return set(provider.observe()) == {"i-1"} and provider.process != died
         except TransientError as error:
-            assert "Ray cannot be used now" in str(error)
+            assert "Ray" in str(error)
             return False
 
     until(back, "the instance is listed again")
