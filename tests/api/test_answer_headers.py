@@ -20,7 +20,7 @@ def ask(server: Server, path: str, *, host: str = "", method: str = "GET", data:
 def test_no_answer_of_the_api_is_shown_or_run_by_a_browser(server: Server) -> None:
     page = b"<script>alert(1)</script>"
     ask(server, "/api/2.0/workspace-files/import-file/Shared/x.html?overwrite=true", method="POST", data=page)
-    volume = {"catalog_name": "c", "schema_name": "s", "name": "v", "volume_type": "MANAGED"}
+    volume = {"catalog_name": "main", "schema_name": "default", "name": "v", "volume_type": "MANAGED"}
     made = requests.post(
         f"{server.url}/api/2.1/unity-catalog/volumes",
         json=volume,
@@ -28,12 +28,12 @@ def test_no_answer_of_the_api_is_shown_or_run_by_a_browser(server: Server) -> No
         timeout=PATIENCE_S,
     )
     assert made.ok
-    assert ask(server, "/api/2.0/fs/files/Volumes/c/s/v/x.html", method="PUT", data=page).ok
+    assert ask(server, "/api/2.0/fs/files/Volumes/main/default/v/x.html", method="PUT", data=page).ok
     for path, status in (
         ("/api/2.1/clusters/list", 200),
         ("/api/2.1/clusters/get?cluster_id=<b>", 400),
         ("/api/2.1/<script>", 404),
-        ("/api/2.0/fs/files/Volumes/c/s/v/x.html", 200),
+        ("/api/2.0/fs/files/Volumes/main/default/v/x.html", 200),
         ("/api/2.0/workspace-files/Shared/x.html", 200),
         ("/api/2.0/workspace/export?path=/Shared/x.html&direct_download=true", 200),
         ("/api/2.0/audit-logs/export", 200),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -56,6 +57,8 @@ def test_a_schema_is_made_seen_changed_and_removed(w: WorkspaceClient, catalog: 
     assert w.schemas.update(f"main.{name}").properties == {"stage": "raw"}, "what is left out stays"
     w.schemas.delete(f"main.{name}")
     assert name not in catalog.databases()
+    logged: Any = w.api_client.do("GET", "/api/2.0/audit-logs", query={"operation": "schemas.delete"})
+    assert logged["entries"][0]["objects"] == {"full_name": f"main.{name}"}
     for call in (w.schemas.get, w.schemas.delete, w.schemas.update):
         with pytest.raises(NotFound) as missing:
             call(f"main.{name}")
