@@ -15,9 +15,7 @@ from brickyard.plan.access import Acl, level, visible
 from brickyard.store.tx import Tx
 
 T = TypeVar("T")
-_ONCE = frozenset(  # never granted
-    {ObjectKind.WORKSPACE, ObjectKind.DBFS_PATH, ObjectKind.VOLUME_PATH, ObjectKind.SCHEMA, ObjectKind.CATALOG}
-)
+_ONCE = frozenset({ObjectKind.WORKSPACE, ObjectKind.DBFS_PATH, ObjectKind.VOLUME_PATH, ObjectKind.CATALOG})  # never granted
 
 _WITHIN = {ObjectKind.RUN: (ObjectKind.JOB,)}  # kinds of containers, besides the object's own
 
