@@ -288,7 +288,7 @@ look()
 MANY = """
 for number in range(120):
     sc.setLocalProperty("spark.scheduler.pool", f"session-{number}")
-    sc.parallelize([1], 1).count()
+    sc._jsc.parallelize([1], 1).count()
 """
 SWEPT = """
 sc._jvm.brickyard.SessionOwner.own(spark.newSession()._jsparkSession, "", "session-last", True)
