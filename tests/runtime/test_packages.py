@@ -20,6 +20,9 @@ from brickyard.agent.libraries import environment
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.features.runtimes.loop import Trainings
 from brickyard.runtime import catalogue, packages
+from brickyard.runtime.background import WAIT_S as WAITS_S
+from brickyard.runtime.background import Background
+from brickyard.runtime.idleness import Seen
 from brickyard.runtime.installed import runtime_home, write_manifest
 from brickyard.runtime.inuse import RuntimeUse
 from brickyard.runtime.node.latepackages import BEGIN_S, MODULES, NEVER_WAITS, WAIT_S, LatePackages, asked_by_user
@@ -156,6 +159,30 @@ def test_a_killed_installation_leaves_nothing_that_counts(machine: Machine) -> N
         assert not machine.layer.exists() or not list(differences(machine.layer / "site"))
     until(machine.install, "the lock of the killed one")
     assert not list(differences(machine.layer / "site"))
+
+
+class Busy:
+    """A machine on which others are always at work, and a node starts for a while. Each look takes ten seconds."""
+
+    def __init__(self, *, starts_until: float) -> None:
+        self.now, self._starts_until = 0.0, starts_until
+
+    def see(self, _mine: object) -> Seen:
+        self.now += 10.0
+        return Seen(starting=self.now < self._starts_until, others=2.0, cores=2, free_mb=16_000)
+
+
+@pytest.mark.parametrize("starts_until", [0.0, 100.0])
+def test_it_begins_on_a_busy_machine_too_once_no_node_starts(tmp_path: Path, starts_until: float) -> None:
+    machine, looks = Busy(starts_until=starts_until), 0
+
+    def look() -> None:
+        nonlocal looks
+        looks += 1
+
+    Background(tmp_path, lookout=machine, clock=lambda: machine.now).wait_for_a_while(look)
+    assert looks
+    assert max(WAITS_S, starts_until) <= machine.now <= max(WAITS_S, starts_until) + 40
 
 
 def test_a_runtime_that_is_removed_has_no_layer(machine: Machine) -> None:
