@@ -119,7 +119,8 @@ async def ask(
     path = operation.paths[0]
     for name, whole in re.findall(r"\{(\w+)(:path)?\}", path):
         path = path.replace(f"{{{name}{whole}}}", quote(str(fields.pop(name)), safe="/" if whole else ""))
-    fields.pop("base_url", None)
+    for name in operation.surroundings:
+        fields.pop(name, None)
     if operation.reads_body:
         body = fields.pop(operation.document) if operation.document else fields
         return await call(app, operation.method, path, token="t", body=body, headers=headers, **dict[str, Any](more))

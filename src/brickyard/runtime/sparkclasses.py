@@ -9,7 +9,8 @@ import msgspec
 
 from brickyard.domain.runtimes import RuntimeManifest
 
-SOURCES = (".", "iceberg", "spark4")  # directories below `java`, in this order; what drivers and trainings compile is elsewhere
+# Directories below `java`, in this order; what drivers and trainings compile is elsewhere.
+SOURCES = (".", "iceberg", "spark35", "spark4")
 
 
 def classes_path(home: str, node_code: Path) -> str:

@@ -47,7 +47,7 @@ def attach(gateway: Any = None) -> Any:
 
 def share_files(sessions: Any) -> None:
     """Has new sessions use the SparkContext's files. Otherwise their functions on executors get only what Spark Connect adds to a
-    session: no jar or file that came after Spark's start. What Connect's sessions have stays theirs (java/SessionFiles.java).
+    session: no jar or file that came after Spark's start. What Connect's sessions have stays theirs (SessionFiles.java).
     They also get the workspace's names of its catalog (java/CatalogNames.java)."""
     new = sessions.newSession
 

@@ -187,8 +187,8 @@ class Driver:
         self._sc.conf().remove(sparkconf.SECRET)
 
     def keep_files_apart(self) -> None:
-        """Keeps what clients of Spark Connect add to their sessions out of all other jobs (java/SessionFiles.java). Spark 3.4 has
-        no such artifacts. Raises Py4JError."""
+        """Keeps what clients of Spark Connect add to their sessions out of all other jobs (SessionFiles.java). Spark 3.4 has no
+        such artifacts. Raises Py4JError."""
         if not str(self._sc.version()).startswith("3.4."):
             self._scala.java("brickyard.SessionFiles").keepApart(self._sc)
 

@@ -160,7 +160,10 @@ class Practice:
 
     def _load_ours(self) -> None:
         loader = self._scala.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        older = str(self._scala.java("org.apache.spark.package").SPARK_VERSION()).startswith("3.4.")
         for name in OURS:
+            if older and name == "SessionFiles":
+                continue  # Spark 3.4 has no artifacts of sessions
             self._scala.java("java.lang.Class").forName(f"brickyard.{name}", True, loader)
 
     def _show(self, frame: Any) -> None:

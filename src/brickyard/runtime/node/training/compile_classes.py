@@ -61,8 +61,11 @@ def compile_all(jvm: Any, *, more: Iterable[str]) -> dict[str, bytes]:
 
 def suitable(manifest: ManifestDocument) -> list[str]:
     """Returns the directories of sources that need more than every runtime has."""
-    newer = not manifest["spark_version"].startswith("3.")
-    return [*(["iceberg"] if manifest.get("has_iceberg") else []), *(["spark4"] if newer else [])]
+    version = tuple(map(int, manifest["spark_version"].split(".")[:2]))
+    has_iceberg = bool(manifest.get("has_iceberg"))
+    return [
+        name for name, there in (("iceberg", has_iceberg), ("spark35", version >= (3, 5)), ("spark4", version >= (4, 0))) if there
+    ]
 
 
 def face(name: str, trait: str, methods: Iterable[str]) -> str:
