@@ -177,6 +177,7 @@ def test_a_link_that_an_installer_leaves_leads_to_no_file_of_the_machine(machine
     secret.write_text("secret")
     (entry / "site" / "bin").mkdir(parents=True)
     (entry / "pins.txt").write_text("")
+    (entry / "out.txt").write_text("")
     for name in ("bin/tool", "module.py"):
         (entry / "site" / name).symlink_to(secret)
     libraries.put(entry, node)

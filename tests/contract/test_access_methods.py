@@ -11,7 +11,7 @@ import pytest
 import requests
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.common.types.fieldmask import FieldMask
-from databricks.sdk.errors import BadRequest, NotFound
+from databricks.sdk.errors import NotFound
 from databricks.sdk.service import compute, iam, settings
 
 from tests.support.patience import PATIENCE_S
@@ -140,11 +140,6 @@ def test_permissions_of_objects_and_of_tokens(every: Recorded) -> None:
     if "users" not in [each.group_name for each in before.access_control_list]:
         every("token_management.set_permissions", access_control_list=[])
     every("cluster_policies.delete", made)
-
-
-def test_passwords_do_not_exist(w: WorkspaceClient) -> None:
-    with pytest.raises((BadRequest, NotFound)):
-        w.users.get_permissions()
 
 
 Ask = Callable[..., requests.Response]
