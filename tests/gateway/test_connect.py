@@ -21,6 +21,7 @@ from brickyard.clusters.attach.connectclients import Session
 from brickyard.domain.audit import CONNECT_BEGUN, CONNECT_ENDED
 from brickyard.domain.caller import Caller
 from brickyard.domain.cluster import Cluster, Target
+from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.nodeops import AgentRefused, AgentUnreachable
 from brickyard.domain.spec import ClientsTypes, DataSecurityMode, WorkloadType
 from brickyard.gateway import connect
@@ -69,7 +70,7 @@ async def test_a_call_reaches_a_cluster_with_a_network_of_its_own(tmp_path: Path
             await w.set(RUNNING)
             token = await w.token("me@example.com")
             assert await call(channel, "Config", b"hello", **credentials(token)) == b"hello"
-            large = b"x" * (8 << 20)
+            large = b"\xff" * (8 << 20)  # no fields
             assert await call(channel, "Config", large, **credentials(token)) == large
         finally:
             server.close()
@@ -287,7 +288,7 @@ async def test_streams_go_both_ways(tmp_path: Path) -> None:
         assert (len(got), set(got)) == (40, {BLOCK})
         upload: Any = method(channel.stream_unary, "AddArtifacts")((BLOCK for _ in range(40)), metadata=metadata)
         assert await upload == b"%d" % (40 << 20)
-        large = b"y" * (MAX_MESSAGE - 1)
+        large = b"\xff" * (MAX_MESSAGE - 1)  # no fields
         assert await call(channel, "Config", large, **credentials(token)) == large
 
 
@@ -462,6 +463,16 @@ def test_how_an_operation_is_interrupted() -> None:
     assert interruption(SERVICE + "ReattachExecute", whose + field(3, b"op")) == whose + b"\x20\x03" + field(6, b"op")
     assert interruption(SERVICE + "ReattachExecute", field(3, b"op")) is None
     assert interruption(SERVICE + "Config", whose) is None
+
+
+@pytest.mark.parametrize(
+    "request_", [b"x\x01" * 10_001, b"\x12\xa2\x9c\x01" + b"x\x01" * 10_001], ids=["itself", "its user's context"]
+)
+def test_a_request_of_very_many_fields_is_refused(request_: bytes) -> None:
+    """Each takes some microseconds: 128 MiB of them would stop the server for minutes."""
+    for read in (sender, interruption):
+        with pytest.raises(InvalidParameterValue):
+            read(SERVICE + "ExecutePlan", request_)
 
 
 async def test_a_port_that_is_taken_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Reads the few fields of a Spark Connect request that identify its sender and its operation. Pure.
 
 It parses the raw bytes without Spark's protocol definitions: only the field numbers are known, and anything unknown is ignored.
-It validates nothing, since the driver does; but whatever the driver accepts, it reads as the driver does: of a repeated field the
-last one counts, and messages are merged [protobuf, encoding].
+It checks how many fields there are; the driver validates the rest, and whatever that accepts is read here as there: of a repeated
+field the last one counts, and messages are merged [protobuf, encoding].
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from brickyard.domain.errors import InvalidParameterValue
+
 MAX_TEXT = 200  # characters
+MAX_FIELDS = 10_000  # of one request: clients send a dozen, and each costs the server some microseconds
 _SERVICE = "/spark.connect.SparkConnectService/"
 _SESSION_ID, _USER_CONTEXT, _USER_ID = 1, 2, 1
 RELEASE = _SERVICE + "ReleaseSession"
@@ -34,7 +37,8 @@ class Sender(NamedTuple):
 
 
 def sender(method: str, request: bytes) -> Sender | None:
-    """The sender, or None if the method's requests do not identify one or the bytes are not a request."""
+    """The sender, or None if the method's requests do not identify one or the bytes are not a request. Raises
+    InvalidParameterValue."""
     number = _CLIENT_TYPE.get(method)
     if number is None:
         return None
@@ -45,7 +49,7 @@ def sender(method: str, request: bytes) -> Sender | None:
 
 def interruption(method: str, request: bytes) -> bytes | None:
     """The request that interrupts the operation of a call, or all of its session if the client has not named the operation. None
-    if the method has no operation or the bytes are not a request."""
+    if the method has no operation or the bytes are not a request. Raises InvalidParameterValue."""
     number = _OPERATION_ID.get(method)
     if number is None:
         return None
@@ -62,13 +66,13 @@ def interruption(method: str, request: bytes) -> bytes | None:
 def _whose(request: bytes, number: int) -> tuple[dict[int, memoryview], memoryview]:
     """The session's id and the field of that number, if they are there, and the name of the user."""
     found: dict[int, memoryview] = {}
-    contexts = []
-    for field, value in _fields(memoryview(request)):
+    contexts, budget = [], iter(range(MAX_FIELDS))
+    for field, value in _fields(memoryview(request), budget):
         if field == _USER_CONTEXT:
             contexts.append(value)
         elif field in (_SESSION_ID, number):
             found[field] = value
-    user = [value for context in contexts for field, value in _fields(context) if field == _USER_ID]
+    user = [value for context in contexts for field, value in _fields(context, budget) if field == _USER_ID]
     return found, user[-1] if user else memoryview(b"")
 
 
@@ -84,11 +88,14 @@ def _text(value: memoryview | None) -> str:
     return bytes(value[: 4 * MAX_TEXT]).decode("utf-8", "replace")[:MAX_TEXT] if value is not None else ""
 
 
-def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
+def _fields(message: memoryview, budget: Iterator[int]) -> Iterator[tuple[int, memoryview]]:
     """Number and content of the fields that have a length (protobuf's wire format); stops at the first invalid one. Those in
-    groups, which are unknown to Spark, are left out."""
+    groups, which are unknown to Spark, are left out. Each field takes one from the budget; raises InvalidParameterValue once it
+    is empty."""
     at = depth = 0
     while at < len(message):
+        if next(budget, None) is None:
+            raise InvalidParameterValue(f"The request has more than {MAX_FIELDS:,} fields.")
         tag, at = _varint(message, at)
         kind = tag & 7
         if kind == _VARINT:

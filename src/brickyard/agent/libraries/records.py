@@ -28,6 +28,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     jars: tuple[str, ...] = ()
 
 
+_decode = msgspec.json.Decoder(Record).decode
+
+
 def name_of(library: Library) -> str:
     """The name of a library's record."""
     return hashlib.sha256(msgspec.json.encode(library)).hexdigest()[:32]
@@ -36,7 +39,7 @@ def name_of(library: Library) -> str:
 def read(top: Path) -> dict[str, Record]:
     """The records of a node's libraries, by their names. Blocks."""
     found = sorted((top / "installed").glob("*.json"))
-    return {path.stem: msgspec.json.decode(path.read_bytes(), type=Record) for path in found}
+    return {path.stem: _decode(path.read_bytes()) for path in found}
 
 
 def write(top: Path, name: str, record: Record, *, normalized: Callable[[str], str]) -> None:

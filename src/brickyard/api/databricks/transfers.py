@@ -139,9 +139,12 @@ async def _act(
     return None
 
 
+_decode_parts = msgspec.json.Decoder(CompletedParts).decode
+
+
 def _named(raw: bytes) -> list[Named]:
     try:
-        found = msgspec.json.decode(raw or b"{}", type=CompletedParts)
+        found = _decode_parts(raw or b"{}")
     except msgspec.ValidationError as error:
         raise InvalidParameterValue(f"The list of parts: {error}.") from error
     except msgspec.DecodeError as error:
