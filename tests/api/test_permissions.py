@@ -80,8 +80,8 @@ from brickyard.features.files import (
     VolumeTransfers,
     WorkspaceService,
 )
+from brickyard.features.files.formats import Format
 from brickyard.features.files.homes import FormerHomes
-from brickyard.features.files.workspace import Format
 from brickyard.features.identity import IdentityServices
 from brickyard.features.identity.namedgroups import Member
 from brickyard.features.ipaccess import model as ipaccess

@@ -14,8 +14,8 @@ from brickyard.domain.caller import Caller
 from brickyard.domain.node import AskNotebook, NotebookReply
 from brickyard.features.files import FileTree, Uploads, WorkspaceService
 from brickyard.features.files.contexts import ContextNotebooks
+from brickyard.features.files.formats import MAX_NOTEBOOK, Format
 from brickyard.features.files.notebooks import Language
-from brickyard.features.files.workspace import MAX_NOTEBOOK, Format
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.storage.directory import Storage
 from brickyard.store.store import Store

@@ -15,7 +15,7 @@ from databricks.sdk.errors import NotFound
 from databricks.sdk.errors.base import DatabricksError
 from databricks.sdk.service.workspace import ExportFormat, ImportFormat, Language, ObjectType
 
-from brickyard.features.files.workspace import MAX_NOTEBOOK
+from brickyard.features.files.formats import MAX_NOTEBOOK
 from tests.features.files.conftest import Files
 from tests.support.edge import USER
 from tests.support.golden import Golden

@@ -17,8 +17,9 @@ from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.caller import Caller
 from brickyard.domain.spec import Wire
 from brickyard.features.files.errors import NotebookTooLarge
+from brickyard.features.files.formats import MAX_NOTEBOOK, Format
 from brickyard.features.files.notebooks import Language
-from brickyard.features.files.workspace import MAX_NOTEBOOK, Format, WorkspaceObject, WorkspaceService
+from brickyard.features.files.workspace import WorkspaceObject, WorkspaceService
 
 BODY_LIMIT = 15 * 1024 * 1024  # a notebook in base64
 

@@ -8,9 +8,10 @@ from brickyard.clusters.attach.contextusers import context_caller
 from brickyard.domain.errors import ApiError, DatabaseTrouble
 from brickyard.domain.node import AskNotebook, NotebookReply
 from brickyard.features.files.errors import FileSystemError, NotebookTooLarge
+from brickyard.features.files.formats import MAX_NOTEBOOK, Format
 from brickyard.features.files.notebooks import EXTENSIONS
 from brickyard.features.files.tree import OpenFile
-from brickyard.features.files.workspace import MAX_NOTEBOOK, Format, WorkspaceService
+from brickyard.features.files.workspace import WorkspaceService
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.store.membership import ALONE, Members, addresses
 from brickyard.store.store import Store

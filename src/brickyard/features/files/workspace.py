@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
-import os
 from collections.abc import AsyncIterable, AsyncIterator
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
@@ -21,34 +20,21 @@ from brickyard.access.objects import HOMES, of_workspace_path, path_of
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.caller import Caller
 from brickyard.domain.errors import InvalidParameterValue, ResourceAlreadyExists, ResourceDoesNotExist
-from brickyard.features.files import notebooks
 from brickyard.features.files.arguments import field, flag, parts_of
-from brickyard.features.files.errors import MISSING_OBJECT, AlreadyExists, DirectoryNotEmpty, FileSystemError, NotebookTooLarge
+from brickyard.features.files.errors import MISSING_OBJECT, AlreadyExists, DirectoryNotEmpty
+from brickyard.features.files.formats import Exported, Format, exported, language_in, prepare
 from brickyard.features.files.homes import home_of
-from brickyard.features.files.notebooks import Language, NotANotebook
+from brickyard.features.files.notebooks import Language
 from brickyard.features.files.objectids import ObjectIds, object_id
-from brickyard.features.files.tree import Draft, FileTree, OpenFile, receive_form, write_all
-from brickyard.storage.labels import Label, created_ms, label_of, put_label
+from brickyard.features.files.tree import Draft, FileTree, OpenFile, receive_form
+from brickyard.storage.labels import created_ms, label_of, put_label
 from brickyard.storage.safetree import Entry
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 E = TypeVar("E", bound=StrEnum)
-MAX_NOTEBOOK = 10 * 1024 * 1024  # bytes, as in Databricks; other files may have any size
 _TOP = "Workspace"
 _FORM = ("path", "format", "language", "overwrite")
-
-
-class Format(StrEnum):
-    """How content is sent and returned."""
-
-    SOURCE = "SOURCE"
-    HTML = "HTML"
-    JUPYTER = "JUPYTER"
-    DBC = "DBC"
-    R_MARKDOWN = "R_MARKDOWN"
-    AUTO = "AUTO"
-    RAW = "RAW"
 
 
 _REFUSED = {
@@ -76,13 +62,6 @@ class WorkspaceObject(NamedTuple):
     @property
     def parts(self) -> tuple[str, ...]:
         return self.entry.parts
-
-
-class Exported(NamedTuple):
-    """Content of a notebook, or a file that is open for reading."""
-
-    content: bytes | OpenFile
-    file_type: str
 
 
 class WorkspaceService:
@@ -236,7 +215,7 @@ class WorkspaceService:
             raise InvalidParameterValue(f"Format {format} cannot be exported: {why}. Use SOURCE, JUPYTER or AUTO.")
         opened = await self.open(caller, path)
         try:
-            found = await self._files.run(path, lambda: _exported(path, opened, format))
+            found = await self._files.run(path, lambda: exported(path, opened, format))
         except BaseException:
             opened.close()
             raise
@@ -253,7 +232,7 @@ class WorkspaceService:
             raise InvalidParameterValue(f"{path} is a directory; give the path of a notebook or file.")
 
         def work() -> tuple[str, ...]:
-            target, label = _prepare(parts, draft, format=format, language=language)
+            target, label = prepare(parts, draft, format=format, language=language)
             put_label(draft.file, msgspec.structs.replace(label, created_ms=self._replaced_ms(target)))
             try:
                 self._files.place_draft(draft, target, overwrite=overwrite, existing=len(target) - 1)
@@ -277,7 +256,7 @@ class WorkspaceService:
             return WorkspaceObject(shown, object_id(entry.parts), entry, created)
         with self._files.tree.opened(entry) as file:
             export = Format.JUPYTER if label_of(file).jupyter else Format.SOURCE
-            return WorkspaceObject(shown, object_id(entry.parts), entry, created_ms(file), _language(file), export)
+            return WorkspaceObject(shown, object_id(entry.parts), entry, created_ms(file), language_in(file), export)
 
     def _replaced_ms(self, target: tuple[str, ...]) -> int:
         """When what is at a path was made; 0 if nothing is there. Blocks."""
@@ -313,82 +292,9 @@ def _home(tx: Tx, user_id: str) -> tuple[str, ...]:
     return home
 
 
-_EXTENSION = {language: extension.lstrip(".") for extension, language in notebooks.EXTENSIONS.items()}
-
-
 def _prefix(path: str) -> str:
     """What precedes the names in the paths of an answer: clients compare them with the path that they sent."""
     return f"/{_TOP}" if parts_of(path)[:1] == (_TOP,) else ""
-
-
-def _language(file: int) -> Language | None:
-    """The language of a notebook; None if it is a file. Blocks."""
-    return None if label_of(file).plain else notebooks.language_of(os.pread(file, notebooks.LONGEST_HEADER, 0))
-
-
-def _prepare(parts: tuple[str, ...], draft: Draft, *, format: Format, language: Language | None) -> tuple[tuple[str, ...], Label]:
-    """Makes of a draft what is kept on disk, and returns its path and its label. Blocks."""
-    name, jupyter = parts[-1], format is Format.JUPYTER
-    head = os.pread(draft.file, notebooks.LONGEST_HEADER, 0)
-    if format is Format.RAW:
-        return parts, Label(plain=notebooks.language_of(head) is not None)
-    if format is Format.AUTO:
-        name, language, jupyter = notebooks.automatic(name, head)
-        if language is None:
-            return parts, Label()
-    elif language is None and not jupyter:
-        raise InvalidParameterValue(
-            "language is missing: format SOURCE imports a notebook. Give its language (PYTHON, SQL, SCALA, R), or format AUTO "
-            "for a file."
-        )
-    content = _content(draft)
-    try:
-        if jupyter:
-            kept, _ = notebooks.from_jupyter(content, None if format is Format.AUTO else language)
-        else:
-            assert language is not None  # noqa: S101 - checked above
-            kept = notebooks.stored(content.decode("utf-8-sig"), language)
-    except NotANotebook as error:
-        if format is Format.AUTO:
-            return parts, Label()
-        raise InvalidParameterValue(str(error)) from error
-    except UnicodeDecodeError as error:
-        raise InvalidParameterValue(f"The notebook is not valid UTF-8: {error.reason} at byte {error.start}.") from error
-    os.truncate(draft.file, 0)
-    os.lseek(draft.file, 0, os.SEEK_SET)
-    write_all(draft.file, kept.encode())
-    return (*parts[:-1], name), Label(jupyter=jupyter)
-
-
-def _content(draft: Draft) -> bytes:
-    if draft.size > MAX_NOTEBOOK:
-        raise NotebookTooLarge(
-            f"The notebook has {draft.size} bytes; at most {MAX_NOTEBOOK} are allowed. Import it with format RAW as a file."
-        )
-    return os.pread(draft.file, draft.size, 0)
-
-
-def _exported(path: str, opened: OpenFile, format: Format) -> Exported:
-    """What a file is exported as. Blocks."""
-    language = _language(opened.file)
-    if language is None or format is Format.RAW:
-        if format is Format.JUPYTER:
-            raise InvalidParameterValue(f"{path} is a file, and only notebooks can be exported as JUPYTER. Use AUTO.")
-        return Exported(opened, "file")
-    kept = _notebook(path, opened)
-    if format is Format.JUPYTER:
-        return Exported(notebooks.to_jupyter(kept, language), "ipynb")
-    return Exported(notebooks.source_of(kept, language).encode(), _EXTENSION[language])
-
-
-def _notebook(path: str, opened: OpenFile) -> str:
-    """The text of a notebook on disk."""
-    if opened.entry.size > MAX_NOTEBOOK:
-        raise NotebookTooLarge(f"{path} has {opened.entry.size} bytes; a notebook has at most {MAX_NOTEBOOK}.")
-    try:
-        return os.pread(opened.file, MAX_NOTEBOOK, 0).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise FileSystemError(f"The notebook {path} is not valid UTF-8: {error.reason} at byte {error.start}.") from error
 
 
 def _member(kind: type[E], fields: dict[str, bytes], name: str) -> E | None:
