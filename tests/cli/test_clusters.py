@@ -150,7 +150,7 @@ def test_clusters_and_what_they_can_have_are_completed(cli: Cli) -> None:
             "COMP_CWORD": str(len(words)),
         }
         done = cli.run(**environment)
-        return [line.partition(",")[2] for line in done.stdout.splitlines()]
+        return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
 
     assert "cluster" in completed("clu")
     assert completed("cluster", "start", "m") == [], "without a server, there is nothing to complete"

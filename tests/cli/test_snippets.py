@@ -50,6 +50,8 @@ NOT_RUN = {
     ("secrets.md", "databricks secrets create-scope warehouse"): "needs the CLI; tests/contract/test_secrets_sdk.py calls these",
     ("v1.md", "import signal"): "runs on a cluster; tests/spark/test_graceful.py does the same there",
     ("files.md", "import sys"): "runs on a cluster; tests/spark/test_data.py does the same there",
+    ("notebooks.md", 'value = dbutils.notebook.run("/Users/me/child", 600, {"country": "de"})'):
+        "runs on a cluster; tests/spark/test_notebooks.py does the same there",
     ("data.md", 'spark.range(100).selectExpr("id", "id % 3 AS k").write.saveAsTable("numbers")'):
         "runs on a cluster; tests/spark/test_data.py does the same there",
     ("data.md", 'print(spark.table("sales.orders").count(), spark.sql("SHOW PARTITIONS sales.orders").first()[0])'): "the same",

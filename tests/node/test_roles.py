@@ -83,6 +83,7 @@ class Jvm:
 
     def __init__(self, directory: Path, last_words: str) -> None:
         self.options = JvmOptions(heap_mb=512)
+        self.manifest: dict[str, str] = {}
         self.node_dir = directory
         self.log_file, self.stderr_file = directory / "driver.log", directory / "stderr.log"
         self.stdout_file = directory / "stdout.log"
@@ -179,6 +180,9 @@ class StartingDriver:
     def ports(self) -> list[int]:
         """It has opened none."""
         return []
+
+    def keep_sessions(self, _classes: str) -> None:
+        """It has none."""
 
     def send_jars(self, _paths: list[str]) -> None:
         """There are none."""
