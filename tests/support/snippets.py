@@ -17,7 +17,7 @@ from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-PICTURES = ("text", "mermaid", "promql", "yaml")  # not run: pictures, and blocks for other programs
+PICTURES = ("text", "mermaid", "promql", "sql", "yaml")  # not run: pictures, and blocks for other programs
 READ = ("toml", "json", "ini", "hcl")  # files: parsed with the parser of their format
 # Reads source text as JSON strings, one per line, and runs them all in one namespace.
 SESSION = """

@@ -39,7 +39,9 @@ def list_runtimes(*, as_json: bool, config_file: Path | None, **options: Any) ->
     """Show the available runtimes."""
     cache = settings(config_file, **options).cache_dir
     if as_json:
-        click.echo(json.dumps([_described(each, installed(each.environment, cache)) for each in catalogue.rows()], indent=2))
+        click.echo(
+            json.dumps([_described(each, installed(each.environment, cache), cache) for each in catalogue.rows()], indent=2)
+        )
         return
     without, slower = [], []
     for runtime in catalogue.rows():
@@ -65,11 +67,18 @@ def list_runtimes(*, as_json: bool, config_file: Path | None, **options: Any) ->
         click.echo("A server trains them when the machine has nothing else to do; `brickyard runtime train KEY` does so now.")
 
 
-def _described(runtime: Runtime, manifest: RuntimeManifest | None) -> dict[str, Any]:
+def _described(runtime: Runtime, manifest: RuntimeManifest | None, cache: Path) -> dict[str, Any]:
     found = {"key": runtime.key, "name": runtime.name, "installed": manifest is not None}
     if manifest is None:
         return found
-    return {**found, "home": str(manifest.home), "trained": is_trained(manifest), "connect": manifest.has_connect}
+    packages = not is_missing(runtime.environment, cache)
+    return {
+        **found,
+        "home": str(manifest.home),
+        "trained": is_trained(manifest),
+        "connect": manifest.has_connect,
+        "packages": packages,
+    }
 
 
 @command.command("install")
