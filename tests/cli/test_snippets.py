@@ -58,6 +58,9 @@ NOT_RUN = {
     ("replicas.md", "export BRICKYARD_DATABASE_URL=postgresql://brickyard:PASSWORD@db.internal/brickyard"):
         "tests/replicas/ starts several servers with these settings",
     ("replicas.md", "map $http_upgrade $connection_header {"): "tests/replicas::test_behind_a_proxy runs nginx with it",
+    ("connect.md", "brickyard up --detach --tls"): "tests/server/test_webserver.py serves so; the client is no dependency",
+    ("connect.md", "from databricks.connect import DatabricksSession"):
+        "needs Python 3.12; tried by hand, in the version that the page names",
     ("jupyter.md", 'pip install ".[jupyter]" jupyterlab'): "downloads; the tests' environment has the extra",
     ("service.md", "useradd --system --create-home --home-dir /srv/brickyard brickyard"): "changes the machine, as root",
     ("testing.md", "from databricks.sdk.errors import OperationFailed"): "tests/cli/test_pytest_plugin.py runs it with pytest",

@@ -85,7 +85,7 @@ class Way(NamedTuple):
 @pytest.fixture(scope="module")
 def way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Way]:
     manifest = manifest_of(SPARK_4)
-    with Server.running(tmp_path_factory.mktemp("workspace"), connect_port=free_port()) as server:
+    with Server.running(tmp_path_factory.mktemp("workspace"), connect_port=free_port(), connect_start_clusters=False) as server:
         w = server.client()
         made = w.clusters.create(
             cluster_name="connect",
