@@ -50,6 +50,7 @@ QUICK_S = 3.0  # for an answer, if other servers can be asked and have answered 
 BACKOFF_S = (0.1, 2.0)
 
 _Reply = TypeVar("_Reply", StatusReply, AssignmentReply, SecretsReply, NotebookReply)
+_UsersReply = TypeVar("_UsersReply", SecretsReply, NotebookReply)
 
 
 class _Unreachable(Exception):
@@ -202,23 +203,19 @@ class ServerLink:
 
     async def ask(self, asked: AskSecrets) -> SecretsReply:
         """Asks a server for secrets. Never raises: an error is a reply."""
-        client = Client(self._trust)
-        try:
-            return await self._ask(client, "POST", "/agent/v1/secrets", SecretsReply, body=msgspec.json.encode(asked))
-        except _Unreachable:
-            text = "no server of the workspace can be reached to read secrets. Repeat the call."
-            return SecretsReply(server_token="", error_code="TEMPORARILY_UNAVAILABLE", message=text)
-        finally:
-            client.close()
+        return await self._ask_for_user("/agent/v1/secrets", SecretsReply, asked, to="read secrets")
 
     async def read_notebook(self, asked: AskNotebook) -> NotebookReply:
         """Asks a server for a notebook. Never raises: an error is a reply."""
+        return await self._ask_for_user("/agent/v1/notebooks", NotebookReply, asked, to="read the notebook")
+
+    async def _ask_for_user(self, path: str, kind: type[_UsersReply], asked: AskSecrets | AskNotebook, *, to: str) -> _UsersReply:
         client = Client(self._trust)
         try:
-            return await self._ask(client, "POST", "/agent/v1/notebooks", NotebookReply, body=msgspec.json.encode(asked))
+            return await self._ask(client, "POST", path, kind, body=msgspec.json.encode(asked))
         except _Unreachable:
-            text = "no server of the workspace can be reached to read the notebook. Repeat the call."
-            return NotebookReply(server_token="", error_code="TEMPORARILY_UNAVAILABLE", message=text)
+            text = f"no server of the workspace can be reached to {to}. Repeat the call."
+            return kind(server_token="", error_code="TEMPORARILY_UNAVAILABLE", message=text)
         finally:
             client.close()
 

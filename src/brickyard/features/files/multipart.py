@@ -31,9 +31,10 @@ import msgspec
 
 from brickyard.domain.access import Principal
 from brickyard.domain.clock import Clock
-from brickyard.domain.errors import InvalidState, QuotaExceeded, ResourceDoesNotExist, TemporarilyUnavailable
+from brickyard.domain.errors import InvalidState, QuotaExceeded, ResourceDoesNotExist
 from brickyard.domain.quotas import Quota
 from brickyard.features.files.parts import Named, Part, assembly, check_named, check_part, fingerprint, slot
+from brickyard.features.files.uploadlocks import take_turn
 from brickyard.machine import files, locks
 
 SESSIONS = Quota(
@@ -46,7 +47,6 @@ SESSIONS = Quota(
 IDLE_MS = 24 * 3_600_000  # a client whose machine slept over night goes on
 DONE_MS = 10 * 60 * 1000  # how long a client that got no answer may ask again whether its upload is complete
 DRAFT_MS = 10 * 60 * 1000
-LOCK_PATIENCE_S = 20.0
 _TOKEN = re.compile(r"[0-9a-f]{32}")
 _ROW = struct.Struct("<qq16s")  # size + 1, so that a hole is no part; offset, -1 for a file of its own; digest
 
@@ -77,7 +77,7 @@ class MultipartSessions:
     def begin(self, *, owner: Principal, parts: tuple[str, ...], overwrite: bool) -> str:
         """Begins an upload to a path and returns its token. Raises QuotaExceeded."""
         self._place.mkdir(mode=0o700, parents=True, exist_ok=True)  # not before: a server must start without a free inode
-        lock = _lock(self._place / ".lock", os.O_RDWR | os.O_CREAT)  # so that all servers together keep to the limit
+        lock = take_turn(self._place / ".lock", os.O_RDWR | os.O_CREAT)  # so that all servers together keep to the limit
         try:
             owners = [session.owner for session in self._sessions() if not session.done]
             if why := SESSIONS.refusal(owner, own=owners.count(owner.user_name), total=len(owners)):
@@ -213,7 +213,7 @@ class MultipartSessions:
         """Exclusive access to a session, among all servers. Raises ResourceDoesNotExist."""
         directory = self._place / token
         try:
-            lock = _lock(directory / "lock", os.O_RDWR)
+            lock = take_turn(directory / "lock", os.O_RDWR)
         except FileNotFoundError:
             raise no_session(token) from None
         try:
@@ -318,12 +318,3 @@ def _remove_all(directory: Path, *, but: Sequence[str]) -> None:
         if path.name not in but:
             with contextlib.suppress(OSError):
                 path.unlink()
-
-
-def _lock(path: Path, flags: int) -> int:
-    """A descriptor that locks the file until it is closed. Raises TemporarilyUnavailable."""
-    lock = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    if locks.take(lock, patience_s=LOCK_PATIENCE_S):
-        return lock
-    os.close(lock)
-    raise TemporarilyUnavailable("Another server is working on this upload. Try again.")

@@ -24,15 +24,15 @@ import msgspec
 
 from brickyard.domain.access import Principal
 from brickyard.domain.clock import Clock
-from brickyard.domain.errors import QuotaExceeded, ResourceDoesNotExist, TemporarilyUnavailable
+from brickyard.domain.errors import QuotaExceeded, ResourceDoesNotExist
 from brickyard.domain.quotas import Quota
+from brickyard.features.files.uploadlocks import take_turn
 from brickyard.machine import files, locks
 
 HANDLES = Quota(
     "uploads in progress", total=400, share=100, reserve=40, advice="Close some, or wait: idle ones end after 10 minutes."
 )
 HANDLE_IDLE_MS = 10 * 60 * 1000
-LOCK_PATIENCE_S = 20.0
 
 
 class Upload(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class Uploads:
 
     def begin(self, *, owner: Principal, parts: tuple[str, ...], overwrite: bool) -> int:
         """Begins an upload and returns its handle. Raises QuotaExceeded."""
-        lock = _lock(self._place / ".lock", os.O_RDWR | os.O_CREAT)  # so that all servers together keep to the limit
+        lock = take_turn(self._place / ".lock", os.O_RDWR | os.O_CREAT)  # so that all servers together keep to the limit
         try:
             self.sweep()
             owners = self._owners()
@@ -172,7 +172,7 @@ class Uploads:
         """Exclusive access to an upload, among all servers. Raises ResourceDoesNotExist."""
         directory = self._place / str(handle)
         try:
-            lock = _lock(directory / "lock", os.O_RDWR)
+            lock = take_turn(directory / "lock", os.O_RDWR)
         except FileNotFoundError:
             raise no_handle(handle) from None
         try:
@@ -213,7 +213,7 @@ class Uploads:
         path = self._place / ".servers" / self._name
         with self._living:
             while self._life < 0:
-                life = _lock(path, os.O_RDWR | os.O_CREAT)
+                life = take_turn(path, os.O_RDWR | os.O_CREAT)
                 with contextlib.suppress(FileNotFoundError):
                     if os.path.samestat(os.fstat(life), path.stat()):
                         self._life = life
@@ -246,12 +246,3 @@ def _forget(directory: Path) -> None:
 
 def _write(directory: Path, upload: Upload) -> None:
     files.write_atomic(directory / "about.json", msgspec.json.encode(upload))
-
-
-def _lock(path: Path, flags: int) -> int:
-    """A descriptor that locks the file until it is closed. Raises TemporarilyUnavailable."""
-    lock = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    if locks.take(lock, patience_s=LOCK_PATIENCE_S):
-        return lock
-    os.close(lock)
-    raise TemporarilyUnavailable("Another server is working on this upload. Try again.")
