@@ -98,7 +98,7 @@ def everything() -> None:
 
 
 def check() -> None:
-    """Types and style of the sources, unless the same ones have passed before."""
+    """Types, style and unit tests of the sources, unless the same ones have passed before."""
     if not (MODULES / ".bin" / "tsc").exists():
         say("The web page's sources are not checked: ./dev build-ui installs what that needs.")
         return
@@ -112,6 +112,7 @@ def check() -> None:
     run([*types, lenient, "-o", "src/api/schema.d.ts"], "make the API's types", node)
     run([str(node), str(MODULES / "typescript" / "bin" / "tsc")], "pass tsc", node)
     run([str(MODULES / ".bin" / "biome"), "check", "--error-on-warnings", "."], "pass Biome (./dev format repairs most)", node)
+    run([str(MODULES / ".bin" / "vitest"), "run", "--reporter=dot"], "pass its unit tests", node)
     (MODULES / ".checked").mkdir(exist_ok=True)
     (MODULES / ".checked" / "stamp").write_text(wanted)
 

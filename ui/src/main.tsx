@@ -8,10 +8,10 @@ import { ApiError } from "./api/client";
 import { opensList } from "./api/early";
 import { follow, refreshAfterLogIn } from "./api/live";
 import { session } from "./api/session";
-import { loadTheRest } from "./app/later";
 import { router } from "./app/router";
 import { theme, variables } from "./app/theme";
 import { prepare } from "./compute/prepare";
+import { loadTheRest } from "./kit/later";
 
 // The page's policy allows only styles with the nonce of this answer.
 const nonce = document.querySelector<HTMLMetaElement>('meta[name="style-nonce"]')?.content ?? "";

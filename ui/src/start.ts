@@ -10,7 +10,7 @@ import "@mantine/core/styles/Stack.layer.css";
 import "@mantine/core/styles/Group.layer.css";
 import "@mantine/core/styles/Code.layer.css";
 import "./app/app.css";
-import "./app/plain.css";
+import "./kit/plain.css";
 import "./api/early";
 
 // What is asked above is on its way while the page's code is read.

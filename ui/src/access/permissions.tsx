@@ -2,11 +2,11 @@ import { Button, NativeSelect, TextInput } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, body, words } from "../api/client";
-import { confirm } from "../app/confirm";
-import { LineForm } from "../app/forms";
-import { PlainTable } from "../app/plaintable";
-import { Reading } from "../app/reading";
-import { toast } from "../app/toasts";
+import { confirm } from "../kit/confirm";
+import { LineForm } from "../kit/forms";
+import { PlainTable } from "../kit/plaintable";
+import { Reading } from "../kit/reading";
+import { toast } from "../kit/toasts";
 import { useKeptText } from "../lib/kept";
 import { levelsQuery, nameOf, permissionsQuery, route, type Securable } from "./rights";
 

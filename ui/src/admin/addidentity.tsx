@@ -2,8 +2,8 @@ import { Button, Checkbox, Group, Modal, MultiSelect, Stack, Text, TextInput } f
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { words } from "../api/client";
-import { DialogForm } from "../app/forms";
-import { Refused } from "../app/refused";
+import { DialogForm } from "../kit/forms";
+import { Refused } from "../kit/refused";
 import { Entitlements } from "./parts";
 import { createIdentity, groupsQuery, type Identity, type Kind, nameOf, principalOf } from "./scim";
 import { LIFETIME, Lifetime, makesForOthers, makeToken, Secret } from "./secret";

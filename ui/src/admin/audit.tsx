@@ -4,10 +4,10 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { api, body } from "../api/client";
 import type { components } from "../api/schema";
-import { Icon } from "../app/icons";
-import { More } from "../app/more";
-import { Reading } from "../app/reading";
-import { Scroller } from "../app/scroller";
+import { Icon } from "../kit/icons";
+import { More } from "../kit/more";
+import { Reading } from "../kit/reading";
+import { Scroller } from "../kit/scroller";
 import { exactly, toTheSecond } from "../lib/time";
 import type { AdminProps } from "./search";
 

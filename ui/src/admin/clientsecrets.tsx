@@ -2,8 +2,8 @@ import { Button, Group, Stack, Text, Title } from "@mantine/core";
 import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, body, words } from "../api/client";
-import { confirm } from "../app/confirm";
-import { Refused } from "../app/refused";
+import { confirm } from "../kit/confirm";
+import { Refused } from "../kit/refused";
 import { ago, exactly, useNow } from "../lib/time";
 import { LIFETIME, Lifetime, Secret } from "./secret";
 

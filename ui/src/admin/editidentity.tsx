@@ -2,10 +2,10 @@ import { Button, Modal, MultiSelect, Switch, Text, TextInput } from "@mantine/co
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { meQuery } from "../access/rights";
-import { confirm } from "../app/confirm";
-import { DialogForm } from "../app/forms";
-import type { Submit } from "../app/submit";
-import { toast } from "../app/toasts";
+import { confirm } from "../kit/confirm";
+import { DialogForm } from "../kit/forms";
+import type { Submit } from "../kit/submit";
+import { toast } from "../kit/toasts";
 import { ClientSecrets } from "./clientsecrets";
 import { Entitlements } from "./parts";
 import {

@@ -1,12 +1,12 @@
 import { Button, Modal, Group as Row, Text, TextInput, UnstyledButton } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { DialogForm } from "../app/forms";
-import { Icon } from "../app/icons";
-import { More } from "../app/more";
-import { PlainTable } from "../app/plaintable";
-import { Reading } from "../app/reading";
-import { toast } from "../app/toasts";
+import { DialogForm } from "../kit/forms";
+import { Icon } from "../kit/icons";
+import { More } from "../kit/more";
+import { PlainTable } from "../kit/plaintable";
+import { Reading } from "../kit/reading";
+import { toast } from "../kit/toasts";
 import { count } from "../lib/sizes";
 import { EditGroup } from "./editgroup";
 import { Entitlements, Find, Names } from "./parts";

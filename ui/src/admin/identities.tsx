@@ -1,11 +1,11 @@
 import { Button, Group, Text, UnstyledButton } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { CopyIcon } from "../app/copy";
-import { Icon } from "../app/icons";
-import { More } from "../app/more";
-import { PlainTable } from "../app/plaintable";
-import { Reading } from "../app/reading";
+import { CopyIcon } from "../kit/copy";
+import { Icon } from "../kit/icons";
+import { More } from "../kit/more";
+import { PlainTable } from "../kit/plaintable";
+import { Reading } from "../kit/reading";
 import { count } from "../lib/sizes";
 import { AddIdentity } from "./addidentity";
 import { EditIdentity } from "./editidentity";

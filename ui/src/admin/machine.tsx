@@ -4,9 +4,9 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, body } from "../api/client";
 import type { components } from "../api/schema";
-import { More } from "../app/more";
-import { PlainTable } from "../app/plaintable";
-import { Reading } from "../app/reading";
+import { More } from "../kit/more";
+import { PlainTable } from "../kit/plaintable";
+import { Reading } from "../kit/reading";
 import { bytes, count } from "../lib/sizes";
 import { ago, exactly, useNow } from "../lib/time";
 

@@ -5,9 +5,9 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy } from "react";
 import { meQuery } from "../access/rights";
-import { type LazyTab, LazyTabs } from "../app/lazytabs";
-import { Reading } from "../app/reading";
-import { useTitle } from "../app/title";
+import { type LazyTab, LazyTabs } from "../kit/lazytabs";
+import { Reading } from "../kit/reading";
+import { useTitle } from "../kit/title";
 import type { AdminProps, AdminSearch, AdminTab } from "./search";
 
 const TABS: LazyTab<AdminTab, AdminProps>[] = [

@@ -1,7 +1,7 @@
 import { ActionIcon, Checkbox, Stack, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { useEffect, useState } from "react";
-import { Icon } from "../app/icons";
+import { Icon } from "../kit/icons";
 import { ENTITLEMENTS } from "./scim";
 
 /** A search field whose text is in the address. */

@@ -3,10 +3,10 @@ import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, body, words } from "../api/client";
 import type { components } from "../api/schema";
-import { confirm } from "../app/confirm";
-import { PlainTable } from "../app/plaintable";
-import { Reading } from "../app/reading";
-import { toast } from "../app/toasts";
+import { confirm } from "../kit/confirm";
+import { PlainTable } from "../kit/plaintable";
+import { Reading } from "../kit/reading";
+import { toast } from "../kit/toasts";
 import { ago, lasting, useNow } from "../lib/time";
 
 type Standing = components["schemas"]["RuntimeStanding"];

@@ -2,8 +2,8 @@ import { Button, Group, Modal, NativeSelect, Stack, Text, TextInput } from "@man
 import { useState } from "react";
 import { api, body } from "../api/client";
 import { offered } from "../api/session";
-import { CopyButton } from "../app/copy";
-import { DialogForm } from "../app/forms";
+import { CopyButton } from "../kit/copy";
+import { DialogForm } from "../kit/forms";
 
 const DAY_S = 86_400;
 const LIFETIMES = [

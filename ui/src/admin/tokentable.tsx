@@ -1,10 +1,10 @@
 import { Button, Text } from "@mantine/core";
 import { useState } from "react";
 import { words } from "../api/client";
-import { confirm } from "../app/confirm";
-import { CopyIcon } from "../app/copy";
-import { PlainTable } from "../app/plaintable";
-import { toast } from "../app/toasts";
+import { confirm } from "../kit/confirm";
+import { CopyIcon } from "../kit/copy";
+import { PlainTable } from "../kit/plaintable";
+import { toast } from "../kit/toasts";
 import { ago, exactly, useNow } from "../lib/time";
 
 export interface Token {

@@ -3,9 +3,9 @@ import { useMounted } from "@mantine/hooks";
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { session } from "../api/session";
+import { asked } from "../kit/confirm";
+import { help } from "../kit/keys";
 import { useValue } from "../lib/value";
-import { asked } from "./confirm";
-import { help } from "./keys";
 import { Palette } from "./palette";
 
 /** The dialogs that any page can open. */

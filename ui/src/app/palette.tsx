@@ -6,9 +6,9 @@ import { meQuery } from "../access/rights";
 import { ADMIN_TABS } from "../admin/search";
 import { policiesQuery, poolsQuery } from "../api/offers";
 import { clustersQuery } from "../api/queries";
-import { nameOf } from "../compute/facts";
+import { nameOf } from "../clusters/facts";
+import { palette, wanted } from "../kit/keys";
 import { useValue } from "../lib/value";
-import { palette, wanted } from "./keys";
 
 const MOST = 8;
 

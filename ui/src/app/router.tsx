@@ -3,12 +3,12 @@ import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent, r
 import { readAdminSearch } from "../admin/search";
 import { readClusterSearch } from "../cluster/search";
 import { ComputePage } from "../compute/page";
-import { readSearch } from "../compute/search";
+import { readSearch } from "../kit/listsearch";
+import { styled } from "../kit/look";
+import { Trouble } from "../kit/trouble";
 import { readCreateSearch, readPolicySearch } from "../policies/search";
 import { readPoolSearch } from "../pools/search";
-import { styled } from "./look";
 import { Shell } from "./shell";
-import { Trouble } from "./trouble";
 
 /** A page whose code is loaded when it is opened. */
 const page = <T extends Record<string, unknown>, Name extends keyof T & string>(load: () => Promise<T>, name: Name) =>

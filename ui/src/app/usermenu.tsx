@@ -1,9 +1,9 @@
 import { Menu } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { remote, session } from "../api/session";
-import { Icon } from "./icons";
-import { useFirstMenu } from "./later";
-import { IconButton } from "./plain";
+import { Icon } from "../kit/icons";
+import { useFirstMenu } from "../kit/later";
+import { IconButton } from "../kit/plain";
 
 /** Who is signed in, and what is theirs. It is opened as it is made. */
 export default function UserMenu({ name }: { name: string }) {

@@ -5,11 +5,11 @@ import { api, body, words } from "../api/client";
 import { POLL_MS } from "../api/live";
 import type { components } from "../api/schema";
 import { remote } from "../api/session";
-import { confirm } from "../app/confirm";
-import { LineForm } from "../app/forms";
-import { PlainTable } from "../app/plaintable";
-import { Reading } from "../app/reading";
-import { toast } from "../app/toasts";
+import { confirm } from "../kit/confirm";
+import { LineForm } from "../kit/forms";
+import { PlainTable } from "../kit/plaintable";
+import { Reading } from "../kit/reading";
+import { toast } from "../kit/toasts";
 import type { TabProps } from "./tab";
 
 type Port = components["schemas"]["PortView"];

@@ -2,7 +2,7 @@ import { Button, Group, NativeSelect, Text, Textarea, Title } from "@mantine/cor
 import { useQueryClient } from "@tanstack/react-query";
 import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 import { type Cluster, words } from "../api/client";
-import { Icon } from "../app/icons";
+import { Icon } from "../kit/icons";
 import { useKept, useKeptText } from "../lib/kept";
 import { lasting, useNow } from "../lib/time";
 import { begin, cancel, end, execute, type Language, type Outcome, outcome, type Status } from "./commands";

@@ -1,8 +1,8 @@
 import { Alert, Button, Group, Text } from "@mantine/core";
 import type { Cluster } from "../api/client";
-import { CopyButton } from "../app/copy";
-import { Icon } from "../app/icons";
-import { failed } from "../compute/facts";
+import { failed } from "../clusters/facts";
+import { CopyButton } from "../kit/copy";
+import { Icon } from "../kit/icons";
 import type { Tab } from "./search";
 
 /** What to do about the reasons for which clusters end here. */

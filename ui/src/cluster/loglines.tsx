@@ -3,9 +3,9 @@ import { useDebouncedCallback } from "@mantine/hooks";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { words } from "../api/client";
-import { Icon } from "../app/icons";
-import { Scroller } from "../app/scroller";
-import { toast } from "../app/toasts";
+import { Icon } from "../kit/icons";
+import { Scroller } from "../kit/scroller";
+import { toast } from "../kit/toasts";
 import { bytes, count } from "../lib/sizes";
 import { marked, pieces, plain } from "./ansi";
 

@@ -2,7 +2,7 @@ import { Button, Group, NativeSelect, SegmentedControl, Text } from "@mantine/co
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { api, body, type Cluster } from "../api/client";
-import { Reading } from "../app/reading";
+import { Reading } from "../kit/reading";
 import { exactly, useNow } from "../lib/time";
 import { ChartView, type Mark } from "./chart";
 import { charts } from "./charts";

@@ -5,13 +5,13 @@ import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { lazy } from "react";
 import { connection, POLL_MS } from "../api/live";
 import { clusterQuery } from "../api/queries";
-import { type LazyTab, LazyTabs } from "../app/lazytabs";
-import { ObjectPage } from "../app/objectpage";
-import { nameOf } from "../compute/facts";
+import { nameOf } from "../clusters/facts";
+import { useRights } from "../clusters/rights";
+import { type LazyTab, LazyTabs } from "../kit/lazytabs";
+import { ObjectPage } from "../kit/objectpage";
 import { useValue } from "../lib/value";
 import { Failure } from "./failure";
 import { Header } from "./header";
-import { useRights } from "./rights";
 import type { ClusterSearch, Tab } from "./search";
 import { Timeline } from "./timeline";
 

@@ -1,7 +1,7 @@
 import { Button, Group, Text } from "@mantine/core";
 import { useState } from "react";
-import { Icon } from "../app/icons";
-import { Scroller } from "../app/scroller";
+import { Icon } from "../kit/icons";
+import { Scroller } from "../kit/scroller";
 import { download } from "../lib/files";
 import { count } from "../lib/sizes";
 import { plain } from "./ansi";

@@ -2,8 +2,8 @@ import { Anchor, Group, Loader, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { ApiError, api, body, LostConnection } from "../api/client";
 import { remote } from "../api/session";
-import { Reading } from "../app/reading";
-import { Trouble } from "../app/trouble";
+import { Reading } from "../kit/reading";
+import { Trouble } from "../kit/trouble";
 import type { TabProps } from "./tab";
 
 /** The link holds a pass for this cluster's UI alone. */

@@ -1,5 +1,5 @@
 import type { Cluster } from "../api/client";
-import type { May } from "./rights";
+import type { May } from "../clusters/rights";
 import type { ClusterSearch, Tab } from "./search";
 
 /** What every tab of a cluster's page gets. */

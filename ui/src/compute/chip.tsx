@@ -1,5 +1,5 @@
 import type { Cluster } from "../api/client";
-import { Icon } from "../app/icons";
+import { Icon } from "../kit/icons";
 
 export interface ChipProps {
   label: string;

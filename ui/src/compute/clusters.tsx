@@ -7,15 +7,15 @@ import { connection, POLL_MS } from "../api/live";
 import { policiesQuery, poolsQuery } from "../api/offers";
 import { clustersQuery, pinnedQuery, pricesQuery, runtimesQuery } from "../api/queries";
 import { session } from "../api/session";
-import { Icon } from "../app/icons";
-import type { Selected } from "../app/listing";
-import { Reading } from "../app/reading";
+import { ACTIONS, type ActionName, useActions } from "../clusters/actions";
+import { active, failed, hourly, isJob, money } from "../clusters/facts";
+import { Icon } from "../kit/icons";
+import type { Selected } from "../kit/listing";
+import type { ListSearch } from "../kit/listsearch";
+import { Beginning, Counters } from "../kit/overview";
+import { Reading } from "../kit/reading";
 import { useValue } from "../lib/value";
-import { ACTIONS, type ActionName, useActions } from "./actions";
-import { active, failed, hourly, isJob, money } from "./facts";
 import { Filters, shows } from "./filters";
-import { Beginning, Counters } from "./overview";
-import type { ListSearch } from "./search";
 import { ClusterTable } from "./table";
 
 /** The clusters of one of the two tabs, all-purpose and job. */

@@ -1,7 +1,7 @@
 import { Checkbox, Popover, Stack } from "@mantine/core";
-import { Icon } from "../app/icons";
-import { useFirstMenu } from "../app/later";
-import { IconButton } from "../app/plain";
+import { Icon } from "../kit/icons";
+import { useFirstMenu } from "../kit/later";
+import { IconButton } from "../kit/plain";
 import type { ChoiceProps } from "./columns";
 
 /** Which columns the list has. It is opened as it is made. */

@@ -1,10 +1,11 @@
 import type { Cluster } from "../api/client";
-import { Icon } from "../app/icons";
-import { type DataColumn, FIGURES, type ListColumn } from "../app/listing";
-import { Go } from "../app/plain";
+import { accessOf, driverType, hourly, money, nameOf, running, since, tagsOf, target } from "../clusters/facts";
+import { StateWord } from "../clusters/state";
+import { Creator } from "../kit/creator";
+import { Icon } from "../kit/icons";
+import { type DataColumn, FIGURES, type ListColumn } from "../kit/listing";
+import { Go } from "../kit/plain";
 import { ago, exactly } from "../lib/time";
-import { accessOf, driverType, hourly, money, nameOf, running, since, tagsOf, target } from "./facts";
-import { StateWord } from "./state";
 
 export interface Known {
   pinned: ReadonlySet<string | null | undefined>;
@@ -13,12 +14,12 @@ export interface Known {
   nameFor: (id: string | null | undefined) => string; // of a policy or a pool
 }
 
-/** The columns in their order. Figures are sorted as such. */
 /** What the menu of the columns gets: those that can be hidden. */
 export interface ChoiceProps {
   columns: ListColumn<Cluster>[];
 }
 
+/** The columns in their order. Figures are sorted as such. */
 export function columns(known: Known, now: number): DataColumn<Cluster>[] {
   const { pinned, prices, runtimes, nameFor } = known;
   const spend = (cluster: Cluster) => hourly(cluster, prices?.perHour);
@@ -109,19 +110,6 @@ function Since({ then, now }: { then: number | undefined; now: number }) {
   return (
     <span className="soft" title={exactly(then)}>
       {ago(then, now)}
-    </span>
-  );
-}
-
-/** An address breaks where people read it in two, if it has to. */
-export function Creator({ name }: { name: string }) {
-  if (name === "") return null;
-  const at = name.indexOf("@") + 1;
-  return (
-    <span className="two">
-      {name.slice(0, at)}
-      <wbr />
-      {name.slice(at)}
     </span>
   );
 }

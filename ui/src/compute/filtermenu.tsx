@@ -1,6 +1,6 @@
 import { Button, Checkbox, Popover, ScrollArea, Stack } from "@mantine/core";
-import { useFirstMenu } from "../app/later";
-import { PlainButton } from "../app/plain";
+import { useFirstMenu } from "../kit/later";
+import { PlainButton } from "../kit/plain";
 import { type ChipProps, ChipText } from "./chip";
 
 /** The values of a filter, with how many clusters have them. It is opened as it is made. */

@@ -1,11 +1,11 @@
 import { lazy, Suspense, useState } from "react";
 import type { Cluster } from "../api/client";
-import { later } from "../app/later";
-import { PlainButton } from "../app/plain";
-import { Search } from "../app/searchfield";
+import { accessOf, nameOf, tagsOf } from "../clusters/facts";
+import { later } from "../kit/later";
+import type { Facet, ListSearch } from "../kit/listsearch";
+import { PlainButton } from "../kit/plain";
+import { Search } from "../kit/searchfield";
 import { type ChipProps, ChipText } from "./chip";
-import { accessOf, nameOf, tagsOf } from "./facts";
-import type { Facet, ListSearch } from "./search";
 
 const FilterMenu = lazy(later(() => import("./filtermenu")));
 

@@ -1,12 +1,12 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { type ComponentType, type KeyboardEvent, lazy, Suspense, useEffect } from "react";
-import { Icon } from "../app/icons";
-import { useInSight } from "../app/insight";
-import { styled } from "../app/look";
-import { Go } from "../app/plain";
-import { Waiting } from "../app/waiting";
+import { Icon } from "../kit/icons";
+import { useInSight } from "../kit/insight";
+import type { ListTab } from "../kit/listsearch";
+import { styled } from "../kit/look";
+import { Go } from "../kit/plain";
+import { Waiting } from "../kit/waiting";
 import { Clusters } from "./clusters";
-import type { ListTab } from "./search";
 
 interface Shown {
   tab: ListTab | "all";

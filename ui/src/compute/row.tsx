@@ -1,12 +1,12 @@
 import type { Row } from "@tanstack/react-table";
 import { type ChangeEvent, lazy, memo, Suspense, useState } from "react";
 import type { Cluster } from "../api/client";
-import { Icon } from "../app/icons";
-import { later } from "../app/later";
-import { contentOf, type Features, type ListColumn } from "../app/listing";
-import { IconButton, Tick } from "../app/plain";
-import { ACTIONS, type Act, fitting } from "./actions";
-import { nameOf } from "./facts";
+import { ACTIONS, type Act, fitting } from "../clusters/actions";
+import { nameOf } from "../clusters/facts";
+import { Icon } from "../kit/icons";
+import { later } from "../kit/later";
+import { contentOf, type Features, type ListColumn } from "../kit/listing";
+import { IconButton, Tick } from "../kit/plain";
 
 const RowMenu = lazy(later(() => import("./rowmenu")));
 

@@ -1,12 +1,12 @@
 import { Menu } from "@mantine/core";
 import type { Cluster } from "../api/client";
-import { Icon } from "../app/icons";
-import { useFirstMenu } from "../app/later";
-import { IconButton } from "../app/plain";
-import { useWatch } from "../app/watch";
-import type { Act, ActionName } from "./actions";
-import { nameOf } from "./facts";
-import { MenuItems } from "./menuitems";
+import type { Act, ActionName } from "../clusters/actions";
+import { nameOf } from "../clusters/facts";
+import { MenuItems } from "../clusters/menuitems";
+import { useWatch } from "../clusters/watch";
+import { Icon } from "../kit/icons";
+import { useFirstMenu } from "../kit/later";
+import { IconButton } from "../kit/plain";
 
 /** All that can be done with a cluster of the list. It is opened as it is made. */
 export default function RowMenu({ cluster, fits, act }: { cluster: Cluster; fits: ActionName[]; act: Act }) {

@@ -2,7 +2,7 @@ import { queryOptions } from "@tanstack/react-query";
 import { ApiError, api, body, words } from "../api/client";
 import type { components } from "../api/schema";
 import { offered } from "../api/session";
-import type { Level } from "../cluster/rights";
+import type { Level } from "../clusters/rights";
 import { leaves, type Spec, same } from "./spec";
 
 type Schemas = components["schemas"];

@@ -6,9 +6,9 @@ import { words } from "../api/client";
 import { nodeTypesQuery } from "../api/offers";
 import { clusterQuery, runtimesQuery } from "../api/queries";
 import { session } from "../api/session";
-import { toast } from "../app/toasts";
-import { Trouble } from "../app/trouble";
-import { nameOf } from "../compute/facts";
+import { nameOf } from "../clusters/facts";
+import { toast } from "../kit/toasts";
+import { Trouble } from "../kit/trouble";
 import { beginning, carried } from "./begin";
 import {
   changeLibraries,

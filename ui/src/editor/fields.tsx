@@ -1,6 +1,6 @@
 import { ActionIcon, Autocomplete, Badge, Checkbox, NumberInput, Select, TextInput, Tooltip } from "@mantine/core";
 import type { ReactNode } from "react";
-import { Icon } from "../app/icons";
+import { Icon } from "../kit/icons";
 import { hint } from "./policy";
 import { isMap, type Path, read, same, shown } from "./spec";
 import { type Editor, effectiveAt, errorsAt, useEditor } from "./state";

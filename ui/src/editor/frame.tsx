@@ -1,7 +1,7 @@
 import "./editor.css";
 import { Alert, Button, Group, Title } from "@mantine/core";
 import type { ReactNode } from "react";
-import { useLeaveGuard, useMainKey } from "../app/leaving";
+import { useLeaveGuard, useMainKey } from "../kit/leaving";
 
 interface Props {
   title: ReactNode;

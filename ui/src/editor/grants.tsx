@@ -1,6 +1,6 @@
 import { Button, NativeSelect, TextInput } from "@mantine/core";
-import { Icon } from "../app/icons";
-import { LEVELS, type Level } from "../cluster/rights";
+import { LEVELS, type Level } from "../clusters/rights";
+import { Icon } from "../kit/icons";
 import type { Grant } from "./calls";
 import { RemoveButton } from "./fields";
 

@@ -1,6 +1,6 @@
 import { Button, NativeSelect, TextInput } from "@mantine/core";
 import type { Policy } from "../api/offers";
-import { Icon } from "../app/icons";
+import { Icon } from "../kit/icons";
 import type { Library } from "./calls";
 import { idOf, RemoveButton } from "./fields";
 import { read, write } from "./spec";

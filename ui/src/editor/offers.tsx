@@ -1,4 +1,4 @@
-import { money } from "../compute/facts";
+import { money } from "../clusters/facts";
 import { newestFirst } from "./begin";
 import { type Group, SelectField } from "./fields";
 import type { Rules } from "./policy";

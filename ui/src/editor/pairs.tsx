@@ -1,6 +1,6 @@
 import { Button, TextInput } from "@mantine/core";
 import type { ClipboardEvent, MouseEvent, ReactNode } from "react";
-import { Icon } from "../app/icons";
+import { Icon } from "../kit/icons";
 import { RemoveButton } from "./fields";
 
 export interface Pair {

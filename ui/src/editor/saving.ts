@@ -1,6 +1,6 @@
 import { useState } from "react";
 import { words } from "../api/client";
-import { toast } from "../app/toasts";
+import { toast } from "../kit/toasts";
 import { same } from "./spec";
 
 interface Saving<Fields> {

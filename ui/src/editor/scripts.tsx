@@ -1,7 +1,7 @@
 import { ActionIcon, Button, NativeSelect, TextInput } from "@mantine/core";
 import { type DragEvent, useRef, useState } from "react";
 import type { components } from "../api/schema";
-import { Icon } from "../app/icons";
+import { Icon } from "../kit/icons";
 import { idOf, Locked, RemoveButton, RestartBadge, restarts } from "./fields";
 import { read, write } from "./spec";
 import { errorsAt, useEditor } from "./state";

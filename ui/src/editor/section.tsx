@@ -1,5 +1,5 @@
 import { createContext, type ReactNode, useContext, useState } from "react";
-import { Icon } from "../app/icons";
+import { Icon } from "../kit/icons";
 import { RestartBadge, restarts } from "./fields";
 import { errorsAt, useEditor } from "./state";
 

@@ -1,7 +1,7 @@
 import { ApiError, api, body } from "../api/client";
 import { refreshPolicies } from "../api/offers";
 import type { components } from "../api/schema";
-import { useDeletion } from "../compute/deletion";
+import { useDeletion } from "../clusters/deletion";
 
 type Schemas = components["schemas"];
 export type Trial = Schemas["PolicyTrial"];

@@ -5,11 +5,11 @@ import { Link } from "@tanstack/react-router";
 import { useAdmin } from "../access/rights";
 import { familiesQuery, type Policy, policiesQuery } from "../api/offers";
 import { clustersQuery } from "../api/queries";
-import { Icon } from "../app/icons";
-import { type DataColumn, FIGURES } from "../app/listing";
-import { Reading } from "../app/reading";
-import { Creator } from "../compute/columns";
-import { ObjectList } from "../compute/objectlist";
+import { Creator } from "../kit/creator";
+import { Icon } from "../kit/icons";
+import { type DataColumn, FIGURES } from "../kit/listing";
+import { ObjectList } from "../kit/objectlist";
+import { Reading } from "../kit/reading";
 import { useDeletePolicy } from "./calls";
 
 export default function Policies() {

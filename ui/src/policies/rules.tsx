@@ -1,6 +1,6 @@
 import { Badge, Text } from "@mantine/core";
-import { PlainTable } from "../app/plaintable";
 import { hint, type Rule } from "../editor/policy";
+import { PlainTable } from "../kit/plaintable";
 
 interface Written extends Rule {
   value?: unknown;

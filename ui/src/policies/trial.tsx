@@ -5,12 +5,12 @@ import { lazy, Suspense, useEffect, useState } from "react";
 import { words } from "../api/client";
 import { clustersQuery } from "../api/queries";
 import { offered, session } from "../api/session";
-import { Icon } from "../app/icons";
-import { isJob, money, nameOf } from "../compute/facts";
+import { isJob, money, nameOf } from "../clusters/facts";
 import { beginning } from "../editor/begin";
 import type { Verdict } from "../editor/calls";
 import type { Spec } from "../editor/spec";
 import { useOffers } from "../editor/state";
+import { Icon } from "../kit/icons";
 import { type ClusterType, type Source, tryPolicy } from "./calls";
 
 const JsonEditor = lazy(() => import("../editor/json"));

@@ -1,6 +1,6 @@
 import { api, body, type Cluster } from "../api/client";
 import { refreshPools } from "../api/offers";
-import { useDeletion } from "../compute/deletion";
+import { useDeletion } from "../clusters/deletion";
 
 export const usesPool = (id: string) => (cluster: Cluster) =>
   cluster.instance_pool_id === id || cluster.driver_instance_pool_id === id;

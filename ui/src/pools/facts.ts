@@ -1,5 +1,5 @@
 import type { Pool, PoolDetails } from "../api/offers";
-import { tagsOf } from "../compute/facts";
+import { tagsOf } from "../clusters/facts";
 
 export const usedOf = (pool: Pool) => pool.stats.used_count ?? 0;
 export const idleOf = (pool: Pool) => pool.stats.idle_count ?? 0;

@@ -7,18 +7,18 @@ import type { ReactNode } from "react";
 import { api, body } from "../api/client";
 import { nodeTypesQuery, type Pool, poolQuery, refreshPools } from "../api/offers";
 import { runtimesQuery } from "../api/queries";
-import { Crumbs } from "../app/crumbs";
-import { BeingRead } from "../app/objectpage";
-import { useTitle } from "../app/title";
-import { Trouble } from "../app/trouble";
-import { Waiting } from "../app/waiting";
-import { money } from "../compute/facts";
+import { money } from "../clusters/facts";
 import { newestFirst } from "../editor/begin";
 import { EditorFrame, Part } from "../editor/frame";
 import { nodeTypeGroups } from "../editor/offers";
 import { mapOf, type Pair, Pairs, pairsOf } from "../editor/pairs";
 import { useSaving } from "../editor/saving";
 import { useOffers } from "../editor/state";
+import { Crumbs } from "../kit/crumbs";
+import { BeingRead } from "../kit/objectpage";
+import { useTitle } from "../kit/title";
+import { Trouble } from "../kit/trouble";
+import { Waiting } from "../kit/waiting";
 import { runtimeOf } from "./facts";
 
 interface Draft {

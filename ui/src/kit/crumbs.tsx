@@ -1,6 +1,6 @@
 import { Anchor, Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
-import type { ListTab } from "../compute/search";
+import type { ListTab } from "./listsearch";
 
 /** The way back to a list of the Compute page. */
 export function Crumbs({ tab, label }: { tab?: ListTab; label?: string }) {

@@ -3,10 +3,10 @@ import { useEffect } from "react";
 import { type Cluster, isGone } from "../api/client";
 import { connection, POLL_MS } from "../api/live";
 import { clusterQuery } from "../api/queries";
-import { failed, nameOf } from "../compute/facts";
+import { toast } from "../kit/toasts";
 import { keptValue } from "../lib/kept";
 import { useValue } from "../lib/value";
-import { toast } from "./toasts";
+import { failed, nameOf } from "./facts";
 
 interface Watched {
   name: string;

@@ -2,10 +2,10 @@ import { ActionIcon, Button, Loader, Menu, Stack, Text } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import type { RowData } from "@tanstack/react-table";
 import type { ReactNode } from "react";
-import { DataTable } from "../app/datatable";
-import { Icon } from "../app/icons";
-import type { DataColumn } from "../app/listing";
-import { Search } from "../app/searchfield";
+import { DataTable } from "./datatable";
+import { Icon } from "./icons";
+import type { DataColumn } from "./listing";
+import { Search } from "./searchfield";
 
 interface Props<T extends RowData> {
   label: string;

@@ -2,9 +2,9 @@ import { Button, Group, Title, Tooltip } from "@mantine/core";
 import { Link, useNavigate } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { ApiError, isGone, words } from "../api/client";
-import type { ListTab } from "../compute/search";
 import { Crumbs } from "./crumbs";
 import { Icon, type IconName } from "./icons";
+import type { ListTab } from "./listsearch";
 import { type Query, Reading } from "./reading";
 import { useTitle } from "./title";
 

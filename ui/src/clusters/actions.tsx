@@ -3,11 +3,11 @@ import { useState } from "react";
 import { api, body, type Cluster, words } from "../api/client";
 import { markGone } from "../api/gone";
 import { refresh } from "../api/queries";
-import { confirm } from "../app/confirm";
-import type { IconName } from "../app/icons";
-import { toast } from "../app/toasts";
-import type { Level } from "../cluster/rights";
+import { confirm } from "../kit/confirm";
+import type { IconName } from "../kit/icons";
+import { toast } from "../kit/toasts";
 import { isJob, nameOf } from "./facts";
+import type { Level } from "./rights";
 
 export type ActionName = "start" | "stop" | "restart" | "pin" | "unpin" | "delete";
 export type Act = (name: ActionName, cluster: Cluster) => void;

@@ -1,7 +1,7 @@
 import { Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { Cluster } from "../api/client";
-import { PlainTable } from "../app/plaintable";
+import { PlainTable } from "../kit/plaintable";
 import { driverType, nameOf, running, target } from "./facts";
 import { StateWord } from "./state";
 

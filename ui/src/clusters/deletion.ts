@@ -3,8 +3,8 @@ import { useState } from "react";
 import { type Cluster, words } from "../api/client";
 import { markGone } from "../api/gone";
 import { clustersQuery } from "../api/queries";
-import { confirm } from "../app/confirm";
-import { toast } from "../app/toasts";
+import { confirm } from "../kit/confirm";
+import { toast } from "../kit/toasts";
 import { nameOf } from "./facts";
 
 const NAMED = 5;

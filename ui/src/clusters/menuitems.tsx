@@ -2,10 +2,10 @@ import { Menu } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import type { Cluster } from "../api/client";
-import { Icon } from "../app/icons";
-import type { May } from "../cluster/rights";
+import { Icon } from "../kit/icons";
 import { ACTIONS, type ActionName } from "./actions";
 import { isJob } from "./facts";
+import type { May } from "./rights";
 
 interface Props {
   cluster: Cluster;
