@@ -1,5 +1,5 @@
 """A GET whose arguments are in a JSON body: the first example of Databricks' reference, Airflow's trigger, fsspec's and pandas'
-`dbfs://`."""
+`dbfs://`. A DELETE whose arguments are there: the older CLI's client."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import requests
 from databricks.sdk import WorkspaceClient
+from databricks.sdk.service.catalog import VolumeType
 
 from tests.support.patience import PATIENCE_S
 from tests.support.server import TOKEN, Server
@@ -69,3 +70,17 @@ def test_a_path_and_the_servers_own_fields_are_not_the_bodys(get: Any, w: Worksp
     me = w.current_user.me().id
     found = get(f"2.0/preview/scim/v2/Users/{me}", json={"id": "17", "base_url": "http://evil.example"})
     assert found.json()["id"] == me
+
+
+def test_an_argument_in_the_body_of_a_delete_counts(server: Server, w: WorkspaceClient) -> None:
+    def delete(path: str, **options: Any) -> requests.Response:
+        head = {"Authorization": f"Bearer {TOKEN}"}
+        return requests.delete(f"{server.url}/api/2.1/unity-catalog/{path}", headers=head, timeout=PATIENCE_S, **options)
+
+    w.schemas.create("full", "main")
+    w.volumes.create("main", "full", "v", VolumeType.MANAGED)
+    assert delete("schemas/main.full").status_code == 400
+    assert delete("schemas/main.full", params={"force": "false"}, json={"force": True}).status_code == 400, "the query counts"
+    assert delete("schemas/main.full", data=b"{").json()["error_code"] == "MALFORMED_REQUEST"
+    assert delete("schemas/main.full", json={"force": True, "full_name": "main.other"}).status_code == 200
+    assert "full" not in {each.name for each in w.schemas.list("main")}

@@ -8,6 +8,7 @@ from databricks.sdk.errors import InvalidParameterValue, NotFound
 from databricks.sdk.service.iam import AccessControlRequest, PermissionLevel
 from databricks.sdk.service.settings import ListType
 
+from tests.support.browser import Browser
 from tests.support.server import TOKEN, Server
 
 
@@ -50,6 +51,20 @@ def test_workspace_conf(server: Server, w: WorkspaceClient) -> None:
     server.client(token).current_user.me()
     with pytest.raises(InvalidParameterValue, match="Invalid keys"):
         w.workspace_conf.get_status("nonsense")
+
+
+def test_results_of_commands_can_be_kept_from_being_downloaded(server: Server, w: WorkspaceClient) -> None:
+    browser = Browser(server.url)
+    with browser.http:
+        browser.log_in()
+        for value in (True, False):
+            w.workspace_conf.set_status({"enableResultsDownloading": str(value).lower()})
+            assert browser.get("/login/session").json()["results_download"] is value
+        assert w.workspace_conf.get_status("enableResultsDownloading") == {"enableResultsDownloading": "false"}
+        for wrong in ("maybe", ""):
+            with pytest.raises(InvalidParameterValue):
+                w.workspace_conf.set_status({"enableResultsDownloading": wrong})
+        w.workspace_conf.set_status({"enableResultsDownloading": "true"})
 
 
 def test_who_may_use_passwords(w: WorkspaceClient) -> None:

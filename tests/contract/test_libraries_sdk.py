@@ -17,6 +17,7 @@ from databricks.sdk.service.compute import (
     RCranLibrary,
     State,
 )
+from databricks.sdk.service.jobs import SparkPythonTask, SubmitTask
 
 from brickyard.domain.libraries import NO_R
 from brickyard.providers.simulated import SimulatedProvider
@@ -103,6 +104,30 @@ def test_uninstalled_when_the_cluster_starts_again(w: WorkspaceClient, cluster: 
     w.clusters.delete_and_wait(cluster)
     w.libraries.uninstall(cluster, [pypi("b")])
     assert [each.library for each in statuses(w, cluster)] == [pypi("c")], "nothing runs: it is gone at once"
+
+
+def test_a_failed_library_is_tried_again(w: WorkspaceClient, cluster: str, machines: SimulatedProvider) -> None:
+    w.libraries.install(cluster, [pypi(GOOD), pypi(BAD)])
+    assert settled(w, cluster) == {GOOD: INSTALLED, BAD: FAILED}
+    machines.knobs.bad_libraries = frozenset({GOOD})
+    w.libraries.install(cluster, [pypi(GOOD), pypi(BAD)])
+    assert settled(w, cluster) == {GOOD: INSTALLED, BAD: INSTALLED}, "only what failed is tried again"
+    assert [each.messages for each in statuses(w, cluster)] == [None, None]
+
+
+def test_a_run_tries_its_failed_libraries_again(w: WorkspaceClient, cluster: str, machines: SimulatedProvider) -> None:
+    w.libraries.install(cluster, [pypi(BAD)])
+    settled(w, cluster)
+    machines.knobs.bad_libraries = frozenset()
+    task = SubmitTask(
+        task_key="t",
+        existing_cluster_id=cluster,
+        spark_python_task=SparkPythonTask(python_file="dbfs:/a.py"),
+        libraries=[pypi(BAD)],
+    )
+    run = w.jobs.submit(tasks=[task])
+    assert settled(w, cluster) == {BAD: INSTALLED}
+    w.jobs.cancel_run(run.run_id or 0)
 
 
 def test_a_clone_has_the_libraries_of_its_source(w: WorkspaceClient, cluster: str) -> None:

@@ -27,6 +27,7 @@ from databricks.sdk.service.compute import (
 )
 from databricks.sdk.service.jobs import SparkPythonTask, SubmitTask
 
+from brickyard.providers.simulated import SimulatedProvider
 from tests.support.patience import until
 
 RUNTIME = "17.3.x-scala2.13"
@@ -353,6 +354,19 @@ def test_clusters_of_a_policy_have_its_libraries_and_no_others(w: WorkspaceClien
     for bad, said in ([Library(egg="dbfs:/a.egg")], r"libraries\[0\].egg"), ([pypi(f"p{n}") for n in range(501)], "at most 500"):
         with pytest.raises(InvalidParameterValue, match=said):
             w.cluster_policies.create(name="bad", definition="{}", libraries=bad)
+
+
+def test_a_policys_library_that_failed_is_tried_again(w: WorkspaceClient, machines: SimulatedProvider) -> None:
+    machines.knobs.bad_libraries = frozenset({"flaky"})
+    with policy(w, "flaky", {}, libraries=[pypi("flaky")]) as policy_id:
+        cluster_id = create(w, policy_id)
+        until(lambda: [each.status for each in w.libraries.cluster_status(cluster_id)] == [LibraryInstallStatus.FAILED])
+        machines.knobs.bad_libraries = frozenset()
+        w.libraries.install(cluster_id, [pypi("flaky")])
+        has(w, cluster_id, "flaky")
+        with pytest.raises(InvalidParameterValue, match="set by the cluster policy flaky"):
+            w.libraries.uninstall(cluster_id, [pypi("flaky")])
+        w.clusters.permanent_delete(cluster_id)
 
 
 def test_a_job_cluster_under_a_policy_gets_its_libraries(w: WorkspaceClient) -> None:

@@ -1,4 +1,4 @@
-"""The workspace's own settings that say who may call: what administrators set through the workspace-conf API.
+"""The workspace's own settings: what administrators set through the workspace-conf API. Most of them say who may call.
 
 They are facts about the workspace, beside its id. Every commit that changes one tells all servers to forget whom they know, as
 one that changes a token does.
@@ -11,6 +11,7 @@ from brickyard.store.tx import Tx
 IP_ACCESS_LISTS = "enableIpAccessLists"
 TOKENS = "enableTokensConfig"
 TOKEN_DAYS = "maxTokenLifetimeDays"  # noqa: S105 - as above
+RESULTS_DOWNLOAD = "enableResultsDownloading"
 _PREFIX = "conf:"
 DAY_S = 86_400
 
@@ -43,6 +44,11 @@ def has_ip_access_lists(tx: Tx) -> bool:
 def has_tokens(tx: Tx) -> bool:
     """Whether there may be personal access tokens."""
     return get(tx, TOKENS) != "false"
+
+
+def has_results_download(tx: Tx) -> bool:
+    """Whether the web page offers to save results of commands."""
+    return get(tx, RESULTS_DOWNLOAD) != "false"
 
 
 def most_token_s(tx: Tx) -> int | None:

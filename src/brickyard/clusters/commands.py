@@ -6,7 +6,7 @@ all. Every check uses locked rows: two requests about one cluster take turns, an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -19,7 +19,7 @@ from brickyard.clusters.policies import check_room, find_policy
 from brickyard.domain.access import Permission
 from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock, Ids
-from brickyard.domain.cluster import Cluster, Workbench
+from brickyard.domain.cluster import Cluster, Instance, Workbench
 from brickyard.domain.errors import ResourceDoesNotExist
 from brickyard.domain.policies import PolicyRow
 from brickyard.domain.requests import (
@@ -43,7 +43,7 @@ from brickyard.store.tx import Tx
 
 ENDED_TOGETHER = 100  # clusters that one transaction ends: each is a few statements, and a commit may not take long
 Change = Callable[[Cluster, Asked], Changed]
-LibraryChange = Callable[[Cluster, PolicyRow | None], Changed]  # with the cluster's policy
+LibraryChange = Callable[[Cluster, Sequence[Instance], PolicyRow | None], Changed]  # with its nodes, and its policy
 
 
 class ClusterCommands:
@@ -144,7 +144,7 @@ class ClusterCommands:
         """Replaces the specification by one that complies with the cluster's policy: at once, or when the cluster ends."""
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
-            offered = admit.usable(self._facts.of_spec(tx, caller, wanted), for_compliance=True)
+            offered = admit.compliant(self._facts.of_edit(tx, caller, wanted, cluster))
             if deferred:
                 return changes.defer(cluster, wanted, offered, asked)
             edited = changes.edit(cluster, wanted, offered, asked, secrets=self._secrets())
@@ -202,7 +202,7 @@ class ClusterCommands:
         """Adds or removes libraries."""
 
         def changed(cluster: Cluster, _asked: Asked) -> Changed:
-            return change(cluster, find_policy(tx, cluster.spec.policy_id))
+            return change(cluster, list(tx.instances.of_cluster(cluster_id)), find_policy(tx, cluster.spec.policy_id))
 
         return self._change(tx, caller, Permission.CAN_MANAGE, cluster_id, changed, to=to)
 

@@ -140,7 +140,7 @@ class ClusterLibrary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     library: Library
     leaving: bool = False
     enforced: bool = False
-    revision: int = 0  # rises when it is installed again after it was to leave: its file may have other content by then
+    revision: int = 0  # rises when it is installed again after it was to leave (its file may have changed) or has failed
 
 
 class WantedLibrary(NamedTuple):

@@ -75,9 +75,17 @@ def check_uses(
         pool.require(caller, Permission.CAN_ATTACH_TO, to="create clusters on")
 
 
-def usable(facts: Facts, *, for_compliance: bool = False) -> Offered:
+def usable(facts: Facts) -> Offered:
     """What the specification may use. Raises as `check_uses`."""
-    check_uses(facts.caller, facts.ingredients, malformed=facts.malformed, for_compliance=for_compliance)
+    check_uses(facts.caller, facts.ingredients, malformed=facts.malformed)
+    return facts.offered
+
+
+def compliant(facts: Facts) -> Offered:
+    """What a specification may use that makes a cluster comply with its policy: secrets that the policy adds, only if those who
+    will see them may read them. Raises as `check_uses`, and as an edit that refers to them."""
+    check_uses(facts.caller, facts.ingredients, malformed=facts.malformed, for_compliance=True)
+    _check_secrets(facts)
     return facts.offered
 
 

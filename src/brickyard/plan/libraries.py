@@ -35,16 +35,19 @@ MAX_EXCLUSIONS = 100
 _FILES = {"whl": ".whl", "requirements": ".txt", "jar": ".jar"}
 
 
-def install(cluster: Cluster, libraries: Sequence[Library], policy: PolicyRow | None) -> Changed:
-    """Adds libraries to the cluster. One that is there already stays as it is; one that was to leave stays, and is installed
-    anew, since its file may have been replaced. `policy` is the cluster's."""
+def install(cluster: Cluster, libraries: Sequence[Library], nodes: Sequence[Instance], policy: PolicyRow | None) -> Changed:
+    """Adds libraries to the cluster. One that is there already stays as it is; if it has failed on some node, it is tried again.
+    One that was to leave stays, and is installed anew, since its file may have been replaced. `policy` is the cluster's."""
     _check_all(libraries)
     check_enforced(libraries, policy)
-    if policy is not None and policy.libraries:
-        return Changed(cluster)
+    failed = {each.library for each in statuses(cluster, nodes) if each.status is LibraryInstallStatus.FAILED}
     wanted = {each.library: each for each in known(libraries)}
-    kept = [_again(each) if wanted.pop(each.library, None) is not None else each for each in cluster.libraries]
-    found = (*kept, *wanted.values())
+    enforced = policy is not None and bool(policy.libraries)
+    kept = [
+        _again(each, failed=each.library in failed, enforced=enforced) if wanted.pop(each.library, None) is not None else each
+        for each in cluster.libraries
+    ]
+    found = tuple(kept) if enforced else (*kept, *wanted.values())
     if len(found) > MAX_LIBRARIES:
         raise InvalidParameterValue(
             f"A cluster can have {MAX_LIBRARIES} libraries; this would make {len(found)}. Uninstall some."
@@ -52,10 +55,11 @@ def install(cluster: Cluster, libraries: Sequence[Library], policy: PolicyRow | 
     return Changed(msgspec.structs.replace(cluster, libraries=found))
 
 
-def _again(library: ClusterLibrary) -> ClusterLibrary:
-    """A library of a cluster that is asked for once more."""
-    again = library.revision + 1 if library.leaving else library.revision
-    return msgspec.structs.replace(library, leaving=False, enforced=False, revision=again)
+def _again(library: ClusterLibrary, *, failed: bool, enforced: bool) -> ClusterLibrary:
+    """A library of a cluster that is asked for once more. Where libraries are `enforced`, it remains what it is to the policy."""
+    anew = failed or (library.leaving and not enforced)
+    again = msgspec.structs.replace(library, revision=library.revision + anew)
+    return again if enforced else msgspec.structs.replace(again, leaving=False, enforced=False)
 
 
 def uninstall(cluster: Cluster, libraries: Sequence[Library], policy: PolicyRow | None) -> Changed:

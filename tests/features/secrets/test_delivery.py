@@ -16,7 +16,7 @@ from brickyard.domain.access import Grant, ObjectKind, Permission, Place
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.errors import PermissionDenied, ResourceDoesNotExist
 from brickyard.domain.node import Assignment, LogDestination, Role
-from brickyard.domain.policies import PolicyRow
+from brickyard.domain.policies import EnforceCompliance, EnforceMode, PolicyRow
 from brickyard.domain.requests import ClusterId, EditCluster, StartCluster
 from brickyard.domain.secrets import SecretName
 from brickyard.domain.variables import expanded
@@ -205,6 +205,34 @@ async def test_who_edits_may_read_the_secrets_that_a_policy_adds(store: Store, t
     await desk.service.edit(USER, edit)
     await desk.service.edit(OTHER, edit)  # what is there already may stay
     assert (await desk.get(mine))["spark_env_vars"] == {"B": "{{secrets/t/k}}"}
+
+
+async def test_who_enforces_a_policy_may_read_the_secrets_that_it_adds(store: Store, tmp_path: Path) -> None:
+    """Else whoever may change a cluster could have the policy bring its owner's secrets there, or an owner get others'."""
+    desk, shelf = Desk(store), Shelf(store, tmp_path)
+    await shelf.calls.create_scope(USER, "t")
+    fixed = {"spark_env_vars.B": {"type": "fixed", "value": "{{secrets/t/k}}"}}
+    policy = PolicyRow(policy_id="p", name="p", definition="{}", creator_user_name=ADMIN.user_name)
+    uses = [Grant(each.user_id, Permission.CAN_USE) for each in (USER, OTHER)]
+
+    def work(tx: Tx) -> None:
+        tx.policies.put(policy)
+        tx.grants.put(Place(ObjectKind.CLUSTER_POLICY, "p"), uses)
+
+    await store.write(work)
+    mine, theirs = [await desk.service.create(each, msgspec.structs.replace(ASK, policy_id="p")) for each in (USER, OTHER)]
+    manages = [Grant(OTHER.user_id, Permission.CAN_MANAGE)]
+    await store.write(lambda tx: tx.grants.put(Place(ObjectKind.CLUSTER, mine), manages))
+    await store.write(lambda tx: tx.policies.put(msgspec.structs.replace(policy, definition=json.dumps(fixed))))
+    later = EnforceMode.WAIT_FOR_TERMINATION
+    for caller, cluster_id, mode in ((OTHER, mine, None), (OTHER, theirs, None), (ADMIN, theirs, None), (ADMIN, theirs, later)):
+        before = await desk.row(cluster_id)
+        enforce = EnforceCompliance(cluster_id=cluster_id, **({"enforce_mode": mode} if mode else {}))
+        assert "READ" in await refused(PermissionDenied, desk.service.enforce_compliance(caller, enforce))
+        assert await desk.row(cluster_id) == before
+    await desk.bring_up(mine)
+    done = await desk.service.enforce_compliance(USER, EnforceCompliance(cluster_id=mine))
+    assert done.has_changes and (await desk.row(mine)).spec.spark_env_vars == {"B": "{{secrets/t/k}}"}
 
 
 def test_a_running_node_keeps_what_it_was_given() -> None:

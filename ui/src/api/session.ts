@@ -4,6 +4,9 @@ import { early } from "./early";
 export interface Session {
   user_name: string;
   csrf_token: string;
+  /** Whether results of commands may be saved as a file: the workspace's enableResultsDownloading. A page in front of another
+   * workspace is not told, and offers it. */
+  results_download?: boolean;
   /** Of `brickyard ui --workspace`: the workspace behind this page, and what of our own API it lacks. */
   workspace?: string;
   lacks?: string[];

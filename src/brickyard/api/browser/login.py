@@ -55,10 +55,12 @@ class LogOut(FromBrowser, frozen=True, kw_only=True):
 
 
 class SessionInfo(Wire, frozen=True, kw_only=True):
-    """Send `csrf_token` as the header X-CSRF-Token with every call that changes something."""
+    """Send `csrf_token` as the header X-CSRF-Token with every call that changes something. `results_download`: whether the page
+    offers to save results of commands."""
 
     user_name: str
     csrf_token: str
+    results_download: bool
 
 
 async def session_of(ctx: ApiContext, request: FromBrowser) -> Session | None:
@@ -129,7 +131,11 @@ async def _session(ctx: ApiContext, caller: Caller, request: FromBrowser) -> Ses
     session = await session_of(ctx, request)
     if session is None:
         raise Unauthenticated("There is no session, or it has expired. Log in at /login.")
-    return SessionInfo(user_name=session.caller.user_name, csrf_token=session.csrf_token)
+    return SessionInfo(
+        user_name=session.caller.user_name,
+        csrf_token=session.csrf_token,
+        results_download=await ctx.services.workspace_conf.has_results_download(),
+    )
 
 
 # Browsers call pages, and their forms, with their cookies, and see errors as pages.

@@ -58,7 +58,6 @@ class Facts(TypedDict, total=False):
     with_source: bool
     anywhere: bool
     from_headers: Mapping[str, str]
-    may_have_body: bool
     makes_work: bool
     errors: tuple[int, ...]
 

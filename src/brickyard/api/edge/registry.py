@@ -73,7 +73,7 @@ class Operation:
 
     `paths`: current clients call the first, the others are aliases. A segment `{name}` matches anything but a slash;
     `{name:path}`, as the last segment, matches everything; both fill the request field of that name. POST, PUT and PATCH read
-    the request from a JSON body, other methods from the query; a GET of a user may have fields in a JSON body, too.
+    the request from a JSON body, other methods from the query; a GET or DELETE of a user may have fields in a JSON body, too.
     """
 
     name: str  # group.verb; names it in documentation and metrics
@@ -107,7 +107,6 @@ class Operation:
     with_source: bool = False  # the request's `source` is where the call comes from (`domain.sources`)
     anywhere: bool = False  # answered whatever IP access lists say, although anybody may ask
     from_headers: Mapping[str, str] = field(default_factory=dict)  # a header (in lower case) -> the field that it sets
-    may_have_body: bool = False  # fields may also be in a JSON body; those of the path and the query take precedence
     makes_work: bool = False  # for the loops: refused with 429 while they lag (plan/admission.py)
     errors: tuple[int, ...] = field(default=())  # statuses to document besides those that every operation has
 
@@ -139,9 +138,9 @@ class Operation:
 
     @cached_property
     def takes_body(self) -> bool:
-        """Whether what the query lacks may be in a JSON body: also for a GET, where the first example of Databricks' reference
-        and several clients have it."""
-        return self.may_have_body or (self.method == "GET" and self.auth is Auth.USER and not self.streams)
+        """Whether what the query lacks may be in a JSON body of a GET, where the first example of Databricks' reference and
+        several clients have it, or of a DELETE, where MLflow's client and the older CLI have it."""
+        return self.method in ("GET", "DELETE") and self.auth is Auth.USER and not self.streams
 
     @cached_property
     def reads_body(self) -> bool:

@@ -170,7 +170,6 @@ OPERATIONS: tuple[Operation, ...] = (
         "Remove a cluster for good",
         name="delete",
         needs=CAN_MANAGE,
-        may_have_body=True,
         errors=(404, 409, 422),
     ),
     _READS(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from brickyard.access import Authorizer
 from brickyard.access.objects import of_cluster
@@ -10,11 +10,10 @@ from brickyard.clusters import ClusterService
 from brickyard.clusters.missing import known_cluster
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.caller import Caller
-from brickyard.domain.cluster import Cluster
+from brickyard.domain.cluster import Cluster, Instance
 from brickyard.domain.libraries import (
     ClusterLibraryStatuses,
     InstallLibraries,
-    Library,
     ListAllClusterLibraryStatusesResponse,
     UninstallLibraries,
 )
@@ -34,12 +33,20 @@ class LibraryService:
         self._clusters = clusters
 
     async def install(self, caller: Caller, request: InstallLibraries) -> None:
-        """Adds libraries to a cluster."""
-        await self._change(caller, request, libraries.install, to="install libraries on")
+        """Adds libraries to a cluster. One that has failed is tried again."""
+
+        def change(cluster: Cluster, nodes: Sequence[Instance], policy: PolicyRow | None) -> Changed:
+            return libraries.install(cluster, request.libraries, nodes, policy)
+
+        await self._clusters.change_libraries(caller, request.cluster_id, change, to="install libraries on")
 
     async def uninstall(self, caller: Caller, request: UninstallLibraries) -> None:
         """Removes libraries from a cluster when it starts again."""
-        await self._change(caller, request, libraries.uninstall, to="uninstall libraries from")
+
+        def change(cluster: Cluster, _nodes: Sequence[Instance], policy: PolicyRow | None) -> Changed:
+            return libraries.uninstall(cluster, request.libraries, policy)
+
+        await self._clusters.change_libraries(caller, request.cluster_id, change, to="uninstall libraries from")
 
     async def cluster_status(self, caller: Caller, cluster_id: str) -> ClusterLibraryStatuses:
         """The statuses of one cluster's libraries."""
@@ -68,16 +75,3 @@ class LibraryService:
             )
 
         return await self._store.read(read)
-
-    async def _change(
-        self,
-        caller: Caller,
-        request: InstallLibraries | UninstallLibraries,
-        decide: Callable[[Cluster, Sequence[Library], PolicyRow | None], Changed],
-        *,
-        to: str,
-    ) -> None:
-        def change(cluster: Cluster, policy: PolicyRow | None) -> Changed:
-            return decide(cluster, request.libraries, policy)
-
-        await self._clusters.change_libraries(caller, request.cluster_id, change, to=to)

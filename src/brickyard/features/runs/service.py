@@ -244,7 +244,8 @@ class RunService:
             raise PermissionDenied(why)
         if wanted:
             self._authorizer.require(tx, caller, Permission.CAN_MANAGE, of_cluster(cluster), to="install libraries on")
-            changed = install(cluster, wanted, find_policy(tx, cluster.spec.policy_id)).cluster
+            nodes = list(tx.instances.of_cluster(cluster_id))
+            changed = install(cluster, wanted, nodes, find_policy(tx, cluster.spec.policy_id)).cluster
             if changed != cluster:
                 tx.clusters.update(changed)
                 tx.clusters.wake(cluster_id)

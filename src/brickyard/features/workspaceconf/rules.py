@@ -36,6 +36,7 @@ def _is_days(value: str) -> bool:
 KEYS: Mapping[str, Key] = {
     conf.IP_ACCESS_LISTS: Key("false", _is_switch, "It must be true or false."),
     conf.TOKENS: Key("true", _is_switch, "It must be true or false."),
+    conf.RESULTS_DOWNLOAD: Key("true", _is_switch, "It must be true or false."),
     conf.TOKEN_DAYS: Key(None, _is_days, f"It must be a number of days from 1 to {MAX_TOKEN_DAYS}, or empty for no limit."),
 }
 # What is so in every workspace of Brickyard.

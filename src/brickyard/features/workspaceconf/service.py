@@ -33,6 +33,10 @@ class WorkspaceConfService:
 
         return await self._store.read(work)
 
+    async def has_results_download(self) -> bool:
+        """Whether the web page offers to save results of commands. Everybody who is logged in may know."""
+        return await self._store.read(conf.has_results_download)
+
     async def change(self, caller: Caller, values: Mapping[str, object], *, source: str) -> None:
         """Sets all of these or none. `source`: where the call comes from, which must not be locked out."""
         given = checked(values)
