@@ -59,6 +59,18 @@ def test_grants_are_replaced_merged_and_removed(w: WorkspaceClient, pool_id: str
     assert shown(w.permissions.set("instance-pools", pool_id, access_control_list=[])) == fixed
 
 
+def test_what_was_granted_to_administrators_is_shown_beside_what_they_inherit(w: WorkspaceClient, pool_id: str) -> None:
+    """Bundles compare the list that they have sent with what is not inherited."""
+    admins = AccessControlRequest(group_name="admins", permission_level=PermissionLevel.CAN_MANAGE)
+    both = [("CAN_MANAGE", False), ("CAN_MANAGE", True)]
+    assert sorted(shown(w.permissions.set("instance-pools", pool_id, access_control_list=[admins]))["admins"]) == both
+    assert sorted(shown(w.permissions.get("instance-pools", pool_id))["admins"]) == both
+    directory = str(w.workspace.get_status("/Shared").object_id)
+    assert len(shown(w.permissions.update("directories", directory, access_control_list=[admins]))["admins"]) == 2
+    w.permissions.set("directories", directory, access_control_list=[])
+    assert shown(w.permissions.set("instance-pools", pool_id, access_control_list=[]))["admins"] == [("CAN_MANAGE", True)]
+
+
 def test_what_does_not_exist_or_cannot_be_is_refused_by_name(w: WorkspaceClient, pool_id: str) -> None:
     me = w.current_user.me().user_name
     attach = PermissionLevel.CAN_ATTACH_TO

@@ -166,13 +166,14 @@ def changed_grants(
 
 
 def _level(of: ObjectType, wanted: Wanted, owner: str) -> Permission | None:
-    """The level to be granted; None for what the principal has anyway."""
+    """The level to be granted; None for what the principal has on the object itself anyway. Administrators inherit theirs: a list
+    that names them is kept, since clients that sent it look for it."""
     allowed = levels(of)
     names = [each.permission_level for each in allowed]
     level = wanted.level
     if wanted.holder == ADMINS_ID and of.kind is not ObjectKind.PASSWORDS:
         if level == of.of_admins.value:
-            return None
+            return None if of.is_single else of.of_admins
         raise InvalidParameterValue(
             f"access_control_list: group admins has {of.of_admins.value} on every {of.object_type}, which cannot be changed. "
             "Leave it out."
