@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -25,6 +25,7 @@ MAX_ASKING = 16  # at once
 Session = tuple[str, str]  # Spark's name of its user, and its id
 Ask = Callable[[AskSecrets], Awaitable[SecretsReply]]
 Read = Callable[[AskNotebook], Awaitable[NotebookReply]]
+_Reply = TypeVar("_Reply", SecretsReply, NotebookReply)
 
 
 class Question(msgspec.Struct):
@@ -114,49 +115,42 @@ class Contexts:
 
     async def answer(self, question: Question, ask: Ask) -> SecretsReply:
         """Asks a server. Never raises: what cannot be answered is an error in the reply."""
-        known = self._known.get(question.context_id)
-        if known is None or not known.ticket:
-            return _error("PERMISSION_DENIED", "This context was created without access to secrets. Create a new context.")
-        if self._asking >= MAX_ASKING:
-            return _error("REQUEST_LIMIT_EXCEEDED", f"{MAX_ASKING} threads of this node read secrets already. Repeat the call.")
-        self._asking += 1
-        try:
-            reply = await ask(
-                AskSecrets(
-                    instance_id=self._instance_id,
-                    context_id=question.context_id,
-                    user=known.user,
-                    ticket=known.ticket,
-                    scope=question.scope,
-                    key=question.key,
-                )
-            )
-        finally:
-            self._asking -= 1
-        if reply.value:
-            self._has_read(known, base64.b64decode(reply.value), reply.sealed)
-        return reply
+
+        async def secrets(known: _Known) -> SecretsReply:
+            reply = await ask(AskSecrets(**self._by(question, known), scope=question.scope, key=question.key))
+            if reply.value:
+                self._has_read(known, base64.b64decode(reply.value), reply.sealed)
+            return reply
+
+        return await self._in_turn(question, SecretsReply, secrets, what="secrets")
 
     async def notebook(self, question: Question, read: Read) -> NotebookReply:
         """Reads a notebook through a server. Never raises: what cannot be read is an error in the reply."""
+
+        async def content(known: _Known) -> NotebookReply:
+            return await read(AskNotebook(**self._by(question, known), path=question.notebook))
+
+        return await self._in_turn(question, NotebookReply, content, what="the workspace")
+
+    def _by(self, question: Question, known: _Known) -> dict[str, str]:
+        """In whose name a server is asked: the fields of `OfContextUser`."""
+        by = {"instance_id": self._instance_id, "context_id": question.context_id}
+        return by | {"user": known.user, "ticket": known.ticket}
+
+    async def _in_turn(
+        self, question: Question, kind: type[_Reply], ask: Callable[[_Known], Awaitable[_Reply]], *, what: str
+    ) -> _Reply:
+        """Asks for a context that has a ticket, unless too many ask already."""
         known = self._known.get(question.context_id)
         if known is None or not known.ticket:
-            text = "This context was created without access to the workspace. Create a new context."
-            return NotebookReply(server_token="", error_code="PERMISSION_DENIED", message=text)
+            text = f"This context was created without access to {what}. Create a new context."
+            return kind(server_token="", error_code="PERMISSION_DENIED", message=text)
         if self._asking >= MAX_ASKING:
-            text = f"{MAX_ASKING} threads of this node wait for the workspace already. Repeat the call."
-            return NotebookReply(server_token="", error_code="REQUEST_LIMIT_EXCEEDED", message=text)
+            text = f"{MAX_ASKING} threads of this node wait for {what} already. Repeat the call."
+            return kind(server_token="", error_code="REQUEST_LIMIT_EXCEEDED", message=text)
         self._asking += 1
         try:
-            return await read(
-                AskNotebook(
-                    instance_id=self._instance_id,
-                    context_id=question.context_id,
-                    user=known.user,
-                    ticket=known.ticket,
-                    path=question.notebook,
-                )
-            )
+            return await ask(known)
         finally:
             self._asking -= 1
 
@@ -167,7 +161,3 @@ class Contexts:
                 known.read.add(text)
                 known.redactor = Redactor((*self._given, *known.read))
                 self._hider.hide(text, sealed)
-
-
-def _error(code: str, message: str) -> SecretsReply:
-    return SecretsReply(server_token="", error_code=code, message=message)

@@ -26,6 +26,7 @@ from databricks.sdk.service.compute import (
 from brickyard.cli import CliError, printable
 from brickyard.cli.flights import Airline, Data
 from brickyard.cli.interrupts import held_back
+from brickyard.cli.nodetypes import smallest_node_type
 from brickyard.cli.progress import Say, Shown
 
 NAME = "quickstart"
@@ -82,7 +83,7 @@ def have_cluster(
                         w.clusters.start(str(each.cluster_id))
                         started(str(each.cluster_id))
                 return _running(w, str(each.cluster_id), say)
-    node_type = smallest_node_type(w)
+    node_type = smallest_node_type(each.as_dict() for each in w.clusters.list_node_types().node_types or [])
     say(f"  creating cluster {NAME!r}: driver and {WORKERS} workers of type {node_type}, runtime {runtime}")
     with held_back():
         made = w.clusters.create(
@@ -94,14 +95,6 @@ def have_cluster(
         )
         started(str(made.cluster_id))
     return _running(w, str(made.cluster_id), say)
-
-
-def smallest_node_type(w: WorkspaceClient) -> str:
-    """The id of the smallest node type. Raises CliError."""
-    types = w.clusters.list_node_types().node_types or []
-    if not types:
-        raise CliError("the workspace offers no node types. See `brickyard doctor`.")
-    return min(types, key=lambda each: (each.num_gpus or 0, each.memory_mb, each.num_cores, each.node_type_id)).node_type_id
 
 
 def have_data(w: WorkspaceClient, data: Data, say: Say) -> None:

@@ -18,6 +18,7 @@ from brickyard.domain.access import Principal
 from brickyard.domain.errors import InvalidParameterValue, InvalidState, QuotaExceeded, ResourceDoesNotExist
 from brickyard.features.files.multipart import DONE_MS, IDLE_MS, SESSIONS, MultipartSessions, Session
 from brickyard.features.files.parts import MOST_PARTS, Named, Part, assembly, check_named, fingerprint, slot
+from brickyard.features.files.uploaddirectories import end_arriving
 from brickyard.testing.clock import ManualClock
 
 ME = Principal(user_name="me@example.com", user_id="1", is_admin=False)
@@ -72,7 +73,7 @@ class Place:
             part = Part(number, len(content), hashlib.blake2b(content, digest_size=16).digest(), None)
             self.sessions.take(token, path, file, part)
         finally:
-            self.sessions.end_draft(path, file)
+            end_arriving(path, file)
         return part.etag
 
     def finish(self, token: str, named: Sequence[Named]) -> None:
@@ -238,7 +239,7 @@ def test_sessions_end_when_they_are_aborted_or_idle(place: Place) -> None:
     place.clock.advance(ms=IDLE_MS + 1)
     place.sessions.sweep()
     assert place.left(idle), "a part is arriving"
-    place.sessions.end_draft(path, file)
+    end_arriving(path, file)
     with pytest.raises(ResourceDoesNotExist):
         place.sessions.find(idle, owner=ME, parts=TARGET)
     place.sessions.sweep()

@@ -10,7 +10,8 @@ import click
 
 from brickyard.cli import CliError, printable
 from brickyard.cli.cluster.api import Api, completing, open_api, pairs
-from brickyard.cli.cluster.operations import wait_option, watched
+from brickyard.cli.cluster.operations import show, wait_option
+from brickyard.cli.nodetypes import smallest_node_type
 from brickyard.cli.options import json_option, place
 
 
@@ -34,6 +35,7 @@ class _Kind(NamedTuple):
         return found[0]
 
 
+_NODE_TYPES = "/api/2.1/clusters/list-node-types"
 _POLICY = _Kind("cluster policies", "/api/2.0/policies/clusters/list", "policies", "policy_id", "name")
 _POOL = _Kind("instance pools", "/api/2.0/instance-pools/list", "instance_pools", "instance_pool_id", "instance_pool_name")
 
@@ -48,7 +50,7 @@ _POOL = _Kind("instance pools", "/api/2.0/instance-pools/list", "instance_pools"
 )
 @click.option(
     "--node-type",
-    shell_complete=completing("/api/2.1/clusters/list-node-types", "node_types", "node_type_id", shown="description"),
+    shell_complete=completing(_NODE_TYPES, "node_types", "node_type_id", shown="description"),
     help="Default: the smallest one.",
 )
 @click.option(
@@ -108,17 +110,10 @@ def create(
     if runtime or "spark_version" not in decided:
         spec["spark_version"] = runtime or _newest(workspace)
     if node_type or not (pool or decided & {"node_type_id", "instance_pool_id"}):
-        spec["node_type_id"] = node_type or _smallest(workspace)
+        spec["node_type_id"] = node_type or smallest_node_type(workspace.call("GET", _NODE_TYPES)["node_types"])
     cluster_id = workspace.call("POST", "/api/2.1/clusters/create", spec)["cluster_id"]
     view = workspace.call("GET", f"/v1/clusters/{cluster_id}")["data"]
-    if wait:
-        view = watched(workspace, view, quiet=as_json)
-    if as_json:
-        click.echo(json.dumps(view, indent=2))
-    else:
-        click.echo(f"{printable(name)} ({cluster_id}) is {view['status']}.")
-    if wait and view["operation"]["status"] == "failed":
-        raise CliError(f"{name} did not start: {view['status_details']}")
+    show(workspace, view, "start", wait=wait, as_json=as_json, called=f"{printable(name)} ({cluster_id})")
 
 
 def _size(workers: str) -> dict[str, Any]:
@@ -138,14 +133,3 @@ def _newest(workspace: Api) -> str:
     if not keys:
         raise CliError("this workspace offers no runtime. Name one with --runtime.")
     return str(max(keys, key=lambda key: [int(part) for part in key.split("-")[0].split(".") if part.isdecimal()]))
-
-
-def _smallest(workspace: Api) -> str:
-    """The id of the node type with the least memory, and of these with the fewest cores, without GPUs if there is one."""
-    found = [
-        each for each in workspace.call("GET", "/api/2.1/clusters/list-node-types")["node_types"] if not each.get("is_deprecated")
-    ]
-    if not found:
-        raise CliError("this workspace offers no node type. Name one with --node-type.")
-    smallest = min(found, key=lambda each: (each.get("num_gpus") or 0, each["memory_mb"], each["num_cores"]))
-    return str(smallest["node_type_id"])

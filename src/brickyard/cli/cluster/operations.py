@@ -26,17 +26,22 @@ def operate(
     workspace = open_api(config_file, options)
     found = find(workspace, cluster)
     view = workspace.call("POST", f"/v1/clusters/{found['id']}/{verb}", body)["data"]
+    show(workspace, view, verb, wait=wait, as_json=as_json)
+
+
+def show(workspace: Api, view: Any, verb: str, *, wait: bool, as_json: bool, called: str = "") -> None:
+    """Shows a cluster whose operation has begun, or with `wait` ended; `called` in words. Raises CliError if it fails."""
     if wait:
-        view = watched(workspace, view, quiet=as_json)
+        view = _watched(workspace, view, quiet=as_json)
     if as_json:
         click.echo(json.dumps(view, indent=2))
     else:
-        click.echo(f"{printable(view['name'])} is {view['status']}.")
+        click.echo(f"{called or printable(view['name'])} is {view['status']}.")
     if wait and view["operation"]["status"] == "failed":
         raise CliError(f"{view['name']} did not {verb}: {view['status_details']}")
 
 
-def watched(workspace: Api, view: Any, *, quiet: bool) -> Any:
+def _watched(workspace: Api, view: Any, *, quiet: bool) -> Any:
     """The cluster once the operation has ended, or another one has begun. Shows the phases until then."""
     operation_id = view["operation"]["id"]
     with _phases(quiet=quiet) as show:

@@ -34,7 +34,7 @@ from brickyard.domain.clock import Clock
 from brickyard.domain.errors import InvalidState, QuotaExceeded, ResourceDoesNotExist
 from brickyard.domain.quotas import Quota
 from brickyard.features.files.parts import Named, Part, assembly, check_named, check_part, fingerprint, slot
-from brickyard.features.files.uploadlocks import take_turn
+from brickyard.features.files.uploaddirectories import arriving, beginning, forget, make, turn, write
 from brickyard.machine import files, locks
 
 SESSIONS = Quota(
@@ -77,17 +77,15 @@ class MultipartSessions:
     def begin(self, *, owner: Principal, parts: tuple[str, ...], overwrite: bool) -> str:
         """Begins an upload to a path and returns its token. Raises QuotaExceeded."""
         self._place.mkdir(mode=0o700, parents=True, exist_ok=True)  # not before: a server must start without a free inode
-        lock = take_turn(self._place / ".lock", os.O_RDWR | os.O_CREAT)  # so that all servers together keep to the limit
-        try:
+        with beginning(self._place):
             owners = [session.owner for session in self._sessions() if not session.done]
             if why := SESSIONS.refusal(owner, own=owners.count(owner.user_name), total=len(owners)):
                 raise QuotaExceeded(why)
             token = secrets.token_hex(16)
             now = self._clock.now_ms()
-            self._make(token, Session(owner=owner.user_name, parts=parts, overwrite=overwrite, used_ms=now))
+            session = Session(owner=owner.user_name, parts=parts, overwrite=overwrite, used_ms=now)
+            make(self._place / token, session, "table")
             return token
-        finally:
-            os.close(lock)
 
     def find(self, token: str, *, owner: Principal, parts: tuple[str, ...]) -> Session:
         """The session of that user's upload to that path. Raises ResourceDoesNotExist."""
@@ -97,19 +95,11 @@ class MultipartSessions:
         return session
 
     def draft(self, token: str) -> tuple[Path, int]:
-        """A new file for the content of a part, and its descriptor; pass both to `end_draft`. Raises ResourceDoesNotExist."""
-        path = self._place / token / f"in-{secrets.token_hex(16)}"
+        """A new file for the content of a part, as `arriving` says. Raises ResourceDoesNotExist."""
         try:
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            return arriving(self._place / token / f"in-{secrets.token_hex(16)}")
         except FileNotFoundError:
             raise no_session(token) from None
-        locks.take(file)  # no other process knows it yet
-        return path, file
-
-    def end_draft(self, path: Path, file: int) -> None:
-        """Removes the file unless it has become a part."""
-        path.unlink(missing_ok=True)
-        os.close(file)
 
     def take(self, token: str, draft: Path, file: int, part: Part) -> None:
         """Keeps a part that has arrived in a draft. The same part again changes nothing; other content replaces what was sent
@@ -164,7 +154,7 @@ class MultipartSessions:
         """Ends a session with what has arrived. A file that is in place stays."""
         with contextlib.suppress(ResourceDoesNotExist), self._turn(token) as (directory, session):
             if not session.done:
-                _forget(directory)
+                forget(directory)
 
     def sweep(self) -> None:
         """Removes abandoned sessions and drafts. Other servers may do the same concurrently."""
@@ -190,7 +180,7 @@ class MultipartSessions:
                     draft.unlink(missing_ok=True)
             session = self._read(directory.name)
             if not arriving and (session is None or self._is_expired(session)):
-                _forget(directory)
+                forget(directory)
         finally:
             os.close(lock)
 
@@ -212,34 +202,14 @@ class MultipartSessions:
     def _turn(self, token: str) -> Iterator[tuple[Path, Session]]:
         """Exclusive access to a session, among all servers. Raises ResourceDoesNotExist."""
         directory = self._place / token
-        try:
-            lock = take_turn(directory / "lock", os.O_RDWR)
-        except FileNotFoundError:
-            raise no_session(token) from None
-        try:
+        with turn(directory, no_session(token)):
             session = self._read(token)
             if session is None:
                 raise no_session(token)
             yield directory, session
-        finally:
-            os.close(lock)
-
-    def _make(self, token: str, session: Session) -> None:
-        draft = self._place / f".new-{token}"
-        try:
-            draft.mkdir(mode=0o700)
-            (draft / "lock").touch(mode=0o600)
-            (draft / "table").touch(mode=0o600)
-            (draft / "data").touch()
-            self._write(draft, session)
-            draft.rename(self._place / token)
-        except BaseException:
-            files.remove_tree(draft)
-            raise
 
     def _write(self, directory: Path, session: Session) -> None:
-        used = msgspec.structs.replace(session, used_ms=self._clock.now_ms())
-        files.write_atomic(directory / "about.json", msgspec.json.encode(used))
+        write(directory, msgspec.structs.replace(session, used_ms=self._clock.now_ms()))
 
     def _read(self, token: str) -> Session | None:
         if not _TOKEN.fullmatch(token):
@@ -303,13 +273,6 @@ def no_session(token: str) -> ResourceDoesNotExist:
 
 def _exists(path: Path) -> bool:
     return os.path.lexists(path)
-
-
-def _forget(directory: Path) -> None:
-    """Removes a session; what cannot be removed now is swept later."""
-    with contextlib.suppress(OSError):
-        (directory / "about.json").unlink(missing_ok=True)
-        files.remove_tree(directory)
 
 
 def _remove_all(directory: Path, *, but: Sequence[str]) -> None:

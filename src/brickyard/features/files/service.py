@@ -16,6 +16,7 @@ from brickyard.domain.errors import InvalidParameterValue
 from brickyard.features.files.arguments import MAX_BLOCK, VOLUMES, block_of, dbfs_parts, field, file_of, flag, seen_parts, shown
 from brickyard.features.files.errors import MaxReadSizeExceeded, translated
 from brickyard.features.files.tree import FileTree, receive_form, write_all
+from brickyard.features.files.uploaddirectories import end_arriving
 from brickyard.features.files.uploads import Upload, no_handle
 from brickyard.storage.safetree import Entry, SafeTree
 from brickyard.storage.schemas import top_entries
@@ -110,7 +111,7 @@ class DbfsService:
                 write_all(file, data)
                 self._files.place(place, target, overwrite=overwrite)
             finally:
-                self._uploads.end_form(place, file)
+                end_arriving(place, file)
 
         await self._change(path, write)
 

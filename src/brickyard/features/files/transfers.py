@@ -18,6 +18,7 @@ from brickyard.features.files.multipart import MultipartSessions, Session
 from brickyard.features.files.parts import MOST_PARTS, Named, Part
 from brickyard.features.files.presigned import Grant, PresignedUrls
 from brickyard.features.files.tree import Draft, FileTree, OpenFile
+from brickyard.features.files.uploaddirectories import end_arriving
 from brickyard.features.files.volumenames import LEVELS
 from brickyard.features.files.volumepaths import file_names
 from brickyard.features.files.volumes import VolumeService
@@ -100,7 +101,7 @@ class VolumeTransfers:
             async with self._turn(token):
                 await self._files.run(path, lambda: self._sessions.take(token, own, file, part))
         finally:
-            self._sessions.end_draft(own, file)
+            end_arriving(own, file)
         return part.etag
 
     async def complete(self, caller: Caller, path: str, token: str, named: Sequence[Named]) -> None:

@@ -16,6 +16,7 @@ from brickyard.domain.access import Principal
 from brickyard.domain.errors import InvalidParameterValue, StorageFull
 from brickyard.features.files.arguments import MAX_FIELD
 from brickyard.features.files.errors import MISSING, translated
+from brickyard.features.files.uploaddirectories import end_arriving
 from brickyard.features.files.uploads import Uploads
 from brickyard.storage.safetree import Entry, SafeTree
 from brickyard.store.store import Store
@@ -144,7 +145,7 @@ class FileTree:
         try:
             yield Draft(owner=owner, path=path, file=file)
         finally:
-            self.uploads.end_form(path, file)
+            end_arriving(path, file)
 
     async def receive(self, draft: Draft, pieces: AsyncIterable[bytes]) -> None:
         """Writes what arrives to the draft."""

@@ -26,7 +26,7 @@ from brickyard.domain.access import Principal
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import QuotaExceeded, ResourceDoesNotExist
 from brickyard.domain.quotas import Quota
-from brickyard.features.files.uploadlocks import take_turn
+from brickyard.features.files.uploaddirectories import arriving, beginning, forget, make, take_turn, turn, write
 from brickyard.machine import files, locks
 
 HANDLES = Quota(
@@ -71,17 +71,15 @@ class Uploads:
 
     def begin(self, *, owner: Principal, parts: tuple[str, ...], overwrite: bool) -> int:
         """Begins an upload and returns its handle. Raises QuotaExceeded."""
-        lock = take_turn(self._place / ".lock", os.O_RDWR | os.O_CREAT)  # so that all servers together keep to the limit
-        try:
+        with beginning(self._place):
             self.sweep()
             owners = self._owners()
             if why := HANDLES.refusal(owner, own=owners.count(owner.user_name), total=len(owners)):
                 raise QuotaExceeded(why)
             handle = secrets.randbits(52) | 1
-            self._make(handle, Upload(owner=owner.user_name, parts=parts, overwrite=overwrite, used_ms=self._clock.now_ms()))
+            upload = Upload(owner=owner.user_name, parts=parts, overwrite=overwrite, used_ms=self._clock.now_ms())
+            make(self._place / str(handle), upload)
             return handle
-        finally:
-            os.close(lock)
 
     def find(self, handle: int) -> Upload:
         """The upload with this handle. Raises ResourceDoesNotExist."""
@@ -100,7 +98,7 @@ class Uploads:
             # A client that got no answer for a block sends it again. If the server that took the block ended before it could
             # answer, nobody can tell whether this is the same block or an identical next one.
             if block and digest == upload.digest and not self._lives(upload.server):
-                _forget(directory)
+                forget(directory)
                 raise ResourceDoesNotExist(
                     f"The upload with the handle {handle} has ended: the server that took its last block did, and this block is "
                     "the same, so it may have been sent twice. Create a new one."
@@ -116,7 +114,7 @@ class Uploads:
             changed = msgspec.structs.replace(
                 upload, size=upload.size + len(block), used_ms=self._clock.now_ms(), server=self._name, digest=digest
             )
-            _write(directory, changed)
+            write(directory, changed)
 
     def finish(self, handle: int, settle: Callable[[Path, Upload], None]) -> None:
         """Puts the file in place with `settle`. The upload has then ended, even if that failed."""
@@ -126,19 +124,11 @@ class Uploads:
                     os.truncate(directory / "data", upload.size)
                     settle(directory / "data", upload)
             finally:
-                _forget(directory)
+                forget(directory)
 
     def form(self) -> tuple[Path, int]:
-        """A new file for the content of one request, and its descriptor; pass both to `end_form`."""
-        path = self._place / f"form-{secrets.token_hex(16)}"
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        locks.take(file)  # no other process knows it yet
-        return path, file
-
-    def end_form(self, path: Path, file: int) -> None:
-        """Removes the file unless it was moved into place."""
-        path.unlink(missing_ok=True)
-        os.close(file)
+        """A new file for the content of one request, as `arriving` says."""
+        return arriving(self._place / f"form-{secrets.token_hex(16)}")
 
     def sweep(self) -> None:
         """Removes abandoned uploads. Other servers may do the same concurrently."""
@@ -158,7 +148,7 @@ class Uploads:
             if not self._is_expired(_decode_upload((directory / "about.json").read_bytes())):
                 return
         if not locks.is_taken(directory / "lock"):
-            _forget(directory)
+            forget(directory)
 
     def _sweep_other(self, path: Path) -> None:
         """Removes what a killed server was about to create, or a form that it received."""
@@ -171,26 +161,8 @@ class Uploads:
     def _turn(self, handle: int) -> Iterator[tuple[Path, Upload]]:
         """Exclusive access to an upload, among all servers. Raises ResourceDoesNotExist."""
         directory = self._place / str(handle)
-        try:
-            lock = take_turn(directory / "lock", os.O_RDWR)
-        except FileNotFoundError:
-            raise no_handle(handle) from None
-        try:
+        with turn(directory, no_handle(handle)):
             yield directory, self.find(handle)
-        finally:
-            os.close(lock)
-
-    def _make(self, handle: int, upload: Upload) -> None:
-        draft = self._place / f".new-{secrets.token_hex(8)}"
-        try:
-            draft.mkdir(mode=0o700)
-            (draft / "lock").touch(mode=0o600)
-            (draft / "data").touch()
-            _write(draft, upload)
-            draft.rename(self._place / str(handle))
-        except BaseException:
-            files.remove_tree(draft)
-            raise
 
     def _owners(self) -> list[str]:
         """Whose the uploads in progress are; "" for one that cannot be read."""
@@ -235,14 +207,3 @@ def _is_waiting(directory: Path) -> bool:
         return (directory / "data").lstat().st_nlink == 1
     except FileNotFoundError:
         return False
-
-
-def _forget(directory: Path) -> None:
-    """Removes an upload that has ended; what cannot be removed now is swept later."""
-    with contextlib.suppress(OSError):
-        (directory / "about.json").unlink(missing_ok=True)
-        files.remove_tree(directory)
-
-
-def _write(directory: Path, upload: Upload) -> None:
-    files.write_atomic(directory / "about.json", msgspec.json.encode(upload))
