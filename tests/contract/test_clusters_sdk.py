@@ -19,6 +19,7 @@ from databricks.sdk.service import compute
 from databricks.sdk.service.compute import State
 
 from brickyard.providers.simulated import SimulatedProvider
+from tests.support.golden import Golden
 from tests.support.patience import SOON, until
 from tests.support.server import Server
 
@@ -79,7 +80,7 @@ def test_the_first_poll_never_sees_the_state_before_the_call(w: WorkspaceClient)
     w.clusters.delete(name).result(timeout=SOON)
     w.clusters.start(name)
     assert w.clusters.get(name).state is not State.TERMINATED
-    with pytest.raises(InvalidState, match="is in unexpected state"):
+    with pytest.raises(InvalidState):
         w.clusters.start(name)
     w.clusters.delete(name)
 
@@ -127,20 +128,20 @@ def test_lists_filter_with_pythons_own_booleans(w: WorkspaceClient) -> None:
         w.clusters.permanent_delete(name)
 
 
-def test_refusals_have_the_sdks_classes(w: WorkspaceClient) -> None:
+def test_refusals_have_the_sdks_classes(w: WorkspaceClient, golden: Golden) -> None:
     with pytest.raises(ResourceDoesNotExist):
         w.clusters.get("0000-000000-nonsense")
-    with pytest.raises(InvalidParameterValue, match="does not exist"):
+    with golden.refused(InvalidParameterValue):
         w.clusters.delete("0000-000000-nonsense")
-    with pytest.raises(InvalidParameterValue, match="Invalid spark version"):
+    with golden.refused(InvalidParameterValue):
         w.clusters.create(spark_version="1.0", node_type_id="i3.xlarge", num_workers=1)
-    with pytest.raises(InvalidParameterValue, match="Missing required field: size"):
+    with golden.refused(InvalidParameterValue, "size"):
         w.clusters.create(spark_version=RUNTIME, node_type_id="i3.xlarge")
-    with pytest.raises(InvalidParameterValue, match=r"autoscale\.max_workers is 2; it must be strictly"):
+    with golden.refused(InvalidParameterValue, "autoscale.max_workers", "2"):
         w.clusters.create(
             spark_version=RUNTIME, node_type_id="i3.xlarge", autoscale=compute.AutoScale(min_workers=2, max_workers=2)
         )
-    with pytest.raises(NotFound, match="No API found"):
+    with golden.refused(NotFound):
         w.api_client.do("GET", "/api/2.0/nonsense")
     with pytest.raises(BadRequest):
         w.api_client.do("POST", "/api/2.1/clusters/create", body={"num_workers": "many"})

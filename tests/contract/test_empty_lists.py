@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 import requests
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.errors import NotFound
 
+from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S
 from tests.support.server import TOKEN, Server
 
@@ -23,7 +23,7 @@ def test_lists_are_empty(w: WorkspaceClient) -> None:
     assert list(w.notification_destinations.list()) == []
 
 
-def test_what_would_change_something_is_refused_by_name(w: WorkspaceClient) -> None:
+def test_what_would_change_something_is_refused_by_name(w: WorkspaceClient, golden: Golden) -> None:
     for call in (
         lambda: w.repos.create(url="https://example.com/r.git", provider="gitHub"),
         lambda: w.git_credentials.create(git_provider="gitHub"),
@@ -32,7 +32,7 @@ def test_what_would_change_something_is_refused_by_name(w: WorkspaceClient) -> N
         lambda: w.experiments.create_experiment("e"),
         lambda: w.notification_destinations.create(display_name="d"),
     ):
-        with pytest.raises(NotFound, match="No API found for 'POST"):
+        with golden.refused(NotFound, "POST"):
             call()
 
 

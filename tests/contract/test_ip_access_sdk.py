@@ -9,10 +9,11 @@ from databricks.sdk.service.iam import AccessControlRequest, PermissionLevel
 from databricks.sdk.service.settings import ListType
 
 from tests.support.browser import Browser
+from tests.support.golden import Golden
 from tests.support.server import TOKEN, Server
 
 
-def test_ip_access_lists(w: WorkspaceClient) -> None:
+def test_ip_access_lists(w: WorkspaceClient, golden: Golden) -> None:
     made = w.ip_access_lists.create("home", ListType.BLOCK, ip_addresses=["1.0.0.0/16", "2001:db8::1"]).ip_access_list
     assert made is not None
     assert made.list_id is not None
@@ -24,7 +25,7 @@ def test_ip_access_lists(w: WorkspaceClient) -> None:
     assert (found.label, found.list_type, found.enabled, found.ip_addresses) == ("new", ListType.ALLOW, False, ["1.0.0.0/24"])
     w.ip_access_lists.update(made.list_id, label="newer")
     assert [each.label for each in w.ip_access_lists.list()] == ["newer"]
-    with pytest.raises(InvalidParameterValue, match="ip_addresses"):
+    with golden.refused(InvalidParameterValue, "ip_addresses"):
         w.ip_access_lists.update(made.list_id, ip_addresses=["1.0.0.0/99"])
     w.ip_access_lists.delete(made.list_id)
     assert list(w.ip_access_lists.list()) == []
@@ -32,7 +33,7 @@ def test_ip_access_lists(w: WorkspaceClient) -> None:
         w.ip_access_lists.get(made.list_id)
 
 
-def test_workspace_conf(server: Server, w: WorkspaceClient) -> None:
+def test_workspace_conf(server: Server, w: WorkspaceClient, golden: Golden) -> None:
     keys = "enableIpAccessLists,enableTokensConfig,maxTokenLifetimeDays,enableDeprecatedGlobalInitScripts"
     assert w.workspace_conf.get_status(keys) == {
         "enableIpAccessLists": "false",
@@ -43,13 +44,13 @@ def test_workspace_conf(server: Server, w: WorkspaceClient) -> None:
     token = str(w.tokens.create(comment="before").token_value)
     w.workspace_conf.set_status({"enableTokensConfig": "false", "maxTokenLifetimeDays": "90"})
     try:
-        with pytest.raises(Exception, match="token"):
+        with golden.refused(Exception, "token"):
             server.client(token).current_user.me()
         assert server.client(TOKEN).workspace_conf.get_status("maxTokenLifetimeDays") == {"maxTokenLifetimeDays": "90"}
     finally:
         w.workspace_conf.set_status({"enableTokensConfig": "true", "maxTokenLifetimeDays": ""})
     server.client(token).current_user.me()
-    with pytest.raises(InvalidParameterValue, match="Invalid keys"):
+    with golden.refused(InvalidParameterValue):
         w.workspace_conf.get_status("nonsense")
 
 

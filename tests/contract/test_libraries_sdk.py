@@ -21,6 +21,7 @@ from databricks.sdk.service.jobs import SparkPythonTask, SubmitTask
 
 from brickyard.domain.libraries import NO_R
 from brickyard.providers.simulated import SimulatedProvider
+from tests.support.golden import Golden
 from tests.support.patience import until
 
 GOOD, BAD = "simplejson==3.8.0", "no-such-package"
@@ -60,12 +61,13 @@ def settled(w: WorkspaceClient, cluster_id: str) -> dict[str, LibraryInstallStat
     return until(over, f"libraries are never settled: {statuses(w, cluster_id)}")
 
 
-def test_installed_on_a_running_cluster_and_again_at_every_start(w: WorkspaceClient, cluster: str) -> None:
+def test_installed_on_a_running_cluster_and_again_at_every_start(w: WorkspaceClient, cluster: str, golden: Golden) -> None:
     w.libraries.install(cluster, [pypi(GOOD), pypi(BAD)])
     assert settled(w, cluster) == {GOOD: INSTALLED, BAD: FAILED}
     assert w.clusters.get(cluster).state is State.RUNNING, "a failed library fails no cluster"
     good, bad = statuses(w, cluster)
-    assert (good.messages, bad.messages) == (None, [f"simulated: no such library {BAD}"])
+    assert good.messages is None and bad.messages
+    golden("\n".join(bad.messages), BAD)
     assert good.is_library_for_all_clusters is False
     asked = w.api_client.do("GET", "/api/2.0/libraries/cluster-status", query={"cluster_id": cluster})
     assert isinstance(asked, dict)
@@ -163,37 +165,36 @@ def test_what_a_node_cannot_have_is_skipped_with_a_reason(w: WorkspaceClient, cl
 
 
 @pytest.mark.parametrize(
-    ("library", "said"),
+    ("library", "field"),
     [
-        (Library(), "exactly one of pypi, whl"),
-        (Library(whl="dbfs:/a.whl", requirements="dbfs:/r.txt"), "exactly one of"),
-        (Library(egg="dbfs:/a.egg"), "build a wheel"),
-        (Library(jar="dbfs:/a.zip"), "must end in .jar"),
-        (Library(jar="file:/opt/a.jar"), "a file of the node"),
-        (Library(maven=MavenLibrary(coordinates="a:b")), "group:artifact:version"),
-        (Library(maven=MavenLibrary(coordinates="a:b:latest.release")), "one exact version"),
-        (Library(maven=MavenLibrary(coordinates="a:b:[1,2)")), "one exact version"),
-        (Library(maven=MavenLibrary(coordinates='a:b:1"/>')), "group:artifact:version"),
-        (Library(maven=MavenLibrary(coordinates="a:b:1", repo="file:///etc")), "not an http or https URL"),
-        (Library(maven=MavenLibrary(coordinates="a:b:1", repo="https://me:secret@there.test")), "user name"),
-        (Library(maven=MavenLibrary(coordinates="a:b:1", exclusions=["slf4j"])), "exclusions has 'slf4j'"),
-        (Library(whl="dbfs:/a.egg"), "must end in .whl"),
-        (Library(cran=RCranLibrary(package="forecast==8.0")), "not the name of an R package"),
-        (Library(cran=RCranLibrary(package="forecast", repo="file:///etc")), "not an http or https URL"),
-        (Library(whl="dbfs:/../a.whl"), "'..'"),
-        (Library(whl="file:/etc/a.whl"), "a file of the node"),
-        (pypi(""), "printable characters"),
-        (pypi("a\n--index-url=http://b"), "printable characters"),
-        (pypi("--index-url=http://b"), "not a package"),
-        (pypi("a @ http://127.0.0.1/a.whl"), "not a package"),
-        (pypi("/etc/passwd"), "not a package"),
-        (pypi("a", repo="file:///etc"), "not an http or https URL"),
+        (Library(), "pypi"),
+        (Library(whl="dbfs:/a.whl", requirements="dbfs:/r.txt"), "whl"),
+        (Library(egg="dbfs:/a.egg"), "egg"),
+        (Library(jar="dbfs:/a.zip"), ".jar"),
+        (Library(jar="file:/opt/a.jar"), "libraries[1]"),
+        (Library(maven=MavenLibrary(coordinates="a:b")), "maven.coordinates"),
+        (Library(maven=MavenLibrary(coordinates="a:b:latest.release")), "maven.coordinates"),
+        (Library(maven=MavenLibrary(coordinates="a:b:[1,2)")), "maven.coordinates"),
+        (Library(maven=MavenLibrary(coordinates='a:b:1"/>')), "maven.coordinates"),
+        (Library(maven=MavenLibrary(coordinates="a:b:1", repo="file:///etc")), "repo"),
+        (Library(maven=MavenLibrary(coordinates="a:b:1", repo="https://me:secret@there.test")), "maven.repo"),
+        (Library(maven=MavenLibrary(coordinates="a:b:1", exclusions=["slf4j"])), "maven.exclusions"),
+        (Library(whl="dbfs:/a.egg"), ".whl"),
+        (Library(cran=RCranLibrary(package="forecast==8.0")), "cran.package"),
+        (Library(cran=RCranLibrary(package="forecast", repo="file:///etc")), "repo"),
+        (Library(whl="dbfs:/../a.whl"), ".."),
+        (Library(whl="file:/etc/a.whl"), "libraries[1]"),
+        (pypi(""), "pypi.package"),
+        (pypi("a\n--index-url=http://b"), "pypi.package"),
+        (pypi("--index-url=http://b"), "pypi.package"),
+        (pypi("a @ http://127.0.0.1/a.whl"), "pypi.package"),
+        (pypi("/etc/passwd"), "pypi.package"),
+        (pypi("a", repo="file:///etc"), "repo"),
     ],
 )
-def test_a_library_that_no_cluster_can_have_is_refused(w: WorkspaceClient, library: Library, said: str) -> None:
-    with pytest.raises(InvalidParameterValue, match="libraries") as caught:
+def test_a_library_that_no_cluster_can_have_is_refused(w: WorkspaceClient, library: Library, field: str, golden: Golden) -> None:
+    with golden.refused(InvalidParameterValue, "libraries[1]", field):
         w.libraries.install(_any(w), [pypi("fine"), library])
-    assert said in str(caught.value)
     assert list(w.libraries.cluster_status(_any(w))) == [], "one bad library, and none is installed"
 
 
@@ -208,8 +209,8 @@ def _any(w: WorkspaceClient) -> str:
     return str(made.cluster_id)
 
 
-def test_a_cluster_that_does_not_exist(w: WorkspaceClient) -> None:
-    with pytest.raises(InvalidParameterValue, match="Cluster none does not exist"):
+def test_a_cluster_that_does_not_exist(w: WorkspaceClient, golden: Golden) -> None:
+    with golden.refused(InvalidParameterValue, "none"):
         w.libraries.install("none", [pypi("a")])
-    with pytest.raises(InvalidParameterValue, match="Cluster none does not exist"):
+    with golden.refused(InvalidParameterValue, "none"):
         list(w.libraries.cluster_status("none"))

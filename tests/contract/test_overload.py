@@ -63,7 +63,6 @@ def test_overload_is_told_and_the_sdk_waits_for_room(server: Server) -> None:
             assert w.clusters.get(str(made.cluster_id)).state is State.RUNNING, "what is read is not refused"
             status, retry_after, error = answer(server, "POST", "clusters/create", BODY)
             assert (status, error["error_code"]) == (429, "REQUEST_LIMIT_EXCEEDED")
-            assert "overloaded" in error["message"]
             assert int(retry_after) >= 1
             asked = threads.submit(lambda: w.clusters.create(**BODY))
             until(lambda: refused(server) >= 2, "the SDK's first attempt")

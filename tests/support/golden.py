@@ -31,6 +31,9 @@ VARYING = {  # from run to run, or from machine to machine
     re.compile(r"/test_\d+_\d+\b"): "/{database}",
     re.compile(r"\bafter \d+\.\d s\b"): "after {seconds} s",
     re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z "): "",  # of a log's line
+    re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"): "{uuid}",
+    re.compile(r"\b[0-9a-f]{8}@"): "{user}@",
+    re.compile(r" Config: host=.*", re.DOTALL): "",  # the SDK's own words after ours
     re.compile(r"[\d.]+ GiB of [\d.]+ GiB are free"): "{free} are free",
     re.compile(r"(?<![0-9a-z])(?:\d{11,}|[0-9a-f]{16,}|[0-9A-F]{16,})\b"): "{id}",
 }
