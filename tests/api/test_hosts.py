@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -82,3 +86,69 @@ def test_a_rebound_page_is_told_nothing_and_clients_notice_nothing(tmp_path: Pat
         assert ask("/login", **alias).status_code == 200
         link = ask("/api/2.1/clusters/list", Authorization=f"Bearer {TOKEN}", **alias)
         assert link.status_code == 200
+
+
+EXTERNAL = "https://bricks.example.com"
+
+
+def test_the_name_of_external_url_always_counts() -> None:
+    hosts = Hosts("n.example", (), f"{EXTERNAL}:8443")
+    for host in ("bricks.example.com", "bricks.example.com:8443"):
+        scope = {"scheme": "https", "headers": [(b"host", host.encode())]}
+        assert asyncio.run(hosts.base_url(scope, vouched=False)) == f"https://{host}"
+    with pytest.raises(MalformedRequest):
+        asyncio.run(hosts.base_url({"scheme": "http", "headers": [(b"host", b"evil.example")]}, vouched=True))
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server whose `external_url` is that of a proxy, which ends TLS and is not in `trusted_proxies`."""
+    place = tmp_path_factory.mktemp("outside")
+    with Server.running(place, provider="simulated", external_url="https://Bricks.Example.com:443/") as running:
+        yield running
+
+
+@pytest.mark.parametrize("host", ["bricks.example.com", "127.0.0.1", "evil.example"])
+def test_every_address_in_an_answer_is_external_url(outside: Server, host: str) -> None:
+    """Whichever way the request came: a proxy may send its own idea of Host."""
+    me = {"Host": host, "Authorization": f"Bearer {TOKEN}"}
+
+    def answer(method: str, path: str, body: object = None) -> Any:
+        found = requests.request(method, outside.url + path, headers=me, json=body, timeout=PATIENCE_S)
+        assert found.status_code == 200, found.text
+        return found.json()
+
+    assert answer("GET", "/.well-known/databricks-config")["oidc_endpoint"] == f"{EXTERNAL}/oidc"
+    metadata = answer("GET", "/oidc/.well-known/oauth-authorization-server")
+    assert metadata["issuer"] == f"{EXTERNAL}/oidc"
+    assert {url.startswith(f"{EXTERNAL}/oidc/") for name, url in metadata.items() if name.endswith("_endpoint")} == {True}
+    assert answer("POST", "/api/2.1/login-links", {})["url"].startswith(f"{EXTERNAL}/login/")
+    assert answer("GET", "/api/2.0/preview/scim/v2/ServiceProviderConfig")["meta"]["location"].startswith(EXTERNAL)
+    volume = {"catalog_name": "main", "schema_name": "default", "name": f"v{host[0]}", "volume_type": "MANAGED"}
+    answer("POST", "/api/2.1/unity-catalog/volumes", volume)
+    soon = datetime.fromtimestamp(time.time() + 3600, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    path = f"/Volumes/main/default/v{host[0]}/x"
+    requests.put(f"{outside.url}/api/2.0/fs/files{path}", data=b"x", headers=me, timeout=PATIENCE_S).raise_for_status()
+    made = answer("POST", f"/api/2.0/fs/create-download-url?path={path}&expire_time={soon}")
+    assert made["url"].startswith(f"{EXTERNAL}/")
+
+
+def test_a_browser_behind_a_proxy_logs_in_and_changes_something(outside: Server) -> None:
+    """Its pages have the origin of `external_url`, and its cookie is one of https, although the proxy speaks http to us."""
+    behind = {"Host": "bricks.example.com", "Origin": EXTERNAL, "Sec-Fetch-Site": "same-origin"}
+
+    def post(path: str, headers: dict[str, str], **more: Any) -> requests.Response:
+        return requests.post(outside.url + path, headers=headers, allow_redirects=False, timeout=PATIENCE_S, **more)
+
+    logged_in = post("/login", behind, data={"token": TOKEN})
+    assert logged_in.status_code == 303, logged_in.text
+    cookie = logged_in.headers["Set-Cookie"]
+    assert cookie.startswith("__Host-") and "; Secure" in cookie
+    kept = {**behind, "Cookie": cookie.partition(";")[0]}
+    session = requests.get(f"{outside.url}/login/session", headers=kept, timeout=PATIENCE_S).json()
+    secret = {"X-CSRF-Token": session["csrf_token"]}
+    made = post("/api/2.1/login-links", {**kept, **secret}, json={})
+    assert made.status_code == 200, made.text
+    for origin in ("http://bricks.example.com", "https://evil.example", "null"):
+        assert post("/api/2.1/login-links", {**kept, **secret, "Origin": origin}, json={}).status_code == 403
+    assert post("/login", {**behind, "Host": "evil.example"}, data={"token": TOKEN}).status_code == 403

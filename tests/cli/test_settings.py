@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from brickyard.config.load import load, source
+from brickyard.config.load import file_of, load, source
 from brickyard.config.settings import SECRET, ConfigError, Settings
 from tests.kubernetes import kubelet
 from tests.support.golden import Golden
@@ -178,3 +178,43 @@ def test_a_setting_beside_the_links_of_a_service_counts() -> None:
     )
     assert (found.port, found.host, found.sections) == (9090, "::1", {"kubernetes": {"image": "x"}})
     assert "BRICKYARD_PORT is 'foo'" in refusal(environ={**links("brickyard"), "BRICKYARD_PORT": "foo"})
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "bricks.example.com", "ftp://a", "https://", "https://a/path", "https://a?x", "https://a#x", "https://u@a", "https://a:0",
+        "https://a b", "https://*.example.com", "https://0.0.0.0", "https://[::]:8443", "https://a:99999", "https://-a",
+    ],
+)  # fmt: skip
+def test_an_external_url_that_nobody_reaches(url: str) -> None:
+    assert refusal(options={"external_url": url}).startswith("--external-url is ")
+
+
+@pytest.mark.parametrize(
+    ("url", "origin"),
+    [
+        ("", ""),
+        ("https://Bricks.Example.com:443/", "https://bricks.example.com"),
+        ("http://a:80", "http://a"),
+        ("https://a:8443", "https://a:8443"),
+        ("http://[FD00::5]:8080/", "http://[fd00::5]:8080"),
+    ],
+)
+def test_an_external_url_is_shown_as_browsers_write_an_origin(url: str, origin: str) -> None:
+    assert load(environ={}, options={"external_url": url}).external_origin == origin
+
+
+def test_the_machines_file_is_read_where_no_other_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, other = tmp_path / "machine.toml", tmp_path / "other.toml"
+    machine.write_text("port = 1\n")
+    other.write_text("max_nodes = 5\n")
+    monkeypatch.setattr("brickyard.config.load.MACHINE_FILE", machine)
+    assert load(environ={}).port == 1
+    assert source("port", environ={}) == f"port in {machine}"
+    assert load(environ={"BRICKYARD_PORT": "2"}).port == 2
+    assert load(config_file=other, environ={}).port == load(environ={"BRICKYARD_CONFIG": str(other)}).port == 8080
+    assert load(environ={"BRICKYARD_CONFIG": "/dev/null"}).port == 8080
+    assert file_of(None, {}) == machine and file_of(other, {}) == other
+    machine.unlink()
+    assert file_of(None, {}) is None and load(environ={}).port == 8080

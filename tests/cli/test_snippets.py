@@ -63,6 +63,7 @@ NOT_RUN = {
         "needs Python 3.12; tried by hand, in the version that the page names",
     ("jupyter.md", 'pip install ".[jupyter]" jupyterlab'): "downloads; the tests' environment has the extra",
     ("service.md", "useradd --system --create-home --home-dir /srv/brickyard brickyard"): "changes the machine, as root",
+    ("service.md", "chown root:brickyard /etc/brickyard/brickyard.toml"): "the same",
     ("testing.md", "from databricks.sdk.errors import OperationFailed"): "tests/cli/test_pytest_plugin.py runs it with pytest",
     ("testing.md", "pytest test_mine.py"): "the same",
     ("providers.md", '"""plain_provider.py"""'): "tests/providers/test_contract.py runs it",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from html import escape
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -160,3 +161,23 @@ def test_without_a_provider_there_is_no_such_page(tmp_path: Any) -> None:
         for path in ("/login/provider", "/login/callback?state=x&code=y"):
             assert browser.get(path).status_code == 404
         browser.http.close()
+
+
+def test_the_provider_leads_back_to_external_url(tmp_path: Path, issuer: str) -> None:
+    """A browser that began elsewhere is led there first, once: its cookie must be where it comes back."""
+    external = "https://bricks.example.com"
+    settings: dict[str, Any] = {"oidc_issuer": issuer, "oidc_client_id": "brickyard", "external_url": external}
+    with Server.running(tmp_path, provider="simulated", **settings) as outside:
+
+        def go(path: str, host: str) -> str:
+            headers = {"Host": host, "Sec-Fetch-Site": "same-origin"}
+            answer = requests.get(outside.url + path, headers=headers, allow_redirects=False, timeout=PATIENCE_S)
+            assert answer.status_code == 303, answer.text
+            return answer.headers["Location"]
+
+        moved = go("/login/provider?next=/clusters", "127.0.0.1")
+        assert moved == f"{external}/login/provider?next=%2Fclusters&moved=true"
+        for path, host in (("/login/provider", "bricks.example.com"), (moved.removeprefix(external), "127.0.0.1")):
+            place = urlsplit(go(path, host))
+            assert place.geturl().startswith(issuer)
+            assert parse_qs(place.query)["redirect_uri"] == [f"{external}/login/callback"]

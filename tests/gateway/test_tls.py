@@ -71,8 +71,25 @@ async def test_a_certificate_of_our_own_authority_is_trusted(tmp_path: Path) -> 
 
 
 def test_it_has_the_names_by_which_clients_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = named(made(tmp_path, host="10.1.2.3", host_names="a.example.com, b.example.com", public_url="https://c.example.com"))
-    assert {"localhost", "127.0.0.1", "::1", "10.1.2.3", "a.example.com", "b.example.com", "c.example.com"} <= set(found)
+    found = named(
+        made(
+            tmp_path,
+            host="10.1.2.3",
+            host_names="a.example.com, b.example.com",
+            public_url="https://c.example.com",
+            external_url="https://d.example.com",
+        )
+    )
+    assert {
+        "localhost",
+        "127.0.0.1",
+        "::1",
+        "10.1.2.3",
+        "a.example.com",
+        "b.example.com",
+        "c.example.com",
+        "d.example.com",
+    } <= set(found)
     monkeypatch.setattr(tls, "own_addresses", lambda: ["192.0.2.7", "fd00::7"])
     for everywhere in ("0.0.0.0", "::"):  # noqa: S104 - nothing listens there
         found = named(made(tmp_path, host=everywhere))

@@ -48,6 +48,12 @@ def administering(config_file: Path | None, options: Mapping[str, Any]) -> Itera
         raise CliError(printable(str(error))) from error
 
 
+def client_url(config_file: Path | None, options: Mapping[str, Any]) -> str:
+    """The URL for other people's clients of that workspace, whose server runs."""
+    chosen = settings(config_file, **options)
+    return serving(Workspace(chosen.data_dir, chosen.storage_dir)).client_url
+
+
 def serving(workspace: Workspace, found: str = "") -> RunningServer:
     """The server on the data directory, with its URL; `found` says how that directory was chosen. Raises CliError."""
     running = workspace.running()

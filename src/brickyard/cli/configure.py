@@ -37,7 +37,7 @@ def command(*, profile: str | None, replace: bool, as_json: bool, config_file: P
     workspace = Workspace(chosen.data_dir, chosen.storage_dir)
     found = found_by(config_file, **options)
     running, path = serving(workspace, found), profile_file()
-    url = running.about.get("client_url") or running.url
+    url = running.client_url
     try:
         before = path.read_text() if path.exists() else ""
         name = profile or (DEFAULT if _is_free(before, DEFAULT, url) else OURS)

@@ -212,7 +212,7 @@ Next steps:
   {called + " ui":<24}  # the web page, logged in
   {called} cluster exec {cluster_id} 'spark.range(10).count()'
   {called + " configure":<24}  # a profile for the Databricks CLI, SDKs and Terraform; or:
-  export DATABRICKS_HOST={running.url}
+  export DATABRICKS_HOST={running.client_url}
   export DATABRICKS_TOKEN=$(cat {token_file})
 
   from databricks.sdk import WorkspaceClient

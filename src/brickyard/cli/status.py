@@ -17,6 +17,7 @@ from brickyard.cli import CliError, printable
 from brickyard.cli.client import serving
 from brickyard.cli.http import get
 from brickyard.cli.options import found_by, json_option, place, settings
+from brickyard.config.load import file_of
 from brickyard.config.providernames import listed
 from brickyard.config.settings import Settings
 from brickyard.sandbox.probe import allowed_here, network_text
@@ -60,6 +61,7 @@ def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
         "version": __version__,
         "data_dir": str(chosen.data_dir),
         "found": found_by(config_file, **options),
+        "config": str(file_of(config_file) or ""),
         "running": running is not None,
         "isolation": _isolation(about, chosen),
         "network": _network(about, chosen),
@@ -112,7 +114,7 @@ def _runtimes(cache_dir: Path) -> list[dict[str, str]]:
 def _of_the_server(workspace: Workspace) -> dict[str, Any]:
     running = serving(workspace)
     said = {name: value for name, value in running.about.items() if name not in _FOUND}
-    found: dict[str, Any] = {"pid": running.pid, "url": running.url, **said}
+    found: dict[str, Any] = {"pid": running.pid, "url": running.url, **said, "client_url": running.client_url}
     measures = _measures(_ask(f"{running.url}/metrics", ""))
     machine = json.loads(_ask(f"{running.url}/api/2.1/machine", workspace.stored_token()))
     found["providers"] = [_provider(each, machine["nodes"]) for each in machine["providers"]]
@@ -202,7 +204,11 @@ def _pool(view: dict[str, Any]) -> dict[str, Any]:
 def _show(report: dict[str, Any]) -> None:
     sparks = dict.fromkeys(each["spark_version"] for each in report["runtimes"])
     click.echo(f"Brickyard {report['version']} at {report['url']} (process {report['pid']})")
+    if report["client_url"] != report["url"]:
+        click.echo(f"Address for people and clients: {report['client_url']}")
     click.echo(f"Data in {report['data_dir']} (chosen {report['found']}), runtimes in {report.get('cache_dir', 'another place')}")
+    if report["config"]:
+        click.echo(f"Settings of this command from {report['config']}")
     click.echo(f"Provider: {report.get('provider', 'unknown').replace(',', ', ')}; isolation of clusters: {report['isolation']}")
     if report["servers"] > 1:
         click.echo(f"Servers of this workspace: {report['servers']}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from brickyard.cli.client import administering
+from brickyard.cli.client import administering, client_url
 from brickyard.cli.options import json_option, place
 
 if TYPE_CHECKING:
@@ -36,10 +36,11 @@ def create_token(
     with administering(config_file, options) as workspace:
         whose = user_name or str(workspace.current_user.me().user_name)
         token = create(workspace, whose, comment=comment, days=days)
+        url = client_url(config_file, options)
     if as_json:
-        click.echo(json.dumps({"user_name": whose, "token": token}))
+        click.echo(json.dumps({"user_name": whose, "host": url, "token": token}))
     else:
-        present(token, workspace.config.host)
+        present(token, url)
 
 
 def create(workspace: WorkspaceClient, user_name: str, *, comment: str, days: int | None) -> str:

@@ -23,7 +23,7 @@ from brickyard.config.settings import Settings
 from brickyard.interrupts import Importing
 from brickyard.logs.serverlog import LOG_LIMIT
 from brickyard.server.datadir import Workspace, WorkspaceError
-from brickyard.server.messages import tls_line, token_line, why_it_ended
+from brickyard.server.messages import external_line, tls_line, token_line, why_it_ended
 from brickyard.server.preflight import ServerError, prepared
 
 START_LIMIT_S = 90.0
@@ -61,6 +61,8 @@ def command(*, detach: bool, as_json: bool, config_file: Path | None, **options:
                 )
                 return
             click.echo(f"Brickyard serves at {started.url} (data in {chosen.data_dir}, log in {workspace.log_file}).")
+            if external := chosen.external_origin:
+                click.echo(external_line(external))
             if started.new_token:
                 click.echo(token_line(workspace, started.new_token))
             if chosen.serves_tls:
@@ -121,7 +123,7 @@ def as_environment(chosen: Settings) -> dict[str, str]:
         for key, value in section.items():
             text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
             found[f"BRICKYARD_{provider.upper().replace('-', '_')}_{key.upper()}"] = text
-    return {**found, "BRICKYARD_CONFIG": ""}
+    return {**found, "BRICKYARD_CONFIG": os.devnull}  # neither another file nor that of the machine
 
 
 def _wait_until_it_serves(process: subprocess.Popen[bytes], workspace: Workspace, start: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brickyard.cli import CliError, printable
-from brickyard.cli.client import administering
+from brickyard.cli.client import administering, client_url
 from brickyard.cli.options import json_option, place
 from brickyard.cli.token import create, days_option, present
 
@@ -55,12 +55,17 @@ def add(
     with administering(config_file, options) as workspace:
         user, new = _added(workspace, user_name, display_name, admin=admin, restricted=restricted)
         token = "" if no_token else create(workspace, str(user.user_name), comment="made by brickyard user add", days=days)
+        url = client_url(config_file, options)
     if as_json:
-        click.echo(json.dumps({"user_name": user.user_name, "id": user.id, "new": new, **({"token": token} if token else {})}))
+        click.echo(
+            json.dumps(
+                {"user_name": user.user_name, "id": user.id, "new": new, "host": url, **({"token": token} if token else {})}
+            )
+        )
         return
     click.echo(f"{printable(str(user.user_name))} {'may use the workspace now' if new else 'could use the workspace before'}.")
     if token:
-        present(token, workspace.config.host)
+        present(token, url)
 
 
 @command.command("list")

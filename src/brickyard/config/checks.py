@@ -12,7 +12,7 @@ import msgspec
 
 from brickyard.config import providernames
 from brickyard.config.settings import MAX_NODES, SECRET, SESSION_IDLE_S, ConfigError, Settings
-from brickyard.config.urls import is_database, is_origin
+from brickyard.config.urls import is_database, is_external, is_origin
 from brickyard.domain.ratelimits import rates
 from brickyard.domain.secrets import key_entries
 from brickyard.domain.signin import group_names, trusted_url, words
@@ -51,6 +51,9 @@ def check(settings: Settings, sources: Mapping[str, str]) -> None:
         raise wrong("storage_url", settings.storage_url, sources, str(error)) from error
     if not is_origin(settings.public_url):
         raise wrong("public_url", settings.public_url, sources, "http://HOST:PORT or https://HOST:PORT, with nothing after it")
+    if not is_external(settings.external_url):
+        rule = "https://HOST or https://HOST:PORT (or http), without a path: the workspace needs a name or a port of its own"
+        raise wrong("external_url", settings.external_url, sources, rule)
     _check_keys(settings, sources)
     _check_connect(settings)
     _check_nodes(settings, sources)

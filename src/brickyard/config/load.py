@@ -16,6 +16,7 @@ from brickyard.config.checks import check, kind, wrong
 from brickyard.config.servicelinks import without_links
 from brickyard.config.settings import TABLES, ConfigError, Settings, declared
 
+MACHINE_FILE = Path("/etc/brickyard/brickyard.toml")  # where a service has its settings, and its commands find them
 FORMER = {  # settings of earlier versions: what to use instead
     "tls_self_signed": "use tls, which serves HTTPS and Spark Connect with a certificate of the workspace's own authority",
 }
@@ -46,6 +47,15 @@ def load(
     return msgspec.structs.replace(settings, **resolved)
 
 
+def file_of(given: Path | None, environ: Mapping[str, str] | None = None) -> Path | None:
+    """The TOML file that is read: the given one, or that of BRICKYARD_CONFIG, or the machine's, if this user may read it: who
+    may not does not look after the service."""
+    environ = os.environ if environ is None else environ
+    if given is not None or (named := environ.get("BRICKYARD_CONFIG")):
+        return given or Path(named)
+    return MACHINE_FILE if os.access(MACHINE_FILE, os.R_OK) else None
+
+
 def source(
     name: str,
     *,
@@ -64,8 +74,7 @@ def _gather(
     """Two dicts: name -> value, and name -> source of that value."""
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
-    if config_file is None and environ.get("BRICKYARD_CONFIG"):
-        config_file = Path(environ["BRICKYARD_CONFIG"])
+    config_file = file_of(config_file, environ)
     if config_file is not None:
         try:
             values.update(tomllib.loads(config_file.read_text()))

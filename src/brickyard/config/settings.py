@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 import msgspec
 
 from brickyard.config import providernames
+from brickyard.config.urls import origin
 from brickyard.domain.printable import hiding
 from brickyard.domain.signin import Provider, group_names, words
 from brickyard.storage import urls
@@ -70,6 +71,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Help(
             "URL of this server for nodes on other machines: http://HOST:PORT or https://HOST:PORT.",
             "the address that it listens on",
+        ),
+    ] = ""
+    external_url: Annotated[
+        str,
+        Help(
+            "URL by which people and clients reach the workspace: https://HOST or https://HOST:PORT.",
+            "the address that each request used",
         ),
     ] = ""
     agent_port: Annotated[
@@ -250,6 +258,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def ca_file(self) -> Path | None:
         """What clients must trust, PEM, if the server's certificate is of the workspace's own authority."""
         return self.data_dir / "tls" / "ca.pem" if self.tls and self.tls_cert is None else None
+
+    @property
+    def external_origin(self) -> str:
+        """`external_url` as browsers write an origin: in lower case, without a slash and without the scheme's own port."""
+        return origin(self.external_url) if self.external_url else ""
 
     @property
     def storage_dir(self) -> Path:

@@ -104,7 +104,8 @@ def names(settings: Settings) -> list[x509.GeneralName]:
     listens."""
     listens = settings.host.strip("[]")
     hosts = ["localhost", "127.0.0.1", "::1", socket.gethostname(), listens]
-    hosts += [urlsplit(settings.public_url).hostname or "", *(each.strip() for each in settings.host_names.split(","))]
+    given = (settings.public_url, settings.external_url)
+    hosts += [*(urlsplit(each).hostname or "" for each in given), *(each.strip() for each in settings.host_names.split(","))]
     if _is_everywhere(listens):
         hosts += own_addresses()
     return list(dict.fromkeys(general_name(host) for host in hosts if host and not _is_everywhere(host)))

@@ -58,6 +58,7 @@ def application(given: Resources, parts: Parts, *, readiness: Readiness) -> ASGI
         metrics=given.metrics,
         host_names=given.settings.host_names,
         own_hosts=(given.settings.public_url, given.settings.host, given.server_url),
+        external_url=given.settings.external_origin,
         metrics_token=given.settings.metrics_token,
         rate_limits=_rate_limits(given.settings),
     )

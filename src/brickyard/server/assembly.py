@@ -142,6 +142,7 @@ def assemble(given: Resources, *, loop_lag_s: Lag) -> Parts:
     planner = PortPlanner(
         ids=given.ids,
         server_url=given.server_url,
+        external_url=given.settings.external_origin,
         own_ports=_own_ports(given.settings),
         addresses=given.settings.allowed_port_addresses,
         open_here=tcp_ports,

@@ -33,6 +33,11 @@ class RunningServer(NamedTuple):
     url: str
     about: dict[str, str] = {}
 
+    @property
+    def client_url(self) -> str:
+        """The URL for people and clients, which `external_url` may name."""
+        return self.about.get("client_url") or self.url
+
     def __str__(self) -> str:
         return f"process {self.pid} at {self.url}" if self.url else f"process {self.pid}, which is starting or stopping"
 

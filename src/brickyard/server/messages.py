@@ -14,6 +14,11 @@ def token_line(workspace: Workspace, token: str) -> str:
     return f"Admin token (shown this once, kept in {workspace.storage.admin_token_file}): {token}"
 
 
+def external_line(url: str) -> str:
+    """The line about the address in `external_url`."""
+    return f"People and clients reach it at {url} (external_url)."
+
+
 def tls_line(url: str, ca_file: str) -> str:
     """The line about a server that speaks TLS. `ca_file`: what clients must trust; "": they do already."""
     line = f"HTTPS and Spark Connect (databricks-connect) are on one port: {url} (docs/connect.md#databricks-connect)."

@@ -30,7 +30,7 @@ from brickyard.sandbox.probe import allowed_here, network_text
 from brickyard.server.databasewait import wait_for_database
 from brickyard.server.datadir import Workspace, WorkspaceError
 from brickyard.server.lifecycle import Application
-from brickyard.server.messages import ended_line, nodes_left, tls_line, token_line
+from brickyard.server.messages import ended_line, external_line, nodes_left, tls_line, token_line
 from brickyard.server.preflight import ServerError, prepared
 from brickyard.store.opening import StoreError
 from brickyard.store.servers import JoinRefused
@@ -175,7 +175,10 @@ class _Server:
         self._workspace.announce(self._url, version=__version__, **about, **found)
 
     def _client_url(self) -> str:
-        """The URL for clients of this machine. A given certificate has names, and rarely the address of loopback."""
+        """The URL for clients: the one that the settings name, or else that for clients of this machine. A given certificate
+        has names, and rarely the address of loopback."""
+        if self._settings.external_url:
+            return self._settings.external_origin
         name = self._settings.host_names.split(",")[0].strip()
         if self._settings.tls_cert is None or not name:
             return self._url
@@ -209,6 +212,8 @@ class _Server:
             f"Brickyard serves at {self._url} after {seconds:.1f} s. Stop it with Ctrl-C or `brickyard down`.",
             "serves", url=self._url, seconds=round(seconds, 1), version=__version__,
         )  # fmt: skip
+        if external := self._settings.external_origin:
+            self._tell(external_line(external), "external_url", url=external)
         if (
             application.new_token and not self._detached and self._settings.log_format != "json"
         ):  # when detached, the parent shows it: it must not end up in the log
@@ -227,7 +232,7 @@ class _Server:
         if caller is None:
             return f"{self._url}/"
         code, _ = await services.login_links.make(caller)
-        return self._url + link_path(code)
+        return (self._settings.external_origin or self._url) + link_path(code)
 
     async def _look_at_isolation(self) -> None:
         allowed = await asyncio.to_thread(allowed_here)

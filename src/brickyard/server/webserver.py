@@ -50,7 +50,7 @@ class WebServer:
         connect: Passthrough | None = None,
     ) -> None:
         self._listening = listening
-        self._config = serving(application, trusted_proxies=settings.trusted_proxies)
+        self._config = serving(application, trusted_proxies=settings.trusted_proxies, external=settings.external_origin)
         self._server = uvicorn.Server(self._config)
         self._port: TlsPort | None = None
         if certificate is not None:

@@ -16,7 +16,9 @@ from databricks.sdk import WorkspaceClient
 from databricks.sdk.service.compute import ClusterAccessControlRequest, ClusterPermissionLevel
 
 from brickyard.api.edge.websockets import MESSAGE_BYTES
+from brickyard.clusters.v1 import PortPlanner
 from brickyard.domain.caller import Caller
+from brickyard.domain.clock import Ids
 from brickyard.providers.simulated import Knobs, SimulatedProvider
 from tests.clusters.v1.conftest import Api
 from tests.clusters.v1.program import Program, raw
@@ -382,3 +384,8 @@ def test_no_mapping_leads_to_spark(api: Api, w: WorkspaceClient) -> None:
     got = ask(f"{api.url}/ports/{cluster}/7077/")
     assert (got.status_code, got.json()["error_code"]) == (400, "INVALID_STATE")
     assert "7077" in got.json()["message"]
+
+
+def test_http_mappings_are_shown_at_external_url() -> None:
+    planner = PortPlanner(ids=Ids(), server_url="http://127.0.0.1:8080", external_url="https://bricks.example.com")
+    assert planner.proxy_url("c") == "https://bricks.example.com/ports/c/"

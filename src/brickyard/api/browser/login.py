@@ -111,7 +111,7 @@ async def _log_out(ctx: ApiContext, caller: Caller, request: LogOut) -> Reply:
         check_csrf(session, request.csrf_token)
         log_in = await ctx.services.sessions.end(session)
         if ctx.services.sign_in is not None and (
-            place := await ctx.services.sign_in.log_out_url(log_in, back=f"{request.base_url}/login")
+            place := await ctx.services.sign_in.log_out_url(log_in, back=f"{ctx.external_url or request.base_url}/login")
         ):
             return _leave(place, ctx.services.sign_in.provider.label, request)
     return redirect("/login", ("set-cookie", cookies.cleared(https=request.https)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from brickyard.api.browser.html import redirect
 from brickyard.api.browser.login import MAX_FORM, PAGE_FACTS, FromBrowser, LoginPage
@@ -33,9 +34,18 @@ class FromProvider(FromBrowser, frozen=True, kw_only=True):
     error_description: str = ""
 
 
-async def _go(ctx: ApiContext, caller: Caller, request: LoginPage) -> Reply:
+class GoToProvider(LoginPage, frozen=True, kw_only=True):
+    """`moved`: the browser has been led to the workspace's `external_url`."""
+
+    moved: bool = False
+
+
+async def _go(ctx: ApiContext, caller: Caller, request: GoToProvider) -> Reply:
     request.check_origin()
-    begun = await _service(ctx).begin(base_url=request.base_url, callback=BACK, next_path=way_back(request.next))
+    here = ctx.external_url or request.base_url
+    if here != request.base_url and not request.moved:  # the provider leads back to `here`, where the cookie must be
+        return redirect(f"{here}/login/provider?{urlencode({'next': way_back(request.next), 'moved': 'true'})}")
+    begun = await _service(ctx).begin(base_url=here, callback=BACK, next_path=way_back(request.next))
     cookie = cookies.written(begun.cookie, https=request.https, name=_name(begun.key), max_age_s=ATTEMPT_MS // 1000)
     return redirect(begun.url, ("set-cookie", cookie))
 

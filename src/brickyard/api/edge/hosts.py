@@ -24,11 +24,20 @@ _PRIVATE = ("localhost", "local", "internal", "test", "home.arpa", "svc", "intra
 
 
 class Hosts:
-    """`names`: of the setting `host_names`, which alone count then; `own`: others that are the server's, or URLs with them."""
+    """`names`: of the setting `host_names`, which alone count then; `own`: others that are the server's, or URLs with them;
+    `external`: the origin of the setting `external_url`, whose name always counts."""
 
-    def __init__(self, names: str, own: Iterable[str] = ()) -> None:
+    def __init__(self, names: str, own: Iterable[str] = (), external: str = "") -> None:
+        self._external = external
+        always = _host_of(external)
         self._names = frozenset(name.strip().lower() for name in names.split(",") if name.strip())
-        self._own = frozenset(filter(None, (_host_of(each) for each in own)))
+        if self._names and always:
+            self._names |= {always}
+        self._own = frozenset(filter(None, (always, *(_host_of(each) for each in own))))
+
+    async def shown_url(self, scope: Mapping[str, Any], *, vouched: bool) -> str:
+        """The workspace's URL for an answer: the setting, or else the one that the client used (`base_url`)."""
+        return self._external or await self.base_url(scope, vouched=vouched)
 
     async def base_url(self, scope: Mapping[str, Any], *, vouched: bool) -> str:
         """The server's URL as the client used it. `vouched`: the caller is known to us or only compares it.

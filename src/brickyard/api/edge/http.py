@@ -94,7 +94,7 @@ class Edge:
         self._json = (b"content-type", JSON.encode())
         fixed = (self._workspace, self._json, _NOSNIFF, _SAVED)
         self._head = b"".join(b"%s: %s\r\n" % each for each in fixed) + b"x-request-id: "
-        self._hosts = Hosts(context.host_names, context.own_hosts)
+        self._hosts = Hosts(context.host_names, context.own_hosts, context.external_url)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         kind = scope["type"]
@@ -240,8 +240,11 @@ class Edge:
     ) -> dict[str, str]:
         """The parameters, and what the operation takes from the headers and the connection."""
         if operation.with_base_url:
-            vouched = caller is not ANONYMOUS or operation.compares_base_url
-            parameters = {**parameters, "base_url": await self._hosts.base_url(scope, vouched=vouched)}
+            if operation.compares_base_url:
+                url = await self._hosts.base_url(scope, vouched=True)
+            else:
+                url = await self._hosts.shown_url(scope, vouched=caller is not ANONYMOUS)
+            parameters = {**parameters, "base_url": url}
         if operation.with_source:
             parameters = {**parameters, "source": self._authenticator.source(scope)}
         return {**parameters, **_of_headers(operation.from_headers, scope)}

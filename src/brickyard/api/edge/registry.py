@@ -102,8 +102,8 @@ class Operation:
     document: str = ""  # the request field that takes the whole JSON body, whose fields are not fixed
     streams: bool = False  # the handler also gets the body, as it arrives; the request comes from path and query
     upload: Upload | None = None  # accepts multipart/form-data of any size as it arrives, replacing the handler
-    with_base_url: bool = False  # the request's `base_url` is the server's URL as the client used it
-    compares_base_url: bool = False  # the answer does not repeat it to somebody unknown
+    with_base_url: bool = False  # the request's `base_url` is the URL to put into the answer (edge/hosts.py)
+    compares_base_url: bool = False  # it is the one that the client used: the answer does not repeat it to somebody unknown
     with_source: bool = False  # the request's `source` is where the call comes from (`domain.sources`)
     anywhere: bool = False  # answered whatever IP access lists say, although anybody may ask
     from_headers: Mapping[str, str] = field(default_factory=dict)  # a header (in lower case) -> the field that it sets

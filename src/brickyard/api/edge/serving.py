@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from typing import Any
+from urllib.parse import urlsplit
 
 import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
@@ -18,8 +19,11 @@ _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 KEEP_ALIVE_S = 75  # longer than clients keep unused connections, so that they never use one that is being closed
 
 
-def serving(application: Any, *, trusted_proxies: str = "") -> uvicorn.Config:
-    """Config for an ASGI application on sockets that are bound already. `trusted_proxies`: see the setting."""
+def serving(application: Any, *, trusted_proxies: str = "", external: str = "") -> uvicorn.Config:
+    """Config for an ASGI application on sockets that are bound already. `trusted_proxies`: see the setting; `external`: the
+    origin of the setting `external_url`."""
+    if external.startswith("https:"):
+        application = _External(application, external)
     return uvicorn.Config(
         _Proxies(application, _in_both_forms(trusted_proxies)) if trusted_proxies else application,
         log_config=None,
@@ -45,6 +49,23 @@ class _Proxies(ProxyHeadersMiddleware):
         if scope["type"] != "lifespan" and scope.get("client") and scope["client"][0] in self.trusted_hosts:
             scope[PROXIED] = True
         await super().__call__(scope, receive, send)
+
+
+class _External:
+    """Takes a request for the name and port of an https `external_url` as one that came by https: a proxy has ended its TLS. To
+    ask for that name over http gains nothing: browsers send back no cookie of https then."""
+
+    def __init__(self, application: Any, external: str) -> None:
+        self._application = application
+        parts = urlsplit(external)
+        self._hosts = frozenset({parts.netloc, parts.netloc if parts.port else f"{parts.netloc}:443"})
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "lifespan" and any(
+            name == b"host" and value.decode("latin-1").lower() in self._hosts for name, value in scope["headers"]
+        ):
+            scope["scheme"] = {"http": "https", "ws": "wss"}.get(scope["scheme"], scope["scheme"])
+        await self._application(scope, receive, send)
 
 
 def _in_both_forms(addresses: str) -> str:

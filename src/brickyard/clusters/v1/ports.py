@@ -42,7 +42,8 @@ class OpenPorts(Protocol):
 
 
 class PortPlanner:
-    """Plans and writes mappings within transactions. `server_url`: this server's. `own_ports`: those that the workspace's servers
+    """Plans and writes mappings within transactions. `server_url`: this server's; `external_url`: the one to show instead
+    for http mappings. `own_ports`: those that the workspace's servers
     use themselves; `addresses`: where listeners may be besides loopback; `open_here`: ports on which this server listens for
     mappings now."""
 
@@ -51,6 +52,7 @@ class PortPlanner:
         *,
         ids: Ids,
         server_url: str,
+        external_url: str = "",
         own_ports: Collection[int] = (),
         addresses: Collection[str] = (),
         open_here: OpenPorts | None = None,
@@ -58,6 +60,7 @@ class PortPlanner:
     ) -> None:
         self._ids = ids
         self._server_url = server_url
+        self._shown_url = external_url or server_url.rstrip("/")
         self._own_ports = own_ports
         self._addresses = addresses
         self._open_here = open_here
@@ -97,17 +100,15 @@ class PortPlanner:
 
     def views(self, cluster: Cluster, rows: Sequence[PortRow]) -> list[PortView]:
         """Mappings as they are shown."""
-        base = self._server_url.rstrip("/")
-        return [plan.view(row, cluster, base_url=base, http_port=self._http_port) for row in rows]
+        return [plan.view(row, cluster, base_url=self._shown_url, http_port=_port(self._shown_url)) for row in rows]
 
     def proxy_url(self, cluster_id: str) -> str:
         """Below it are the paths of the cluster's http mappings."""
-        return f"{self._server_url.rstrip('/')}/ports/{cluster_id}/"
+        return f"{self._shown_url}/ports/{cluster_id}/"
 
     @property
     def _http_port(self) -> int:
-        url = urlsplit(self._server_url)
-        return url.port or (443 if url.scheme == "https" else 80)
+        return _port(self._server_url)
 
     def _new_id(self) -> str:
         return f"port_{self._ids.hex(16)}"
@@ -128,6 +129,11 @@ class PortPlanner:
                 name = f"{_place(field, updates, each)}external_port"
                 found.append(Problem(field=name, reason=why, requested=each.external_port))
         return found
+
+
+def _port(url: str) -> int:
+    parts = urlsplit(url)
+    return parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def _place(field: str, updates: Sequence[PortUpdate], mapping: PortMapping) -> str:
