@@ -1,7 +1,8 @@
 """Builds the web page into src/brickyard/webui/, and checks its sources.
 
 Run by `./dev` and by the wheel's build, with any Python 3.11 or newer; standard library only. Safe to run twice at once: the
-second waits. It takes the Node on PATH if it is new enough, and otherwise one from the Python package index.
+second waits. In the background: background.py. It takes the Node on PATH if it is new enough, and otherwise one from the Python
+package index.
 """
 
 from __future__ import annotations
@@ -26,7 +27,12 @@ NODE = ROOT / ".venv" / "node"
 OLDEST = (20, 19)
 FIRST = ("index.html", "src/main.tsx")  # what a browser loads to show the list of clusters
 MOST_SCRIPTS = 240 * 1024  # bytes, compressed
+INHERITED: list[int] = []  # descriptors that what is started gets: the lock's
+LIMIT_S = 1200  # for one step: a registry that does not answer holds up nobody for ever
 NODE_LOCK = ROOT / "requirements" / "node.txt"
+
+sys.path.insert(0, str(HERE))
+import background  # noqa: E402 - beside this file, wherever it is run from
 
 sys.path.insert(0, str(ROOT / "src"))
 from brickyard.machine.packageindex import pip_options, uv_environment  # noqa: E402 - the package is not installed yet
@@ -37,12 +43,17 @@ class BuildError(Exception):
 
 
 def main(task: str) -> int:
-    if task == "build" and stamp_of(BUNDLE) == sources():  # without a lock: it may be in another's hands, and need not be made
+    if task in ("build", "background") and stamp_of(BUNDLE) == sources():  # without a lock: it need not be made
         return 0
+    if task in ("background", "stop"):
+        {"background": background.begin, "stop": background.stop}[task]()
+        return 0
+    if task == "in-background":
+        background.settle()
     folder = os.open(HERE, os.O_RDONLY)  # a lock on the folder itself leaves no file behind
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        {"build": build, "all": everything, "check": check, "format": tidy}[task]()
+        lock(folder)
+        {"build": build, "in-background": build, "all": everything, "check": check, "format": tidy}[task]()
     except (BuildError, OSError) as error:
         say(f"dev: {error}")
         return 1
@@ -51,6 +62,17 @@ def main(task: str) -> int:
     finally:
         os.close(folder)
     return 0
+
+
+def lock(folder: int) -> None:
+    """Waits until no other build runs, and says so. What a build starts inherits the lock: after a kill of the build, nobody
+    begins while one of them still writes."""
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        say(f"Waiting for the build of the web page that is under way (log: {background.shown()}) ...")
+        fcntl.flock(folder, fcntl.LOCK_EX)
+    INHERITED.append(folder)
 
 
 def build() -> None:
@@ -201,7 +223,12 @@ def run(command: list[str], purpose: str, node: Path | None, environ: dict[str, 
         environ["PATH"] = f"{node.parent}{os.pathsep}{environ.get('PATH', '')}"
     if "NODE_EXTRA_CA_CERTS" not in environ and (certificates := pip_options(os.environ).get("cert")):
         environ["NODE_EXTRA_CA_CERTS"] = certificates  # who has a registry of their own has told pip
-    done = subprocess.run(command, cwd=HERE, env=environ, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(
+            command, cwd=HERE, env=environ, capture_output=True, text=True, check=False, pass_fds=INHERITED, timeout=LIMIT_S
+        )
+    except subprocess.TimeoutExpired as error:
+        raise BuildError(f"could not {purpose} within {LIMIT_S // 60} minutes. Check the network and the registry.") from error
     if done.returncode:
         print((done.stdout + done.stderr).strip()[-6000:], file=sys.stderr)
         raise BuildError(f"could not {purpose} (see above).")

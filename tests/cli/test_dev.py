@@ -84,6 +84,17 @@ def test_quickstart_does_not_wait_for_the_web_page(checkout: Path, fails: str, c
     )
     assert done.returncode == code
     assert "brickyard quickstart --no-pool" in (checkout / "calls").read_text()
+    built = [line for line in (checkout / "calls").read_text().splitlines() if "ui/build.py" in line]
+    assert [line.rsplit(" ", 1)[1] for line in built] == ([] if code else ["background"])
     assert ("web page" in done.stderr) is (fails == "python")
     if fails == "python":
         golden.line(done.stderr, "web page")
+
+
+@pytest.mark.parametrize(("task", "build"), [("ui", "build"), ("up", "build"), ("down", "stop"), ("status", "")])
+def test_who_needs_the_web_page_waits_for_it_and_down_ends_its_build(checkout: Path, task: str, build: str) -> None:
+    environment = {"PATH": "/usr/bin:/bin", "FAILS": "python"}
+    done = subprocess.run([checkout / "dev", task, "--x"], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    calls = (checkout / "calls").read_text().splitlines()
+    assert calls == [*([f"python {checkout}/ui/build.py {build}"] if build else []), f"brickyard {task} --x"]

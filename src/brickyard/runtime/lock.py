@@ -27,7 +27,7 @@ def locked(environment: str, cache_dir: Path, progress: Progress) -> Iterator[Bo
     progress."""
     board = Board(environment, cache_dir)
     with _file(environment, cache_dir, "lock").open("w") as lock:
-        note = "Another process installs it already: this is how far it is"
+        note = "The installation is under way"
         told = 0.0
         while True:
             try:

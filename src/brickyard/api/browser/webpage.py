@@ -57,11 +57,13 @@ async def document(web_page: WebPage) -> Reply:
     text = await asyncio.to_thread(web_page.index)
     if text is None:
         return page(
-            "The web page is not built",
-            "<p>The server works; only its web page is missing. In a checkout, <code>./dev build-ui</code> builds it, which "
-            "needs an npm registry, and says what is wrong if it cannot. No restart is needed.</p>"
-            "<p>The SDK, the CLI and the API do not need it.</p>",
+            "The web page is not built yet",
+            "<p>The server works; only its web page is missing. After <code>./dev quickstart</code> it is built in the "
+            "background, which takes about a minute. This page looks for it every few seconds.</p>"
+            "<p>In a checkout, <code>./dev build-ui</code> builds it, which needs an npm registry, and says what is wrong if it "
+            "cannot. No restart is needed. The SDK, the CLI and the API do not need the page.</p>",
             status=503,
+            more=(("refresh", "5"),),
         )
     nonce = secrets.token_urlsafe(16)
     return Reply(
