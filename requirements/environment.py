@@ -68,13 +68,13 @@ def wanted(packages: str) -> str:
 
 
 def up_to_date(packages: str) -> bool:
-    return STAMP.is_file() and PYTHON.exists() and STAMP.read_text() == wanted(packages)
+    return STAMP.is_file() and PYTHON.exists() and STAMP.read_bytes() == os.fsencode(wanted(packages))
 
 
 def make(packages: str) -> None:
     """Everything, in order; the stamp comes last, so that a kill in the middle is repaired by the next run."""
     say("Making the project's environment in .venv (once; about a minute) ...")
-    made_here = STAMP.is_file() and STAMP.read_text().partition("\n")[0] == str(ROOT)
+    made_here = STAMP.is_file() and STAMP.read_bytes().partition(b"\n")[0] == os.fsencode(ROOT)
     if VENV.exists() and not (made_here and works(PYTHON)):
         shutil.rmtree(VENV)
     STAMP.unlink(missing_ok=True)
@@ -90,7 +90,7 @@ def make(packages: str) -> None:
     sync = [uv, "pip", "sync", "--quiet", "--require-hashes", *compiled, "--python", str(PYTHON)]
     run([*sync, str(LOCK_FILES[packages])], environ, "install the locked packages")
     link_project()
-    STAMP.write_text(wanted(packages))
+    STAMP.write_bytes(os.fsencode(wanted(packages)))
 
 
 def bootstrap() -> str:
@@ -137,10 +137,16 @@ def locked(package: str) -> str:
 def link_project() -> None:
     """Put src/ on the environment's path and write the `brickyard` command: an editable install without a build."""
     site = next((VENV / "lib").glob("python*/site-packages"))
-    (site / "brickyard.pth").write_text(f"{ROOT / 'src'}\n")
+    (site / "brickyard.pth").write_text(path_line(str(ROOT / "src")))
     entry = VENV / "bin" / "brickyard"
-    entry.write_text(ENTRY.format(python=shlex.quote(str(PYTHON))))
+    entry.write_bytes(os.fsencode(ENTRY.format(python=shlex.quote(str(PYTHON)))))
     entry.chmod(0o755)
+
+
+def path_line(path: str) -> str:
+    """The line of a .pth file that adds the path. Python 3.11 reads the file in the locale's encoding, and does not start where it
+    cannot: so a path that is not ASCII is written as Python, in ASCII."""
+    return f"{path}\n" if path.isascii() else f"import sys; sys.path.append({ascii(path)})\n"
 
 
 def works(program: Path) -> bool:

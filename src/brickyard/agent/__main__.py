@@ -8,12 +8,15 @@ import json
 import sys
 from pathlib import Path
 
+from brickyard.machine.locales import use_utf8
+
 USAGE = "usage: python -m brickyard.agent --config FILE [--switchboard DESCRIPTOR] | --unit FILE [--with-parent] | --probe\n"
 
 
 def main(arguments: list[str]) -> int:
     """Returns the exit code: 0, 1 after a failure, 2 for a wrong command line or configuration, 78 for a machine that cannot run
     an engine's unit."""
+    use_utf8()
     match arguments:
         case ["--probe"]:
             from brickyard.machine import cgroups  # noqa: PLC0415 - each mode needs only its half of the code

@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from brickyard import __version__
 from brickyard.interrupts import INTERRUPTED, Importing
+from brickyard.machine.locales import use_utf8
 
 OLDEST = (3, 11)
 _COMMANDS = {
@@ -93,6 +94,7 @@ def main() -> None:
 
     Errors are one line unless --debug or BRICKYARD_DEBUG asks for the traceback.
     """
+    use_utf8()
     code = _run()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # output is complete: Ctrl-C while Python exits must not print a traceback

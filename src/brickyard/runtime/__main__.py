@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from brickyard.domain.runtimes import Runtime
+from brickyard.machine.locales import use_utf8
 from brickyard.runtime import catalogue, installer
 from brickyard.runtime.background import Background, lowest_priority
 from brickyard.runtime.installed import installed
@@ -26,6 +27,7 @@ TELL_EVERY_S = 2.0  # every line becomes a message from the node to the server
 
 def main() -> int:
     """Returns exit code 0, or 1 after printing the reason as the last line."""
+    use_utf8()
     parser = argparse.ArgumentParser(prog="python -m brickyard.runtime", description=__doc__)
     parser.add_argument("action", choices=["install", "train", "packages", "list", "remove"])
     parser.add_argument("key", nargs="?", help="runtime key, for example 17.3.x-scala2.13")

@@ -25,6 +25,7 @@ from brickyard.features.credentials.loginlinks import LIFETIME_MS, link_path
 from brickyard.gateway.errors import GatewayError
 from brickyard.logs import serverlog
 from brickyard.machine import owner
+from brickyard.machine.locales import use_utf8
 from brickyard.providers.base import SetupError
 from brickyard.sandbox.probe import allowed_here, network_text
 from brickyard.server.databasewait import wait_for_database
@@ -255,6 +256,7 @@ def _url(listening: socket.socket) -> str:
 
 def main() -> int:
     """Serves in the background, with the settings from the environment. Returns the exit code."""
+    use_utf8()
     try:
         chosen = load()
         workspace = Workspace(chosen.data_dir, chosen.storage_dir)

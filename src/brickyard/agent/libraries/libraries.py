@@ -251,7 +251,7 @@ def uv_variables(wanted: Wanted, target: Target, environ: Mapping[str, str], *, 
     """Returns uv's environment: the machine's package index, or a user's `repo` alone, without anything of the machine's; besides
     it, the wheels in the directories `links`."""
     if wanted.repo:
-        env = {name: environ[name] for name in ("LANG", "SSL_CERT_FILE", "SSL_CERT_DIR") if name in environ}
+        env = {name: environ[name] for name in ("LANG", "LC_ALL", "SSL_CERT_FILE", "SSL_CERT_DIR") if name in environ}
         env |= {"UV_DEFAULT_INDEX": wanted.repo, "UV_NO_CONFIG": "1", "HOME": NOWHERE}
     else:
         env = {name: value for name, value in environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")}
