@@ -144,9 +144,9 @@ def link_project() -> None:
 
 
 def path_line(path: str) -> str:
-    """The line of a .pth file that adds the path. Python 3.11 reads the file in the locale's encoding, and does not start where it
-    cannot: so a path that is not ASCII is written as Python, in ASCII."""
-    return f"{path}\n" if path.isascii() else f"import sys; sys.path.append({ascii(path)})\n"
+    """The line of a .pth file that adds the path. Python 3.11 reads the file in the locale's encoding, and does not start where
+    it cannot: so a path that is not ASCII is written as Python, in ASCII."""
+    return f"{path}\n" if path.isascii() else f"import sys; sys.path.append({path!a})\n"
 
 
 def works(program: Path) -> bool:

@@ -56,6 +56,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     internet: bool = True
     network_allow: tuple[str, ...] = ()
     isolation: Literal["auto", "required", "off"] = "auto"
+    log_format: Literal["console", "json"] = "console"  # of the agent's own log
     orphan_grace_s: float = 600.0
     notice_s: float = 0.0  # for so long after SIGTERM, a worker may hand over what it has to others
     log_delivery_s: float = 300.0  # between two deliveries of logs

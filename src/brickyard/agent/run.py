@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+import traceback
 from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from brickyard.agent.watching.watch import Watch
 from brickyard.domain.node import AskNotebook, AskSecrets, Assignment, NotebookReply, SecretsReply, StatusReport
 from brickyard.domain.samples import NodeSamples
 from brickyard.logs.bounded import LogFile, LogHandler
+from brickyard.logs.strays import capture
 from brickyard.machine import gpus, locks, processes
 from brickyard.machine.files import write_atomic
 from brickyard.sandbox import launcher
@@ -48,14 +50,20 @@ def run(config: AgentConfig, *, switchboard: int = -1, own_session: bool = True)
         return 0
     record = processes.find(os.getpid())
     write_atomic(config.directory / "agent.pid", msgspec.json.encode(record))
-    log = LogFile(config.directory / "agent.log")
+    log = LogFile(config.directory / "agent.log", as_json=config.log_format == "json")
+    if config.log_format == "json":  # every line is
+        capture(lambda text: log.write("output", "warning", text=text), straight=log.append)
+        logging.captureWarnings(True)
     logging.getLogger().addHandler(LogHandler(log))
     log.write(f"agent {os.getpid()} of instance {config.instance_id} starts")
     try:
         return asyncio.run(_main(config, log, switchboard))
     except Exception as error:
-        log.write(f"the agent fails: {type(error).__name__}: {error}")
-        raise
+        log.write(f"the agent fails: {type(error).__name__}: {error}", "error")
+        if config.log_format != "json":
+            raise  # Python writes where it comes from
+        log.write("crashed", "error", exception=traceback.format_exc())
+        return 1
     finally:
         log.write("the agent ends")
         os.close(lock)

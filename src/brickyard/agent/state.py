@@ -90,7 +90,7 @@ class NodeState:
         self.networks = networks
         self.log = log
         self._listener = listener
-        self.node_log = LogFile(config.directory / "node.log")
+        self.node_log = LogFile(config.directory / "node.log", as_json=config.log_format == "json")
         self.status = NodeStatus(host=config.node_host)
         self.current = Current()
         self.wanted: Assignment | None = None

@@ -23,7 +23,7 @@ from brickyard.config.settings import Settings
 from brickyard.interrupts import Importing
 from brickyard.logs.serverlog import LOG_LIMIT
 from brickyard.server.datadir import Workspace, WorkspaceError
-from brickyard.server.messages import external_line, tls_line, token_line, why_it_ended
+from brickyard.server.messages import ended_line, external_line, tls_line, token_line, why_it_ended
 from brickyard.server.preflight import ServerError, prepared
 
 START_LIMIT_S = 90.0
@@ -71,6 +71,9 @@ def command(*, detach: bool, as_json: bool, config_file: Path | None, **options:
         else:
             serve(chosen, workspace)
     except (ServerError, WorkspaceError) as error:
+        if not detach and chosen.log_format == "json":  # a log of JSON ends with JSON, too
+            click.echo(ended_line(str(error), as_json=True), err=True)
+            sys.exit(1)
         raise CliError(str(error)) from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import time
@@ -11,18 +12,27 @@ MAX_BYTES = 4 << 20
 
 
 class LogFile:
-    """Appends lines with a UTC time. Never raises: a full disk must not end the agent."""
+    """Appends lines with a UTC time; with `as_json`, objects with the fields of the server's log. Never raises: a full disk must
+    not end the agent."""
 
-    def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES, as_json: bool = False) -> None:
         self.path = path
+        self._as_json = as_json
         self._max_bytes = max_bytes
         self._fd = -1
         self._size = 0
 
-    def write(self, line: str) -> None:
+    def write(self, line: str, level: str = "info", **facts: str) -> None:
+        """Appends a line. `level` and `facts` are for JSON alone."""
         now = time.time()
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
-        data = f"{stamp}.{int(now * 1000) % 1000:03d}Z {line}\n".encode(errors="replace")
+        stamp = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now * 1000) % 1000:03d}Z"
+        text = f"{stamp} {line}"
+        if self._as_json:
+            text = json.dumps({**facts, "event": line, "level": level, "timestamp": stamp})
+        self.append(f"{text}\n".encode(errors="replace"))
+
+    def append(self, data: bytes) -> None:
+        """Appends bytes as they are."""
         try:
             if self._fd < 0:
                 self._open()
@@ -59,4 +69,4 @@ class LogHandler(logging.Handler):
         self._file = file
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._file.write(self.format(record))
+        self._file.write(self.format(record), record.levelname.lower())

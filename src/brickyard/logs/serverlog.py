@@ -15,6 +15,8 @@ from typing import Any, TextIO, cast
 import structlog
 from structlog.typing import EventDict, Processor
 
+from brickyard.logs.strays import capture
+
 LOG_LIMIT = 20 * 2**20  # bytes of server.log after which a new file is begun
 _SECRET_NAME = re.compile(r"token|secret|password|authorization|credential", re.IGNORECASE)
 _SECRET_TEXT = (
@@ -22,6 +24,17 @@ _SECRET_TEXT = (
     (re.compile(r"(?i)(bearer )[^\s\"']+"), r"\1***"),
     (re.compile(r"(://[^:/@\s]*:)[^@\s]+@"), r"\1***@"),
 )
+
+
+def configure_process(*, level: str, form: str) -> tuple[int, ...]:
+    """Configures the log of a process that has nothing else to write. Call it once. Returns the descriptors that lead to the log.
+    If it is JSON, what anything writes to standard output or error becomes entries of it, too."""
+    if form != "json":
+        configure(level=level, form=form)
+        return (1, 2)
+    log = capture(lambda text: structlog.get_logger("brickyard").warning("output", text=text))
+    configure(level=level, form=form, stream=os.fdopen(log, "w", buffering=1, encoding="utf-8", errors="backslashreplace"))
+    return (log,)
 
 
 def configure(*, level: str, form: str, stream: TextIO | None = None) -> None:
@@ -88,7 +101,8 @@ class _Unfailing:
 def rotate(path: Path, *, limit: int, outputs: Sequence[int] = (1, 2)) -> bool:
     """Starts a new file if the log has more than `limit` bytes; the old one becomes NAME.1, replacing the one before.
 
-    `outputs` are the descriptors that write to it; they switch to the new file while everything keeps running. Never raises.
+    `outputs` are the descriptors that write to it (`configure_process`); they switch to the new file while everything keeps
+    running. Never raises.
     """
     with contextlib.suppress(OSError):
         if path.stat().st_size <= limit:

@@ -1,7 +1,7 @@
 """The locale of what we start.
 
-Java, Python and R read the names of files in the locale's encoding. In the C locale Java cannot open a file whose path has a letter
-that is not ASCII, so everything that we start has UTF-8. Python's own UTF-8 mode makes this process right already.
+Java, Python and R read the names of files in the locale's encoding. In the C locale Java cannot open a file whose path has a
+letter that is not ASCII, so everything that we start has UTF-8. Python's own UTF-8 mode makes this process right already.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def use_utf8() -> None:
     before = locale.setlocale(locale.LC_CTYPE)
     try:
         if not _is_utf8(""):
-            os.environ.update({"LC_ALL": name for name in reversed(_UTF8) if _is_utf8(name)})
+            os.environ["LC_ALL"] = next(filter(_is_utf8, _UTF8), os.environ.get("LC_ALL", ""))
     finally:
         locale.setlocale(locale.LC_CTYPE, before)
 

@@ -73,6 +73,7 @@ def agent_config(
         node_code_dir=str(machine.node_code_dir),
         python=machine.python,
         isolation=settings.isolation,
+        log_format=settings.log_format,
         orphan_grace_s=settings.orphan_grace_s,
         init_script_timeout_s=settings.init_script_timeout_s,
         log_delivery_s=settings.log_delivery_s,

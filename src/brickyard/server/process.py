@@ -49,7 +49,7 @@ log = structlog.get_logger("brickyard")
 def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, detached: bool) -> None:
     """Serves until a signal arrives. The data directory is locked and the socket bound. Raises ServerError, WorkspaceError."""
     _ask_to_be_spared()
-    serverlog.configure(level=chosen.log_level, form=chosen.log_format)
+    outputs = serverlog.configure_process(level=chosen.log_level, form=chosen.log_format)
     for secret in ("BRICKYARD_ADMIN_TOKEN", "BRICKYARD_METRICS_TOKEN", "BRICKYARD_ENCRYPTION_KEY"):
         os.environ.pop(secret, None)  # no child needs it
     # Garbage of requests and passes needs no cyclic collector, which by default would run every 700 objects.
@@ -60,7 +60,7 @@ def run(chosen: Settings, workspace: Workspace, listening: socket.socket, *, det
     sys.setswitchinterval(_SWITCH_S)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_Server(chosen, workspace, listening, detached=detached).run())
+            runner.run(_Server(chosen, workspace, listening, log_outputs=outputs if detached else ()).run())
     except DatabaseTrouble as error:  # during the start: later, the API reports it and the loops wait
         remedy = "Free space on its disk, or check database_url."
         raise ServerError(f"the database cannot be used: {error.reason}. {remedy}") from error
@@ -77,22 +77,24 @@ def _ask_to_be_spared() -> None:
 
 
 class _LogRotation(Periodic):
-    """Keeps server.log, which a detached server writes to, within its limit."""
+    """Keeps server.log, which a detached server writes to by those descriptors, within its limit."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, outputs: tuple[int, ...]) -> None:
         super().__init__(every_s=ROTATE_S)
-        self._file = file
+        self._file, self._outputs = file, outputs
 
     async def run_once(self) -> None:
-        await asyncio.to_thread(serverlog.rotate, self._file, limit=serverlog.LOG_LIMIT)
+        await asyncio.to_thread(serverlog.rotate, self._file, limit=serverlog.LOG_LIMIT, outputs=self._outputs)
 
 
 class _Server:
-    def __init__(self, chosen: Settings, workspace: Workspace, listening: socket.socket, *, detached: bool) -> None:
+    """`log_outputs`: the descriptors that write to server.log; none in the foreground."""
+
+    def __init__(self, chosen: Settings, workspace: Workspace, listening: socket.socket, *, log_outputs: tuple[int, ...]) -> None:
         self._settings = chosen
         self._workspace = workspace
         self._listening = listening
-        self._detached = detached
+        self._log_outputs, self._detached = log_outputs, bool(log_outputs)
         self._url = _url(listening)
         self._stop = asyncio.Event()
         self._started_ms = str(time.time_ns() // 1_000_000)
@@ -118,7 +120,7 @@ class _Server:
             stopping = asyncio.create_task(self._stop.wait())
             owner_ends = asyncio.create_task(self._end_with_owner())
             if self._detached:
-                await application.keep({"server log": _LogRotation(self._workspace.log_file)})
+                await application.keep({"server log": _LogRotation(self._workspace.log_file, self._log_outputs)})
             await self._greet(application, time.monotonic() - started)
             if application.runs_nodes_here and self._settings.isolation != "off":
                 await self._look_at_isolation()

@@ -31,9 +31,12 @@ TURN_MS = 60_000  # after this time, a server that is still ending the instance 
 
 
 class Ender:
-    """One per provider; `logs` is where its nodes' logs are kept."""
+    """One per provider; `logs` is where its nodes' logs are kept. `log_as_json`: agents' logs are JSON."""
 
-    def __init__(self, *, instances: Instances, networks: LocalNetworks, logs: Path, clock: Clock) -> None:
+    def __init__(
+        self, *, instances: Instances, networks: LocalNetworks, logs: Path, clock: Clock, log_as_json: bool = False
+    ) -> None:
+        self._log_as_json = log_as_json
         self._instances = instances
         self._networks = networks
         self._logs = logs
@@ -88,7 +91,7 @@ class Ender:
             except OSError:
                 self._instances.unwritten[instance_id] = ending
             self._instances.unsignalled.add(instance_id)
-        log = LogFile(directory / "agent.log")
+        log = LogFile(directory / "agent.log", as_json=self._log_as_json)
         log.write(f"the server ends this instance: {reason}")
         log.close()
         with contextlib.suppress(OSError):

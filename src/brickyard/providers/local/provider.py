@@ -71,7 +71,13 @@ class LocalProvider(Provider):
             settings=settings, storage=storage, instances=self._instances, networks=networks, server_file=server_file,
             environments=known, node_code_dir=node_code_dir or NODE_CODE, python=python, clock=clock, gpu_file=gpu_file,
         )  # fmt: skip
-        self._ender = Ender(instances=self._instances, networks=networks, logs=storage.logs.root, clock=clock)
+        self._ender = Ender(
+            instances=self._instances,
+            networks=networks,
+            logs=storage.logs.root,
+            clock=clock,
+            log_as_json=settings.log_format == "json",
+        )
 
     def node_types(self) -> Sequence[NodeType]:
         return self._node_types

@@ -297,7 +297,7 @@ def main() -> int:
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--log-format", default="console")
     chosen = parser.parse_args()
-    serverlog.configure(level=chosen.log_level, form=chosen.log_format)
+    serverlog.configure_process(level=chosen.log_level, form=chosen.log_format)
     if not wire.take_lock(chosen.directory, patience_s=LOCK_PATIENCE_S):
         return 0
     (chosen.directory / wire.NOTE).unlink(missing_ok=True)  # of a killed world
