@@ -220,7 +220,7 @@ def command(manifest: ManifestDocument, options: JvmOptions, *, node_dir: Path, 
         *_heap_flags(options),
         *_start_flags(options, archive),
         *module_flags(manifest["java_version"]),
-        f"-Dlog4j2.configurationFile={node_dir}/conf/log4j2.properties",
+        f"-Dlog4j2.configurationFile={log4j_file(node_dir).as_uri()}",  # as a path, it would have to be ASCII
         "-Dlog4j2.disable.jmx=true",
         f"-Djava.io.tmpdir={node_dir / 'tmp'}",
         f"-Duser.home={node_dir}/home",
@@ -310,10 +310,15 @@ LOG = "log4j-active.log"
 KEPT_LOGS = 3  # full files
 
 
+def log4j_file(node_dir: Path) -> Path:
+    return node_dir / "conf" / "log4j2.properties"
+
+
 def log4j_text(log_file: Path, *, size: str = "32MB") -> str:
-    """Returns the JVM's logging configuration: INFO into one file, which becomes another one when it is full."""
+    """Returns the JVM's logging configuration: INFO into one file, which becomes another one when it is full. Log4j reads it as
+    Latin-1, so it is ASCII, with Java's escapes."""
     rolled = log_file.name.removesuffix(".log").removesuffix("-active")
-    return f"""status = error
+    text = f"""status = error
 appender.file.type = RollingFile
 appender.file.name = file
 appender.file.fileName = {log_file}
@@ -341,3 +346,9 @@ logger.jetty.level = warn
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
 """
+    return "".join(character if character.isascii() else _java_escape(character) for character in text)
+
+
+def _java_escape(character: str) -> str:
+    units = character.encode("utf-16-be")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

@@ -58,7 +58,7 @@ class Jvm:
         """Starts the process; `connect` waits for it. `submit_conf`: the whole conf, if it starts through SparkSubmit."""
         for name in ("work/local", "tmp", "home", "logs/eventlog", "conf"):
             (self.node_dir / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        (self.node_dir / "conf" / "log4j2.properties").write_text(launch.log4j_text(self.log_file))
+        launch.log4j_file(self.node_dir).write_text(launch.log4j_text(self.log_file))
         properties = ""
         if submit_conf is not None:
             properties = str(self.node_dir / "conf" / _PASSED_ON[1])
