@@ -145,3 +145,12 @@ def test_new_java_is_told_what_spark_may_do(version: str, flag: bool) -> None:
 def test_properties_survive_what_users_write() -> None:
     text = launch.properties_text({"a key": " x=y\\z\nend", "tab": "\tof\f"})
     assert text == "a\\ key=\\ x=y\\\\z\\nend\ntab=\\tof\\f\n"
+
+
+def test_the_log_of_java_is_set_up_in_ascii(tmp_path: Path) -> None:
+    """Log4j reads its file as Latin-1, and its place as a URL."""
+    node = tmp_path / "Grüße 😀"
+    text = launch.log4j_text(node / "logs" / launch.LOG)
+    assert text.isascii()
+    assert "/Gr\\u00fc\\u00dfe \\ud83d\\ude00/logs/log4j-active.log\n" in text
+    assert launch.log4j_file(node).as_uri().endswith("/Gr%C3%BC%C3%9Fe%20%F0%9F%98%80/conf/log4j2.properties")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..jvm import login
@@ -213,7 +214,7 @@ def _defaults(assignment: AssignmentDocument, manifest: ManifestDocument, place:
         # For the UI of clusters that have ended. One compressed file, among the logs that are kept. Of Spark's codecs, Zstandard
         # writes out its data on flush, so the log of a running cluster is readable too.
         "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": f"file:{place.node_dir}/logs/eventlog",
+        "spark.eventLog.dir": Path(place.node_dir, "logs", "eventlog").as_uri(),
         "spark.eventLog.compress": "true",
         "spark.eventLog.compression.codec": "zstd",
         "spark.eventLog.rolling.enabled": "false",
