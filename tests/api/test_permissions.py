@@ -844,6 +844,7 @@ EXAMPLES: dict[str, Example] = {
     "libraries.cluster_status": by_cluster(ask.ClusterId),
     "libraries.all_cluster_statuses": plain(Empty()),
     "contexts.create": by_cluster(commands.CreateContext, language="python"),
+    "contexts.languages": by_cluster(commands.OfCluster),
     "contexts.status": by_cluster(commands.ContextRef, context_id=ID),
     "contexts.destroy": by_cluster(commands.ContextRef, context_id=ID),
     "commands.execute": by_cluster(commands.Command, context_id=ID, language="python", command="1"),

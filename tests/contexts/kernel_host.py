@@ -103,6 +103,16 @@ def main() -> None:
             spark.sparkContext.cancelJobGroup(group)
             connect.interrupt(group)
 
+        def jobs_of_group(self, group: str) -> list[dict[str, Any]]:
+            gateway = spark.sparkContext._gateway
+            running = gateway.jvm.java.util.ArrayList()
+            running.add(gateway.jvm.org.apache.spark.JobExecutionStatus.RUNNING)
+            mapper = gateway.jvm.com.fasterxml.jackson.databind.ObjectMapper()
+            mapper.registerModule(scala.Scala(gateway).object("com.fasterxml.jackson.module.scala", "DefaultScalaModule"))
+            jobs = json.loads(mapper.writeValueAsString(spark.sparkContext._jsc.sc().statusStore().jobsList(running)))
+            found: list[dict[str, Any]] = node("contexts.progress").jobs_of(jobs, group)
+            return found
+
         def stop_streams(self, pool: str) -> None:
             """There are none."""
 

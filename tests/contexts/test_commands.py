@@ -42,6 +42,7 @@ class FakeNode:
         self.silences: list[AgentUnreachable] = []
         self.refusal: AgentRefused | None = None
         self.failed: dict[str, str] = {}  # context -> why it has failed
+        self.progress: Any = None  # of slow commands
         self.answers: dict[str, str] = {}  # command -> what it prints; others print themselves
 
     async def call(
@@ -78,7 +79,7 @@ class FakeNode:
 
     def result(self, command: str) -> dict[str, Any]:
         if command == "slow":
-            return {"status": "Running", "results": None}
+            return {"status": "Running", "results": None, "progress": self.progress}
         if command == "cancelled":
             note = "The command was cancelled."
             error = {"resultType": "error", "summary": f"<span class='ansired'>CommandCancelled</span>: {note}", "cause": note}
@@ -242,6 +243,38 @@ def test_the_sdk_creates_executes_cancels_and_destroys(desk: Desk, url: str) -> 
     api.destroy(cluster_id=desk.id, context_id=context.id)
     with pytest.raises(NotFound):
         api.context_status(cluster_id=desk.id, context_id=context.id)
+
+
+def test_the_languages_of_a_cluster(desk: Desk, url: str) -> None:
+    def languages() -> requests.Response:
+        headers = {"Authorization": "Bearer secret"}
+        asked = f"{url}/api/1.2/contexts/languages?clusterId={desk.id}"
+        return requests.get(asked, headers=headers, timeout=PATIENCE_S)
+
+    told = languages().json()["languages"]
+    assert told == ["python", "sql"]
+    for language in Language:
+        if language.value in told:
+            assert asyncio.run(desk.service.create_context(USER, desk.id, language.value))
+        else:
+            with pytest.raises(CommandError):
+                asyncio.run(desk.service.create_context(USER, desk.id, language.value))
+    closed = WorkloadType(clients=ClientsTypes(notebooks=False))
+    desk.change(spec=msgspec.structs.replace(desk.cluster.spec, workload_type=closed))
+    assert languages().status_code == 403
+
+
+def test_a_running_command_tells_its_progress(desk: Desk, url: str) -> None:
+    job = {"job_id": 3, "tasks": 10, "completed_tasks": 4}
+    desk.node.progress = {"printed": "one\n", "jobs": [job]}
+    context = asyncio.run(desk.service.create_context(USER, desk.id, "python"))
+    command = asyncio.run(desk.service.execute(USER, desk.id, context, "python", "slow"))
+    query = f"clusterId={desk.id}&contextId={context}&commandId={command}"
+    asked = f"{url}/api/1.2/commands/status?{query}"
+    told = requests.get(asked, headers={"Authorization": "Bearer secret"}, timeout=PATIENCE_S).json()
+    assert told["status"] == "Running" and told["progress"]["printed"] == "one\n"
+    assert told["progress"]["jobs"][0].items() >= job.items()
+    assert sdk(url).command_execution.command_status(desk.id, context, command).status is CommandStatus.RUNNING
 
 
 def test_the_sdk_reads_the_errors_of_this_api(desk: Desk, url: str, golden: Golden) -> None:

@@ -158,3 +158,26 @@ def test_html_is_a_text_that_is_marked() -> None:
     large = results.Collector(limit=100)
     large.take("display_data", {"data": {"text/html": "x" * 200}})
     assert large.results()["truncated"]
+
+
+def test_the_end_of_what_is_printed_has_whole_lines_only() -> None:
+    collector = results.Collector()
+    assert collector.printed_last() == ""
+    collector.take("stream", {"text": "\x1b[31mone\x1b[0m\ntw"})
+    collector.take("stream", {"text": "o"})
+    assert collector.printed_last() == "one\ntwo"
+    assert collector.printed_last(limit=5) == "two"  # "ne" is half a line
+    collector.take("stream", {"text": "\n" + "x" * 100})
+    assert collector.printed_last(limit=50) == ""
+    collector.take("stream", {"text": "\r 50 %"})
+    assert collector.printed_last(limit=50) == " 50 %"
+
+
+@given(st.lists(st.text(alphabet="ab\n", max_size=30), max_size=30), st.integers(1, 60))
+def test_the_end_of_what_is_printed_is_bounded_and_an_end(pieces: list[str], limit: int) -> None:
+    collector = results.Collector()
+    for piece in pieces:
+        collector.take("stream", {"text": piece})
+    last, whole = collector.printed_last(limit), "".join(pieces)
+    assert len(last) <= limit and whole.endswith(last)
+    assert last in ("", whole) or whole[: -len(last)].endswith("\n")

@@ -120,9 +120,29 @@ class Withdrawn(msgspec.Struct, frozen=True, kw_only=True):
     context_ids: list[str] = []  # the user's contexts: none of them runs anything any more
 
 
+class RunningJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A Spark job that a command runs. Skipped tasks and stages do not count."""
+
+    job_id: int
+    tasks: int = 0
+    completed_tasks: int = 0
+    active_tasks: int = 0
+    failed_tasks: int = 0
+    stages: int = 0
+    completed_stages: int = 0
+
+
+class CommandProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command does while it runs. `printed`: the last lines of what it has printed so far."""
+
+    printed: str = ""
+    jobs: list[RunningJob] = []
+
+
 class CommandState(msgspec.Struct, frozen=True, kw_only=True):
     status: str = "Error"  # Queued, Running, Cancelling, Finished, Cancelled
     results: dict[str, Any] | None = None  # in the API's format, once the command is over
+    progress: CommandProgress | None = None  # while it runs
 
 
 class OpenPort(msgspec.Struct, frozen=True, kw_only=True):

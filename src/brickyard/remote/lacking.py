@@ -8,6 +8,7 @@ VALIDATION = "validate_only"  # of create and edit; all others are paths
 # As in our OpenAPI document. tests/api/test_remote.py compares this with what the page calls.
 ADDITIONS = (
     VALIDATION,
+    "/api/1.2/contexts/languages",
     "/api/2.0/audit-logs",
     "/api/2.1/changes",
     "/api/2.1/clusters/list-attached",

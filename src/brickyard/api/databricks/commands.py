@@ -13,6 +13,7 @@ from brickyard.api.edge.registry import Operation
 from brickyard.clusters.attach.execution import CommandService
 from brickyard.domain.caller import Caller
 from brickyard.domain.errors import CommandError
+from brickyard.domain.nodeops import CommandProgress
 from brickyard.domain.states import CommandStatus, ContextStatus, ResultType
 
 
@@ -47,6 +48,16 @@ class Created(_Wire, frozen=True, kw_only=True):
     id: str
 
 
+class OfCluster(_Wire, frozen=True, kw_only=True):
+    cluster_id: str = ""
+
+
+class Languages(_Wire, frozen=True, kw_only=True):
+    """What `language` may be. Databricks has no such call."""
+
+    languages: list[str]
+
+
 class ContextStatusResponse(_Wire, frozen=True, kw_only=True):
     id: str
     status: ContextStatus
@@ -73,10 +84,15 @@ class CommandStatusResponse(_Wire, frozen=True, kw_only=True):
     id: str
     status: CommandStatus
     results: Results | None = None
+    progress: CommandProgress | None = None  # while it runs: our own field, which Databricks does not have
 
 
 async def _create(commands: CommandService, caller: Caller, request: CreateContext) -> Created:
     return Created(id=await commands.create_context(caller, request.cluster_id, request.language))
+
+
+async def _languages(commands: CommandService, caller: Caller, request: OfCluster) -> Languages:
+    return Languages(languages=await commands.languages(caller, request.cluster_id))
 
 
 async def _context_status(commands: CommandService, caller: Caller, request: ContextRef) -> bytes:
@@ -116,6 +132,7 @@ _CONTEXTS = Group("contexts", lambda ctx: ctx.services.commands, "/api/1.2/conte
 _COMMANDS = Group("commands", lambda ctx: ctx.services.commands, "/api/1.2/commands", **_FACTS)
 OPERATIONS: tuple[Operation, ...] = (
     _CONTEXTS("POST /create", _create, "Start an execution context"),
+    _CONTEXTS("GET /languages", _languages, "Languages that contexts and commands may have"),
     _CONTEXTS("GET /status", _context_status, "State of a context", response=ContextStatusResponse),
     _CONTEXTS("POST /destroy", _destroy, "End a context"),
     _COMMANDS("POST /execute", _execute, "Run a command", form=command_form),

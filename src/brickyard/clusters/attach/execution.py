@@ -93,6 +93,11 @@ class CommandService:
         await self._change(driver, nodeops.CONTEXT_CREATE, asked, repeatable=False)
         return context_id
 
+    async def languages(self, caller: Caller, cluster_id: str) -> list[str]:
+        """The languages of contexts and commands on a cluster where the caller may run code."""
+        await self._find(caller, cluster_id)
+        return [each.value for each in LANGUAGES]
+
     async def context_status(self, caller: Caller, cluster_id: str, context_id: str) -> dict[str, Any]:
         """`{"id", "status"}`: Pending, Running or Error; with Error also `message`."""
         driver = await self._driver_of(caller, cluster_id, context_id)
@@ -120,11 +125,13 @@ class CommandService:
         return command_id
 
     async def command_status(self, caller: Caller, cluster_id: str, context_id: str, command_id: str) -> dict[str, Any]:
-        """`{"id", "status"}`, and `results` once the command is over."""
+        """`{"id", "status"}`, `results` once the command is over, and `progress` while it runs."""
         driver = await self._driver_of(caller, cluster_id, context_id)
         answer = await self._call(driver, nodeops.COMMAND_STATUS, _command(caller, context_id, command_id))
         status = {"id": command_id, "status": answer.status}
-        return status if answer.results is None else {**status, "results": answer.results}
+        if answer.results is not None:
+            return {**status, "results": answer.results}
+        return status if answer.progress is None else {**status, "progress": answer.progress}
 
     async def cancel(self, caller: Caller, cluster_id: str, context_id: str, command_id: str) -> None:
         """Cancels a queued or running command and its Spark jobs."""

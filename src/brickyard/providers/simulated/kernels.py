@@ -28,6 +28,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     results: dict[str, Any]
     after_s: float = 0.0
     status: str = "Finished"
+    progress: dict[str, Any] | None = None  # what is told until then (`nodeops.CommandProgress`)
 
 
 _Commands = dict[str, tuple[float, Answer]]  # of a context, by id: when it began, and its outcome
@@ -196,5 +197,6 @@ def _state(commands: _Commands, command_id: str) -> dict[str, Any]:
         raise KernelRefused("NOT_FOUND", f"command {command_id} does not exist")
     since, answer = commands[command_id]
     if time.monotonic() < since + answer.after_s:
-        return {"id": command_id, "status": "Running", "results": None}
+        progress = {} if answer.progress is None else {"progress": answer.progress}
+        return {"id": command_id, "status": "Running", "results": None, **progress}
     return {"id": command_id, "status": answer.status, "results": answer.results}

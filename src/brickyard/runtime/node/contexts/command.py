@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..wire import TASK_MAGIC
+
+if TYPE_CHECKING:
+    from .results import Collector
 
 
 class Command:
@@ -19,6 +22,7 @@ class Command:
         self.exit_value: str | None = None  # of dbutils.notebook.exit
         self.size = 0
         self.cancelled = False
+        self.output: Collector | None = None  # what it has shown so far, while it runs
         self.task = code.startswith(f"%%{TASK_MAGIC}")
         self.ended_s = 0.0  # time.monotonic() of its end
         self.awaited = False  # it had not ended when the node was to end: somebody wants to know its results

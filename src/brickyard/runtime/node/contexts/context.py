@@ -118,7 +118,10 @@ class Context:
             command = self._command(command_id)
             command.read = command.over
             status = "Cancelling" if command.cancelled and not command.over else command.status
-            return {"id": command_id, "status": status, "results": command.results}
+            answer = {"id": command_id, "status": status, "results": command.results}
+            if command.output is not None:
+                answer["progress"] = {"printed": command.output.printed_last(), "jobs": self._owner.jobs.of(command_id)}
+            return answer
 
     def exit_value(self, command_id: str) -> str | None:
         """Returns the value with which a command has left its notebook, or None."""
@@ -143,7 +146,7 @@ class Context:
                 )
             if command.status == "Queued":
                 self._queue.remove(command)
-                self._finish(command, "Cancelled", _cancelled("The command was cancelled before it started."))
+                self._finish(command, "Cancelled", results.cancelled("The command was cancelled before it started."))
             command.cancelled = True
             self._wake.notify_all()
 
@@ -269,6 +272,8 @@ class Context:
     def _run(self, kernel: Kernel, command: Command) -> None:
         """Runs one command to its end. Raises KernelDied, _Destroyed."""
         collector, began_s = results.Collector(), time.time()
+        with self._wake:
+            command.output = collector
         try:
             self._follow(kernel, command, collector)
             while collector.restarts:
@@ -288,7 +293,7 @@ class Context:
                 f"The command was cancelled. It did not react within {CANCEL_GRACE_S:.0f} s, so its Python process was replaced:"
                 " the context's variables are gone."
             )
-            self._conclude(command, "Cancelled", _cancelled(note, collector.printed()))
+            self._conclude(command, "Cancelled", results.cancelled(note, collector.printed()))
             return
         if collector.names_a_kill:
             collector.explain(self._owner.node.why_killed(began_s))
@@ -339,13 +344,14 @@ class Context:
         with self._wake:
             if command.cancelled and status == "Finished":
                 # Even if it ended by itself at that moment: whoever cancels waits for Cancelled only.
-                status, outcome = "Cancelled", _cancelled("The command was cancelled.", printed)
+                status, outcome = "Cancelled", results.cancelled("The command was cancelled.", printed)
             self._finish(command, status, outcome)
 
     def _finish(self, command: Command, status: str, outcome: dict[str, Any]) -> None:
         """Sets the result and forgets old ones. The lock is held."""
         command.status = status
         command.results = outcome
+        command.output = None
         command.ended_s = time.monotonic()
         command.size = len(json.dumps(outcome))
         command.code = ""
@@ -384,10 +390,6 @@ def _drain_answer(kernel: Kernel, request: str, answered: bool, collector: resul
         if event is not None and event.channel == "shell" and event.parent == request:
             answered = True
             collector.answer(event.content)
-
-
-def _cancelled(note: str, printed: str = "") -> dict[str, Any]:
-    return results.error("CommandCancelled", note, note, printed)
 
 
 def _died(kernel: Kernel) -> str:

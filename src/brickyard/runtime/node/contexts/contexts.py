@@ -25,6 +25,7 @@ from .context import Context
 from .contexterror import ContextError
 from .fence import Fence
 from .process import Beside, KernelDirectories, Starter
+from .progress import RunningJobs
 from .questions import Questions
 from .sparkaccess import SparkAccessError, SparkAccessProvider
 
@@ -46,8 +47,7 @@ LANGUAGES = ("python", "sql")
 class Contexts:
     """All contexts of a node. Every method may be called from any thread and returns immediately.
 
-    `access` gives kernels access to the driver's JVM; `env` is the complete environment for user code; `starter` starts the
-    processes.
+    `access` gives kernels access to the driver's JVM; `env` is the complete environment for user code.
     """
 
     def __init__(
@@ -82,6 +82,7 @@ class Contexts:
         )
         self._cancellers = ThreadPoolExecutor(4, thread_name_prefix="kernel-cancel")
         self.node = node
+        self.jobs = RunningJobs(node.jobs_of_group)
         self._limit = limit
         self._lock = threading.Lock()
         self._starting = threading.BoundedSemaphore(STARTS_AT_ONCE)
@@ -193,7 +194,7 @@ class Contexts:
         self.touch()
 
     def command_status(self, context_id: str, command_id: str) -> dict[str, Any]:
-        """Returns `{"id", "status", "results"}`; results are None until the command is over. Raises ContextError NOT_FOUND."""
+        """Returns `{"id", "status", "results"}`, and while it runs `progress` (progress.py). Raises ContextError NOT_FOUND."""
         return self._context(context_id).command_status(command_id)
 
     def exit_value(self, context_id: str, command_id: str) -> str | None:
@@ -282,6 +283,7 @@ class Contexts:
         for context in contexts:
             context.join()
         self._cancellers.shutdown(wait=False)
+        self.jobs.close()
         self._starter.shutdown(wait=True)  # last: the system kills a thread's kernels when the thread ends
         self._factory.close()
 

@@ -9,6 +9,7 @@ from ..protocol import Log
 from .asking import Answerer, Asking
 from .client import Kernel
 from .process import KernelDirectories
+from .progress import RunningJobs
 
 
 class DriverNode(Log, Protocol):
@@ -16,6 +17,10 @@ class DriverNode(Log, Protocol):
 
     def cancel_group(self, group: str) -> None:
         """Cancels the Spark jobs of a job group (a command's id). May block."""
+        ...
+
+    def jobs_of_group(self, group: str) -> list[dict[str, Any]]:
+        """Returns the Spark jobs that a command (its id) runs now (`progress.py`). May block."""
         ...
 
     def stop_streams(self, pool: str) -> None:
@@ -39,6 +44,7 @@ class ContextOwner(Protocol):
     """All contexts of a node, as one of them sees them. Methods may be called from any thread."""
 
     node: DriverNode
+    jobs: RunningJobs
 
     def start_kernel(self, context_id: str, wanted: Callable[[], bool], after: KernelDirectories | None = None) -> Kernel | None:
         """Returns a connected kernel, or None if it is no longer `wanted`. `after`: the directories of the process that it

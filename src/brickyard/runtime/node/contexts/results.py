@@ -23,6 +23,7 @@ LIMIT = 10 * 1024 * 1024  # bytes of a result as ASCII JSON: it fits on a line o
 SUMMARY_LIMIT = 4_000  # characters
 CAUSE_LIMIT = 256 * 1024  # characters
 PRINTED_LIMIT = 64 * 1024  # characters of printed text beside a table or an image
+PROGRESS_LIMIT = 16 * 1024  # characters of printed text that are told while the command runs
 MAX_IMAGES = 50
 
 PLAIN_TRACEBACK = "Traceback (most recent call last):"
@@ -98,6 +99,10 @@ def error(name: str, message: str, cause: str = "", printed: str = "") -> dict[s
         result["data"] = printed
     cleaned: dict[str, Any] = clean_json(result)
     return cleaned
+
+
+def cancelled(note: str, printed: str = "") -> dict[str, Any]:
+    return error("CommandCancelled", note, note, printed)
 
 
 class Collector:
@@ -198,6 +203,20 @@ class Collector:
         if printed:
             result["summary"] = shorten(printed, PRINTED_LIMIT)
         return result
+
+    def printed_last(self, limit: int = PROGRESS_LIMIT) -> str:
+        """Returns the last lines of the printed text, in `limit` characters. May be called from another thread. Only whole lines:
+        the agent hides secrets line by line, and half of one is another text."""
+        pieces, size = self._pieces, 0
+        first = len(pieces)
+        while first > 0 and size <= limit:
+            first -= 1
+            size += len(pieces[first])
+        text = clean(strip_ansi("".join(pieces[first:])))
+        if first == 0 and len(text) <= limit:
+            return text
+        _, end, rest = text[-limit:].replace("\r", "\n").partition("\n")
+        return rest if end else ""
 
     def _add_text(self, text: str) -> None:
         if not text or self._left <= 0:

@@ -117,6 +117,14 @@ class DriverAccess:
             with contextlib.suppress(Py4JError, OSError):
                 driver.stop_streams(pool)
 
+    def running_jobs(self) -> list[dict[str, Any]]:
+        """Returns Spark's running jobs, as its REST API shows them; none if the driver is gone."""
+        driver = self._driver
+        if driver is not None:
+            with contextlib.suppress(Py4JError, OSError):
+                return driver.running_jobs()
+        return []
+
     def close_session(self, session_id: str) -> None:
         """Ends such a session with everything that it runs. Does nothing if the driver is gone."""
         driver = self._driver

@@ -106,6 +106,11 @@ class NodeContexts:
     def cancel_group(self, group: str) -> None:
         self._leader().cancel_group(group)
 
+    def jobs_of_group(self, group: str) -> list[dict[str, Any]]:
+        from ..contexts.progress import jobs_of
+
+        return jobs_of(self._leader().access.running_jobs(), group)
+
     def stop_streams(self, pool: str) -> None:
         self._leader().access.stop_streams(pool)
 

@@ -284,6 +284,13 @@ class Driver:
         self._sc.cancelJobGroup(group)
         self.connect.interrupt(group)
 
+    def running_jobs(self) -> list[dict[str, Any]]:
+        """Returns the running jobs, as Spark's REST API shows them. Raises Py4JError."""
+        running = self._scala.jvm.java.util.ArrayList()
+        running.add(self._scala.jvm.org.apache.spark.JobExecutionStatus.RUNNING)
+        found: list[dict[str, Any]] = self._json(self._sc.statusStore().jobsList(running))
+        return found
+
     def cancel_all(self) -> None:
         """Cancels every job. Raises Py4JError."""
         self._sc.cancelAllJobs()
