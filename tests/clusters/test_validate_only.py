@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from brickyard.access import Authorizer
+from brickyard.clusters import ClusterService
+from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Ids
 from brickyard.domain.errors import (
     ApiError,
@@ -21,13 +23,14 @@ from brickyard.domain.errors import (
     QuotaExceeded,
     ResourceDoesNotExist,
 )
+from brickyard.domain.places import Place
 from brickyard.domain.policies import CreatePolicy, ListPolicies
 from brickyard.domain.requests import CreateCluster, EditCluster
-from brickyard.domain.spec import AutoScale, ClusterSpec
+from brickyard.domain.spec import AutoScale, ClusterSpec, DbfsStorageInfo, InitScriptInfo, WorkspaceStorageInfo
 from brickyard.domain.validation import UNSAVED_POLICY, ClusterType, ClusterValidation, TryPolicy
 from brickyard.features.policies.service import PolicyService
 from brickyard.store.store import Store
-from brickyard.testing.builders import SPARK_4
+from brickyard.testing.builders import SMALL, SPARK_4
 from brickyard.testing.clock import ManualClock
 from tests.support.desk import ADMIN, ASK, USER, Desk
 from tests.support.golden import Golden
@@ -112,6 +115,54 @@ def test_the_real_call_gives_the_same_verdict(sqlite: Store, fields: dict[str, A
     if not hasattr(sqlite, "policy_id"):
         sqlite.policy_id = asyncio.run(policy_of(sqlite))  # type: ignore[attr-defined] # likewise
     asyncio.run(scenario(Desk(sqlite)))
+
+
+class _Missing:
+    """Files of which one does not exist."""
+
+    async def trouble(self, caller: Caller, place: Place) -> str:
+        return "does not exist" if place.name == "missing.sh" else ""
+
+
+async def test_a_script_that_does_not_exist_is_a_warning_at_its_field(store: Store) -> None:
+    service = ClusterService(
+        store=store,
+        clock=ManualClock(),
+        ids=Ids(),
+        node_types=lambda: [SMALL],
+        runtimes=[SPARK_4],
+        authorizer=Authorizer(),
+        wake=lambda _: None,
+        files=_Missing(),
+    )
+    scripts = [
+        InitScriptInfo(workspace=WorkspaceStorageInfo(destination="/Shared/there.sh")),
+        InitScriptInfo(workspace=WorkspaceStorageInfo(destination="")),  # a mistake, and no address
+        InitScriptInfo(dbfs=DbfsStorageInfo(destination="dbfs:/missing.sh")),
+    ]
+    wrong = await service.validate_create(ADMIN, msgspec.structs.replace(ASK, init_scripts=scripts))
+    assert [each.field for each in wrong.errors] == ["init_scripts"]
+    fine = await service.validate_create(ADMIN, msgspec.structs.replace(ASK, init_scripts=[scripts[0], scripts[2]]))
+    assert fine.valid
+    assert [each.field for each in wrong.warnings] == ["init_scripts[2]"]
+    assert [each.field for each in fine.warnings] == ["init_scripts[1]"]
+
+
+async def test_what_the_policy_gives_is_told_with_mistakes_too(desk: Desk, store: Store) -> None:
+    rules = {
+        "node_type_id": {"type": "fixed", "value": "small"},
+        "num_workers": {"type": "range", "maxValue": 5, "defaultValue": 3},
+        "custom_tags.team": {"type": "allowlist", "values": ["x"]},
+    }
+    policy_id = await policy_of(store, definition=json.dumps(rules))
+    asked = CreateCluster(policy_id=policy_id, spark_version=SPARK_4.key, apply_policy_default_values=True)
+    verdict = await desk.service.validate_create(ADMIN, asked)
+    assert [each.field for each in verdict.errors] == ["custom_tags.team"]
+    assert verdict.effective is None
+    assert verdict.under_policy is not None
+    assert (verdict.under_policy.node_type_id, verdict.under_policy.num_workers) == ("small", 3)
+    unruled = await desk.service.validate_create(ADMIN, msgspec.structs.replace(ASK, num_workers=-1))
+    assert (unruled.valid, unruled.under_policy) == (False, None)
 
 
 async def test_all_mistakes_come_at_once_with_their_fields(desk: Desk, store: Store) -> None:

@@ -15,7 +15,7 @@ from brickyard.clusters.catalogue import Offers
 from brickyard.clusters.commands import ClusterCommands, LibraryChange
 from brickyard.clusters.compliance import ClusterCompliances
 from brickyard.clusters.reads import ClusterReads
-from brickyard.clusters.validation import ClusterValidations
+from brickyard.clusters.validation import ClusterValidations, NamedFiles
 from brickyard.domain.access import Permission
 from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock, Ids
@@ -66,6 +66,7 @@ class ClusterService:
         photon: bool = False,
         max_nodes: int = DEFAULT_MAX_NODES,
         currency: str = "USD",
+        files: NamedFiles | None = None,
     ) -> None:
         self._store = store
         self._authorizer = authorizer
@@ -73,7 +74,9 @@ class ClusterService:
         self.offers = Offers(node_types=node_types, runtimes=runtimes, max_nodes=max_nodes)
         self._reads = ClusterReads(store=store, clock=clock, offers=self.offers, authorizer=authorizer)
         self.commands = ClusterCommands(clock=clock, ids=ids, offers=self.offers, authorizer=authorizer, photon=photon)
-        self._validations = ClusterValidations(store=store, commands=self.commands, authorizer=authorizer, currency=currency)
+        self._validations = ClusterValidations(
+            store=store, commands=self.commands, authorizer=authorizer, currency=currency, files=files
+        )
         self._compliances = ClusterCompliances(commands=self.commands, offers=self.offers, authorizer=authorizer)
 
     # -- reading -----------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
@@ -14,6 +15,7 @@ from brickyard.clusters.policies import check_source
 from brickyard.domain.access import Permission
 from brickyard.domain.caller import Caller
 from brickyard.domain.errors import ApiError, InvalidParameterValue
+from brickyard.domain.places import Place
 from brickyard.domain.policies import PolicyRow
 from brickyard.domain.requests import CreateCluster, EditCluster
 from brickyard.domain.spec import ClusterSpec
@@ -31,11 +33,20 @@ from brickyard.domain.validation import (
 from brickyard.plan.policies.evaluation import locks
 from brickyard.plan.policies.governing import Governed
 from brickyard.plan.policies.language import parse
+from brickyard.plan.scripts import script_places
 from brickyard.plan.spec import named
 from brickyard.plan.specifying import mistakes, plain_spec
 from brickyard.plan.spend import price_per_hour
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
+
+
+class NamedFiles(Protocol):
+    """Looks for the files that a specification names."""
+
+    async def trouble(self, caller: Caller, place: Place) -> str:
+        """What is wrong with a file, as the end of a sentence ("does not exist"); "" if nothing is known to be."""
+        ...
 
 
 class _Judged(Exception):
@@ -49,15 +60,19 @@ class _Judged(Exception):
 class ClusterValidations:
     """One per server. Methods raise what the real call would raise, except for mistakes in the specification."""
 
-    def __init__(self, *, store: Store, commands: ClusterCommands, authorizer: Authorizer, currency: str) -> None:
+    def __init__(
+        self, *, store: Store, commands: ClusterCommands, authorizer: Authorizer, currency: str, files: NamedFiles | None
+    ) -> None:
         self._store = store
+        self._files = files
         self._authorizer = authorizer
         self._commands = commands
         self._currency = currency
 
     async def create(self, caller: Caller, request: CreateCluster) -> ClusterValidation:
         """What `create` would do."""
-        return await self._judge(caller, request, lambda tx: self._commands.create(tx, caller, request).spec)
+        judged = await self._judge(caller, request, lambda tx: self._commands.create(tx, caller, request).spec)
+        return await self._warned(caller, request, judged)
 
     async def edit(self, caller: Caller, request: EditCluster) -> ClusterValidation:
         """What `edit` would do."""
@@ -66,7 +81,20 @@ class ClusterValidations:
             self._commands.edit(tx, caller, request)
             return existing_cluster(tx, request.cluster_id).spec
 
-        return await self._judge(caller, request, work)
+        return await self._warned(caller, request, await self._judge(caller, request, work))
+
+    async def _warned(
+        self, caller: Caller, request: CreateCluster | EditCluster, verdict: ClusterValidation
+    ) -> ClusterValidation:
+        """The verdict, with the scripts that are not there: those of the policy as well."""
+        if self._files is None:
+            return verdict
+        spec = verdict.effective or verdict.under_policy or plain_spec(request)
+        warnings = []
+        for field, place in script_places(spec.init_scripts or ()):
+            if trouble := await self._files.trouble(caller, place):
+                warnings.append(FieldError(field=field, message=f"{place.address} {trouble}."))
+        return msgspec.structs.replace(verdict, warnings=warnings)
 
     async def try_policy(self, caller: Caller, request: TryPolicy) -> PolicyTrial:
         """What `create`, or a run with a new cluster, would do under a policy that is not saved. Only administrators can save
@@ -148,7 +176,8 @@ class ClusterValidations:
         found = [FieldError(**each._asdict()) for each in mistakes(spec, offered, user=user)]
         if not any(each.message in error.message for each in found):
             found.insert(0, _error(error.message))
-        return ClusterValidation(valid=False, errors=found, locks=_locked(offered.governed))
+        under_policy = offered.governed.given if offered.governed is not None else None
+        return ClusterValidation(valid=False, errors=found, locks=_locked(offered.governed), under_policy=under_policy)
 
 
 def _error(message: str) -> FieldError:

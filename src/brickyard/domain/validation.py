@@ -32,13 +32,16 @@ class HourlyPrice(Wire, frozen=True, kw_only=True):
 
 
 class ClusterValidation(Wire, frozen=True, kw_only=True):
-    """`effective` is the specification that the cluster would have; absent if there are errors. The price is absent if it is not
-    known."""
+    """`effective` is the specification that the cluster would have; absent if there are errors. Then `under_policy` is what was
+    sent with what its policy sets, as far as there is one. `warnings` are accepted, but fail when the cluster starts: a script
+    that does not exist. The price is absent if it is not known."""
 
     valid: bool
     errors: list[FieldError]
     locks: list[FieldLock]
+    warnings: list[FieldError] = []
     effective: ClusterSpec | None = None
+    under_policy: ClusterSpec | None = None
     price_per_hour: HourlyPrice | None = None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 from collections.abc import Sequence
 
 import msgspec
@@ -71,6 +72,15 @@ def place_of(info: InitScriptInfo, field: str = "init_scripts") -> Place:
     if not place.path or storage.destination.endswith("/"):
         raise InvalidParameterValue(f"{field}.destination: {storage.destination!r} is not the address of a file.")
     return place
+
+
+def script_places(scripts: Sequence[InitScriptInfo]) -> list[tuple[str, Place]]:
+    """Where scripts are, each with the field that says so. Those that cannot be read are left out."""
+    found = []
+    for number, info in enumerate(scripts):
+        with contextlib.suppress(InvalidParameterValue):
+            found.append((f"init_scripts[{number}]", place_of(info)))
+    return found
 
 
 def _s3_options(storage: S3StorageInfo, field: str) -> dict[str, str]:

@@ -48,6 +48,7 @@ from brickyard.features.files import (
 )
 from brickyard.features.files.contexts import ContextNotebooks
 from brickyard.features.files.homes import FormerHomes
+from brickyard.features.files.lookup import FileLookup
 from brickyard.features.files.sweep import UploadSweep
 from brickyard.features.identity import IdentityServices
 from brickyard.features.ipaccess.gate import AddressGate
@@ -206,6 +207,11 @@ def _services(
     dbfs, volumes, workspace = (
         FileTree(root=tree, uploads=uploads, store=store, room=loops.room) for tree in given.storage.trees
     )
+    files = WorkspaceService(files=workspace, store=store, authorizer=authorizer)
+    metastore = MetastoreFiles(given.storage.metastore)
+    schemas = Schemas(metastore=metastore, volumes=volumes.tree)
+    volume_service = VolumeService(files=volumes, schemas=schemas, store=store, authorizer=authorizer)
+    dbfs_service = DbfsService(files=dbfs, volumes=volumes.tree, store=store, authorizer=authorizer)
     clusters = ClusterService(
         store=store,
         clock=clock,
@@ -217,15 +223,12 @@ def _services(
         currency=given.prices.currency,
         authorizer=authorizer,
         wake=loops.owners.wake,
+        files=FileLookup(dbfs=dbfs_service, volumes=volume_service, workspace=files),
     )
     attach = AttachService(store=store, authorizer=authorizer, nodes=nodes.calls, start=clusters.start)
     logs = ClusterLogs(attach=attach, store=store, nodes=nodes.calls, kept=given.storage.logs)
     homes = FormerHomes(tree=workspace.tree, clock=clock)
     homes.make_tops()
-    files = WorkspaceService(files=workspace, store=store, authorizer=authorizer)
-    metastore = MetastoreFiles(given.storage.metastore)
-    schemas = Schemas(metastore=metastore, volumes=volumes.tree)
-    volume_service = VolumeService(files=volumes, schemas=schemas, store=store, authorizer=authorizer)
     secrets = SecretService(store=store, clock=clock, authorizer=authorizer, vault=vault)
     limits = SessionLimits(int(settings.session_idle_s * 1000), int(settings.session_lifetime_s * 1000))
     tokens = TokenService(store=store, clock=wall, ids=ids, authorizer=authorizer, key=given.workspace_key, sessions=limits)
@@ -313,7 +316,7 @@ def _services(
         secrets=secrets,
         context_secrets=ContextSecrets(store=store, secrets=secrets, tokens=nodes.tokens, sealer=sealer, members=given.member),
         context_notebooks=ContextNotebooks(store=store, workspace=files, tokens=nodes.tokens, members=given.member),
-        dbfs=DbfsService(files=dbfs, volumes=volumes.tree, store=store, authorizer=authorizer),
+        dbfs=dbfs_service,
         volumes=volume_service,
         catalogs=CatalogService(
             metastore=metastore,

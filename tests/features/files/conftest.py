@@ -43,7 +43,8 @@ class Files:
     def __init__(self, storage: Storage, room: Room, services: Mapping[str, Any], url: str, clock: ManualClock) -> None:
         self.clock = clock
         self.multipart = storage.multipart
-        self.volumes, self.workspace, self.uploads = storage.volumes, storage.workspace, storage.uploads
+        self.dbfs, self.volumes, self.workspace = storage.trees
+        self.uploads = storage.uploads
         self.outside = storage.root / "outside"
         self.room = room
         self.services = services

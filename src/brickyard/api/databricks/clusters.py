@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from brickyard.api.databricks.dialects import CLUSTERS
 from brickyard.api.edge.decode import Unread
 from brickyard.api.edge.group import CAN_ATTACH, CAN_MANAGE, CAN_RESTART, IN_WORKSPACE, Group, on_cluster
@@ -29,7 +31,7 @@ def _unread(verdict: ClusterValidation, unread: Sequence[Unread]) -> ClusterVali
     left_out = {_top(each.field) for each in unread}
     errors = [FieldError(field=each.field, message=each.message) for each in unread]
     errors += [each for each in verdict.errors if _top(each.field) not in left_out]
-    return ClusterValidation(valid=False, errors=errors, locks=verdict.locks)
+    return msgspec.structs.replace(verdict, valid=False, errors=errors, effective=None, price_per_hour=None)
 
 
 def _top(path: str) -> str:
