@@ -261,6 +261,7 @@ def scenes(ids: dict[str, str]) -> list[Scene]:
         Scene("list-sql", "/compute?tab=sql"),
         Scene("create", "/compute/create"),
         Scene("create-end", "/compute/create", opened),
+        Scene("create-types", "/compute/create", lambda page: page.get_by_label("Worker type", exact=True).first.click()),
         Scene("create-policy", f"/compute/create?policy={ids['policy']}"),
         Scene("edit", f"{etl}/edit"),
         Scene("edit-review", f"{etl}/edit", reviewed),

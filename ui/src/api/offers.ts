@@ -16,6 +16,16 @@ export const nodeTypesQuery = queryOptions({
   queryFn: async () => (await body(api.GET("/api/2.1/clusters/list-node-types"))).node_types ?? [],
 });
 
+export const hasCapacity = () => offered("/api/2.1/machine");
+
+/** What the providers have room for; administrators only. */
+export const capacityQuery = queryOptions({
+  queryKey: ["machine"],
+  enabled: hasCapacity,
+  staleTime: 10_000,
+  queryFn: () => body(api.GET("/api/2.1/machine")),
+});
+
 export const policiesQuery = queryOptions({
   queryKey: ["policies"],
   queryFn: async () => (await body(api.GET("/api/2.0/policies/clusters/list"))).policies ?? [],

@@ -34,9 +34,11 @@ const compute = createRoute({
 const create = createRoute({
   getParentRoute: () => root,
   path: "/compute/create",
-  validateSearch: (given: Record<string, unknown>): { clone?: string; pool?: string; policy?: string } =>
+  validateSearch: (given: Record<string, unknown>): { clone?: string; pool?: string; policy?: string; like?: string } =>
     Object.fromEntries(
-      (["clone", "pool", "policy"] as const).filter((name) => given[name]).map((name) => [name, String(given[name])]),
+      (["clone", "pool", "policy", "like"] as const)
+        .filter((name) => given[name])
+        .map((name) => [name, String(given[name])]),
     ),
   component: page(() => import("../editor/create"), "CreatePage"),
 });

@@ -1,3 +1,5 @@
+import type { Cluster } from "../api/client";
+import { isJob } from "../clusters/facts";
 import { Value } from "../lib/value";
 import type { Library } from "./calls";
 import type { Spec } from "./spec";
@@ -20,6 +22,24 @@ export function beginning(offers: Offers, user: string): Spec {
     ...(node ? { node_type_id: node.node_type_id } : {}),
     num_workers: 1,
   };
+}
+
+/** The cluster that a user has made or started last; undefined if there is none. */
+export function lastOf(clusters: Cluster[], user: string): Cluster | undefined {
+  const own = clusters.filter((each) => each.creator_user_name === user && !isJob(each));
+  return own.sort((one, other) => (other.start_time ?? 0) - (one.start_time ?? 0))[0];
+}
+
+const COPY = / \(copy(?: (\d+))?\)$/;
+
+/** A name for a copy that no other has: "etl (copy)", "etl (copy 2)". */
+export function copyName(name: string, taken: Iterable<string>): string {
+  const known = new Set(taken);
+  const bare = name.replace(COPY, "");
+  for (let number = 1; ; number++) {
+    const made = `${bare} (copy${number === 1 ? "" : ` ${number}`})`;
+    if (!known.has(made)) return made;
+  }
 }
 
 interface Carried {

@@ -1,15 +1,15 @@
 import { Skeleton, Stack } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 import { words } from "../api/client";
 import { nodeTypesQuery } from "../api/offers";
-import { clusterQuery, runtimesQuery } from "../api/queries";
-import { session } from "../api/session";
+import { clusterQuery, clustersQuery, runtimesQuery } from "../api/queries";
 import { nameOf } from "../clusters/facts";
+import { useTitle } from "../kit/title";
 import { toast } from "../kit/toasts";
 import { Trouble } from "../kit/trouble";
-import { beginning, carried } from "./begin";
+import { beginning, carried, copyName, lastOf } from "./begin";
 import {
   changeLibraries,
   createCluster,
@@ -21,40 +21,61 @@ import {
   validate,
 } from "./calls";
 import "./editor.css";
+import { useTyped } from "./draftstore";
+import { useCancel } from "./frame";
 import { filled } from "./libraries";
 import { changes, type Spec, same, specOf } from "./spec";
 import { useEditorState, useOffers } from "./state";
+import { Unsaved } from "./unsaved";
+import { useUser } from "./user";
 import { Workspace } from "./workspace";
 
-/** A new cluster, from nothing or as a copy of another one. */
+/** A new cluster, from nothing, as a copy of another one, or like the user's last one. */
 export function CreatePage() {
-  const { clone, pool, policy } = useSearch({ from: "/compute/create" });
+  const { clone, pool, policy, like } = useSearch({ from: "/compute/create" });
   const offers = useOffers();
+  const user = useUser();
+  const clusters = useQuery(clustersQuery);
+  const last = lastOf(clusters.data ?? [], user ?? "");
+  const id = clone ?? (like === undefined ? undefined : last?.cluster_id);
+  const source = useQuery({ ...clusterQuery(id ?? ""), enabled: id !== undefined });
+  const libraries = useQuery({ ...ownLibrariesQuery(id ?? ""), enabled: id !== undefined });
   const ready = [useQuery(nodeTypesQuery), useQuery(runtimesQuery)];
-  const source = useQuery({ ...clusterQuery(clone ?? ""), enabled: clone !== undefined });
-  const libraries = useQuery({ ...ownLibrariesQuery(clone ?? ""), enabled: clone !== undefined });
-  const [user, setUser] = useState<string>();
-  useEffect(() => {
-    document.title = "Create compute - Brickyard";
-    session.get().then(
-      (found) => setUser(found.user_name),
-      () => setUser(""),
-    );
-  }, []);
-  const needed = clone === undefined ? ready : [...ready, source, libraries];
+  useTitle("Create compute");
+  const needed = [
+    ...ready,
+    ...(id === undefined ? [] : [source, libraries]),
+    ...(like === undefined ? [] : [clusters]),
+  ];
   const failed = needed.find((each) => each.isError && each.data === undefined);
   if (failed) return <Trouble error={failed.error} retry={() => void failed.refetch()} />;
   if (user === undefined || needed.some((each) => each.data === undefined)) return <Waiting />;
   const copy = source.data;
-  if (clone !== undefined && copy !== undefined) {
-    const spec: Spec = { ...specOf(copy), cluster_name: `${nameOf(copy)} (copy)` };
-    return <Create key={clone} initial={spec} prefilled={{}} clone={clone} cloned={libraries.data ?? []} />;
+  if (id !== undefined && copy !== undefined) {
+    const names = (clusters.data ?? []).map(nameOf);
+    const spec: Spec = { ...specOf(copy), cluster_name: copyName(nameOf(copy), names) };
+    const title = clone === undefined ? "Create compute" : "Clone compute";
+    const cloned = libraries.data ?? [];
+    return <Create key={id} user={user} title={title} initial={spec} prefilled={NOTHING} clone={id} cloned={cloned} />;
   }
   const usual = beginning(offers, user);
   const { node_type_id: _, ...pooled } = usual; // a pool decides the node type
   const initial: Spec = pool === undefined ? usual : { ...pooled, instance_pool_id: pool };
-  return <Create key={`new ${pool} ${policy}`} initial={initial} prefilled={initial} cloned={[]} policy={policy} />;
+  return (
+    <Create
+      key={`new ${pool} ${policy}`}
+      user={user}
+      title="Create compute"
+      initial={initial}
+      prefilled={initial}
+      cloned={[]}
+      policy={policy}
+      last={pool === undefined && policy === undefined && last !== undefined ? nameOf(last) : undefined}
+    />
+  );
 }
+
+const NOTHING: Spec = {};
 
 export function Waiting() {
   return (
@@ -66,22 +87,29 @@ export function Waiting() {
 }
 
 interface Beginning {
+  user: string;
+  title: string;
   initial: Spec;
   prefilled: Spec;
   clone?: string;
   cloned: Library[];
   policy?: string; // which is chosen as if by hand
+  last?: string; // the name of the user's last cluster, which this one can begin like
 }
 
-function Create({ initial, prefilled, clone, cloned, policy }: Beginning) {
+function Create({ user, title, initial, prefilled, clone, cloned, policy, last }: Beginning) {
   const navigate = useNavigate();
+  const { back, keep } = useTyped(
+    user,
+    `create ${clone ?? ""} ${initial.instance_pool_id ?? ""} ${policy ?? ""}`,
+    initial,
+  );
   const [from] = useState(() => ({ ...(carried.get()?.id === undefined ? carried.get() : null) }));
   const [base] = useState(initial);
-  const [draft, setDraft] = useState<Spec>(from.spec ?? initial);
-  const [libraries, setLibraries] = useState<Library[]>(from.libraries ?? cloned);
-  const [grants, setGrants] = useState<Grant[]>([]);
-  const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<string>();
+  const [draft, setDraft] = useState<Spec>(from.spec ?? back?.draft ?? initial);
+  const [libraries, setLibraries] = useState<Library[]>(from.libraries ?? back?.libraries ?? cloned);
+  const [grants, setGrants] = useState<Grant[]>(back?.grants ?? []);
+  const [restored, setRestored] = useState(back !== undefined && from.spec === undefined);
   useEffect(() => carried.set(null), []);
   const editor = useEditorState({
     target: NEW,
@@ -97,18 +125,23 @@ function Create({ initial, prefilled, clone, cloned, policy }: Beginning) {
     prefilled,
   });
   const choose = useRef(editor.choosePolicy);
+  const governed = useRef(restored);
   useEffect(() => {
-    if (policy !== undefined) void choose.current(policy);
+    if (policy !== undefined && !governed.current) void choose.current(policy);
   }, [policy]);
-  const act = async () => {
-    setBusy(true);
-    setProblem(undefined);
-    try {
+  const dirty = changes(base, draft).length > 0 || !same(libraries, cloned) || named(grants).length > 0;
+  useEffect(() => keep(dirty ? { base, draft, libraries, grants } : undefined));
+  const discard = () => {
+    setDraft(initial);
+    setLibraries(cloned);
+    setGrants([]);
+    setRestored(false);
+    if (policy !== undefined) void editor.choosePolicy(policy);
+  };
+  const create = useMutation({
+    mutationFn: async () => {
       const verdict = await validate(NEW, draft);
-      if (!verdict.valid) {
-        setProblem(verdict.errors.map((each) => each.message).join("\n"));
-        return;
-      }
+      if (!verdict.valid) throw new Error(verdict.errors.map((each) => each.message).join("\n"));
       const wanted = filled(libraries);
       const copies = clone !== undefined && same(wanted, cloned);
       const id = await createCluster(draft, copies ? clone : undefined);
@@ -128,27 +161,39 @@ function Create({ initial, prefilled, clone, cloned, policy }: Beginning) {
       toast(`${name} was created and is starting.`);
       const search = refused.length > 0 ? ({ tab: "permissions" } as const) : {};
       await navigate({ to: "/compute/clusters/$id", params: { id }, search, ignoreBlocker: true });
-    } catch (error) {
-      setProblem(words(error));
-    } finally {
-      setBusy(false);
-    }
-  };
+    },
+  });
   return (
     <Workspace
-      title={clone === undefined ? "Create compute" : "Clone compute"}
+      title={title}
       above={
         <nav aria-label="Breadcrumb" className="crumbs">
           <Link to="/compute">Compute</Link>
         </nav>
       }
       editor={editor}
-      dirty={changes(base, draft).length > 0 || !same(libraries, cloned) || named(grants).length > 0}
+      dirty={dirty}
       action="Create compute"
-      act={() => void act()}
-      busy={busy}
-      cancel={() => void navigate({ to: "/compute", search: {} })}
-      problem={problem}
+      act={() => create.mutate()}
+      busy={create.isPending}
+      cancel={useCancel(() => navigate({ to: "/compute", search: {} }))}
+      problem={create.error === null ? undefined : words(create.error)}
+      news={
+        restored &&
+        back !== undefined && (
+          <Unsaved at={back.at} lost={back.lost} discard={discard} close={() => setRestored(false)} />
+        )
+      }
+      hint={
+        last !== undefined && (
+          <p className="help">
+            Or begin like your last one:{" "}
+            <Link to="/compute/create" search={{ like: "last" }}>
+              {last}
+            </Link>
+          </p>
+        )
+      }
     />
   );
 }

@@ -1,5 +1,5 @@
 import { Alert, Button } from "@mantine/core";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { ApiError, type Cluster, isGone, words } from "../api/client";
@@ -15,11 +15,15 @@ import { changeLibraries, editCluster, type Library, lastEditQuery, ownLibraries
 import { Waiting } from "./create";
 import "./editor.css";
 import { useTitle } from "../kit/title";
+import { useTyped } from "./draftstore";
+import { useCancel } from "./frame";
 import { filled } from "./libraries";
 import { Review } from "./review";
 import { changes, merge, type Spec, same } from "./spec";
 import { useEditorState } from "./state";
 import { TheirChanges, type Theirs } from "./theirs";
+import { Unsaved } from "./unsaved";
+import { useUser } from "./user";
 import { Workspace } from "./workspace";
 
 export function EditPage() {
@@ -27,35 +31,45 @@ export function EditPage() {
   const live = useValue(connection) === "live";
   const cluster = useQuery({ ...clusterQuery(id), refetchInterval: live ? false : POLL_MS });
   const libraries = useQuery(ownLibrariesQuery(id));
+  const user = useUser();
   useTitle("Edit compute");
   const failed = [cluster, libraries].find((each) => each.isError && each.data === undefined);
   if (failed) return <Trouble error={failed.error} retry={() => void failed.refetch()} />;
-  if (cluster.data === undefined || libraries.data === undefined) return <Waiting />;
+  if (cluster.data === undefined || libraries.data === undefined || user === undefined) return <Waiting />;
   if (cluster.data.spec == null) return <Trouble error={new Error(UNTOLD)} retry={() => void cluster.refetch()} />;
   const { error } = cluster;
   const gone = error instanceof ApiError && (error.status === 403 || isGone(error)) ? error : undefined;
-  return <Edit key={id} cluster={cluster.data} installed={libraries.data} gone={gone} />;
+  return <Edit key={id} user={user} cluster={cluster.data} installed={libraries.data} gone={gone} />;
 }
 
 const CONFLICT = 409;
 const UNTOLD =
   "This workspace does not return the full specification (`spec`). Saving would reset the fields that are missing here.";
 
-function Edit({ cluster, installed, gone }: { cluster: Cluster; installed: Library[]; gone: ApiError | undefined }) {
+interface Props {
+  user: string;
+  cluster: Cluster;
+  installed: Library[];
+  gone: ApiError | undefined;
+}
+
+function Edit({ user, cluster, installed, gone }: Props) {
   const id = cluster.cluster_id;
   const queries = useQueryClient();
   const navigate = useNavigate();
   const saved = (cluster.spec ?? {}) as Spec;
   const [from] = useState(() => (carried.get()?.id === id ? carried.get() : null));
+  const { back, keep } = useTyped(user, `edit ${id}`, saved);
+  const [restored, setRestored] = useState(back !== undefined && from === null);
   const [base, setBase] = useState(saved);
-  const [draft, setDraft] = useState(saved);
+  const [draft, setDraft] = useState(back?.draft ?? saved);
   const [had, setHad] = useState(installed);
-  const [libraries, setLibraries] = useState<Library[]>(from?.libraries ?? installed);
+  const [libraries, setLibraries] = useState<Library[]>(from?.libraries ?? back?.libraries ?? installed);
   const [libraryError, setLibraryError] = useState(from?.problem);
-  const [theirs, setTheirs] = useState<Theirs>();
+  const [theirs, setTheirs] = useState<Theirs | undefined>(
+    back?.conflicts.length ? { found: [], conflicts: back.conflicts } : undefined,
+  );
   const [reviewing, setReviewing] = useState(false);
-  const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<string>();
   const saving = useRef(false);
   useEffect(() => carried.set(null), []);
   useEffect(() => {
@@ -86,12 +100,13 @@ function Edit({ cluster, installed, gone }: { cluster: Cluster; installed: Libra
   };
   const dirty = found.length + librariesChanged.gone.length + librariesChanged.added.length > 0;
   const resize = cluster.state === "RUNNING" && found.length === 1 && isPlainSize(found[0]?.path, base, draft);
-  const save = async () => {
-    setBusy(true);
-    setProblem(undefined);
-    setLibraryError(undefined);
-    saving.current = true;
-    try {
+  useEffect(() => keep(dirty ? { base, draft, libraries } : undefined));
+  const save = useMutation({
+    onMutate: () => {
+      setLibraryError(undefined);
+      saving.current = true;
+    },
+    mutationFn: async () => {
       try {
         await changeLibraries(id, librariesChanged.gone, librariesChanged.added);
         setHad(wanted);
@@ -105,19 +120,18 @@ function Edit({ cluster, installed, gone }: { cluster: Cluster; installed: Libra
         `${nameOf(cluster)} was saved${cluster.state !== "RUNNING" || found.length === 0 ? "" : resize ? " and is resizing" : " and is restarting"}.`,
       );
       await navigate({ to: "/compute/clusters/$id", params: { id }, search: {}, ignoreBlocker: true });
-    } catch (error) {
+    },
+    onError: async () => {
       saving.current = false;
       setReviewing(false);
-      const other = error instanceof ApiError && error.status === CONFLICT;
-      setProblem(
-        other
-          ? "Someone else saved this cluster first. Their changes are merged below. Review them and save again."
-          : words(error),
-      );
       await queries.invalidateQueries({ queryKey: clusterQuery(id).queryKey });
-    } finally {
-      setBusy(false);
-    }
+    },
+  });
+  const discard = () => {
+    setDraft(base);
+    setLibraries(had);
+    setTheirs(undefined);
+    setRestored(false);
   };
   const copy = () => {
     carried.set({ spec: draft, libraries });
@@ -130,6 +144,9 @@ function Edit({ cluster, installed, gone }: { cluster: Cluster; installed: Libra
           <p>{words(gone)} You can create a new cluster from your changes.</p>
           <Button onClick={copy}>Create a new cluster from it</Button>
         </Alert>
+      )}
+      {restored && back !== undefined && (
+        <Unsaved at={back.at} lost={back.lost} discard={discard} close={() => setRestored(false)} />
       )}
       {theirs && (
         <TheirChanges
@@ -159,8 +176,8 @@ function Edit({ cluster, installed, gone }: { cluster: Cluster; installed: Libra
         act={() => editor.errors.length === 0 && setReviewing(true)}
         busy={false}
         blocked={gone ? "The cluster no longer exists" : dirty ? undefined : "No changes to save"}
-        cancel={() => void navigate({ to: "/compute", search: {} })}
-        problem={problem}
+        cancel={useCancel(() => navigate({ to: "/compute/clusters/$id", params: { id }, search: {} }))}
+        problem={save.error === null ? undefined : problemOf(save.error)}
         news={news}
       />
       {reviewing && (
@@ -169,8 +186,8 @@ function Edit({ cluster, installed, gone }: { cluster: Cluster; installed: Libra
           found={found}
           libraries={librariesChanged}
           resize={resize}
-          busy={busy}
-          save={() => void save()}
+          busy={save.isPending}
+          save={() => save.mutate()}
           close={() => setReviewing(false)}
         />
       )}
@@ -179,6 +196,11 @@ function Edit({ cluster, installed, gone }: { cluster: Cluster; installed: Libra
 }
 
 const NOTHING: Spec = {};
+
+const problemOf = (error: unknown) =>
+  error instanceof ApiError && error.status === CONFLICT
+    ? "Someone else saved this cluster first. Their changes are merged below. Review them and save again."
+    : words(error);
 
 /** Whether only the number of workers is another one: not whether there are any. */
 const isPlainSize = (path: string[] | undefined, before: Spec, after: Spec) =>

@@ -81,7 +81,8 @@ interface Props {
   help?: ReactNode;
 }
 
-function useInput({ path, label, help }: Props) {
+/** A field, and what its input shows. */
+export function useInput({ path, label, help }: Props) {
   const field = useField(path);
   const description = field.hint === undefined ? help : help === undefined ? field.hint : `${field.hint}. ${help}`;
   return {
@@ -212,7 +213,7 @@ export function RemoveButton({ label, onClick }: { label: string; onClick: () =>
 
 /** Brings a field into view, also one in a closed section. */
 export function goTo(field: string) {
-  const parts = field.split(".");
+  const parts = field.replace(/\[\d+\].*$/, "").split("."); // the list, of one of its entries
   const path: Path = isMap(parts[0] ?? "") ? [parts[0] ?? ""] : parts;
   for (let length = path.length; length > 0; length--) {
     const found = document.getElementById(idOf(path.slice(0, length)));

@@ -1,6 +1,8 @@
 import "./editor.css";
 import { Alert, Button, Group, Title } from "@mantine/core";
-import type { ReactNode } from "react";
+import { useElementSize } from "@mantine/hooks";
+import { useRouter } from "@tanstack/react-router";
+import type { CSSProperties, ReactNode } from "react";
 import { useLeaveGuard, useMainKey } from "../kit/leaving";
 
 interface Props {
@@ -14,57 +16,62 @@ interface Props {
   disabled?: boolean;
   cancel: () => void;
   problem: string | undefined;
+  news?: ReactNode; // what else must be seen wherever one works on the page
+  beside?: ReactNode; // beside the buttons
   className?: string;
   children: ReactNode;
 }
 
-/** A page that edits something: its head with the buttons, why it was not saved, and below it what can be edited. */
+/** Leads back to where one came from; `otherwise`: if the form was the first page of the tab. */
+export function useCancel(otherwise: () => unknown): () => void {
+  const { history } = useRouter();
+  return () => (history.canGoBack() ? history.back() : void otherwise());
+}
+
+/** A page that edits something: its head with the buttons, and why it was not saved, which both stay in sight; below it what can be
+ * edited. */
 export function EditorFrame(props: Props) {
-  const {
-    title,
-    above,
-    action,
-    act,
-    busy,
-    unsaved,
-    blocked,
-    disabled = false,
-    cancel,
-    problem,
-    className,
-    children,
-  } = props;
+  const { title, above, action, act, busy, unsaved, blocked, disabled = false, cancel } = props;
+  const { problem, news, beside, className, children } = props;
+  const { ref, height } = useElementSize();
   useLeaveGuard(unsaved);
   useMainKey();
+  const style = { "--editor-head": `${Math.round(height)}px` } as CSSProperties;
   return (
-    <div className={`content editor ${className ?? ""}`}>
-      <div className="editor-head">
-        <div className="editor-title">
-          {above}
-          <Title order={1} size="h3">
-            {title}
-          </Title>
+    <div className={`content editor ${className ?? ""}`} style={style}>
+      <div className="editor-head" ref={ref}>
+        <div className="editor-bar">
+          <div className="editor-title">
+            {above}
+            <Title order={1} size="h3">
+              {title}
+            </Title>
+          </div>
+          <Group gap={8} wrap="nowrap">
+            {beside}
+            <Button variant="default" onClick={cancel}>
+              Cancel
+            </Button>
+            <Button
+              data-main-action
+              onClick={act}
+              loading={busy}
+              disabled={disabled || blocked !== undefined}
+              title={blocked}
+            >
+              {action}
+            </Button>
+          </Group>
         </div>
-        <Group gap={8} wrap="nowrap">
-          <Button variant="default" onClick={cancel}>
-            Cancel
-          </Button>
-          <Button
-            data-main-action
-            onClick={act}
-            loading={busy}
-            disabled={disabled || blocked !== undefined}
-            title={blocked}
-          >
-            {action}
-          </Button>
-        </Group>
+        <div className="editor-notices">
+          {problem !== undefined && (
+            <Alert variant="default" className="notice bad" role="alert" title="Not saved">
+              {problem}
+            </Alert>
+          )}
+          {news}
+        </div>
       </div>
-      {problem !== undefined && (
-        <Alert variant="default" className="notice bad" role="alert" title="Not saved">
-          {problem}
-        </Alert>
-      )}
       {children}
     </div>
   );

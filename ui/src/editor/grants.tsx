@@ -1,8 +1,10 @@
-import { Button, NativeSelect, TextInput } from "@mantine/core";
+import { Button, NativeSelect } from "@mantine/core";
 import { LEVELS, type Level } from "../clusters/rights";
 import { Icon } from "../kit/icons";
 import type { Grant } from "./calls";
+import { PrincipalInput } from "./choosers";
 import { RemoveButton } from "./fields";
+import { useEditor } from "./state";
 
 const KINDS: { value: Grant["kind"]; label: string }[] = [
   { value: "user_name", label: "User" },
@@ -11,7 +13,8 @@ const KINDS: { value: Grant["kind"]; label: string }[] = [
 ];
 
 /** Who else may use the cluster, one in each row. */
-export function Grants({ grants, change }: { grants: Grant[]; change: (grants: Grant[]) => void }) {
+export function Grants() {
+  const { grants = [], setGrants: change = () => {} } = useEditor();
   return (
     <div>
       <ul className="scripts" aria-label="Permissions">
@@ -31,13 +34,13 @@ export function Grants({ grants, change }: { grants: Grant[]; change: (grants: G
                 value={grant.kind}
                 onChange={(event) => put({ kind: event.currentTarget.value as Grant["kind"] })}
               />
-              <TextInput
+              <PrincipalInput
                 className="where"
+                kind={grant.kind}
                 aria-label={`Who has permission ${at + 1}`}
                 placeholder={grant.kind === "group_name" ? "data-team" : "someone@example.com"}
-                spellCheck={false}
                 value={grant.name}
-                onChange={(event) => put({ name: event.currentTarget.value })}
+                change={(name) => put({ name })}
               />
               <NativeSelect
                 size="xs"

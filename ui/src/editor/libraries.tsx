@@ -2,6 +2,7 @@ import { Button, NativeSelect, TextInput } from "@mantine/core";
 import type { Policy } from "../api/offers";
 import { Icon } from "../kit/icons";
 import type { Library } from "./calls";
+import { PathInput } from "./choosers";
 import { idOf, RemoveButton } from "./fields";
 import { read, write } from "./spec";
 import { useEditor } from "./state";
@@ -12,6 +13,7 @@ interface Kind {
   path: string[];
   example: string;
   repo?: string;
+  start?: string; // it is a path, which begins so
 }
 
 const KINDS: Kind[] = [
@@ -23,13 +25,20 @@ const KINDS: Kind[] = [
     example: "com.acme:lib:1.0",
     repo: "Repository URL",
   },
-  { kind: "whl", label: "Wheel", path: ["whl"], example: "/Volumes/main/default/lib/ours-1.0-py3-none-any.whl" },
-  { kind: "jar", label: "Jar", path: ["jar"], example: "dbfs:/jars/ours.jar" },
+  {
+    kind: "whl",
+    label: "Wheel",
+    path: ["whl"],
+    example: "/Volumes/main/default/lib/ours-1.0-py3-none-any.whl",
+    start: "/Volumes/",
+  },
+  { kind: "jar", label: "Jar", path: ["jar"], example: "dbfs:/jars/ours.jar", start: "dbfs:/" },
   {
     kind: "requirements",
     label: "Requirements",
     path: ["requirements"],
     example: "/Workspace/Shared/requirements.txt",
+    start: "/Workspace/",
   },
   { kind: "cran", label: "CRAN", path: ["cran", "package"], example: "forecast", repo: "Repository URL" },
 ];
@@ -101,13 +110,25 @@ export function LibraryRows({
                   put(write({}, next.path, read(library, kind.path) ?? ""));
                 }}
               />
-              <TextInput
-                className="where"
-                aria-label={`Library ${at + 1}`}
-                placeholder={kind.example}
-                value={String(read(library, kind.path) ?? "")}
-                onChange={(event) => put(write(library, kind.path, event.currentTarget.value))}
-              />
+              {kind.start === undefined ? (
+                <TextInput
+                  className="where"
+                  aria-label={`Library ${at + 1}`}
+                  placeholder={kind.example}
+                  value={String(read(library, kind.path) ?? "")}
+                  onChange={(event) => put(write(library, kind.path, event.currentTarget.value))}
+                />
+              ) : (
+                <PathInput
+                  className="where"
+                  aria-label={`Library ${at + 1}`}
+                  placeholder={kind.example}
+                  start={kind.start}
+                  looks
+                  value={String(read(library, kind.path) ?? "")}
+                  change={(next) => put(write(library, kind.path, next))}
+                />
+              )}
               {kind.repo !== undefined && (
                 <TextInput
                   w={170}

@@ -1,13 +1,23 @@
-import { useState } from "react";
+import { useMutation } from "@tanstack/react-query";
+import { useEffect, useRef, useState } from "react";
 import { words } from "../api/client";
 import { toast } from "../kit/toasts";
+import { useStored } from "./draftstore";
 import { same } from "./spec";
+import { conflictText } from "./theirfields";
 
-interface Saving<Fields> {
+/** What is saved of a draft, by the API's names. */
+export type Fields = Record<string, unknown>;
+
+interface Saving<Draft> {
   noun: string;
   id: string | undefined; // of what is edited; undefined: it is created
+  user: string;
+  initial: Draft; // what the page begins with
+  draft: Draft;
+  setDraft: (draft: Draft) => void;
   name: string;
-  fields: Fields; // what is saved of the draft
+  fieldsOf: (draft: Draft) => Fields;
   read: (id: string) => Promise<Fields>; // what the server has now
   create: () => Promise<string>;
   edit: (id: string) => Promise<unknown>;
@@ -15,36 +25,55 @@ interface Saving<Fields> {
   placed?: (message: string) => boolean; // whether the message is shown beside a field
 }
 
-/** Saves a draft, unless somebody else has saved the object since it was read. */
-export function useSaving<Fields>(saving: Saving<Fields>) {
-  const { noun, id, name, fields, read, create, edit, done, placed } = saving;
-  const [first] = useState({ name, fields });
-  const [base, setBase] = useState(fields); // what is saved, as far as the page knows
-  const [busy, setBusy] = useState(false);
+/** Somebody else has saved the object since it was read. */
+class Conflict extends Error {}
+
+/** Saves a draft, unless somebody else has saved the object since it was read. A draft outlives a reload of its page. */
+export function useSaving<Draft>(saving: Saving<Draft>) {
+  const { noun, id, user, initial, draft, setDraft, name, fieldsOf, read, create, edit, done, placed } = saving;
+  const fields = fieldsOf(draft);
+  const [first] = useState({ name, fields: fieldsOf(initial) });
+  const [base, setBase] = useState(first.fields); // what is saved, as far as the page knows
+  const stored = useStored<Draft>(user, `${noun} ${id ?? "new"}`);
+  const [restored, setRestored] = useState(stored.found?.at);
+  const unsaved = !same(fields, first.fields);
+  const { found, keep } = stored;
+  const begin = useRef(() => found !== undefined && setDraft(found.draft));
+  useEffect(() => void begin.current(), []);
+  useEffect(() => keep(unsaved ? draft : undefined));
   const [problem, setProblem] = useState<string>();
-  const act = async () => {
-    setBusy(true);
-    setProblem(undefined);
-    try {
+  const save = useMutation({
+    onMutate: () => setProblem(undefined),
+    onError: (error) => {
+      const text = words(error);
+      if (error instanceof Conflict || !placed?.(text)) setProblem(text);
+    },
+    mutationFn: async () => {
       if (id !== undefined) {
         const now = await read(id);
         if (!same(now, base)) {
           setBase(now);
-          setProblem(`Someone else saved this ${noun} first. Save again to replace their changes.`);
-          return;
+          throw new Conflict(conflictText(noun, base, now));
         }
         await edit(id);
       }
       const saved = id ?? (await create());
+      keep(undefined);
       toast(`${name} was ${id === undefined ? "created" : "saved"}.`);
       await done(saved);
-    } catch (error) {
-      if (!placed?.(words(error))) setProblem(words(error));
-    } finally {
-      setBusy(false);
-    }
+    },
+  });
+  const discard = () => {
+    setDraft(initial);
+    setRestored(undefined);
   };
-  const head = id === undefined ? `Create ${noun}` : `Edit ${first.name}`;
-  const action = id === undefined ? `Create ${noun}` : "Save";
-  return { title: head, action, act: () => void act(), busy, problem, unsaved: !same(fields, first.fields) };
+  return {
+    title: id === undefined ? `Create ${noun}` : `Edit ${first.name}`,
+    action: id === undefined ? `Create ${noun}` : "Save",
+    act: () => save.mutate(),
+    busy: save.isPending,
+    problem,
+    unsaved,
+    restored: restored === undefined ? undefined : { at: restored, discard, close: () => setRestored(undefined) },
+  };
 }

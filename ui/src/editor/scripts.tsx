@@ -2,6 +2,7 @@ import { ActionIcon, Button, NativeSelect, TextInput } from "@mantine/core";
 import { type DragEvent, useRef, useState } from "react";
 import type { components } from "../api/schema";
 import { Icon } from "../kit/icons";
+import { PathInput } from "./choosers";
 import { idOf, Locked, RemoveButton, RestartBadge, restarts } from "./fields";
 import { read, write } from "./spec";
 import { errorsAt, useEditor } from "./state";
@@ -9,10 +10,10 @@ import { errorsAt, useEditor } from "./state";
 type Place = keyof components["schemas"]["InitScriptInfo"];
 type Script = { [Key in Place]?: { destination?: string; region?: string; endpoint?: string } };
 
-const PLACES: { place: Place; label: string; example: string }[] = [
-  { place: "workspace", label: "Workspace", example: "/Shared/init.sh" },
-  { place: "volumes", label: "Volume", example: "/Volumes/main/default/scripts/init.sh" },
-  { place: "dbfs", label: "DBFS", example: "dbfs:/init-scripts/init.sh" },
+const PLACES: { place: Place; label: string; example: string; start?: string }[] = [
+  { place: "workspace", label: "Workspace", example: "/Shared/init.sh", start: "/" },
+  { place: "volumes", label: "Volume", example: "/Volumes/main/default/scripts/init.sh", start: "/Volumes/" },
+  { place: "dbfs", label: "DBFS", example: "dbfs:/init-scripts/init.sh", start: "dbfs:/" },
   { place: "s3", label: "S3", example: "s3://bucket/init.sh" },
   { place: "abfss", label: "ABFSS", example: "abfss://container@account.dfs.core.windows.net/init.sh" },
   { place: "gcs", label: "Google Cloud Storage", example: "gs://bucket/init.sh" },
@@ -45,6 +46,7 @@ export function InitScripts() {
     setOver(undefined);
   };
   const errors = errorsAt(editor.errors, "init_scripts");
+  const warnings = editor.checking ? [] : editor.warnings; // what was checked before may have been another script
   return (
     <div id={idOf(["init_scripts"])} tabIndex={-1}>
       <ol className="scripts" ref={list} aria-label="Init scripts, in the order in which they run">
@@ -102,12 +104,15 @@ export function InitScripts() {
                 onChange={(event) => choose(event.currentTarget.value)}
                 data={PLACES.map((each) => ({ value: each.place, label: each.label }))}
               />
-              <TextInput
+              <PathInput
                 className="where"
                 aria-label={`Path of script ${at + 1}`}
                 placeholder={known?.example}
+                bare={place === "workspace" ? "workspace" : undefined}
+                start={known?.start ?? ""}
+                trouble={warnings.find((each) => each.field === `init_scripts[${at}]`)?.message}
                 value={script[place]?.destination ?? ""}
-                onChange={(event) => set([place, "destination"], event.currentTarget.value)}
+                change={(next) => set([place, "destination"], next)}
               />
               {place === "s3" && (
                 <TextInput

@@ -7,7 +7,7 @@ import { type FieldError, type Grant, type Library, type Lock, type Target, type
 import { pathOf, type Rules, rulesOf, yielded } from "./policy";
 import { type Path, read, type Spec, same, write } from "./spec";
 
-const SETTLE_MS = 250;
+export const SETTLE_MS = 250; // without a key, until the server is asked
 const AGAIN_MS = 5000;
 
 export interface Offers {
@@ -36,6 +36,7 @@ export interface Editor {
   checking: boolean;
   trouble: unknown; // why the server could not say anything
   errors: FieldError[];
+  warnings: FieldError[]; // what is accepted, but fails when the cluster starts
   lock: (path: Path) => Lock | undefined;
   rules: Rules;
   offers: Offers;
@@ -142,6 +143,7 @@ export function useEditorState(begin: Begin): Editor {
     checking: asked.isFetching || settled !== draft,
     trouble: asked.error,
     errors: asked.isError ? NO_ERRORS : (verdict?.errors ?? NO_ERRORS),
+    warnings: asked.isError ? NO_ERRORS : (verdict?.warnings ?? NO_ERRORS),
     lock,
     rules,
     offers,
@@ -154,4 +156,7 @@ export const errorsAt = (errors: FieldError[], field: string) =>
 export const useValueAt = (path: Path) => read(useEditor().draft, path);
 
 /** What the cluster would have there if the field is left as it is. */
-export const effectiveAt = (editor: Editor, path: Path) => read(editor.verdict?.effective, path);
+export const effectiveAt = (editor: Editor, path: Path) => read(outcome(editor), path);
+
+/** What would come of the draft, as far as the server can tell: with mistakes, what the policy makes of it. */
+export const outcome = ({ verdict }: Editor) => verdict?.effective ?? verdict?.under_policy ?? undefined;

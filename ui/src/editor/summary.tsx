@@ -10,7 +10,7 @@ import { lasting } from "../lib/time";
 import { checks, startsQuery } from "./calls";
 import { goTo } from "./fields";
 import type { Spec } from "./spec";
-import { type Editor, useEditor } from "./state";
+import { type Editor, outcome, useEditor } from "./state";
 
 interface Range {
   least: number;
@@ -22,7 +22,7 @@ const ranged = ({ least, most }: Range, text: (value: number) => string) =>
 
 /** What the nodes have together; undefined as long as something is not known. */
 function sums(editor: Editor) {
-  const spec = (editor.verdict?.effective ?? editor.draft) as Spec;
+  const spec = (outcome(editor) ?? editor.draft) as Spec;
   const typeOf = (id: string | null | undefined) => editor.offers.nodeTypes.find((each) => each.node_type_id === id);
   const worker = typeOf(spec.node_type_id ?? poolType(editor, spec.instance_pool_id));
   const driver = typeOf(spec.driver_node_type_id ?? poolType(editor, spec.driver_instance_pool_id)) ?? worker;
@@ -126,7 +126,7 @@ function Start({ nodes }: { nodes: number }) {
 
 /** What the server says: every mistake with a way to its field, or that there is none. */
 function Verdict() {
-  const { errors, verdict, checking, trouble, draft } = useEditor();
+  const { errors, warnings, verdict, checking, trouble, draft } = useEditor();
   const effective = verdict?.effective;
   const unknown =
     effective && !checking // what was checked before may have had less
@@ -163,6 +163,20 @@ function Verdict() {
         </p>
       ) : (
         <p className="soft">Checking…</p>
+      )}
+      {!checking && warnings.length > 0 && (
+        <>
+          <p className="warns">The cluster would fail to start:</p>
+          <ul>
+            {warnings.map((each) => (
+              <li key={each.field + each.message}>
+                <button type="button" className="textbutton" onClick={() => goTo(each.field)}>
+                  {each.message}
+                </button>
+              </li>
+            ))}
+          </ul>
+        </>
       )}
       {unknown.map(([name]) => (
         <p className="wrong" key={name}>

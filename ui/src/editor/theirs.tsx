@@ -2,6 +2,7 @@ import { Alert, Button, Group } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { ago, exactly, useNow } from "../lib/time";
 import { lastEditQuery } from "./calls";
+import { goTo } from "./fields";
 import { type Change, type Conflict, pathName, put, type Spec, shown } from "./spec";
 
 /** What somebody else has changed while this page was open. */
@@ -41,19 +42,30 @@ export function TheirChanges({
         </>
       }
     >
-      <p>Their changes are saved and merged into your draft:</p>
-      <ul>
-        {theirs.found.map((each) => (
-          <li key={each.path.join("\0")}>
-            <code>{pathName(each.path)}</code>: {shown(each.before) || "not set"} → {shown(each.after) || "not set"}
-          </li>
-        ))}
-      </ul>
+      {theirs.found.length > 0 && (
+        <>
+          <p>Their changes are saved and merged into your draft:</p>
+          <ul>
+            {theirs.found.map((each) => (
+              <li key={each.path.join("\0")}>
+                <button type="button" className="textbutton" onClick={() => goTo(fieldOf(each.path))}>
+                  <code>{pathName(each.path)}</code>
+                </button>
+                : {shown(each.before) || "not set"} → {shown(each.after) || "not set"}
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
       {theirs.conflicts.map((each) => (
         <Group key={each.path.join("\0")} gap={8} className="conflict">
           <span>
-            You both changed <code>{pathName(each.path)}</code>. Your value, <b>{shown(each.mine) || "not set"}</b>, is
-            kept; theirs is <b>{shown(each.theirs) || "not set"}</b>.
+            You both changed{" "}
+            <button type="button" className="textbutton" onClick={() => goTo(fieldOf(each.path))}>
+              <code>{pathName(each.path)}</code>
+            </button>
+            . Your value, <b>{shown(each.mine) || "not set"}</b>, is kept; theirs is{" "}
+            <b>{shown(each.theirs) || "not set"}</b>.
           </span>
           <Button
             variant="default"
@@ -72,3 +84,6 @@ export function TheirChanges({
     </Alert>
   );
 }
+
+/** The field of the form in which a change is. */
+const fieldOf = (path: string[]) => (path[0] === "size" ? "num_workers" : path.join("."));

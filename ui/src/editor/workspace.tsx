@@ -1,9 +1,11 @@
 import { Alert, Button, Group, Loader, Tabs } from "@mantine/core";
 import { lazy, type ReactNode, Suspense, useState } from "react";
+import { jsonObject } from "../lib/json";
 import { goTo } from "./fields";
 import { Form } from "./form";
 import { EditorFrame } from "./frame";
 import { KeptOpen } from "./section";
+import { SectionList } from "./sectionlist";
 import { type Spec, same } from "./spec";
 import { type Editor, EditorProvider } from "./state";
 import { Summary } from "./summary";
@@ -11,17 +13,6 @@ import { Summary } from "./summary";
 const JsonEditor = lazy(() => import("./json"));
 
 const pretty = (spec: Spec) => `${JSON.stringify(spec, null, 2)}\n`;
-
-function parsed(text: string): { spec?: Spec; mistake?: string } {
-  try {
-    const found: unknown = JSON.parse(text);
-    if (typeof found !== "object" || found === null || Array.isArray(found))
-      return { mistake: "The text must be a JSON object." };
-    return { spec: found as Spec };
-  } catch (error) {
-    return { mistake: error instanceof Error ? error.message : String(error) };
-  }
-}
 
 /** A page with a form and the same as JSON, and beside them what comes of it. */
 export function Workspace({
@@ -36,6 +27,7 @@ export function Workspace({
   cancel,
   problem,
   news,
+  hint,
 }: {
   title: ReactNode;
   above?: ReactNode;
@@ -48,18 +40,19 @@ export function Workspace({
   cancel: () => void;
   problem: string | undefined;
   news?: ReactNode; // what others have done meanwhile
+  hint?: ReactNode; // above the form
 }) {
   const [tab, setTab] = useState<"form" | "json">("form");
   const [text, setText] = useState<string>();
   const [kept] = useState(() => new Map<string, boolean>());
-  const read = text === undefined ? undefined : parsed(text);
+  const read = text === undefined ? undefined : jsonObject(text);
   const mistake = read?.mistake;
   const json =
-    text !== undefined && (mistake !== undefined || same(read?.spec, editor.draft)) ? text : pretty(editor.draft);
+    text !== undefined && (mistake !== undefined || same(read?.object, editor.draft)) ? text : pretty(editor.draft);
   const type = (next: string) => {
     setText(next);
-    const { spec } = parsed(next);
-    if (spec !== undefined) editor.change(() => spec);
+    const { object } = jsonObject(next);
+    if (object !== undefined) editor.change(() => object as Spec);
   };
   const go = () => {
     const [first] = editor.errors;
@@ -82,15 +75,17 @@ export function Workspace({
         disabled={mistake !== undefined}
         cancel={cancel}
         problem={problem}
+        news={news}
       >
-        {news}
         <Tabs value={tab} onChange={(next) => setTab(next === "json" ? "json" : "form")} keepMounted={false}>
           <Tabs.List>
             <Tabs.Tab value="form">Form</Tabs.Tab>
             <Tabs.Tab value="json">JSON{mistake !== undefined && " (not valid)"}</Tabs.Tab>
           </Tabs.List>
-          <div className="editor-columns">
+          <div className={tab === "form" && mistake === undefined ? "editor-columns listed" : "editor-columns"}>
+            {tab === "form" && mistake === undefined && <SectionList />}
             <div className="editor-main">
+              {hint}
               <Tabs.Panel value="form">
                 {mistake === undefined ? (
                   <KeptOpen value={kept}>

@@ -8,14 +8,16 @@ import { api, body } from "../api/client";
 import { familiesQuery, type Policy, policyQuery, refreshPolicies } from "../api/offers";
 import type { components } from "../api/schema";
 import type { Library } from "../editor/calls";
-import { EditorFrame, Part } from "../editor/frame";
+import { EditorFrame, Part, useCancel } from "../editor/frame";
 import { filled, LibraryRows } from "../editor/libraries";
 import { useSaving } from "../editor/saving";
+import { Unsaved } from "../editor/unsaved";
+import { useUser } from "../editor/user";
 import { Crumbs } from "../kit/crumbs";
 import { BeingRead } from "../kit/objectpage";
 import { useTitle } from "../kit/title";
+import { pretty } from "../lib/json";
 import type { Problem, Source } from "./calls";
-import { pretty } from "./text";
 import { Trial, triesPolicies, useTrial } from "./trial";
 
 const JsonEditor = lazy(() => import("../editor/json"));
@@ -65,8 +67,10 @@ const wanted = (draft: Draft) => ({
 export function CreatePolicyPage() {
   const { clone, family } = useSearch({ from: "/compute/policies/create" });
   const source = useQuery({ ...policyQuery(clone ?? ""), enabled: clone !== undefined });
+  const user = useUser();
   useTitle("Create policy");
-  if (clone !== undefined && source.data === undefined) return <BeingRead {...POLICIES} noun="policy" query={source} />;
+  if ((clone !== undefined && source.data === undefined) || user === undefined)
+    return <BeingRead {...POLICIES} noun="policy" query={source} />;
   const copied = source.data && draftOf(source.data);
   const empty: Draft = {
     name: "",
@@ -78,21 +82,32 @@ export function CreatePolicyPage() {
     libraries: [],
   };
   const initial = clone !== undefined && copied ? { ...copied, name: `${copied.name} (copy)` } : empty;
-  return <Form key={`${clone} ${family}`} initial={initial} />;
+  return <Form key={`${clone} ${family}`} user={user} initial={initial} />;
 }
 
 export function EditPolicyPage() {
   const { id } = useParams({ from: "/compute/policies/$id/edit" });
   const asked = useQuery(policyQuery(id));
+  const user = useUser();
   const name = asked.data?.name ?? id;
   useTitle(`Edit ${name}`);
-  if (asked.data === undefined) return <BeingRead {...POLICIES} noun="policy" query={asked} />;
-  return <Form key={id} id={id} initial={draftOf(asked.data)} fixedFamily={asked.data.is_default ?? false} />;
+  if (asked.data === undefined || user === undefined) return <BeingRead {...POLICIES} noun="policy" query={asked} />;
+  return (
+    <Form key={id} user={user} id={id} initial={draftOf(asked.data)} fixedFamily={asked.data.is_default ?? false} />
+  );
 }
 
-function Form({ id, initial, fixedFamily = false }: { id?: string; initial: Draft; fixedFamily?: boolean }) {
+interface FormProps {
+  user: string;
+  id?: string;
+  initial: Draft;
+  fixedFamily?: boolean;
+}
+
+function Form({ user, id, initial: given, fixedFamily = false }: FormProps) {
   const navigate = useNavigate();
   const queries = useQueryClient();
+  const [initial] = useState(given); // a later answer of the server is for the one that compares
   const [draft, setDraft] = useState(initial);
   const set = (part: Partial<Draft>) => setDraft((now) => ({ ...now, ...part }));
   const trying = useTrial(sourceOf(draft));
@@ -100,8 +115,12 @@ function Form({ id, initial, fixedFamily = false }: { id?: string; initial: Draf
   const saving = useSaving({
     noun: "policy",
     id,
+    user,
+    initial,
+    draft,
+    setDraft,
     name: draft.name,
-    fields,
+    fieldsOf: wanted,
     read: async (policy) => wanted(draftOf(await queries.fetchQuery({ ...policyQuery(policy), staleTime: 0 }))),
     create: async () => (await body(api.POST("/api/2.0/policies/clusters/create", { body: fields }))).policy_id,
     edit: (policy_id) => body(api.POST("/api/2.0/policies/clusters/edit", { body: { ...fields, policy_id } })),
@@ -110,12 +129,20 @@ function Form({ id, initial, fixedFamily = false }: { id?: string; initial: Draf
       await navigate({ to: "/compute/policies/$id", params: { id: saved }, search: {}, ignoreBlocker: true });
     },
   });
-  const back = () =>
+  const cancel = useCancel(() =>
     id === undefined
       ? navigate({ to: "/compute", search: { tab: "policies" } })
-      : navigate({ to: "/compute/policies/$id", params: { id }, search: {} });
+      : navigate({ to: "/compute/policies/$id", params: { id }, search: {} }),
+  );
+  const { restored, ...frame } = saving;
   return (
-    <EditorFrame {...saving} className="policy" above={<Crumbs {...POLICIES} />} cancel={() => void back()}>
+    <EditorFrame
+      {...frame}
+      className="policy"
+      above={<Crumbs {...POLICIES} />}
+      cancel={cancel}
+      news={restored && <Unsaved {...restored} />}
+    >
       <div className="editor-columns">
         <div className="parts">
           <Part title="Basics" narrow>

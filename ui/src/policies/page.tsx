@@ -15,12 +15,12 @@ import { FactList } from "../kit/factlist";
 import { ObjectActions, ObjectHead, ObjectPage } from "../kit/objectpage";
 import { Scroller } from "../kit/scroller";
 import { TabList } from "../kit/tablist";
+import { pretty } from "../lib/json";
 import { exactly } from "../lib/time";
 import { useDeletePolicy } from "./calls";
 import { Compliances } from "./compliance";
 import { Rules } from "./rules";
 import type { PolicyTab } from "./search";
-import { pretty } from "./text";
 
 export function PolicyPage() {
   const { id } = useParams({ from: "/compute/policies/$id" });

@@ -1,16 +1,18 @@
 import { Checkbox, Loader, SegmentedControl, Select } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useEffect, useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { words } from "../api/client";
 import { clustersQuery } from "../api/queries";
-import { offered, session } from "../api/session";
+import { offered } from "../api/session";
 import { isJob, money, nameOf } from "../clusters/facts";
 import { beginning } from "../editor/begin";
 import type { Verdict } from "../editor/calls";
 import type { Spec } from "../editor/spec";
 import { useOffers } from "../editor/state";
+import { useUser } from "../editor/user";
 import { Icon } from "../kit/icons";
+import { jsonObject } from "../lib/json";
 import { type ClusterType, type Source, tryPolicy } from "./calls";
 
 const JsonEditor = lazy(() => import("../editor/json"));
@@ -21,36 +23,20 @@ const TYPES: { value: ClusterType; label: string }[] = [
   { value: "job", label: "Job" },
 ];
 
-function parsed(text: string): { spec?: Spec; mistake?: string } {
-  try {
-    const spec: unknown = JSON.parse(text);
-    if (typeof spec === "object" && spec !== null && !Array.isArray(spec)) return { spec: spec as Spec };
-    return { mistake: "The specification must be a JSON object." };
-  } catch (error) {
-    return { mistake: error instanceof Error ? error.message : String(error) };
-  }
-}
-
 /** Whether the workspace can try a policy that is not saved. */
 export const triesPolicies = () => offered("/api/2.1/policies/clusters/try");
 
 /** Asks the server about the policy as it is typed, whenever it has not changed for a moment. */
 export function useTrial(source: Source) {
   const offers = useOffers();
-  const [user, setUser] = useState<string>();
+  const user = useUser();
   const [typed, setTyped] = useState<string>();
   const [defaults, setDefaults] = useState(true);
   const [type, setType] = useState<ClusterType>("all-purpose");
-  useEffect(() => {
-    session.get().then(
-      (found) => setUser(found.user_name),
-      () => setUser(""),
-    );
-  }, []);
   const ready = user !== undefined && offers.nodeTypes.length > 0 && offers.runtimes.size > 0;
   const text = typed ?? (ready ? JSON.stringify(beginning(offers, user), null, 2) : "");
-  const { spec, mistake } = text === "" ? {} : parsed(text);
-  const cluster = { ...spec, apply_policy_default_values: defaults || undefined };
+  const { object, mistake } = text === "" ? {} : jsonObject(text);
+  const cluster = { ...object, apply_policy_default_values: defaults || undefined };
   const [settled] = useDebouncedValue(JSON.stringify({ source, cluster, type }), SETTLE_MS);
   const asked = useQuery({
     queryKey: ["trial", settled],

@@ -3,17 +3,19 @@ import { NumberInput, Select, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
-import type { ReactNode } from "react";
+import { type ReactNode, useState } from "react";
 import { api, body } from "../api/client";
 import { nodeTypesQuery, type Pool, poolQuery, refreshPools } from "../api/offers";
 import { runtimesQuery } from "../api/queries";
 import { money } from "../clusters/facts";
-import { newestFirst } from "../editor/begin";
-import { EditorFrame, Part } from "../editor/frame";
-import { nodeTypeGroups } from "../editor/offers";
+import { beginning, newestFirst } from "../editor/begin";
+import { EditorFrame, Part, useCancel } from "../editor/frame";
 import { mapOf, type Pair, Pairs, pairsOf } from "../editor/pairs";
 import { useSaving } from "../editor/saving";
 import { useOffers } from "../editor/state";
+import { TypePicker } from "../editor/typepicker";
+import { Unsaved } from "../editor/unsaved";
+import { useUser } from "../editor/user";
 import { Crumbs } from "../kit/crumbs";
 import { BeingRead } from "../kit/objectpage";
 import { useTitle } from "../kit/title";
@@ -67,50 +69,56 @@ export function CreatePoolPage() {
   const offers = useOffers();
   const ready = [useQuery(nodeTypesQuery), useQuery(runtimesQuery)];
   const failed = ready.find((each) => each.isError && each.data === undefined);
+  const user = useUser();
   useTitle("Create pool");
   if (failed) return <Trouble error={failed.error} retry={() => void failed.refetch()} />;
-  if (ready.some((each) => each.data === undefined))
+  if (user === undefined || ready.some((each) => each.data === undefined))
     return (
       <div className="content">
         <Waiting what="Reading what can be chosen" />
       </div>
     );
-  const runtimes = newestFirst(offers);
-  const runtime = runtimes.find(([, label]) => label.includes("LTS")) ?? runtimes[0];
-  const usual = offers.nodeTypes.filter((each) => !each.is_deprecated && each.num_gpus === 0);
+  const usual = beginning(offers, user);
   const initial: Draft = {
     name: "",
-    nodeType: (usual.find((each) => each.num_cores >= 2) ?? usual[0])?.node_type_id ?? "",
-    runtime: runtime?.[0] ?? "",
+    nodeType: usual.node_type_id ?? "",
+    runtime: usual.spark_version ?? "",
     least: 1,
     most: 10,
     minutes: undefined,
     tags: [],
   };
-  return <Form initial={initial} />;
+  return <Form user={user} initial={initial} />;
 }
 
 export function EditPoolPage() {
   const { id } = useParams({ from: "/compute/pools/$id/edit" });
   const asked = useQuery(poolQuery(id));
+  const user = useUser();
   const name = asked.data?.instance_pool_name ?? id;
   useTitle(`Edit ${name}`);
-  if (asked.data === undefined) return <BeingRead tab="pools" label="Pools" noun="pool" query={asked} />;
-  return <Form key={id} id={id} initial={draftOf(asked.data)} />;
+  if (asked.data === undefined || user === undefined)
+    return <BeingRead tab="pools" label="Pools" noun="pool" query={asked} />;
+  return <Form key={id} user={user} id={id} initial={draftOf(asked.data)} />;
 }
 
-function Form({ id, initial }: { id?: string; initial: Draft }) {
+function Form({ user, id, initial: given }: { user: string; id?: string; initial: Draft }) {
   const navigate = useNavigate();
   const queries = useQueryClient();
   const offers = useOffers();
+  const [initial] = useState(given); // a later answer of the server is for the one that compares
   const form = useForm({ initialValues: initial });
   const draft = form.values;
   const fields = wanted(draft);
   const saving = useSaving({
     noun: "pool",
     id,
+    user,
+    initial,
+    draft,
+    setDraft: (next) => form.setValues({ ...next, tags: pairsOf(mapOf(next.tags)) }),
     name: draft.name,
-    fields,
+    fieldsOf: wanted,
     read: async (pool) => wanted(draftOf(await queries.fetchQuery({ ...poolQuery(pool), staleTime: 0 }))),
     create: async () => (await body(api.POST("/api/2.0/instance-pools/create", { body: fields }))).instance_pool_id,
     edit: (instance_pool_id) => {
@@ -131,30 +139,37 @@ function Form({ id, initial }: { id?: string; initial: Draft }) {
     form.clearErrors();
     saving.act();
   };
-  const back = () =>
+  const cancel = useCancel(() =>
     id === undefined
       ? navigate({ to: "/compute", search: { tab: "pools" } })
-      : navigate({ to: "/compute/pools/$id", params: { id }, search: {} });
+      : navigate({ to: "/compute/pools/$id", params: { id }, search: {} }),
+  );
+  const { restored, ...frame } = saving;
   const fixed = id !== undefined; // node type and runtime are the pool's for good
   return (
-    <EditorFrame {...saving} act={act} above={<Crumbs tab="pools" label="Pools" />} cancel={() => void back()}>
+    <EditorFrame
+      {...frame}
+      act={act}
+      above={<Crumbs tab="pools" label="Pools" />}
+      cancel={cancel}
+      news={restored && <Unsaved {...restored} />}
+    >
       <div className="editor-columns">
         <div className="parts">
           <Part title="Basics">
             <TextInput label="Name" {...form.getInputProps("name")} />
-            <Select
+            <TypePicker
               label="Node type"
+              name="Node type"
               description={
                 fixed ? "Cannot be changed. To use another node type, create another pool." : "Used for every instance."
               }
-              searchable
-              allowDeselect={false}
               disabled={fixed}
-              maxDropdownHeight={320}
-              data={nodeTypeGroups(offers, [draft.nodeType])}
-              value={draft.nodeType || null}
+              offers={offers}
+              keep={[draft.nodeType]}
+              value={draft.nodeType || undefined}
               error={form.errors.nodeType}
-              onChange={(nodeType) => form.setFieldValue("nodeType", nodeType ?? "")}
+              choose={(nodeType) => form.setFieldValue("nodeType", nodeType ?? "")}
             />
             <Select
               label="Preloaded runtime"
