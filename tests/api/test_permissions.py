@@ -100,7 +100,8 @@ from brickyard.features.schedules.service import ScheduleService
 from brickyard.features.scripts.service import GlobalScriptService
 from brickyard.features.secrets.service import SecretService
 from brickyard.features.snapshots.service import SnapshotService
-from brickyard.features.spend.model import AskClusterSpend, AskSpend
+from brickyard.features.spend.budgets import BudgetService
+from brickyard.features.spend.model import AskBudgets, AskClusterSpend, AskSpend, BudgetId, ReplaceBudget, SetBudget
 from brickyard.features.spend.service import SpendService
 from brickyard.features.workspaceconf.service import WorkspaceConfService
 from brickyard.providers.fleet import Providers
@@ -258,6 +259,7 @@ class World(shared.World):
             ),
             runtimes=RuntimeService(**some, cache_dir=root / "cache", command=("true",)),
             spend=SpendService(**timed, node_types=lambda: [SMALL], currency="USD"),
+            budgets=BudgetService(**common, currency="USD"),
             empty_lists=EmptyLists(**some),
             ip_access_lists=IpAccessListService(**common),
             workspace_conf=WorkspaceConfService(**some, require_way_in=require_way_in),
@@ -499,6 +501,14 @@ def scheduled(kind: type[msgspec.Struct], **fields: Any) -> Example:
         asked = model.CreateSchedule(cluster_id=cluster_id, action=model.Action.STOP, cron="0 8 * * *")
         made = await world.context.services.v1_schedules.create(ADMIN, asked)
         return kind(cluster_id=cluster_id, schedule_id=made.id, **fields)
+
+    return example
+
+
+def its_budget(kind: type[msgspec.Struct], **fields: Any) -> Example:
+    async def example(world: World) -> msgspec.Struct:
+        made = await world.context.services.budgets.create(ADMIN, SetBudget(display_name="month", amount=1))
+        return kind(budget_id=made.budget_id, **fields)
 
     return example
 
@@ -816,6 +826,10 @@ EXAMPLES: dict[str, Example] = {
     "spend.workspace": plain(AskSpend()),
     "spend.cluster": by_cluster(AskClusterSpend),
     "spend.prices": plain(Empty()),
+    "budgets.list": plain(AskBudgets()),
+    "budgets.create": plain(SetBudget(display_name="data", amount=100)),
+    "budgets.replace": its_budget(ReplaceBudget, display_name="data", amount=200),
+    "budgets.delete": its_budget(BudgetId),
     "policies.create": plain(policies.CreatePolicy(name="a policy", definition="{}")),
     "policies.edit": by_policy(policies.EditPolicy, name="another", definition="{}"),
     "policies.delete": by_policy(policies.PolicyId),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
@@ -11,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard.domain.cluster import Cluster, Instance
+from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import Role
 from brickyard.domain.nodetypes import Catalogue, NodeType
 from brickyard.domain.prices import Prices, parse_prices, priced
 from brickyard.domain.spec import AutoScale, ClusterSpec, NodeTypeFlexibility
 from brickyard.domain.spend import Charge
-from brickyard.features.spend.rules import grouped
+from brickyard.features.spend.rules import Sums, days_of, fits, grouped, grouping, midnight_ms, month_of
 from brickyard.plan.spend import PriceRange, price_per_hour, settle
 from brickyard.providers import pricing
 from brickyard.testing.builders import NOW, SMALL, cluster, instance
@@ -212,3 +215,70 @@ def test_whatever_happens_no_moment_of_a_node_is_charged_twice(
     found = {name: sum(each.hours(0, now) for each in (*every, *open_charges) if each.instance_id == name) for name in "abc"}
     for name, hours in found.items():
         assert hours * HOUR == pytest.approx(billed.get(name, 0), abs=1e-3)
+
+
+def charge(start: int, end: int, *, price: float = 1.0, creator: str = "a", tags: dict[str, str] | None = None) -> Charge:
+    return Charge(
+        cluster_id=creator,
+        instance_id=f"{creator}{start}",
+        started_ms=start,
+        ended_ms=end,
+        price_per_hour=price,
+        currency="EUR",
+        node_type_id="n",
+        role="worker",
+        creator_user_name=creator,
+        tags=tags or {},
+    )
+
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+@pytest.mark.parametrize(("day", "hours"), [(date(2026, 3, 28), 24), (date(2026, 3, 29), 23), (date(2026, 10, 25), 25)])
+def test_a_day_goes_from_midnight_to_midnight_of_its_zone(day: date, hours: int) -> None:
+    begins, ends = midnight_ms(day, BERLIN), midnight_ms(day + timedelta(days=1), BERLIN)
+    assert (ends - begins) / HOUR == hours
+    sums = Sums(
+        None, start_ms=begins - HOUR, end_ms=ends + HOUR, now=ends + 2 * HOUR, days=days_of(begins - HOUR, ends + HOUR, BERLIN)
+    )
+    sums.add(charge(begins - 9 * HOUR, ends + 9 * HOUR))
+    assert [each.amount for each in sums.groups(1)[0]] == [1.0, float(hours), 1.0]
+    assert month_of(begins, BERLIN)[0] == midnight_ms(day.replace(day=1), BERLIN)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 400), st.integers(1, 200), st.sampled_from("abcd")), max_size=9),
+    st.integers(1, 4),
+    st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kathmandu", "Pacific/Apia", "America/St_Johns"]),
+)
+def test_days_and_the_keys_beyond_the_greatest_add_up_to_the_whole(
+    lives: list[tuple[int, int, str]], top: int, zone: str
+) -> None:
+    start, end = NOW, NOW + 300 * HOUR
+    days = days_of(start, end, ZoneInfo(zone))
+    assert [each.start_ms for each in days[1:]] == [each.end_ms for each in days[:-1]]
+    assert (days[0].start_ms, days[-1].end_ms) == (start, end)
+    whole = Sums(None, start_ms=start, end_ms=end, now=end)
+    parts = Sums(lambda each: each.creator_user_name, start_ms=start, end_ms=end, now=end, days=days)
+    for at, hours, creator in lives:
+        for sums in (whole, parts):
+            sums.add(charge(NOW + (at - 50) * HOUR, 0 if hours > 150 else NOW + (at - 50 + hours) * HOUR, creator=creator))
+    found, left_out = parts.groups(top)
+    expected = dict(whole.totals())
+    assert sum(each.amount for each in found) == pytest.approx(sum(each.amount for each in expected.values()), abs=1e-3)
+    assert sum(each.price_per_hour for each in found) == pytest.approx(sum(each.price_per_hour for each in expected.values()))
+    assert len({each.key for each in found if not each.others}) <= top
+    assert left_out == 0 or any(each.others for each in found)
+
+
+def test_what_is_grouped_and_what_fits() -> None:
+    assert (grouping("day", 0).key, grouping("day", 0).top) == (None, 10)
+    by = grouping("day,tag:a,b", 3)
+    assert by.key is not None and by.key(charge(1, 2, tags={"a,b": "x"})) == "x"
+    for wrong, top in (("day,", 0), ("day,day", 0), ("", 0), ("cluster,day", 0), ("tag:", 0), ("day,role", 101), ("role", -1)):
+        with pytest.raises(InvalidParameterValue):
+            grouping(wrong, top)
+    assert fits(charge(1, 2, tags={"t": "v=w"}), tag="t=v=w", creator="a")
+    assert not fits(charge(1, 2, tags={"t": "v"}), tag="t=")
+    assert not fits(charge(1, 2), creator="b")

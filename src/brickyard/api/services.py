@@ -40,6 +40,7 @@ from brickyard.features.scripts.service import GlobalScriptService
 from brickyard.features.secrets.contexts import ContextSecrets
 from brickyard.features.secrets.service import SecretService
 from brickyard.features.snapshots.service import SnapshotService
+from brickyard.features.spend.budgets import BudgetService
 from brickyard.features.spend.service import SpendService
 from brickyard.features.workspaceconf.service import WorkspaceConfService
 
@@ -91,6 +92,7 @@ class Services:
     machine: MachineService
     runtimes: RuntimeService
     spend: SpendService
+    budgets: BudgetService
     empty_lists: EmptyLists
     ip_access_lists: IpAccessListService
     workspace_conf: WorkspaceConfService

@@ -70,6 +70,7 @@ from brickyard.features.secrets.contexts import ContextSecrets
 from brickyard.features.secrets.service import SecretService
 from brickyard.features.secrets.values import SecretValues
 from brickyard.features.snapshots.service import SnapshotService
+from brickyard.features.spend.budgets import BudgetService
 from brickyard.features.spend.service import SpendService
 from brickyard.features.workspaceconf.service import WorkspaceConfService
 from brickyard.gateway.history import HistoryServers
@@ -300,6 +301,7 @@ def _services(
         spend=SpendService(
             store=store, clock=clock, authorizer=authorizer, node_types=given.node_types, currency=given.prices.currency
         ),
+        budgets=BudgetService(store=store, clock=clock, ids=ids, authorizer=authorizer, currency=given.prices.currency),
         empty_lists=EmptyLists(store=store, authorizer=authorizer),
         ip_access_lists=IpAccessListService(store=store, clock=wall, ids=ids, authorizer=authorizer),
         workspace_conf=WorkspaceConfService(store=store, authorizer=authorizer, require_way_in=require_way_in),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
-from sqlalchemy import Connection, bindparam, delete, insert, or_, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, insert, or_, select, update
 
 from brickyard.domain.spend import Charge
 from brickyard.store.prepared import Prepared
@@ -19,6 +19,7 @@ _END = Prepared(
     update(t).where(t.c.cluster_id == bindparam("cluster"), t.c.instance_id == bindparam("instance"), t.c.ended_ms == 0),
     ["ended_ms", "doc"],
 )
+_AT_ONCE = 2_000  # rows
 _BEGIN = Prepared(insert(t), (*_COLUMNS, "doc"))
 
 
@@ -45,14 +46,23 @@ class ChargeRows:
         for charge in begun:
             _BEGIN.run(self._connection, **{name: getattr(charge, name) for name in _COLUMNS}, doc=_encode(charge).decode())
 
+    def each_between(self, start_ms: int, end_ms: int, *, cluster_id: str = "") -> Iterator[Charge]:
+        """The charges with a part between two times, of one cluster or of all, one after the other: few of them are in memory at
+        once."""
+        rows = self._connection.execution_options(yield_per=_AT_ONCE).execute(_between(start_ms, end_ms, cluster_id))
+        for doc in rows.scalars():
+            yield _decode(doc)
+
     def between(self, start_ms: int, end_ms: int, *, cluster_id: str = "") -> Sequence[Charge]:
         """The charges with a part between two times, of one cluster or of all."""
-        query = select(t.c.doc).where(t.c.started_ms < end_ms, or_(t.c.ended_ms == 0, t.c.ended_ms > start_ms))
-        if cluster_id:
-            query = query.where(t.c.cluster_id == cluster_id)
-        return [_decode(doc) for doc in self._connection.execute(query).scalars()]
+        return [_decode(doc) for doc in self._connection.execute(_between(start_ms, end_ms, cluster_id)).scalars()]
 
     def trim(self, before_ms: int, limit: int) -> int:
         """Removes charges that ended before that time; returns how many."""
         old = select(t.c.id).where(t.c.ended_ms > 0, t.c.ended_ms < before_ms).limit(limit)
         return self._connection.execute(delete(t).where(t.c.id.in_(old))).rowcount
+
+
+def _between(start_ms: int, end_ms: int, cluster_id: str) -> Select[tuple[str]]:
+    query = select(t.c.doc).where(t.c.started_ms < end_ms, or_(t.c.ended_ms == 0, t.c.ended_ms > start_ms))
+    return query.where(t.c.cluster_id == cluster_id) if cluster_id else query

@@ -23,6 +23,12 @@ PATHS = (
     "/compute/clusters/{cluster_id}/edit",
     "/admin",
     "/settings",
+    "/spend",
+    "/files",
+    "/schedules",
+    "/jobs/runs",
+    "/jobs/runs/{run_id}",
+    "/help/{topic}",
     "/compute/pools/{pool_id}",
     "/compute/pools/{pool_id}/edit",
     "/compute/policies/{policy_id}",
@@ -37,6 +43,8 @@ class AskPage(msgspec.Struct, frozen=True, kw_only=True):
     cluster_id: str = ""
     pool_id: str = ""  # or "create"
     policy_id: str = ""  # likewise
+    run_id: str = ""
+    topic: str = ""  # a page of docs/
 
 
 class AskAsset(msgspec.Struct, frozen=True, kw_only=True):

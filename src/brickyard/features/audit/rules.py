@@ -14,7 +14,7 @@ _NAMES = (
     "cluster_id", "context_id", "command_id", "instance_pool_id", "run_id", "policy_id", "script_id", "token_id", "instance_id",
     "path", "source_path", "destination_path", "file_path", "directory_path", "handle", "id", "object_type", "object_id", "scope",
     "key", "principal", "user_name", "name", "full_name", "catalog_name", "schema_name", "application_id", "client_id",
-    "group_name", "parent_name",
+    "group_name", "parent_name", "budget_id",
 )  # fmt: skip
 _WITHIN = ("token_info",)  # fields whose value is the object that an answer shows, beside what only its maker may see
 MOST_TEXT = 300  # characters of a client-chosen name

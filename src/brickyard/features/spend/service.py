@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from brickyard.access import Authorizer
 from brickyard.access.objects import WORKSPACE, of_cluster
@@ -13,18 +13,20 @@ from brickyard.domain.clock import Clock
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.nodetypes import NodeTypes
 from brickyard.domain.spend import Charge
-from brickyard.features.spend.model import AskClusterSpend, AskSpend, NodePrice, PriceList, Spend, SpendGroup
-from brickyard.features.spend.rules import Group, grouped
+from brickyard.features.spend.model import (
+    AskClusterSpend,
+    AskSpend,
+    NodePrice,
+    PriceList,
+    Spend,
+    SpendGroup,
+    SpendScope,
+    SpendTotal,
+)
+from brickyard.features.spend.rules import Group, Sums, check_tag, days_of, fits, grouped, grouping, zone_of
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
-_TAG = "tag:"
-_KEYS: dict[str, Callable[[Charge], str]] = {
-    "cluster": lambda charge: charge.cluster_id,
-    "creator": lambda charge: charge.creator_user_name,
-    "node_type": lambda charge: charge.node_type_id,
-    "role": lambda charge: charge.role,
-}
 DAY_MS = 24 * 3_600_000
 MAX_RANGE_MS = 400 * DAY_MS
 
@@ -48,19 +50,42 @@ class SpendService:
         self._currency = currency
 
     async def workspace(self, caller: Caller, request: AskSpend) -> Spend:
-        """The spend of all clusters, also of those that were permanently deleted."""
+        """The spend of all clusters, also of those that were permanently deleted; for users who are no administrators, of the
+        clusters that they own."""
         now = self._clock.now_ms()
         start, end = _range(request.start_time, request.end_time, now=now, default_ms=30 * DAY_MS)
-        key = _key(request.group_by)
+        by = grouping(request.group_by, request.top)
+        check_tag(request.tag)
+        zone = zone_of(request.time_zone)
+        if end > now + MAX_RANGE_MS:
+            raise InvalidParameterValue("end_time is more than 400 days ahead.")
+        days = days_of(start, end, zone) if by.by_day else ()
 
-        def work(tx: Tx) -> Sequence[Charge]:
-            self._authorizer.require(tx, caller, Permission.ADMIN, WORKSPACE, to="see the spend of the")
-            return tx.charges.between(start, end)
+        def work(tx: Tx) -> tuple[Sums, dict[str, Charge]]:
+            self._authorizer.require(tx, caller, Permission.WORKSPACE_ACCESS, WORKSPACE, to="see the spend of the")
+            sums, about = Sums(by.key, start_ms=start, end_ms=end, now=now, days=days), dict[str, Charge]()
+            for charge in tx.charges.each_between(start, end, cluster_id=request.cluster_id):
+                if not caller.is_admin and charge.creator_user_name != caller.user_name:
+                    continue
+                if not fits(charge, tag=request.tag, creator=request.creator_user_name):
+                    continue
+                sums.add(charge)
+                if by.of_clusters:
+                    known = about.get(charge.cluster_id)
+                    if known is None or charge.started_ms >= known.started_ms:
+                        about[charge.cluster_id] = charge
+            return sums, about
 
-        charges = await self._store.read(work)
-        about = {charge.cluster_id: charge for charge in charges} if request.group_by == "cluster" else {}
-        groups = grouped(charges, key, start_ms=start, end_ms=end, now=now)
-        return Spend(start_time=start, end_time=end, groups=[_view(each, about.get(each.key)) for each in groups])
+        sums, about = await self._store.read(work)
+        groups, left_out = sums.groups(by.top)
+        return Spend(
+            start_time=start,
+            end_time=end,
+            groups=[_view(each, about.get(each.key)) for each in groups],
+            totals=[SpendTotal(currency=currency, **total._asdict()) for currency, total in sums.totals()],
+            left_out=left_out,
+            scope=SpendScope.WORKSPACE if caller.is_admin else SpendScope.OWN,
+        )
 
     async def cluster(self, caller: Caller, request: AskClusterSpend) -> Spend:
         """The spend of one cluster."""
@@ -74,7 +99,7 @@ class SpendService:
             return start, end, tx.charges.between(start, end, cluster_id=request.cluster_id)
 
         start, end, charges = await self._store.read(work)
-        groups = grouped(charges, _KEYS["cluster"], start_ms=start, end_ms=end, now=now)
+        groups = grouped(charges, lambda charge: charge.cluster_id, start_ms=start, end_ms=end, now=now)
         last = max(charges, key=lambda charge: charge.started_ms, default=None)
         return Spend(start_time=start, end_time=end, groups=[_view(each, last) for each in groups])
 
@@ -99,14 +124,6 @@ def _range(start: int, end: int, *, now: int, default_ms: int) -> tuple[int, int
     if end - start > MAX_RANGE_MS:
         raise InvalidParameterValue("start_time and end_time are more than 400 days apart; spend is kept for that long.")
     return start, end
-
-
-def _key(asked: str) -> Callable[[Charge], str]:
-    if asked.startswith(_TAG) and (tag := asked.removeprefix(_TAG)):
-        return lambda charge: charge.tags.get(tag, "")
-    if asked not in _KEYS:
-        raise InvalidParameterValue(f"group_by is {asked[:140]!r}; it must be {', '.join(_KEYS)} or tag:KEY.")
-    return _KEYS[asked]
 
 
 def _view(group: Group, about: Charge | None) -> SpendGroup:
