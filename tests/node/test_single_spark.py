@@ -246,6 +246,15 @@ def test_the_catalog_has_its_names_of_databricks(node: Node) -> None:
 def test_scripts_run_where_spark_has_them(node: Node) -> None:
     if not str(node.manifest["spark_version"]).startswith("3."):
         assert node.run("BEGIN DECLARE n INT DEFAULT 2; SELECT n + 1 AS n; END", "sql") == "[[3]]"
+        choice = """-- not this: BEGIN USE CATALOG spark_catalog;
+            BEGIN
+              IF 'USE CATALOG x;' <> r'\\' THEN USE CATALOG `main`; END IF;
+              SELECT current_catalog() AS c, 'BEGIN USE CATALOG y;' AS text;
+            END"""
+        assert node.run(choice, "sql") == "[['main', 'BEGIN USE CATALOG y;']]"
+        assert node.run("BEGIN USE CATALOG hive_metastore; SELECT current_catalog() AS c; END", "sql") == "[['hive_metastore']]"
+        with pytest.raises(AssertionError, match="PARSE_SYNTAX_ERROR"):
+            node.run("BEGIN USE CATALOG main x; END", "sql")
 
 
 CACHED = """

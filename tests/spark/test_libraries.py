@@ -236,6 +236,41 @@ def test_jars_are_there_at_once_for_running_contexts_and_executors_and_after_a_r
     assert "ClassNotFoundException" in (said := live.run(cluster, GREET + MISSING)) and said.startswith("hello hello")
 
 
+def test_a_wheel_that_was_overwritten_is_installed_anew_and_one_that_failed_is_tried_again(
+    live: Live, cluster: str, tmp_path: Path
+) -> None:
+    live.wait(cluster, State.RUNNING, workers=1)
+    place, library = "/wheels/ours-1.0-py3-none-any.whl", Library(whl="dbfs:/wheels/ours-1.0-py3-none-any.whl")
+
+    def put(answer: str) -> None:
+        made = make_wheel(tmp_path, "ours", files={"ours.py": f"ANSWER = {answer!r}\n"})
+        live.w.dbfs.upload(place, io.BytesIO(made.read_bytes()), overwrite=True)
+
+    def status() -> LibraryInstallStatus | None:
+        settled(live, cluster)
+        return next(each.status for each in live.w.libraries.cluster_status(cluster) if each.library == library)
+
+    def said() -> list[str]:
+        """By the driver and by a worker, in a context of its own."""
+        asked = "import ours\ndef there():\n    import ours\n    return ours.ANSWER\nprint(ours.ANSWER, on_worker(there))"
+        return in_context(live, cluster, live.context(cluster), PIP + asked).split()
+
+    live.w.dbfs.upload(place, io.BytesIO(b"no wheel"), overwrite=True)
+    live.w.libraries.install(cluster, [library])
+    assert status() is LibraryInstallStatus.FAILED
+    put("first")
+    live.w.libraries.install(cluster, [library])
+    assert status() is LibraryInstallStatus.INSTALLED
+    assert said() == ["first", "first"]
+    put("second")
+    live.w.libraries.install(cluster, [library])
+    assert said() == ["first", "first"], "nothing was uninstalled: it stays"
+    live.w.libraries.uninstall(cluster, [library])
+    live.w.libraries.install(cluster, [library])
+    assert status() is LibraryInstallStatus.INSTALLED
+    assert said() == ["second", "second"]
+
+
 def test_what_exists_only_as_source_is_built_on_every_node(live: Live, cluster: str) -> None:
     live.wait(cluster, State.RUNNING, workers=1)
     before = len(list(live.w.libraries.cluster_status(cluster)))
