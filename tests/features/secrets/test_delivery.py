@@ -227,7 +227,7 @@ async def test_who_enforces_a_policy_may_read_the_secrets_that_it_adds(store: St
     later = EnforceMode.WAIT_FOR_TERMINATION
     for caller, cluster_id, mode in ((OTHER, mine, None), (OTHER, theirs, None), (ADMIN, theirs, None), (ADMIN, theirs, later)):
         before = await desk.row(cluster_id)
-        enforce = EnforceCompliance(cluster_id=cluster_id, **({"enforce_mode": mode} if mode else {}))
+        enforce = EnforceCompliance(cluster_id=cluster_id, enforce_mode=mode)
         assert "READ" in await refused(PermissionDenied, desk.service.enforce_compliance(caller, enforce))
         assert await desk.row(cluster_id) == before
     await desk.bring_up(mine)
