@@ -111,7 +111,7 @@ def test_a_bad_setting_is_one_line(cli: Cli, arguments: list[str], golden: Golde
 
 def test_a_database_that_does_not_answer_is_one_line(cli: Cli) -> None:
     assert "postgresql://nobody@127.0.0.1:1/none" in one_line(
-        cli.run("up", "--database-url", "postgresql://nobody@127.0.0.1:1/none")
+        cli.run("up", "--database-url", "postgresql://nobody@127.0.0.1:1/none", BRICKYARD_DATABASE_WAIT_S="1")
     )
 
 

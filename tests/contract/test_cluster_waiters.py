@@ -12,7 +12,6 @@ from databricks.sdk.errors import OperationFailed
 from databricks.sdk.service.compute import ClusterDetails, ClustersAPI, State, TerminationReasonType, UpdateClusterResource
 
 from brickyard.providers.simulated import Knobs, SimulatedProvider
-from tests.seeds.guide import Naps
 from tests.support.golden import Golden
 from tests.support.patience import SOON
 from tests.support.server import Server
@@ -20,12 +19,6 @@ from tests.support.server import Server
 RUNTIME, NODE_TYPE = "17.3.x-scala2.13", "i3.xlarge"
 SPEC: dict[str, Any] = {"spark_version": RUNTIME, "node_type_id": NODE_TYPE, "autotermination_minutes": 0}
 SLOW = Knobs(register_s=0.4, start_s=0.1, stop_s=0.4)
-
-
-@pytest.fixture(autouse=True)
-def no_naps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The SDK sleeps for seconds between two looks; here it need not."""
-    monkeypatch.setattr("databricks.sdk.service.compute.time", Naps())
 
 
 @pytest.fixture

@@ -86,4 +86,4 @@ def test_killed_at_every_step(tmp_path: Path, before: bool, cancel: bool) -> Non
     async def crash_at(root: Path, store: Store, steps: int) -> bool:
         return await crash_and_recover(root, store, steps, before=before, cancel=cancel)
 
-    killed_at_every_step(tmp_path, crash_at, steps_at_least=9)
+    killed_at_every_step(tmp_path, crash_at, steps_at_least=9, at_once=44)

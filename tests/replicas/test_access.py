@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from databricks.sdk import WorkspaceClient
 from databricks.sdk.errors import NotFound, PermissionDenied, Unauthenticated
 from databricks.sdk.errors.base import DatabricksError
 from databricks.sdk.service.compute import ClusterAccessControlRequest, ClusterPermissionLevel
@@ -16,6 +15,7 @@ from tests.replicas.people import KEY, NODE
 from tests.replicas.servers import Replicas
 from tests.support.patience import Stopwatch, until
 from tests.support.postgres import Postgres
+from tests.support.sdk import WorkspaceClient
 
 SECOND, SLACK_S = 1.0, 2.0  # what is promised, and more for a busy machine
 

@@ -8,7 +8,7 @@ import pytest
 
 from brickyard.providers.nodetypes import cloud_types
 from brickyard.providers.simulated import SimulatedProvider
-from tests.seeds.guide import Guide, GuideIds, Naps
+from tests.seeds.guide import Guide, GuideIds
 from tests.support.server import TOKEN, Server
 
 
@@ -22,7 +22,6 @@ def guide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guide]:
 
 @pytest.fixture(autouse=True)
 def host_and_token(guide: Guide, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the guide has its readers configure once; and no seconds between two looks at a cluster."""
+    """What the guide has its readers configure once."""
     monkeypatch.setenv("DATABRICKS_HOST", guide.server.url)
     monkeypatch.setenv("DATABRICKS_TOKEN", TOKEN)
-    monkeypatch.setattr("databricks.sdk.service.compute.time", Naps())

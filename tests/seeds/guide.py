@@ -121,17 +121,6 @@ def body(name: str) -> Any:
     return json.loads(read(name))
 
 
-class Naps:
-    """`time` for the SDK's waiters, which sleep for seconds between two looks: here they need not. Its clock is the true one, so
-    timeouts are what they say."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(time, name)
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(min(seconds, 0.05))
-
-
 class _Hurry(types.ModuleType):
     """`time` for an example: from now on its clock runs FASTER, and so do its sleeps."""
 

@@ -16,7 +16,7 @@ from tests.spark.neighbours import neighbour
 from tests.support.patience import PATIENCE_S, until
 from tests.support.runtimes import SPARK_4
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(6 * PATIENCE_S)]
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(6 * PATIENCE_S)]
 
 # Each must fail by an error that names the setting; what it is about remains as it was.
 WRITES = r"""

@@ -140,9 +140,8 @@ def test_the_result_of_a_command_that_may_finish_can_be_read_and_a_restart_waits
     place.file("begun").unlink()
 
 
-@pytest.mark.parametrize(
-    "place", [None, pytest.param(DataSecurityMode.USER_ISOLATION, marks=pytest.mark.extended)], indirect=True
-)
+@pytest.mark.extended  # the shortest grace period is a minute
+@pytest.mark.parametrize("place", [None, DataSecurityMode.USER_ISOLATION], indirect=True)
 def test_a_command_that_takes_longer_is_ended_and_force_waits_for_nothing(place: Place) -> None:
     place.begin(ENDLESS, until_there="begun")
     shown = place.stop(grace_period_minutes=1, wait_for_completion=True)

@@ -13,7 +13,7 @@ from databricks.sdk.service.compute import State
 from tests.spark.live import JVM, Live
 from tests.support.patience import PATIENCE_S, until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(6 * PATIENCE_S)]
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(6 * PATIENCE_S)]
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tests.support.patience import PATIENCE_S, until
 from tests.support.runtimes import SPARK_4
 
 pytestmark = [
-    pytest.mark.spark, pytest.mark.timeout(3 * PATIENCE_S),
+    pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(3 * PATIENCE_S),
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk where the test sees it, too"),
 ]  # fmt: skip
 TOTAL, LEFT = 30_000, 5_000  # the node need not take half of all, which ends it in any case

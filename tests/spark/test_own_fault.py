@@ -14,7 +14,7 @@ from tests.spark.neighbours import neighbour
 from tests.support.patience import until
 from tests.support.runtimes import SPARK_4
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(600)]
 
 ATTEMPTS = 2  # spark.task.maxFailures
 FILL = """

@@ -14,7 +14,7 @@ from tests.clusters.v1.conftest import Api
 from tests.spark.live import Live, living
 from tests.support.patience import until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(900)]
 
 FILES = 3_000  # so many that restoring them takes a moment
 RESTORING, NODE_PHASES = (

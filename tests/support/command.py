@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import psutil
-from databricks.sdk import WorkspaceClient
 
 from brickyard.server.datadir import Workspace
 from tests.support.patience import PATIENCE_S
+from tests.support.sdk import WorkspaceClient
 
 COMMAND = [sys.executable, "-c", "from brickyard.cli import main; main()"]
 

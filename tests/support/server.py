@@ -12,8 +12,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from databricks.sdk import WorkspaceClient
-
 from brickyard.config.settings import Settings
 from brickyard.domain.clock import Clock, Ids
 from brickyard.providers.base import Provider
@@ -23,6 +21,7 @@ from brickyard.store.store import Store
 from tests.support.databases import empty_sqlite
 from tests.support.patience import PATIENCE_S
 from tests.support.runtimes import cache_dir
+from tests.support.sdk import WorkspaceClient
 
 TOKEN = "dapi" + "0" * 32
 WORKSPACE_KEY = b"k" * 32
