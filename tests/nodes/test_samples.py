@@ -15,7 +15,7 @@ from brickyard.domain.packedsamples import PackedSamples, numbers, packed, sampl
 from brickyard.domain.samples import SAMPLE_S, NodeAbout, NodeSamples, Sample, unpack
 from brickyard.features.metrics.loop import SHARES, SamplePacking, move
 from brickyard.features.metrics.service import AskRange, ClusterMetrics, MetricsRange
-from brickyard.nodes.samples import FRESH_MS, MAX_WAITING, WRITE_S, Samples
+from brickyard.nodes.samples import FRESH_MS, LATELY_MS, MAX_WAITING, WRITE_S, Samples
 from brickyard.plan.samples import DAY, HOUR, MINUTE
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -269,3 +269,17 @@ def test_what_one_server_hears_is_in_the_snapshots_of_another_while_it_counts(
     assert SAMPLE_S + server.pause_s < FRESH_MS / 1000 - 2, "with two seconds for reports and writes"
     monkeypatch.setattr(Store, "alone", property(lambda _: True))
     assert server.pause_s == WRITE_S
+
+
+async def test_drivers_count_as_long_as_they_are_heard(world: World) -> None:
+    server = world.server()
+    worker = packed(NodeSamples(cluster_id=ID, about=NodeAbout(role="worker"), samples=(Sample(world.clock.now_ms(), {}),)))
+    server.take("w", ID, worker)
+    server.take("d", ID, world.measured(1, 2))
+    assert server.drivers() == {ID: "d"}
+    newest = server.newest("d")
+    assert newest is not None and newest.values == {"cpu_cores": 2}
+    world.clock.advance(ms=LATELY_MS + 1)
+    assert server.drivers() == {}
+    server.forget("d")
+    assert server.newest("d") is None

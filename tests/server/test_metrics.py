@@ -10,10 +10,14 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
+from brickyard.domain.clock import SystemClock
+from brickyard.domain.samples import Sample
+from brickyard.nodes.samples import Samples
 from brickyard.providers.fleet import Providers
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.reconcile.room import DiskRoom
 from brickyard.server.metrics import WorkspaceMetrics
+from brickyard.server.sparkmetrics import MOST_CLUSTERS, families, shown
 from brickyard.storage.directory import Storage
 from brickyard.store.servers import About, Server, Stopping
 from brickyard.store.store import Store
@@ -40,8 +44,10 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def measures(store: Store, place: Path) -> tuple[WorkspaceMetrics, CollectorRegistry]:
     registry = CollectorRegistry()
     room = DiskRoom(store=store, storage=Storage(place), data_dir=place, min_free=0, dbfs_limit=1)
-    providers = Providers(SimulatedProvider(node_types=[SMALL]))
-    made = WorkspaceMetrics(store, providers, room, SetMembers(living=list(SERVERS)), {"event loop": lambda: 0.5})
+    providers, samples = Providers(SimulatedProvider(node_types=[SMALL])), Samples(store=store, clock=SystemClock())
+    made = WorkspaceMetrics(
+        store, providers, room, SetMembers(living=list(SERVERS)), lags={"event loop": lambda: 0.5}, samples=samples
+    )
     registry.register(made)
     return made, registry
 
@@ -66,3 +72,26 @@ async def test_counts_are_read_on_the_stores_threads(store: Store, tmp_path: Pat
     assert registry.get_sample_value("brickyard_servers", {"state": "serving"}) == 2
     assert registry.get_sample_value("brickyard_servers", {"state": "stopping"}) == 1
     assert registry.get_sample_value("brickyard_lag_seconds", {"of": "event loop"}) == 0.5
+
+
+def test_metrics_of_spark_are_bounded_and_leave_out_what_a_driver_does_not_say() -> None:
+    values = {"executors": 2.0, "tasks_active": 3.0, "tasks_waiting": 4.0, "heap_bytes": 5.0, "gc_fraction": 0.5}
+    values |= {"tasks_done_per_s": 6.0, "cpu_cores": 1.0}
+    found = {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in families({"a": Sample(1, values), "b": Sample(1, {"tasks_active": 1.0})}, left_out=7)
+        for sample in family.samples
+    }
+    assert found == {
+        ("brickyard_spark_tasks", "a", "running"): 3.0,
+        ("brickyard_spark_tasks", "a", "waiting"): 4.0,
+        ("brickyard_spark_tasks", "b", "running"): 1.0,
+        ("brickyard_spark_executors", "a"): 2.0,
+        ("brickyard_spark_tasks_per_second", "a"): 6.0,
+        ("brickyard_spark_driver_heap_bytes", "a"): 5.0,
+        ("brickyard_spark_driver_gc_fraction", "a"): 0.5,
+        ("brickyard_spark_clusters", "true"): 2.0,
+        ("brickyard_spark_clusters", "false"): 7.0,
+    }
+    many = [f"{number:05}" for number in range(MOST_CLUSTERS + 3)]
+    assert shown(many[::-1]) == many[3:], "the newest"

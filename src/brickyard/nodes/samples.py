@@ -21,7 +21,7 @@ import structlog
 
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import DatabaseTrouble, RequestLimitExceeded
-from brickyard.domain.node import REPORT_S
+from brickyard.domain.node import REPORT_S, Role
 from brickyard.domain.packedsamples import PackedSamples, last_of, points_of, samples_of, sound, stored
 from brickyard.domain.periodic import Periodic
 from brickyard.domain.samples import SAMPLE_S, Columns, NodeAbout, PackedColumns, Sample, columns, pack
@@ -36,6 +36,8 @@ HELD_S = 30.0  # for how long samples wait for others of their cluster: a row co
 MOST_HELD = 30_000  # samples; with more, none wait
 SHARED_WRITE_S = 2.5  # where other servers read what is written: with the time between two samples it must stay below FRESH_MS
 FRESH_MS = 10_000  # an older sample says nothing about now; nodes send one every five seconds
+LATELY_MS = 90_000  # an agent that has nothing new to say may keep its samples for 40 s (`attention.py`)
+_DRIVERS = (Role.DRIVER.value, Role.SINGLE.value)
 LATE_MS, EARLY_MS = 3_600_000, 60_000  # how far an agent's clock, or a report, may be behind or ahead
 MAX_WAITING = 50_000  # samples that wait for the database; more are dropped, the oldest first
 MAX_AT_ONCE = 200  # in one report
@@ -110,6 +112,18 @@ class Samples(Periodic):
         """The newest samples of a cluster's nodes that this server has heard of, by instance id."""
         of = {name: each for name, each in self._newest.items() if each.cluster_id == cluster_id}
         return {name: Fresh(each.about, samples_of(each)[-1]) for name, each in of.items()}
+
+    def drivers(self) -> dict[str, str]:
+        """The clusters whose driver this server has heard lately, and the driver's instance."""
+        since = self._clock.now_ms() - LATELY_MS
+        return {
+            each.cluster_id: name for name, each in self._newest.items() if each.last_ms >= since and each.about.role in _DRIVERS
+        }
+
+    def newest(self, instance_id: str) -> Sample | None:
+        """The newest sample of an instance that this server has heard."""
+        found = self._newest.get(instance_id)
+        return samples_of(found)[-1] if found is not None else None
 
     def forget(self, instance_id: str) -> None:
         """Drops the instance, which is gone."""

@@ -167,7 +167,7 @@ def assemble(given: Resources, *, loop_lag_s: Lag) -> Parts:
     )
     given.store.on_commit(loops.runs.changed)
     lags = {"event loop": loop_lag_s, "database": lambda: given.store.lag_s, "loops": lambda: loops.owners.lag_s}
-    measures = WorkspaceMetrics(given.store, given.providers, loops.room, given.member, lags)
+    measures = WorkspaceMetrics(given.store, given.providers, loops.room, given.member, lags=lags, samples=nodes.samples)
     given.metrics.register(measures)
     ProcessCollector(registry=given.metrics)
     return Parts(

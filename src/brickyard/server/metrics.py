@@ -14,17 +14,19 @@ from brickyard import __version__
 from brickyard.domain.errors import DatabaseTrouble, RequestLimitExceeded
 from brickyard.domain.pools import Pool, Standing
 from brickyard.features.pools.service import pool_stats
+from brickyard.nodes.samples import Samples
 from brickyard.providers.fleet import Providers
 from brickyard.reconcile.room import DiskRoom
 from brickyard.server.looplag import Lag
+from brickyard.server.sparkmetrics import families, shown
 from brickyard.store.membership import Members
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 
 class WorkspaceMetrics(Collector):
-    """The servers, counts of clusters and instances by state, the contents of each pool, and the remaining room; read on
-    demand."""
+    """The servers, counts of clusters and instances by state, the contents of each pool, the remaining room, and what Spark
+    does; read on demand."""
 
     def __init__(
         self,
@@ -32,9 +34,13 @@ class WorkspaceMetrics(Collector):
         providers: Providers,
         room: DiskRoom,
         members: Members,
+        *,
         lags: Mapping[str, Lag],
+        samples: Samples,
     ) -> None:
         """`lags`: for how long work of each kind has waited."""
+        self._samples = samples
+        self._spark: list[Metric] = []
         self._members = members
         self._lags = lags
         self._store = store
@@ -44,6 +50,10 @@ class WorkspaceMetrics(Collector):
 
     async def refresh(self) -> None:
         """Updates the counts for the next `collect`. Call it on the event loop first."""
+        drivers = self._samples.drivers()
+        ours = shown([*drivers])
+        newest = {each: sample for each in ours if (sample := self._samples.newest(drivers[each])) is not None}
+        self._spark = families(newest, left_out=len(drivers) - len(ours))
         try:
             self._counts = _families(await self._store.read(_count))
         except (DatabaseTrouble, RequestLimitExceeded):
@@ -62,7 +72,7 @@ class WorkspaceMetrics(Collector):
         lag = GaugeMetricFamily("brickyard_lag_seconds", "How long the oldest work has waited to begin", labels=["of"])
         for name, seconds in self._lags.items():
             lag.add_metric([name], seconds())
-        return [build, up, servers, lag, *counts, *self._room(), *self._disk_room()]
+        return [build, up, servers, lag, *counts, *self._room(), *self._disk_room(), *self._spark]
 
     def _disk_room(self) -> list[Metric]:
         disk = self._disk.disk()
