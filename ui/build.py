@@ -149,7 +149,8 @@ def tidy() -> None:
 def source_files() -> list[Path]:
     """What the bundle is made of."""
     top = [path for path in HERE.iterdir() if path.is_file() and not path.name.startswith(".")]
-    return sorted([*top, *(path for path in (HERE / "src").rglob("*") if path.is_file() and path.name != "schema.d.ts")])
+    documentation = (ROOT / "docs").glob("*.md")  # the page shows it
+    return sorted([*top, *documentation, *(path for path in (HERE / "src").rglob("*") if path.is_file() and path.name != "schema.d.ts")])
 
 
 def sources() -> str:
@@ -159,7 +160,7 @@ def sources() -> str:
 def digest(files: Iterable[Path]) -> str:
     found = hashlib.sha256()
     for path in files:
-        found.update(str(path.relative_to(HERE)).encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+        found.update(str(path.relative_to(ROOT)).encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     return found.hexdigest()
 
 

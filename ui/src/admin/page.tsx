@@ -1,4 +1,5 @@
 import "../cluster/cluster.css";
+import "../kit/pages.css";
 import "./admin.css";
 import { Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";

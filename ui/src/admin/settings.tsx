@@ -1,4 +1,5 @@
 import "../cluster/cluster.css";
+import "../kit/pages.css";
 import "./admin.css";
 import { Button, Group, Text, Title } from "@mantine/core";
 import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";

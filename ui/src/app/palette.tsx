@@ -36,6 +36,10 @@ function Places({ close }: { close: () => void }) {
     { id: "jobs", name: "Compute: job clusters", go: () => navigate({ to: "/compute", search: { tab: "job" } }) },
     { id: "pools", name: "Compute: pools", go: () => navigate({ to: "/compute", search: { tab: "pools" } }) },
     { id: "policies", name: "Compute: policies", go: () => navigate({ to: "/compute", search: { tab: "policies" } }) },
+    { id: "runs", name: "Runs", go: () => navigate({ to: "/jobs/runs", search: {} }) },
+    { id: "schedules", name: "Schedules and snapshots", go: () => navigate({ to: "/schedules", search: {} }) },
+    { id: "files", name: "Files", go: () => navigate({ to: "/files", search: {} }) },
+    { id: "spend", name: "Spend", go: () => navigate({ to: "/spend", search: {} }) },
     { id: "settings", name: "Settings: your tokens", go: () => navigate({ to: "/settings" }) },
     ...ADMIN_TABS.filter(() => me?.groups.has("admins")).map((tab) => ({
       id: `admin ${tab}`,

@@ -3,11 +3,15 @@ import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent, r
 import { readAdminSearch } from "../admin/search";
 import { readClusterSearch } from "../cluster/search";
 import { ComputePage } from "../compute/page";
+import { readFilesSearch } from "../files/search";
 import { readSearch } from "../kit/listsearch";
 import { styled } from "../kit/look";
 import { Trouble } from "../kit/trouble";
 import { readCreateSearch, readPolicySearch } from "../policies/search";
 import { readPoolSearch } from "../pools/search";
+import { readRunsSearch } from "../runs/search";
+import { readSpendSearch } from "../spend/search";
+import { readV1Search } from "../v1/search";
 import { Shell } from "./shell";
 
 /** A page whose code is loaded when it is opened. */
@@ -108,11 +112,63 @@ const editPolicy = createRoute({
   component: page(() => import("../policies/editor"), "EditPolicyPage"),
 });
 
+const spend = createRoute({
+  getParentRoute: () => root,
+  path: "/spend",
+  validateSearch: readSpendSearch,
+  component: page(() => import("../spend/page"), "SpendPage"),
+});
+
+const files = createRoute({
+  getParentRoute: () => root,
+  path: "/files",
+  validateSearch: readFilesSearch,
+  component: page(() => import("../files/page"), "FilesPage"),
+});
+
+const runs = createRoute({
+  getParentRoute: () => root,
+  path: "/jobs/runs",
+  validateSearch: readRunsSearch,
+  component: page(() => import("../runs/list"), "RunsPage"),
+});
+
+const run = createRoute({
+  getParentRoute: () => root,
+  path: "/jobs/runs/$id",
+  component: page(() => import("../runs/page"), "RunPage"),
+});
+
+const schedules = createRoute({
+  getParentRoute: () => root,
+  path: "/schedules",
+  validateSearch: readV1Search,
+  component: page(() => import("../v1/page"), "V1Page"),
+});
+
+const documentation = createRoute({
+  getParentRoute: () => root,
+  path: "/help/$topic",
+  component: page(() => import("./helppage"), "HelpPage"),
+});
+
 const pools = [pool, createPool, editPool] as const;
+const others = [spend, files, runs, run, schedules, documentation] as const;
 const policies = [policy, createPolicy, editPolicy] as const;
 
 export const router = createRouter({
-  routeTree: root.addChildren([admin, settings, start, compute, create, cluster, edit, ...pools, ...policies]),
+  routeTree: root.addChildren([
+    admin,
+    settings,
+    start,
+    compute,
+    create,
+    cluster,
+    edit,
+    ...others,
+    ...pools,
+    ...policies,
+  ]),
   defaultErrorComponent: ({ error, reset }) => <Trouble error={error} retry={reset} />,
   defaultPreload: false,
 });

@@ -7,7 +7,7 @@ import { connection, tellsChanges } from "../api/live";
 import { session } from "../api/session";
 import { Watches } from "../clusters/watch";
 import { asked } from "../kit/confirm";
-import { Icon, Mark } from "../kit/icons";
+import { Icon, type IconName, Mark } from "../kit/icons";
 import { help, palette, useKeys } from "../kit/keys";
 import { complete, later } from "../kit/later";
 import { outdated } from "../kit/look";
@@ -30,10 +30,11 @@ export function Shell() {
           <Mark />
           <span>Brickyard</span>
         </Link>
-        <Link to="/compute" className="page" activeProps={{ "aria-current": "page" }}>
-          <Icon name="compute" />
-          <span>Compute</span>
-        </Link>
+        <Place to="/compute" icon="compute" label="Compute" />
+        <Place to="/jobs/runs" icon="play" label="Runs" />
+        <Place to="/schedules" icon="clock" label="Schedules" />
+        <Place to="/files" icon="rows" label="Files" />
+        <Place to="/spend" icon="coins" label="Spend" />
         <Admin />
         <div className="rest" />
         <Scheme />
@@ -77,10 +78,15 @@ function Asked() {
 function Admin() {
   const me = useQuery(meQuery).data;
   if (!me?.groups.has("admins")) return null;
+  return <Place to="/admin" icon="people" label="Admin" />;
+}
+
+/** A page of the rail. */
+function Place({ to, icon, label }: { to: string; icon: IconName; label: string }) {
   return (
-    <Link to="/admin" className="page" activeProps={{ "aria-current": "page" }}>
-      <Icon name="people" />
-      <span>Admin</span>
+    <Link to={to} className="page" activeProps={{ "aria-current": "page" }}>
+      <Icon name={icon} />
+      <span>{label}</span>
     </Link>
   );
 }

@@ -29,6 +29,8 @@ const PATHS = {
     "M9 5a3.5 3.5 0 1 0 0 7 3.5 3.5 0 0 0 0-7zM3 20a6 6 0 0 1 12 0M16 5.5a3.5 3.5 0 0 1 0 6.5M21 20a6 6 0 0 0-3.5-5.4",
   eye: "M2 12s4-6.5 10-6.5S22 12 22 12s-4 6.5-10 6.5S2 12 2 12zM12 9.2a2.8 2.8 0 1 0 0 5.6 2.8 2.8 0 0 0 0-5.6z",
   download: "M12 4v11M7 11l5 5 5-5M5 20h14",
+  clock: "M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16zM12 8v4.5l3 2",
+  coins: "M4 20V10h4v10zM10 20V4h4v16zM16 20v-7h4v7z",
 } as const;
 
 export type IconName = keyof typeof PATHS;

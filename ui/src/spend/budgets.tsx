@@ -11,7 +11,8 @@ import { PlainTable } from "../kit/plaintable";
 import { Reading } from "../kit/reading";
 import { toast } from "../kit/toasts";
 import { budgetsQuery, deleteBudget, saveBudget } from "./calls";
-import type { Budget, SpendSearch } from "./grouping";
+import type { Budget } from "./grouping";
+import type { SpendSearch } from "./search";
 
 const STATES = {
   OK: { look: "good", word: "Within the budget" },
@@ -40,7 +41,9 @@ export function Budgets({ search, show }: { search: SpendSearch; show: (budget: 
       {asked.data === undefined ? (
         <Reading query={asked} what="Reading the budgets" rows={2} />
       ) : asked.data.length === 0 ? (
-        <Text c="dimmed">No budgets yet. A budget marks when a month's spend comes near an amount. It stops nothing.</Text>
+        <Text c="dimmed">
+          No budgets yet. A budget marks when a month's spend comes near an amount. It stops nothing.
+        </Text>
       ) : (
         <Rows budgets={asked.data} edit={admin ? setEditing : undefined} show={show} />
       )}
@@ -91,12 +94,7 @@ function Rows({
           <td data-label="Forecast">{money(each.forecast, each.currency)}</td>
           <td className="end">
             {edit && (
-              <Button
-                variant="subtle"
-                color="gray"
-                aria-label={`Edit ${each.display_name}`}
-                onClick={() => edit(each)}
-              >
+              <Button variant="subtle" color="gray" aria-label={`Edit ${each.display_name}`} onClick={() => edit(each)}>
                 Edit
               </Button>
             )}

@@ -2,7 +2,8 @@ import { queryOptions } from "@tanstack/react-query";
 import { api, body } from "../api/client";
 import type { components } from "../api/schema";
 import { offered } from "../api/session";
-import { groupBy, rangeOf, type SpendSearch } from "./grouping";
+import { groupBy, rangeOf } from "./grouping";
+import type { SpendSearch } from "./search";
 
 export const hasSpend = () => offered("/api/2.1/spend");
 export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
@@ -48,16 +49,13 @@ export const forFile = (search: SpendSearch, now: number) => spend(search, now, 
 export const budgetsQuery = queryOptions({
   queryKey: ["spend", "budgets"],
   enabled: () => offered("/api/2.1/budgets"),
-  queryFn: async () =>
-    (await body(api.GET("/api/2.1/budgets", { params: { query: { time_zone: zone } } }))).budgets,
+  queryFn: async () => (await body(api.GET("/api/2.1/budgets", { params: { query: { time_zone: zone } } }))).budgets,
 });
 
 export async function saveBudget(budget: SetBudget, id: string | undefined): Promise<void> {
   if (id === undefined) await body(api.POST("/api/2.1/budgets", { body: budget }));
   else
-    await body(
-      api.PUT("/api/2.1/budgets/{budget_id}", { params: { path: { budget_id: id } }, body: budget as never }),
-    );
+    await body(api.PUT("/api/2.1/budgets/{budget_id}", { params: { path: { budget_id: id } }, body: budget as never }));
 }
 
 export async function deleteBudget(id: string): Promise<void> {

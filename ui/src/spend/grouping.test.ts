@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { csvOf, daysOf, fitting, groupBy, rangeOf, readSpendSearch, type SpendGroup, seriesOf, stacked } from "./grouping";
+import { csvOf, daysOf, fitting, groupBy, rangeOf, type SpendGroup, seriesOf, stacked } from "./grouping";
+import { readSpendSearch } from "./search";
 
 const group = (day: string, key: string, amount: number, more: Partial<SpendGroup> = {}): SpendGroup => ({
   day,

@@ -1,47 +1,8 @@
 import type { components } from "../api/schema";
+import { RANGES, type SpendSearch } from "./search";
 
 export type SpendGroup = components["schemas"]["SpendGroup"];
 export type Budget = components["schemas"]["BudgetView"];
-
-export const RANGES = [
-  { value: "1d", label: "Today", days: 1 },
-  { value: "7d", label: "Week", days: 7 },
-  { value: "30d", label: "30 days", days: 30 },
-  { value: "90d", label: "90 days", days: 90 },
-  { value: "365d", label: "Year", days: 365 },
-] as const;
-export const KEYS = [
-  { value: "creator", label: "User" },
-  { value: "cluster", label: "Cluster" },
-  { value: "tag", label: "Tag" },
-  { value: "node_type", label: "Node type" },
-  { value: "role", label: "Driver or worker" },
-] as const;
-export type Key = (typeof KEYS)[number]["value"];
-
-/** What the page shows; it is in its address. */
-export interface SpendSearch {
-  range?: (typeof RANGES)[number]["value"]; // a week if there is none
-  by?: Key; // the user if there is none
-  key?: string; // of the tag, if it is by tag
-  user?: string;
-  tag?: string; // KEY=VALUE
-  cluster?: string;
-}
-
-const text = (given: unknown) => (given === undefined || given === "" ? undefined : String(given));
-
-export function readSpendSearch(given: Record<string, unknown>): SpendSearch {
-  const found: SpendSearch = {
-    range: RANGES.find((each) => each.value === given.range)?.value,
-    by: KEYS.find((each) => each.value === given.by)?.value,
-    key: text(given.key),
-    user: text(given.user),
-    tag: text(given.tag),
-    cluster: text(given.cluster),
-  };
-  return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
-}
 
 /** The `group_by` of the API; undefined: a tag has to be named first. */
 export function groupBy({ by = "creator", key }: SpendSearch): string | undefined {
@@ -93,7 +54,8 @@ export function seriesOf(groups: SpendGroup[], days: string[], currency: string)
   }
   const sum = (series: Series) => series.amounts.reduce((one, other) => one + other, 0);
   return [...found.values()].sort(
-    (one, other) => Number(one.others) - Number(other.others) || sum(other) - sum(one) || one.key.localeCompare(other.key),
+    (one, other) =>
+      Number(one.others) - Number(other.others) || sum(other) - sum(one) || one.key.localeCompare(other.key),
   );
 }
 
@@ -127,7 +89,16 @@ function cell(value: string | number): string {
 }
 
 export function csvOf(groups: SpendGroup[]): string {
-  const heads = ["day", "key", "cluster_name", "creator_user_name", "amount", "currency", "node_hours", "price_per_hour"];
+  const heads = [
+    "day",
+    "key",
+    "cluster_name",
+    "creator_user_name",
+    "amount",
+    "currency",
+    "node_hours",
+    "price_per_hour",
+  ];
   const rows = groups.map((each) =>
     [
       each.day,

@@ -1,5 +1,5 @@
 import "../cluster/cluster.css";
-import "../admin/admin.css";
+import "../kit/pages.css";
 import "./spend.css";
 import { Button, Group, NativeSelect, SegmentedControl, Text, TextInput } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
@@ -19,7 +19,8 @@ import { download } from "../lib/files";
 import { Budgets } from "./budgets";
 import { budgetsQuery, daysQuery, forFile, groupsQuery, type Spend } from "./calls";
 import { SpendChart } from "./chart";
-import { csvOf, daysOf, fitting, groupBy, KEYS, nameOf, RANGES, rangeOf, type SpendSearch, seriesOf } from "./grouping";
+import { csvOf, daysOf, fitting, groupBy, nameOf, rangeOf, seriesOf } from "./grouping";
+import { KEYS, RANGES, type SpendSearch } from "./search";
 
 const MONTH_DAYS = 30;
 
@@ -36,13 +37,15 @@ export function SpendPage() {
     onSuccess: (found) => {
       download("spend.csv", [csvOf(found.groups)], "text/csv");
       if (found.left_out > 0)
-        toast(`The file has the 10,000 greatest. ${found.left_out} more are summed up in its last line.`, { stays: true });
+        toast(`The file has the 10,000 greatest. ${found.left_out} more are summed up in its last line.`, {
+          stays: true,
+        });
     },
     onError: (error) => toast(words(error), { failed: true }),
   });
   const ready = groupBy(search) !== undefined;
   return (
-    <div className="content admin">
+    <div className="content">
       <PageHead title="Spend" topic="spend" />
       <Controls search={search} change={change}>
         <Button
@@ -137,7 +140,12 @@ function Controls({
       {filters.length > 0 && (
         <Group gap={6}>
           {filters.map((each) => (
-            <PlainButton key={each} on aria-label={`Remove the filter ${each}`} onClick={() => change({ [each]: undefined })}>
+            <PlainButton
+              key={each}
+              on
+              aria-label={`Remove the filter ${each}`}
+              onClick={() => change({ [each]: undefined })}
+            >
               {each}: {each === "cluster" ? clusterName(search.cluster, clusters) : search[each]}
               <Icon name="close" size={12} />
             </PlainButton>
@@ -165,7 +173,9 @@ function Found({ spend, search, now, change }: FoundProps) {
   const range = rangeOf(search.range, now);
   const names = useMemo(() => daysOf(range.start_time, range.end_time), [range.start_time, range.end_time]);
   if (spend.totals.length === 0)
-    return <Text className="nothing">Nothing was spent in this time. Clusters cost from when their nodes are launched.</Text>;
+    return (
+      <Text className="nothing">Nothing was spent in this time. Clusters cost from when their nodes are launched.</Text>
+    );
   return (
     <>
       <dl className="totals">
@@ -184,7 +194,13 @@ function Found({ spend, search, now, change }: FoundProps) {
         <Reading query={days} what="Reading the days" rows={5} />
       ) : (
         currencies.map((each) => (
-          <Days key={each} days={names} groups={days.data.groups} currency={each} budgets={fitting(budgets, search, each)} />
+          <Days
+            key={each}
+            days={names}
+            groups={days.data.groups}
+            currency={each}
+            budgets={fitting(budgets, search, each)}
+          />
         ))
       )}
       <Groups spend={spend} search={search} change={change} />

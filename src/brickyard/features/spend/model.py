@@ -9,8 +9,8 @@ import msgspec
 
 class AskSpend(msgspec.Struct, frozen=True, kw_only=True):
     """A range of time in epoch ms; the last 30 days if none is given. `group_by`: cluster, creator, node_type, role, tag:KEY,
-    day, or day with one of the others, such as "day,creator". Days are those of `time_zone`. `top`: the number of keys at most; the
-    rest is summed up. `tag` (KEY=VALUE), `creator_user_name` and `cluster_id` select what counts."""
+    day, or day with one of the others, such as "day,creator". Days are those of `time_zone`. `top`: the number of keys at most;
+    the rest is summed up. `tag` (KEY=VALUE), `creator_user_name` and `cluster_id` select what counts."""
 
     start_time: int = 0
     end_time: int = 0

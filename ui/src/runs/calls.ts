@@ -1,0 +1,50 @@
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { api, body } from "../api/client";
+import type { RunsSearch } from "./search";
+import { isOver, type Run } from "./words";
+
+const PAGE = 25; // the API gives at most 26
+const POLL_MS = 3000; // runs are not in the stream of changes
+const DAY = 86_400_000;
+
+export const runsQuery = ({ show, range }: RunsSearch, now: number) =>
+  infiniteQueryOptions({
+    queryKey: ["runs", show, range, now],
+    initialPageParam: "",
+    queryFn: async ({ pageParam }) => {
+      const query = {
+        limit: PAGE,
+        expand_tasks: true,
+        ...(show === "active" ? { active_only: true } : show === "completed" ? { completed_only: true } : {}),
+        ...(range ? { start_time_from: now - (range === "1d" ? 1 : 7) * DAY } : {}),
+        ...(pageParam ? { page_token: pageParam } : {}),
+      };
+      return await body(api.GET("/api/2.2/jobs/runs/list", { params: { query } }));
+    },
+    getNextPageParam: (last) => last.next_page_token || undefined,
+    refetchInterval: (query) =>
+      query.state.data?.pages.some((page) => page.runs?.some((run) => !isOver(run.state))) ? POLL_MS : 5 * POLL_MS,
+  });
+
+export const runQuery = (id: number) =>
+  queryOptions({
+    queryKey: ["run", id],
+    queryFn: async () => (await body(api.GET("/api/2.2/jobs/runs/get", { params: { query: { run_id: id } } }))) as Run,
+    refetchInterval: (query) => (query.state.data === undefined || isOver(query.state.data.state) ? false : POLL_MS),
+  });
+
+/** The output of an attempt: what was printed, and the error. It is read again while the attempt goes on. */
+export const outputQuery = (id: number, over: boolean) =>
+  queryOptions({
+    queryKey: ["run", id, "output", over],
+    queryFn: () => body(api.GET("/api/2.2/jobs/runs/get-output", { params: { query: { run_id: id } } })),
+    refetchInterval: over ? false : POLL_MS,
+  });
+
+export async function cancelRun(run_id: number): Promise<void> {
+  await body(api.POST("/api/2.2/jobs/runs/cancel", { body: { run_id } }));
+}
+
+export async function deleteRun(run_id: number): Promise<void> {
+  await body(api.POST("/api/2.2/jobs/runs/delete", { body: { run_id } }));
+}

@@ -1,0 +1,244 @@
+import "../cluster/cluster.css";
+import "../kit/pages.css";
+import "./runs.css";
+import { Button, Text, Title } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate, useParams } from "@tanstack/react-router";
+import { words } from "../api/client";
+import { clustersQuery } from "../api/queries";
+import { confirm } from "../kit/confirm";
+import { CopyIcon } from "../kit/copy";
+import { FactList } from "../kit/factlist";
+import { HelpLink } from "../kit/help";
+import { Icon } from "../kit/icons";
+import { ObjectHead } from "../kit/objectpage";
+import { Reading } from "../kit/reading";
+import { Scroller } from "../kit/scroller";
+import { useTitle } from "../kit/title";
+import { toast } from "../kit/toasts";
+import { exactly, lasting, useNow } from "../lib/time";
+import { cancelRun, deleteRun, outputQuery, runQuery } from "./calls";
+import { attemptsOf, isOver, type Run, stateOf, type Task, tookOf, workOf } from "./words";
+
+/** One run: its tasks, each with its attempts and what they printed. */
+export function RunPage() {
+  const { id } = useParams({ from: "/jobs/runs/$id" });
+  const asked = useQuery(runQuery(Number(id)));
+  const run = asked.data;
+  useTitle(run?.run_name || `Run ${id}`);
+  return (
+    <div className="content cluster">
+      <nav aria-label="Breadcrumb">
+        <Link to="/jobs/runs" search={{}} className="soft">
+          Runs
+        </Link>
+      </nav>
+      {run === undefined ? <Reading query={asked} what="Reading the run" /> : <Shown run={run} />}
+    </div>
+  );
+}
+
+function Shown({ run }: { run: Run }) {
+  const now = useNow(1000);
+  const { word, look } = stateOf(run.state);
+  const took = tookOf(run, now);
+  const tasks = attemptsOf(run.tasks ?? []);
+  return (
+    <>
+      <ObjectHead
+        name={run.run_name || `Run ${run.run_id}`}
+        beside={
+          <>
+            <span className={`word ${look}`}>{word}</span>
+            <HelpLink topic="jobs" />
+          </>
+        }
+        actions={<Actions run={run} />}
+        said={run.state.state_message}
+      >
+        <FactList
+          facts={[
+            ["User", run.creator_user_name],
+            ["Started", exactly(run.start_time)],
+            ["Took", took === undefined ? undefined : lasting(took)],
+          ]}
+          id={String(run.run_id)}
+        />
+      </ObjectHead>
+      {tasks.map((attempts) => (
+        <TaskSection key={attempts[0]?.task_key} attempts={attempts} now={now} />
+      ))}
+    </>
+  );
+}
+
+function Actions({ run }: { run: Run }) {
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  const failed = (error: unknown) => toast(words(error), { failed: true });
+  const whole = run.job_run_id;
+  const cancelling = useMutation({
+    mutationFn: () => cancelRun(whole),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ["run"] }),
+    onError: failed,
+  });
+  const deleting = useMutation({
+    mutationFn: () => deleteRun(whole),
+    onSuccess: async () => {
+      toast("The run was deleted.");
+      await navigate({ to: "/jobs/runs", search: {} });
+    },
+    onError: failed,
+  });
+  const name = run.run_name || `run ${run.run_id}`;
+  const cancel = async () => {
+    const consequence = "Its tasks are stopped, and its job clusters end.";
+    if (await confirm({ title: `Cancel ${name}?`, consequence, action: "Cancel the run" })) cancelling.mutate();
+  };
+  const remove = async () => {
+    const consequence = "Its output is lost. This cannot be undone.";
+    if (await confirm({ title: `Delete ${name}?`, consequence, action: "Delete" })) deleting.mutate();
+  };
+  return isOver(run.state) ? (
+    <Button
+      variant="default"
+      leftSection={<Icon name="trash" size={14} />}
+      loading={deleting.isPending}
+      onClick={() => void remove()}
+    >
+      Delete
+    </Button>
+  ) : (
+    <Button
+      variant="default"
+      leftSection={<Icon name="stop" size={14} />}
+      loading={cancelling.isPending}
+      onClick={() => void cancel()}
+    >
+      Cancel
+    </Button>
+  );
+}
+
+function TaskSection({ attempts, now }: { attempts: Task[]; now: number }) {
+  const task = attempts.at(-1) as Task;
+  const { kind, what, parameters } = workOf(task);
+  const needs = (task.depends_on ?? []).map((each) => each.task_key).join(", ");
+  return (
+    <section className="task" aria-label={`Task ${task.task_key}`}>
+      <Title order={2} size="h4">
+        {task.task_key}
+      </Title>
+      {task.description && <Text size="sm">{task.description}</Text>}
+      <dl className="rows">
+        <div>
+          <dt>{kind}</dt>
+          <dd className="mono">
+            {what} {what && <CopyIcon text={what} what={`Copy the name of the ${kind.toLowerCase()}`} />}
+          </dd>
+        </div>
+        {parameters.length > 0 && (
+          <div>
+            <dt>Parameters</dt>
+            <dd className="mono">{parameters.map((each) => JSON.stringify(each)).join(" ")}</dd>
+          </div>
+        )}
+        {needs && (
+          <div>
+            <dt>After</dt>
+            <dd>
+              {needs} {task.run_if && <span className="soft">({task.run_if})</span>}
+            </dd>
+          </div>
+        )}
+      </dl>
+      {attempts.map((each, at) => (
+        <Attempt
+          key={each.run_id}
+          attempt={each}
+          last={at === attempts.length - 1}
+          several={attempts.length > 1}
+          now={now}
+        />
+      ))}
+    </section>
+  );
+}
+
+interface AttemptProps {
+  attempt: Task;
+  last: boolean;
+  several: boolean;
+  now: number;
+}
+
+function Attempt({ attempt, last, several, now }: AttemptProps) {
+  const { word, look } = stateOf(attempt.state);
+  const took = tookOf(attempt, now);
+  const cluster = attempt.cluster_instance?.cluster_id ?? attempt.existing_cluster_id;
+  return (
+    <div className="attempt">
+      <p>
+        {several && <b>Attempt {attempt.attempt_number + 1}: </b>}
+        <span className={`word ${look}`}>{word}</span>
+        {took !== undefined && <span className="soft"> {lasting(took)}</span>}
+        {attempt.setup_duration != null && (
+          <span className="soft">, of which setup {lasting(attempt.setup_duration)}</span>
+        )}
+        {cluster && <Where id={cluster} job={attempt.new_cluster != null} />}
+      </p>
+      {attempt.state.state_message && <p className="said">{attempt.state.state_message}</p>}
+      {(last || look === "bad") && attempt.start_time && <Output id={attempt.run_id} over={isOver(attempt.state)} />}
+    </div>
+  );
+}
+
+/** The cluster of an attempt, with the way to its logs. */
+function Where({ id, job }: { id: string; job: boolean }) {
+  const found = useQuery(clustersQuery).data?.find((each) => each.cluster_id === id);
+  return (
+    <span className="soft">
+      {" "}
+      on the {job ? "job cluster" : "cluster"}{" "}
+      <Link to="/compute/clusters/$id" params={{ id }}>
+        {found?.cluster_name || id}
+      </Link>
+      ,{" "}
+      <Link to="/compute/clusters/$id" params={{ id }} search={{ tab: "logs" }}>
+        logs
+      </Link>
+    </span>
+  );
+}
+
+function Output({ id, over }: { id: number; over: boolean }) {
+  const asked = useQuery(outputQuery(id, over));
+  const found = asked.data;
+  if (found === undefined) return <Reading query={asked} what="Reading the output" rows={3} />;
+  const trace = found.error_trace || found.error;
+  return (
+    <>
+      {trace && (
+        <Scroller className="code bad" label="Error">
+          {trace}
+        </Scroller>
+      )}
+      {found.logs ? (
+        <>
+          {found.logs_truncated && (
+            <Text size="sm" c="dimmed">
+              The last 5 MiB of the output.
+            </Text>
+          )}
+          <Scroller className="code" label="Output">
+            {found.logs}
+          </Scroller>
+        </>
+      ) : (
+        <Text size="sm" c="dimmed">
+          {over ? "It printed nothing." : "Output is shown when the task has ended."}
+        </Text>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,50 @@
+import type { components } from "../api/schema";
+
+export type Run = components["schemas"]["RunView"];
+export type Task = components["schemas"]["RunTask"];
+type State = components["schemas"]["RunState"];
+
+const OVER = new Set(["TERMINATED", "SKIPPED", "INTERNAL_ERROR"]);
+export const isOver = (state: State) => OVER.has(state.life_cycle_state);
+
+/** A state in one word, and how it looks. */
+export function stateOf(state: State): { word: string; look: "good" | "wait" | "off" | "bad" } {
+  const plain = (text: string) => text.charAt(0) + text.slice(1).toLowerCase().replaceAll("_", " ");
+  if (!isOver(state)) {
+    const waits = state.life_cycle_state === "BLOCKED" || state.life_cycle_state === "PENDING";
+    return { word: plain(state.life_cycle_state), look: waits ? "off" : "wait" };
+  }
+  if (state.result_state === "SUCCESS") return { word: "Succeeded", look: "good" };
+  if (state.life_cycle_state === "SKIPPED") return { word: "Skipped", look: "off" };
+  if (state.result_state === "CANCELED") return { word: "Cancelled", look: "off" };
+  if (state.result_state === "TIMEDOUT") return { word: "Timed out", look: "bad" };
+  if (state.result_state === "SUCCESS_WITH_FAILURES") return { word: "Succeeded with failures", look: "good" };
+  return { word: "Failed", look: "bad" };
+}
+
+/** What a task runs: its kind, the file, entry point or class, and the parameters. */
+export function workOf(task: Task): { kind: string; what: string; parameters: string[] } {
+  const { spark_python_task: file, python_wheel_task: wheel, spark_jar_task: jar } = task;
+  if (file) return { kind: "Python file", what: file.python_file, parameters: file.parameters ?? [] };
+  if (wheel) {
+    const named = Object.entries(wheel.named_parameters ?? {}).map(([name, value]) => `${name}=${value}`);
+    return {
+      kind: "Python wheel",
+      what: `${wheel.package_name}:${wheel.entry_point}`,
+      parameters: [...(wheel.parameters ?? []), ...named],
+    };
+  }
+  if (jar) return { kind: "JAR", what: jar.main_class_name ?? "", parameters: jar.parameters ?? [] };
+  return { kind: "Task", what: "", parameters: [] };
+}
+
+/** The attempts of each task, in the order in which tasks are listed. */
+export function attemptsOf(tasks: Task[]): Task[][] {
+  const found = new Map<string, Task[]>();
+  for (const task of tasks) found.set(task.task_key, [...(found.get(task.task_key) ?? []), task]);
+  return [...found.values()].map((each) => each.sort((one, other) => one.attempt_number - other.attempt_number));
+}
+
+/** How long it took, or has taken until now. */
+export const tookOf = (each: Pick<Run, "start_time" | "end_time"> | Task, now: number) =>
+  each.start_time ? (each.end_time ?? now) - each.start_time : undefined;
