@@ -129,6 +129,45 @@ async def test_edit_restarts_a_running_cluster_and_leaves_a_terminated_one(desk:
     assert (await desk.get(name))["state"] == "TERMINATED"
 
 
+@both_databases
+async def test_a_name_a_tag_and_the_idle_time_change_while_the_cluster_runs(desk: Desk) -> None:
+    name = await desk.create(custom_tags={"team": "a"}, autotermination_minutes=30)
+    await desk.bring_up(name)
+    before = await desk.row(name)
+    desk.woken.clear()
+    spec = msgspec.convert((await desk.get(name))["spec"], ClusterSpec)
+    changed = {"cluster_name": "renamed", "custom_tags": {"team": "b"}, "autotermination_minutes": 45}
+    edit = EditCluster(cluster_id=name, expected_spec=spec, **(msgspec.structs.asdict(spec) | changed))
+    verdict = await desk.service.validate_edit(ADMIN, edit)
+    assert (verdict.valid, verdict.restart_fields) == (True, [])
+    await desk.service.edit(ADMIN, edit)
+    view, after = await desk.get(name), await desk.row(name)
+    assert (view["state"], after.incarnation, after.secret) == ("RUNNING", before.incarnation, before.secret)
+    assert {field: view[field] for field in changed} == changed
+    assert view["default_tags"]["ClusterName"] == "renamed"
+    assert [each["cluster_name"] for each in (await desk.list())["clusters"]] == ["renamed"], "in the list's index as well"
+    assert desk.woken == [name], "the loop reads the idle time and the tags of the charges"
+    told = await desk.service.events(ADMIN, GetEvents(cluster_id=name))
+    assert told.events[0].type is EventType.EDITED
+    update = UpdateCluster(cluster_id=name, update_mask="cluster_name", cluster=ClusterSpec(cluster_name="again"))
+    await desk.service.update(ADMIN, update)
+    assert (await desk.get(name))["cluster_name"] == "again"
+    assert (await desk.row(name)).incarnation == before.incarnation
+
+
+@both_databases
+async def test_validate_only_names_the_fields_for_which_an_edit_restarts(desk: Desk) -> None:
+    name = await desk.create()
+    spec = msgspec.convert((await desk.get(name))["spec"], ClusterSpec)
+    changed = {"cluster_name": "renamed", "spark_conf": {"a.b": "1"}, "num_workers": 3}
+    edit = EditCluster(cluster_id=name, **(msgspec.structs.asdict(spec) | changed))
+    await desk.bring_up(name)
+    assert (await desk.service.validate_edit(ADMIN, edit)).restart_fields == ["num_workers", "spark_conf"]
+    assert (await desk.get(name))["state"] == "RUNNING"
+    await desk.settle(name, target=Target.TERMINATED, ended=True)
+    assert (await desk.service.validate_edit(ADMIN, edit)).restart_fields == []
+
+
 async def test_an_edit_can_say_what_it_builds_on(desk: Desk, golden: Golden) -> None:
     """Two people who edit one cluster: the second one is told, and nothing of the first is lost."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 from databricks.sdk import WorkspaceClient
@@ -69,6 +70,32 @@ def test_a_whole_life(w: WorkspaceClient) -> None:
     with pytest.raises(ResourceDoesNotExist):
         w.clusters.get(name)
     assert name not in [each.cluster_id for each in w.clusters.list()]
+
+
+def test_a_name_a_tag_and_the_idle_time_change_without_a_restart(w: WorkspaceClient) -> None:
+    """As Terraform sends them: the whole specification, and then it waits until the cluster runs."""
+    spec: dict[str, Any] = {"spark_version": RUNTIME, "node_type_id": "i3.xlarge", "num_workers": 1}
+    made = w.clusters.create(cluster_name="live", custom_tags={"cost": "before"}, **spec).result(timeout=SOON)
+    name = str(made.cluster_id)
+    edited = w.clusters.edit_and_wait(
+        name, cluster_name="live-2", custom_tags={"cost": "after"}, autotermination_minutes=60, timeout=SOON, **spec
+    )
+    assert (edited.state, edited.spark_context_id) == (State.RUNNING, made.spark_context_id)
+    assert (edited.cluster_name, edited.custom_tags, edited.autotermination_minutes) == ("live-2", {"cost": "after"}, 60)
+    assert (edited.default_tags or {})["ClusterName"] == "live-2"
+    kinds = [each.type for each in w.clusters.events(name)]
+    assert compute.EventType.EDITED in kinds
+    assert compute.EventType.RESTARTING not in kinds
+
+    def spend() -> dict[str, float]:
+        found: Any = w.api_client.do("GET", "/api/2.1/spend", query={"group_by": "tag:cost"})
+        return {each["key"]: each["price_per_hour"] for each in found["groups"]}
+
+    until(lambda: "after" in spend())
+    now = spend()
+    assert now["before"] == 0, "what ran under the old tag stays there"
+    assert now["after"] > 0
+    w.clusters.permanent_delete(name)
 
 
 def test_the_first_poll_never_sees_the_state_before_the_call(w: WorkspaceClient) -> None:

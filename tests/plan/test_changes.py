@@ -14,9 +14,9 @@ from brickyard.domain.cluster import Cluster, Target, public_state
 from brickyard.domain.errors import ApiError, InvalidParameterValue, InvalidState
 from brickyard.domain.events import ClusterSize, EventType
 from brickyard.domain.requests import CreateCluster, ResizeCluster
-from brickyard.domain.spec import AutoScale, Kind
+from brickyard.domain.spec import AutoScale, ClusterSpec, Kind
 from brickyard.domain.states import ClusterSource, State
-from brickyard.plan import changes
+from brickyard.plan import changes, liveedit
 from brickyard.plan.changes import MAX_PINNED, Asked, Changed, Secrets
 from brickyard.plan.spec import Offered
 from brickyard.plan.specifying import plain_spec, specify
@@ -86,7 +86,7 @@ REQUESTS: dict[str, Callable[[Cluster, dict[str, Any]], Changed]] = {
 EDGES: dict[str, dict[State, set[State]]] = {
     "start": {State.TERMINATED: {State.PENDING}},
     "restart": {State.RUNNING: {State.RESTARTING}},
-    "edit": {State.RUNNING: {State.RESTARTING}, State.TERMINATED: {State.TERMINATED}},
+    "edit": {State.RUNNING: {State.RUNNING, State.RESTARTING}, State.TERMINATED: {State.TERMINATED}},
     "update": {State.RUNNING: {State.RUNNING, State.RESTARTING}, State.TERMINATED: {State.TERMINATED}},
     "resize": {State.RUNNING: {State.RUNNING, State.RESIZING}},
     "change owner": {State.TERMINATED: {State.TERMINATED}},
@@ -176,6 +176,36 @@ def test_an_edit_of_a_running_cluster_is_two_events() -> None:
         ClusterSize(num_workers=2),
         ClusterSize(num_workers=3),
     )
+
+
+LIVE: dict[str, Any] = {"autotermination_minutes": 45, "cluster_name": "renamed", "custom_tags": {"team": "b"}}
+OTHERS: dict[str, Any] = {
+    "num_workers": 3,
+    "node_type_id": max(SIZES, key=lambda name: name != cluster().spec.node_type_id),
+    "spark_conf": {"a.b": "1"},
+    "spark_env_vars": {"A": "1"},
+    "spark_version": max(RUNTIMES, key=lambda key: key != cluster().spec.spark_version),
+}
+
+
+@given(st.sets(st.sampled_from(sorted(LIVE))), st.sets(st.sampled_from(sorted(OTHERS))))
+def test_an_edit_restarts_a_running_cluster_only_if_a_field_needs_it(live: set[str], others: set[str]) -> None:
+    of = asked_for(cluster(num_workers=2), ready_incarnation=1)
+    wanted = {name: LIVE[name] for name in live} | {name: OTHERS[name] for name in others}
+    requested = msgspec.structs.replace(of.request, **wanted)
+    specified = specify(requested, OFFERED, user=ASKED.user)
+    needing = liveedit.restart_fields(of.spec, specified.spec)
+    edited, events = changes.edit(of, requested, OFFERED, ASKED, secrets=SECRETS)
+    assert not set(needing) & liveedit.LIVE_FIELDS
+    assert bool(needing) is any(getattr(of.spec, name) != getattr(specified.spec, name) for name in others)
+    assert (edited.spec, edited.request) == (specified.spec, requested)
+    assert edited.incarnation == of.incarnation + bool(needing)
+    assert public_state(edited) is (State.RESTARTING if needing else State.RUNNING)
+    assert [event.type for event in events] == [EventType.EDITED, EventType.RESTARTING][: 1 + bool(needing)]
+
+
+def test_the_fields_that_take_effect_live_are_fields_of_a_specification() -> None:
+    assert set(ClusterSpec.__struct_fields__) >= liveedit.LIVE_FIELDS
 
 
 def test_one_more_than_the_most_pins_is_refused_and_a_pinned_one_is_not(golden: Golden) -> None:

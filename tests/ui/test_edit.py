@@ -41,6 +41,18 @@ def test_an_edit_shows_what_it_changes_and_what_restarts(session: Session, w: Wo
 
     session.go(f"/compute/clusters/{made['edited']}/edit")
     page.get_by_label("Terminate after").fill("30")
+    accepted(page)
+    expect(page.get_by_text("restart required")).to_have_count(0)
+    page.keyboard.press("Control+Enter")
+    expect(review).to_contain_text("The cluster keeps running")
+    review.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    until(lambda: w.clusters.get(made["edited"]).autotermination_minutes == 30, "it is not saved")
+    assert w.clusters.get(made["edited"]).state is State.RUNNING
+
+    session.go(f"/compute/clusters/{made['edited']}/edit")
+    page.get_by_role("radio", name="Standard").click()
+    page.get_by_label("Terminate after").fill("40")
     expect(page.get_by_text("restart required")).to_be_visible()
     libraries = opened(page, "Libraries")
     libraries.get_by_role("button", name="Add a library").click()
@@ -56,7 +68,7 @@ def test_an_edit_shows_what_it_changes_and_what_restarts(session: Session, w: Wo
     review.get_by_role("button", name="Save and restart").click()
     expect(page.get_by_role("status").filter(has_text="is restarting")).to_be_visible()
     until(lambda: w.clusters.get(made["edited"]).state is State.RUNNING, "it does not run again")
-    assert w.clusters.get(made["edited"]).autotermination_minutes == 30
+    assert w.clusters.get(made["edited"]).autotermination_minutes == 40
     assert [each.library for each in w.libraries.cluster_status(made["edited"])] == [
         Library(pypi=PythonPyPiLibrary(package="simplejson"))
     ]

@@ -120,7 +120,8 @@ class ClusterCommands:
         return changed
 
     def edit(self, tx: Tx, caller: Caller, request: EditCluster) -> bool:
-        """Replaces the specification. A running cluster restarts with it; a terminated one uses it at its next start."""
+        """Replaces the specification. A running cluster restarts if a changed field needs it; a terminated one uses it at its
+        next start."""
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
             changes.check_expected(cluster, request.expected_spec)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -30,6 +30,7 @@ from brickyard.domain.validation import (
     PolicyTrial,
     TryPolicy,
 )
+from brickyard.plan.liveedit import restart_fields
 from brickyard.plan.policies.evaluation import locks
 from brickyard.plan.policies.governing import Governed
 from brickyard.plan.policies.language import parse
@@ -47,6 +48,13 @@ class NamedFiles(Protocol):
     async def trouble(self, caller: Caller, place: Place) -> str:
         """What is wrong with a file, as the end of a sentence ("does not exist"); "" if nothing is known to be."""
         ...
+
+
+class Tried(NamedTuple):
+    """The effective specification of the cluster that a call makes or changes, and the fields for which it restarts."""
+
+    effective: ClusterSpec
+    restart_fields: list[str] = []
 
 
 class _Judged(Exception):
@@ -71,15 +79,18 @@ class ClusterValidations:
 
     async def create(self, caller: Caller, request: CreateCluster) -> ClusterValidation:
         """What `create` would do."""
-        judged = await self._judge(caller, request, lambda tx: self._commands.create(tx, caller, request).spec)
+        judged = await self._judge(caller, request, lambda tx: Tried(self._commands.create(tx, caller, request).spec))
         return await self._warned(caller, request, judged)
 
     async def edit(self, caller: Caller, request: EditCluster) -> ClusterValidation:
         """What `edit` would do."""
 
-        def work(tx: Tx) -> ClusterSpec:
+        def work(tx: Tx) -> Tried:
+            before = existing_cluster(tx, request.cluster_id)
             self._commands.edit(tx, caller, request)
-            return existing_cluster(tx, request.cluster_id).spec
+            after = existing_cluster(tx, request.cluster_id)
+            restarts = after.incarnation != before.incarnation
+            return Tried(after.spec, restart_fields(before.spec, after.spec) if restarts else [])
 
         return await self._warned(caller, request, await self._judge(caller, request, work))
 
@@ -116,11 +127,11 @@ class ClusterValidations:
         fields = msgspec.structs.asdict(request.cluster)
         create = CreateCluster(**(fields | {"policy_id": UNSAVED_POLICY}))
 
-        def work(tx: Tx) -> ClusterSpec:
+        def work(tx: Tx) -> Tried:
             tx.policies.put(policy)
             if request.cluster_type is ClusterType.JOB:
-                return self._commands.specify(tx, caller, plain_spec(create)).spec
-            return self._commands.create(tx, caller, create).spec
+                return Tried(self._commands.specify(tx, caller, plain_spec(create)).spec)
+            return Tried(self._commands.create(tx, caller, create).spec)
 
         return PolicyTrial(problems=[], verdict=await self._judge(caller, create, work, request.cluster_type))
 
@@ -128,21 +139,21 @@ class ClusterValidations:
         self,
         caller: Caller,
         request: CreateCluster | EditCluster,
-        work: Callable[[Tx], ClusterSpec],
+        work: Callable[[Tx], Tried],
         cluster_type: ClusterType = ClusterType.ALL_PURPOSE,
     ) -> ClusterValidation:
-        """`work` does what is asked for, and returns the specification of the cluster that it makes or changes."""
+        """`work` does what is asked for, and returns what came of it."""
         spec = plain_spec(request)
 
         def tried(tx: Tx) -> None:
             try:
-                effective = work(tx)
+                done = work(tx)
             except InvalidParameterValue as error:
                 user = caller.user_name
                 if isinstance(request, EditCluster):  # a single-user cluster keeps its user
                     user = existing_cluster(tx, request.cluster_id).spec.single_user_name or user
                 raise _Judged(self._refused(tx, caller, spec, error, cluster_type, user=user)) from None
-            raise _Judged(self._accepted(tx, caller, spec, effective, cluster_type))
+            raise _Judged(self._accepted(tx, caller, spec, done, cluster_type))
 
         try:
             await self._store.write(tried)
@@ -150,16 +161,15 @@ class ClusterValidations:
             return judged.verdict
         raise AssertionError("the transaction is never committed")
 
-    def _accepted(
-        self, tx: Tx, caller: Caller, spec: ClusterSpec, effective: ClusterSpec, cluster_type: ClusterType
-    ) -> ClusterValidation:
+    def _accepted(self, tx: Tx, caller: Caller, spec: ClusterSpec, done: Tried, cluster_type: ClusterType) -> ClusterValidation:
         offered = self._commands.offered(tx, caller, spec, cluster_type=cluster_type)
-        price = price_per_hour(effective, offered.node_types)
+        price = price_per_hour(done.effective, offered.node_types)
         return ClusterValidation(
             valid=True,
             errors=[],
             locks=_locked(offered.governed),
-            effective=effective,
+            effective=done.effective,
+            restart_fields=done.restart_fields,
             price_per_hour=HourlyPrice(least=price.least, most=price.most, currency=self._currency)
             if price is not None
             else None,

@@ -34,7 +34,8 @@ class HourlyPrice(Wire, frozen=True, kw_only=True):
 class ClusterValidation(Wire, frozen=True, kw_only=True):
     """`effective` is the specification that the cluster would have; absent if there are errors. Then `under_policy` is what was
     sent with what its policy sets, as far as there is one. `warnings` are accepted, but fail when the cluster starts: a script
-    that does not exist. The price is absent if it is not known."""
+    that does not exist. The price is absent if it is not known. `restart_fields` are those for which an edit would restart the
+    cluster; none if it would not."""
 
     valid: bool
     errors: list[FieldError]
@@ -43,6 +44,7 @@ class ClusterValidation(Wire, frozen=True, kw_only=True):
     effective: ClusterSpec | None = None
     under_policy: ClusterSpec | None = None
     price_per_hour: HourlyPrice | None = None
+    restart_fields: list[str] = []
 
 
 UNSAVED_POLICY = "unsaved"  # what a policy that is only tried is called; ids of saved ones are hexadecimal

@@ -22,6 +22,7 @@ from brickyard.domain.spec import AutoScale, ClusterSpec
 from brickyard.domain.states import ClusterSource, State
 from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
 from brickyard.plan import enforcement, graceful
+from brickyard.plan.liveedit import restart_fields
 from brickyard.plan.policies.governing import ALL_PURPOSE, NOTHING, Choice, compliance
 from brickyard.plan.policy import DEFAULT_MAX_NODES
 from brickyard.plan.spec import Offered, check_num_workers, check_range
@@ -151,7 +152,8 @@ def check_expected(cluster: Cluster, expected: ClusterSpec | None) -> None:
 def edit(
     cluster: Cluster, requested: ClusterSpec, offered: Offered, asked: Asked, *, secrets: Secrets, unless_same: bool = False
 ) -> Changed:
-    """Changes the specification. A running cluster restarts with it; a terminated one uses it at its next start.
+    """Changes the specification. A running cluster restarts if a field has changed that needs it (`plan.liveedit`); a terminated
+    one uses it at its next start.
 
     `unless_same`: if the specification is already in effect, only record it as the one that was sent.
     """
@@ -165,7 +167,7 @@ def edit(
         return Changed(edited)
     edited = msgspec.structs.replace(edited, enforcement=None)  # the edit complies too, and is newer
     told = Changed(edited, (enforcement.edited(cluster, edited.spec, user=asked.user, now=asked.now),))
-    if state is State.TERMINATED:
+    if state is State.TERMINATED or not restart_fields(cluster.spec, edited.spec):
         return told
     restarted = _restarted(edited, asked, secrets)
     return Changed(restarted.cluster, told.events + restarted.events)

@@ -1,5 +1,5 @@
-import { Button, NativeSelect, TextInput } from "@mantine/core";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Button, NativeSelect } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, body, words } from "../api/client";
 import { confirm } from "../kit/confirm";
@@ -8,14 +8,19 @@ import { PlainTable } from "../kit/plaintable";
 import { Reading } from "../kit/reading";
 import { toast } from "../kit/toasts";
 import { useKeptText } from "../lib/kept";
+import { PrincipalInput } from "./principalinput";
+import { KINDS, type Kind } from "./principals";
 import { levelsQuery, nameOf, permissionsQuery, route, type Securable } from "./rights";
 
-type Entry = Awaited<
-  ReturnType<NonNullable<ReturnType<typeof permissionsQuery>["queryFn"]>>
->["access_control_list"][number];
+type Answer = Awaited<ReturnType<NonNullable<ReturnType<typeof permissionsQuery>["queryFn"]>>>;
+type Entry = Answer["access_control_list"][number];
 
-const KINDS = { user_name: "User", group_name: "Group", service_principal_name: "Service principal" } as const;
-type Kind = keyof typeof KINDS;
+/** A level that a principal has, or is to have. */
+interface Grant {
+  kind: Kind;
+  name: string;
+  level: string;
+}
 
 const kindOf = (entry: Entry): Kind =>
   entry.group_name ? "group_name" : entry.service_principal_name ? "service_principal_name" : "user_name";
@@ -33,52 +38,50 @@ export function Permissions({ on, owner, manage }: Props) {
   const levels = useQuery(levelsQuery(on)).data ?? [];
   const names = levels.map((each) => each.permission_level);
   const queries = useQueryClient();
-  const [busy, setBusy] = useState("");
   const path = { object_id: on.id };
-  if (asked.data === undefined) return <Reading query={asked} what="Reading the permissions" rows={4} />;
+  const keep = (changed: Answer) => queries.setQueryData(permissionsQuery(on).queryKey, changed);
 
   /** Gives a level, in place of the one that the principal has. */
-  const give = async (kind: Kind, name: string, level: string) => {
-    setBusy(name);
-    try {
+  const give = useMutation({
+    mutationFn: ({ kind, name, level }: Grant) => {
       const access_control_list = [{ [kind]: name, permission_level: level }];
-      const changed = await body(api.PATCH(route(on), { params: { path }, body: { access_control_list } }));
-      queries.setQueryData(permissionsQuery(on).queryKey, changed);
-    } finally {
-      setBusy("");
-    }
-  };
+      return body(api.PATCH(route(on), { params: { path }, body: { access_control_list } }));
+    },
+    onSuccess: keep,
+  });
 
   /** Takes the level away. The API replaces the whole list: it is read again just before. */
-  const remove = async (entry: Entry) => {
-    const name = nameOf(entry);
-    const consequence = "Access through a group or as the owner is not affected.";
-    if (!(await confirm({ title: `Remove ${name}?`, consequence, action: "Remove" }))) return;
-    setBusy(name);
-    try {
+  const take = useMutation({
+    mutationFn: async ({ kind, name }: Grant) => {
       const now = await body(api.GET(route(on), { params: { path } }));
       const access_control_list = now.access_control_list.flatMap((each) => {
         const level = own(each);
-        const same = kindOf(each) === kindOf(entry) && nameOf(each) === name;
+        const same = kindOf(each) === kind && nameOf(each) === name;
         return level === undefined || same ? [] : [{ [kindOf(each)]: nameOf(each), permission_level: level }];
       });
-      const changed = await body(api.PUT(route(on), { params: { path }, body: { access_control_list } }));
-      queries.setQueryData(permissionsQuery(on).queryKey, changed);
-    } catch (error) {
-      toast(words(error), { failed: true });
-    }
-    setBusy("");
+      return body(api.PUT(route(on), { params: { path }, body: { access_control_list } }));
+    },
+    onSuccess: keep,
+    onError: (error) => toast(words(error), { failed: true }),
+  });
+  const busy = (name: string) =>
+    (give.isPending && give.variables.name === name) || (take.isPending && take.variables.name === name);
+  const remove = async (grant: Grant) => {
+    const consequence = "Access through a group or as the owner is not affected.";
+    if (await confirm({ title: `Remove ${grant.name}?`, consequence, action: "Remove" })) take.mutate(grant);
   };
+  if (asked.data === undefined) return <Reading query={asked} what="Reading the permissions" rows={4} />;
 
   return (
     <>
-      {manage && names.length > 0 && <Add give={give} levels={names} />}
+      {manage && names.length > 0 && <Add give={give.mutateAsync} levels={names} />}
       <PlainTable heads={["Who", "Level", "From"]} unseen="Actions">
         {asked.data.access_control_list.flatMap((entry) =>
           entry.all_permissions.map((permission) => {
             const name = nameOf(entry);
             const owns = kindOf(entry) === "user_name" && name === owner;
             const direct = !permission.inherited && !owns;
+            const grant = { kind: kindOf(entry), name, level: permission.permission_level };
             return (
               <tr key={`${kindOf(entry)} ${name} ${String(permission.inherited)}`}>
                 <td data-label="Who">
@@ -93,10 +96,11 @@ export function Permissions({ on, owner, manage }: Props) {
                       aria-label={`Level of ${name}`}
                       data={names}
                       value={permission.permission_level}
-                      disabled={busy === name}
+                      disabled={busy(name)}
                       onChange={(event) =>
-                        void give(kindOf(entry), name, event.currentTarget.value).catch((error) =>
-                          toast(words(error), { failed: true }),
+                        give.mutate(
+                          { ...grant, level: event.currentTarget.value },
+                          { onError: (error) => toast(words(error), { failed: true }) },
                         )
                       }
                     />
@@ -116,9 +120,9 @@ export function Permissions({ on, owner, manage }: Props) {
                     <Button
                       variant="subtle"
                       color="gray"
-                      loading={busy === name}
+                      loading={busy(name)}
                       aria-label={`Remove ${name}`}
-                      onClick={() => void remove(entry)}
+                      onClick={() => void remove(grant)}
                     >
                       Remove
                     </Button>
@@ -142,7 +146,7 @@ export function Permissions({ on, owner, manage }: Props) {
 }
 
 interface AddProps {
-  give: (kind: Kind, name: string, level: string) => Promise<void>;
+  give: (grant: Grant) => Promise<unknown>;
   levels: string[];
 }
 
@@ -151,26 +155,28 @@ function Add({ give, levels }: AddProps) {
   const [name, setName] = useKeptText("permission");
   const [level, setLevel] = useState(levels[0] ?? "");
   const add = async () => {
-    await give(kind, name.trim(), level);
+    await give({ kind, name: name.trim(), level });
     setName("");
   };
   return (
     <LineForm label="Grant a permission" action="Add" ready={name.trim() !== ""} submit={add}>
+      <PrincipalInput
+        className="wide"
+        size="xs"
+        label="Name"
+        placeholder="Two letters of a name"
+        value={name}
+        change={(next, its) => {
+          setName(next);
+          if (its !== undefined) setKind(its);
+        }}
+      />
       <NativeSelect
         size="xs"
         label="Kind"
         data={Object.entries(KINDS).map(([value, label]) => ({ value, label }))}
         value={kind}
         onChange={(event) => setKind(event.currentTarget.value as Kind)}
-      />
-      <TextInput
-        className="wide"
-        label="Name"
-        placeholder={kind === "user_name" ? "someone@example.com" : ""}
-        spellCheck={false}
-        autoComplete="off"
-        value={name}
-        onChange={(event) => setName(event.currentTarget.value)}
       />
       <NativeSelect
         size="xs"

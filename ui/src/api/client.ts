@@ -25,7 +25,7 @@ export const isGone = (error: unknown): error is ApiError =>
 /** The server did not answer at all. */
 export class LostConnection extends Error {
   constructor() {
-    super("The server does not answer. This page retries automatically.");
+    super("The server does not answer.");
   }
 }
 

@@ -3,11 +3,17 @@ import { useComputedColorScheme } from "@mantine/core";
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import type { Chart } from "./charts";
+import { alone, placed } from "./plotting";
 
-const HEIGHT = 160; // pixels
+const HEIGHT = 180; // pixels
 const DAY = 86_400_000;
-/** Told apart also by those who see few colours (Okabe and Ito), on either background. */
-const COLOURS = { light: ["#0072b2", "#b45309"], dark: ["#56b4e9", "#e69f00"] };
+const ROWS = 2; // of labels of marks, above the plot
+const ROW = 12; // pixels
+/** Told apart also by those who see few colours (after Okabe and Ito), on either background. */
+const COLOURS = {
+  light: ["#0072b2", "#b45309", "#00805a", "#a8457f", "#5b4fc4", "#6b6b00", "#007a8a", "#c0392b"],
+  dark: ["#56b4e9", "#e69f00", "#2fc79a", "#e59bc8", "#a99cf5", "#d6cf3c", "#4fd0dd", "#ff8a75"],
+};
 
 export interface Mark {
   at: number; // epoch ms
@@ -74,6 +80,7 @@ export function ChartView({ chart, times, from, to, marks, choose }: Props) {
     <figure className="chart">
       <figcaption>
         <b>{chart.title}</b> <span className="soft">{chart.unit}</span>
+        {chart.more && <span className="soft more">{chart.more}</span>}
       </figcaption>
       <div ref={place} role="img" aria-label={said(chart)} />
     </figure>
@@ -104,6 +111,7 @@ function options(
   return {
     width: element.clientWidth,
     height: HEIGHT,
+    padding: [ROWS * ROW + 2, null, null, null],
     legend: { live: true },
     cursor: {
       sync: { key: "cluster" },
@@ -117,13 +125,18 @@ function options(
     ],
     series: [
       { value: (_, value: number | null) => (value == null ? "last" : clock(value, days)) },
-      ...chart.lines.map((each, at) => ({
+      ...chart.lines.map((each) => ({
         label: each.label,
-        stroke: each.limit ? ink : colours[at % colours.length],
+        stroke: each.limit ? ink : colours[each.tint % colours.length],
         width: each.limit ? 1 : 1.5,
         dash: each.limit ? [4, 4] : undefined,
         spanGaps: false,
-        points: { show: false },
+        points: {
+          show: false,
+          size: 6,
+          fill: each.limit ? ink : colours[each.tint % colours.length],
+          filter: (made: uPlot, series: number) => alone(made.data[series] ?? []), // no line has these
+        },
         value: (made: uPlot, value: number | null, series: number, index: number | null) =>
           figure(index === null ? [...(made.data[series] ?? [])].findLast((known) => known != null) : value),
       })),
@@ -143,17 +156,22 @@ function options(
           ctx.save();
           ctx.strokeStyle = ink;
           ctx.fillStyle = ink;
-          ctx.textAlign = "left";
           ctx.font = `${10 * devicePixelRatio}px ${style.fontFamily}`;
           ctx.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio]);
-          for (const mark of latest.current.marks) {
-            const x = made.valToPos(mark.at / 1000, "x", true);
-            if (x < bbox.left || x > bbox.left + bbox.width) continue;
+          const inside = latest.current.marks
+            .map(({ at, what }) => ({ x: made.valToPos(at / 1000, "x", true), text: what }))
+            .filter(({ x }) => x >= bbox.left && x <= bbox.left + bbox.width);
+          for (const { x } of inside) {
             ctx.beginPath();
             ctx.moveTo(x, bbox.top);
             ctx.lineTo(x, bbox.top + bbox.height);
             ctx.stroke();
-            ctx.fillText(mark.what, x + 3 * devicePixelRatio, bbox.top + 10 * devicePixelRatio);
+          }
+          const gap = 3 * devicePixelRatio;
+          const labels = inside.map((each) => ({ ...each, width: ctx.measureText(each.text).width }));
+          for (const { x, text, row, left } of placed(labels, bbox.left + bbox.width, ROWS, gap)) {
+            ctx.textAlign = left ? "right" : "left";
+            ctx.fillText(text, x, bbox.top - (row * ROW + 4) * devicePixelRatio);
           }
           ctx.restore();
         },

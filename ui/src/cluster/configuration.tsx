@@ -3,12 +3,15 @@ import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import type { Cluster } from "../api/client";
 import { runtimesQuery, sparkVersionsOf } from "../api/queries";
-import { accessOf, driverType, tagsOf, target } from "../clusters/facts";
+import { accessOf, driverType, isJob, nameOf, target } from "../clusters/facts";
 import { PolicyLink, PoolLink } from "../clusters/links";
+import type { May } from "../clusters/rights";
 import { CopyButton } from "../kit/copy";
 import { Scroller } from "../kit/scroller";
 import { exactly } from "../lib/time";
+import { type Read, readMinutes, readName, readNewTag, readSize, readTag } from "./changes";
 import { asCli, asSdk, asTerraform } from "./code";
+import { EDITABLE, InPlace } from "./inplace";
 import type { Form } from "./search";
 import type { TabProps } from "./tab";
 
@@ -20,7 +23,7 @@ const FORMS: { value: Form | "fields"; label: string }[] = [
   { value: "terraform", label: "Terraform" },
 ];
 
-export default function Configuration({ cluster, search, change }: TabProps) {
+export default function Configuration({ cluster, may, search, change }: TabProps) {
   const form = search.as ?? "fields";
   const text = form === "fields" ? "" : written(cluster, form);
   return (
@@ -40,11 +43,15 @@ export default function Configuration({ cluster, search, change }: TabProps) {
           {text}
         </Scroller>
       ) : (
-        <Fields cluster={cluster} />
+        <Fields cluster={cluster} edits={editable(cluster, may)} />
       )}
     </>
   );
 }
+
+/** Whether single values can be changed here. */
+const editable = (cluster: Cluster, may: May) =>
+  may("CAN_MANAGE") && !isJob(cluster) && EDITABLE.has(cluster.state ?? "") && cluster.spec != null;
 
 /** What was asked for: the request that makes the same cluster again. */
 function written(cluster: Cluster, form: Form): string {
@@ -56,7 +63,15 @@ function written(cluster: Cluster, form: Form): string {
 
 type Row = [name: string, value: ReactNode];
 
-function Fields({ cluster }: { cluster: Cluster }) {
+function Fields({ cluster, edits }: { cluster: Cluster; edits: boolean }) {
+  const changeable = (label: string, initial: string, hint: string, read: Read, value: ReactNode) =>
+    edits ? (
+      <InPlace key={label} cluster={cluster} label={label} initial={initial} hint={hint} read={read}>
+        {value}
+      </InPlace>
+    ) : (
+      value
+    );
   const runtimes = useQuery(runtimesQuery).data;
   const minutes = cluster.autotermination_minutes ?? 0;
   const cloud = cluster.aws_attributes ?? cluster.azure_attributes ?? cluster.gcp_attributes;
@@ -64,12 +79,14 @@ function Fields({ cluster }: { cluster: Cluster }) {
   const delivered = cluster.cluster_log_status;
   const clients = cluster.workload_type?.clients;
   // A first start is told as a restart as well.
+  const tags = (cluster.spec?.custom_tags ?? {}) as Record<string, string>;
   const restarted = cluster.last_restarted_time === cluster.start_time ? undefined : cluster.last_restarted_time;
   return (
     <div className="sections">
       <Section
         title="Compute"
         rows={[
+          ["Name", changeable("Name", cluster.cluster_name ?? "", "A name of the cluster.", readName, nameOf(cluster))],
           ["Policy", cluster.policy_id ? <PolicyLink key="policy" id={cluster.policy_id} /> : "Unrestricted"],
           ["Access mode", accessOf(cluster)],
           ["Single user", cluster.single_user_name],
@@ -77,9 +94,23 @@ function Fields({ cluster }: { cluster: Cluster }) {
           ["Engine", cluster.runtime_engine],
           ["Driver type", driverType(cluster)],
           ["Worker type", cluster.node_type_id],
-          ["Workers", cluster.is_single_node ? "None (single node)" : target(cluster)],
+          [
+            "Workers",
+            cluster.is_single_node
+              ? "None (single node)"
+              : changeable("Workers", target(cluster), "A number, or a range such as 1-8.", readSize, target(cluster)),
+          ],
           ["Autoscaling", cluster.autoscale ? "On" : "Off"],
-          ["Terminates after", minutes > 0 ? `${minutes} minutes of inactivity` : "Never"],
+          [
+            "Terminates after",
+            changeable(
+              "Terminates after",
+              String(minutes),
+              "Minutes without activity, from 10 to 10000. 0: never.",
+              readMinutes,
+              minutes > 0 ? `${minutes} minutes of inactivity` : "Never",
+            ),
+          ],
           ["Pool", cluster.instance_pool_id && <PoolLink key="pool" id={cluster.instance_pool_id} />],
           [
             "Driver's pool",
@@ -90,7 +121,16 @@ function Fields({ cluster }: { cluster: Cluster }) {
       <Section title="Spot and disks" rows={cloud ? flat(cloud as object) : []} />
       <Section
         title="Tags"
-        rows={[...tagsOf(cluster).map((each): Row => split(each)), ...entries(cluster.default_tags, "automatic")]}
+        rows={[
+          ...Object.entries(cluster.custom_tags ?? {}).map(([key, value]): Row => {
+            if (!(key in tags)) return [key, value]; // x_Creator is not what was sent
+            return [key, changeable(`Tag ${key}`, value, "An empty value removes the tag.", readTag(tags, key), value)];
+          }),
+          ...(edits
+            ? [["New tag", changeable("New tag", "", "key: value", readNewTag(tags), "Add a tag")] satisfies Row]
+            : []),
+          ...entries(cluster.default_tags, "automatic"),
+        ]}
       />
       <Section title="Spark configuration" rows={entries(cluster.spark_conf)} mono />
       <Section title="Environment variables" rows={entries(cluster.spark_env_vars)} mono />
@@ -126,11 +166,6 @@ function Fields({ cluster }: { cluster: Cluster }) {
 function closed(clients: { notebooks?: boolean | null; jobs?: boolean | null } | null | undefined): string | undefined {
   const names = [clients?.notebooks === false && "notebooks", clients?.jobs === false && "jobs"].filter(Boolean);
   return names.length > 0 ? names.join(" and ") : undefined;
-}
-
-function split(tag: string): Row {
-  const at = tag.indexOf(": ");
-  return [tag.slice(0, at), tag.slice(at + 2)];
 }
 
 function entries(given: Record<string, string> | null | undefined, note?: string): Row[] {

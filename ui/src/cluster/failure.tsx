@@ -1,53 +1,37 @@
-import { Alert, Button, Group, Text } from "@mantine/core";
+import { Alert, Button, Group, Text, Tooltip } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
 import type { Cluster } from "../api/client";
-import { failed } from "../clusters/facts";
+import { offered } from "../api/session";
+import { useActions } from "../clusters/actions";
+import { failed, isJob } from "../clusters/facts";
+import type { Level, May } from "../clusters/rights";
 import { CopyButton } from "../kit/copy";
 import { Icon } from "../kit/icons";
-import type { Tab } from "./search";
+import { Scroller } from "../kit/scroller";
+import { explain } from "./explain";
+import type { TabProps } from "./tab";
 
-/** What to do about the reasons for which clusters end here. */
-const REMEDIES: Record<string, string> = {
-  BOOTSTRAP_TIMEOUT: "A node did not start in time. Check its log, then start the cluster again.",
-  CLOUD_PROVIDER_LAUNCH_FAILURE:
-    "The provider could not start a node. If the message gives no reason, see the server's log.",
-  CLOUD_PROVIDER_RESOURCE_STOCKOUT:
-    "There is no capacity for this node type now. Stop another cluster, choose a smaller node type or fewer workers, or try again later.",
-  CLOUD_PROVIDER_SHUTDOWN: "The machine or the server was shut down. Start the cluster again.",
-  DRIVER_OUT_OF_MEMORY:
-    "The driver ran out of memory. Choose a larger driver type, or collect less data to the driver.",
-  DRIVER_UNEXPECTED_FAILURE: "The driver process exited. The end of its stderr usually shows why.",
-  DRIVER_UNREACHABLE: "The driver's instance is gone or cannot be reached. Start the cluster again.",
-  DRIVER_UNRESPONSIVE:
-    "The driver stopped responding, often because of garbage collection. Check its memory in the metrics, and choose a larger driver type.",
-  GLOBAL_INIT_SCRIPT_FAILURE:
-    "A global init script failed. Its output is in the driver logs. An administrator can fix or disable it.",
-  INIT_SCRIPT_FAILURE:
-    "An init script failed. Its output is in the driver logs. Fix the script, then start the cluster.",
-  INSTANCE_POOL_MAX_CAPACITY_REACHED:
-    "All instances of the pool are in use. Try again later, or raise the pool's max capacity.",
-  INSTANCE_POOL_NOT_FOUND: "The pool was deleted. Edit the cluster and choose another pool or a node type.",
-  INVALID_ARGUMENT: "The cluster cannot start with this configuration. Edit the cluster.",
-  SECRET_PERMISSION_DENIED:
-    "The cluster's owner has no access to a secret in the configuration. Ask for READ on its scope.",
-  SECRET_RESOLUTION_ERROR: "A secret in the configuration does not exist. Create it, or edit the cluster.",
-  SPARK_STARTUP_FAILURE: "Spark did not start, often because of the Spark configuration. See the driver's log.",
-  SPOT_INSTANCE_TERMINATION: "The driver's spot instance was reclaimed. Run the driver on demand (first_on_demand: 1).",
-  STORAGE_DOWNLOAD_FAILURE: "A file in the configuration could not be read. Check that it exists and is readable.",
-  UNSUPPORTED_INSTANCE_TYPE: "The node type is no longer available. Edit the cluster and choose another one.",
-};
+interface Props {
+  cluster: Cluster;
+  may: May;
+  open: TabProps["open"];
+}
 
 /** Says why a cluster ended that nobody has stopped, and what to do. */
-export function Failure({ cluster, open }: { cluster: Cluster; open: (tab: Tab) => void }) {
-  const reason = cluster.termination_reason;
-  if (!failed(cluster) || reason == null) return null;
-  const code = reason.code ?? "UNKNOWN";
-  const said = cluster.state_message ?? "";
-  const parameters = Object.entries(reason.parameters ?? {}).filter(([, value]) => !said.includes(value));
+export function Failure({ cluster, may, open }: Props) {
+  const { act, busy } = useActions();
+  const [unfolded, unfold] = useState(false);
+  if (!failed(cluster) || cluster.termination_reason == null) return null;
+  const { code, what, todo, log, facts, instance, headline } = explain(cluster);
+  const id = cluster.cluster_id;
   const details = JSON.stringify(
-    { cluster_id: cluster.cluster_id, state_message: cluster.state_message, termination_reason: reason },
+    { cluster_id: id, state_message: cluster.state_message, termination_reason: cluster.termination_reason },
     null,
     2,
   );
+  const why = (level: Level) => (may(level) ? undefined : `You need ${level} on this cluster`);
+  const ours = !isJob(cluster); // a run's cluster is neither started nor edited
   return (
     <Alert
       className="failure"
@@ -56,15 +40,15 @@ export function Failure({ cluster, open }: { cluster: Cluster; open: (tab: Tab) 
       icon={<Icon name="alert" />}
       title={`The cluster failed: ${code}`}
     >
-      <Text className="said">{said || parameters.map(([, value]) => value).join(" ")}</Text>
-      {REMEDIES[code] && (
-        <Text mt={4} className="remedy">
-          {REMEDIES[code]}
+      <Text className="said">{what}</Text>
+      {todo && (
+        <Text mt={4} className="remedy said">
+          <b>What to do:</b> {todo}
         </Text>
       )}
-      {parameters.length > 0 && (
+      {facts.length > 0 && (
         <dl className="facts">
-          {parameters.map(([name, value]) => (
+          {facts.map(([name, value]) => (
             <div key={name}>
               <dt>{name}</dt>
               <dd>{value}</dd>
@@ -73,14 +57,67 @@ export function Failure({ cluster, open }: { cluster: Cluster; open: (tab: Tab) 
         </dl>
       )}
       <Group gap="xs" mt="xs">
-        <Button variant="default" onClick={() => open("logs")}>
-          Driver logs
-        </Button>
+        {ours && (
+          <Tooltip label={why("CAN_MANAGE")} disabled={may("CAN_MANAGE")}>
+            <Button
+              variant="default"
+              leftSection={<Icon name="pencil" size={14} />}
+              disabled={!may("CAN_MANAGE")}
+              renderRoot={
+                may("CAN_MANAGE")
+                  ? (props) => <Link {...props} to="/compute/clusters/$id/edit" params={{ id }} />
+                  : undefined
+              }
+            >
+              Edit
+            </Button>
+          </Tooltip>
+        )}
+        {ours && cluster.state === "TERMINATED" && (
+          <Tooltip label={why("CAN_RESTART")} disabled={may("CAN_RESTART")}>
+            <Button
+              variant="default"
+              leftSection={<Icon name="play" size={14} filled />}
+              disabled={!may("CAN_RESTART")}
+              loading={busy.has(id)}
+              onClick={() => void act("start", [cluster])}
+            >
+              Start again
+            </Button>
+          </Tooltip>
+        )}
+        {instance !== "" && offered("/api/2.1/clusters/logs/list") && (
+          <Tooltip label={why("CAN_MANAGE")} disabled={may("CAN_MANAGE")}>
+            <Button
+              variant="default"
+              disabled={!may("CAN_MANAGE")}
+              onClick={() => open("logs", { node: instance, find: headline || undefined })}
+            >
+              Logs
+            </Button>
+          </Tooltip>
+        )}
         <Button variant="default" onClick={() => open("events")}>
           Event log
         </Button>
         <CopyButton text={details} label="Copy the details" />
+        {log && (
+          <Button
+            variant="subtle"
+            color="gray"
+            aria-expanded={unfolded}
+            leftSection={<Icon name={unfolded ? "up" : "down"} size={14} />}
+            onClick={() => unfold(!unfolded)}
+          >
+            Last lines of the log
+          </Button>
+        )}
       </Group>
+      {log && unfolded && (
+        <Scroller className="code tail" label="Last lines of the log">
+          {log}
+        </Scroller>
+      )}
     </Alert>
   );
 }

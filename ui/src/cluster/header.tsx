@@ -3,12 +3,13 @@ import { useQuery } from "@tanstack/react-query";
 import type { Cluster } from "../api/client";
 import { pinnedQuery, pricesQuery, runtimesQuery, sparkVersionsOf } from "../api/queries";
 import { ACTIONS, type ActionName, fitting, useActions } from "../clusters/actions";
-import { accessOf, driverType, failed, hourly, money, nameOf, running, since, target } from "../clusters/facts";
+import { accessOf, driverType, failed, hourly, money, nameOf, running, runOf, since, target } from "../clusters/facts";
+import { RunLink } from "../clusters/links";
 import { MenuItems } from "../clusters/menuitems";
 import type { Level, May } from "../clusters/rights";
 import { StateWord } from "../clusters/state";
 import { useWatch } from "../clusters/watch";
-import { FactList } from "../kit/factlist";
+import { type Fact, FactList } from "../kit/factlist";
 import { Icon } from "../kit/icons";
 import { ObjectHead } from "../kit/objectpage";
 import { exactly, lasting, useNow } from "../lib/time";
@@ -131,7 +132,8 @@ function Facts({ cluster }: { cluster: Cluster }) {
   const prices = useQuery(pricesQuery).data;
   const runtimes = useQuery(runtimesQuery).data;
   const spend = hourly(cluster, prices?.perHour);
-  const facts: [string, string][] = [
+  const run = runOf(cluster);
+  const facts: Fact[] = [
     ["Runtime", sparkVersionsOf(runtimes, cluster.spark_version)],
     ["Driver", driverType(cluster)],
     ["Workers", `${running(cluster)} / ${target(cluster)}${cluster.node_type_id ? ` ${cluster.node_type_id}` : ""}`],
@@ -139,6 +141,7 @@ function Facts({ cluster }: { cluster: Cluster }) {
   if (cluster.cluster_cores)
     facts.push(["Now", `${cluster.cluster_cores} cores, ${Math.round((cluster.cluster_memory_mb ?? 0) / 1024)} GiB`]);
   if (spend !== undefined && spend > 0) facts.push(["Spend per hour", money(spend, prices?.currency ?? "USD")]);
+  if (run) facts.push(["Run", <RunLink key="run" id={run} />]);
   facts.push(["Access mode", accessOf(cluster)], ["Creator", cluster.creator_user_name ?? ""]);
   return <FactList facts={facts} id={cluster.cluster_id} less={LESS} />;
 }

@@ -1,5 +1,5 @@
 import { Alert, Button, Code, NativeSelect, Text, TextInput } from "@mantine/core";
-import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
+import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, body, words } from "../api/client";
 import { POLL_MS } from "../api/live";
@@ -12,9 +12,10 @@ import { PlainTable } from "../kit/plaintable";
 import { Reading } from "../kit/reading";
 import { toast } from "../kit/toasts";
 import { useKeptText } from "../lib/kept";
+import { ENDS, HINTS, made, named, SOURCES, type Source, sourceOf } from "./librarykinds";
+import { PathInput } from "./pathinput";
 import type { TabProps } from "./tab";
 
-type Library = components["schemas"]["Library"];
 type Status = components["schemas"]["LibraryFullStatus"];
 
 const librariesQuery = (id: string) =>
@@ -26,36 +27,7 @@ const librariesQuery = (id: string) =>
     },
   });
 
-const SOURCES = ["PyPI", "Maven", "Wheel", "JAR", "Requirements file", "CRAN"] as const;
-type Source = (typeof SOURCES)[number];
-const HINTS: Record<Source, string> = {
-  PyPI: "requests==2.32.3",
-  Maven: "org.jsoup:jsoup:1.18.1",
-  Wheel: "/Volumes/main/default/libraries/mine-1.0-py3-none-any.whl",
-  JAR: "dbfs:/libraries/mine.jar",
-  "Requirements file": "/Workspace/Shared/requirements.txt",
-  CRAN: "jsonlite",
-};
 const LOOKS: Record<string, string> = { INSTALLED: "good", RESTORED: "good", FAILED: "bad", SKIPPED: "off" };
-
-function made(source: Source, text: string, repo: string): Library {
-  const from = repo ? { repo } : {};
-  if (source === "PyPI") return { pypi: { package: text, ...from } };
-  if (source === "Maven") return { maven: { coordinates: text, ...from } };
-  if (source === "CRAN") return { cran: { package: text, ...from } };
-  if (source === "Wheel") return { whl: text };
-  return source === "JAR" ? { jar: text } : { requirements: text };
-}
-
-/** The kind of a library, and what names it. */
-function named(library: Library): [Source | "Egg", string, string] {
-  if (library.pypi) return ["PyPI", library.pypi.package, library.pypi.repo ?? ""];
-  if (library.maven) return ["Maven", library.maven.coordinates, library.maven.repo ?? ""];
-  if (library.cran) return ["CRAN", library.cran.package, library.cran.repo ?? ""];
-  if (library.whl) return ["Wheel", library.whl, ""];
-  if (library.jar) return ["JAR", library.jar, ""];
-  return library.requirements ? ["Requirements file", library.requirements, ""] : ["Egg", library.egg ?? "", ""];
-}
 
 export default function Libraries({ cluster, may, live }: TabProps) {
   const id = cluster.cluster_id;
@@ -101,21 +73,18 @@ export default function Libraries({ cluster, may, live }: TabProps) {
 
 function Row({ id, each, runs, may }: { id: string; each: Status; runs: boolean; may: boolean }) {
   const queries = useQueryClient();
-  const [busy, setBusy] = useState(false);
   const [source, name, repo] = named(each.library);
+  const leaving = useMutation({
+    mutationFn: () =>
+      body(api.POST("/api/2.0/libraries/uninstall", { body: { cluster_id: id, libraries: [each.library] } })),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ["cluster", id, "libraries"] }),
+    onError: (error) => toast(words(error), { failed: true }),
+  });
   const uninstall = async () => {
     const consequence = runs
       ? "It stays installed until the cluster restarts."
       : "It will not be installed at the next start.";
-    if (!(await confirm({ title: `Uninstall ${name}?`, consequence, action: "Uninstall" }))) return;
-    setBusy(true);
-    try {
-      await body(api.POST("/api/2.0/libraries/uninstall", { body: { cluster_id: id, libraries: [each.library] } }));
-      await queries.invalidateQueries({ queryKey: ["cluster", id, "libraries"] });
-    } catch (error) {
-      toast(words(error), { failed: true });
-    }
-    setBusy(false);
+    if (await confirm({ title: `Uninstall ${name}?`, consequence, action: "Uninstall" })) leaving.mutate();
   };
   return (
     <tr>
@@ -137,7 +106,7 @@ function Row({ id, each, runs, may }: { id: string; each: Status; runs: boolean;
           <Button
             variant="subtle"
             color="gray"
-            loading={busy}
+            loading={leaving.isPending}
             aria-label={`Uninstall ${name}`}
             onClick={() => void uninstall()}
           >
@@ -149,34 +118,38 @@ function Row({ id, each, runs, may }: { id: string; each: Status; runs: boolean;
   );
 }
 
+/** A package's name and Enter are enough: the source follows from what is typed, unless one chooses it. */
 function Install({ id }: { id: string }) {
   const queries = useQueryClient();
-  const [source, setSource] = useState<Source>("PyPI");
+  const [chosen, setChosen] = useState<Source>();
   const [text, setText] = useKeptText(`library.${id}`);
   const [repo, setRepo] = useState("");
+  const source = chosen ?? sourceOf(text);
   const withRepo = source === "PyPI" || source === "Maven" || source === "CRAN";
   const install = async () => {
     const libraries = [made(source, text.trim(), withRepo ? repo.trim() : "")];
     await body(api.POST("/api/2.0/libraries/install", { body: { cluster_id: id, libraries } }));
     setText("");
+    setChosen(undefined);
     await queries.invalidateQueries({ queryKey: ["cluster", id, "libraries"] });
   };
   return (
     <LineForm label="Install a library" action="Install" ready={text.trim() !== ""} submit={install}>
+      <PathInput
+        className="wide"
+        size="xs"
+        label={withRepo ? "Package" : "File"}
+        placeholder={chosen === undefined ? "requests==2.32.3, or /Volumes/..." : HINTS[source]}
+        ends={ENDS[source]}
+        value={text}
+        change={setText}
+      />
       <NativeSelect
         size="xs"
         label="Source"
         data={[...SOURCES]}
         value={source}
-        onChange={(event) => setSource(event.currentTarget.value as Source)}
-      />
-      <TextInput
-        className="wide"
-        label={withRepo ? "Package" : "File"}
-        placeholder={HINTS[source]}
-        spellCheck={false}
-        value={text}
-        onChange={(event) => setText(event.currentTarget.value)}
+        onChange={(event) => setChosen(event.currentTarget.value as Source)}
       />
       {withRepo && (
         <TextInput

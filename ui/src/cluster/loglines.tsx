@@ -36,6 +36,7 @@ export function LogLines({ lines, complete, wrap, find, onFind, earlier, before,
   const [seen, setSeen] = useState(0); // lines when the reader went away from the end
   const [typed, setTyped] = useState(find);
   const [at, setAt] = useState(-1); // of the hits; -1: none was gone to yet
+  const arriving = useRef(find !== ""); // a link leads to the first line that has it
   const later = useDebouncedCallback(onFind, 200);
   const wanted = typed.toLowerCase();
   const hits = useMemo(() => {
@@ -75,6 +76,12 @@ export function LogLines({ lines, complete, wrap, find, onFind, earlier, before,
     setAt((index + hits.length) % hits.length);
     scrollToIndex(hit, { align: "center" });
   };
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once, as soon as there is a hit
+  useLayoutEffect(() => {
+    if (!arriving.current || hits.length === 0) return;
+    arriving.current = false;
+    goTo(0);
+  }, [hits]);
   const chosen = Math.max(0, Math.min(at, hits.length - 1));
   const current = hits[chosen];
   const fresh = following ? 0 : shown - seen;
@@ -101,6 +108,7 @@ export function LogLines({ lines, complete, wrap, find, onFind, earlier, before,
             w={220}
             value={typed}
             onChange={(event) => {
+              arriving.current = false;
               setTyped(event.currentTarget.value);
               setAt(-1);
               later(event.currentTarget.value);

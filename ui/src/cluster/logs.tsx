@@ -3,7 +3,6 @@ import { queryOptions, useQuery } from "@tanstack/react-query";
 import { useEffect, useState, useSyncExternalStore } from "react";
 import { api, body, words } from "../api/client";
 import { POLL_MS } from "../api/live";
-import type { components } from "../api/schema";
 import { Icon } from "../kit/icons";
 import { Reading } from "../kit/reading";
 import { toast } from "../kit/toasts";
@@ -11,11 +10,10 @@ import { Waiting } from "../kit/waiting";
 import { download } from "../lib/files";
 import { useKept } from "../lib/kept";
 import { bytes } from "../lib/sizes";
+import { firstLog, type Log } from "./firstlog";
 import { LogFeed } from "./logfeed";
 import { LogLines } from "./loglines";
 import type { TabProps } from "./tab";
-
-type Log = components["schemas"]["ClusterLog"];
 
 const logsQuery = (id: string) =>
   queryOptions({
@@ -23,18 +21,13 @@ const logsQuery = (id: string) =>
     queryFn: () => body(api.GET("/api/2.1/clusters/logs/list", { params: { query: { cluster_id: id } } })),
   });
 
-/** What one usually looks for first. */
-function first(files: Log[]): Log | undefined {
-  const driver = files.filter((each) => each.role !== "worker");
-  const named = (name: string) => driver.find((each) => each.path.endsWith(name));
-  return named("log4j-active.log") ?? named("stderr") ?? named("stdout") ?? driver[0] ?? files[0];
-}
-
 export default function Logs({ cluster, live, search, change }: TabProps) {
   const id = cluster.cluster_id;
   const asked = useQuery({ ...logsQuery(id), refetchInterval: live ? 30_000 : POLL_MS });
   const files = asked.data?.files ?? [];
-  const chosen = files.find((each) => each.file === search.file) ?? (search.file ? undefined : first(files));
+  const chosen =
+    files.find((each) => each.file === search.file) ??
+    (search.file ? undefined : firstLog(files, search.node, cluster.termination_reason?.code));
   if (asked.data === undefined) return <Reading query={asked} what="Reading the list of logs" rows={3} />;
   const nodes = [...new Set(files.map((each) => each.node))];
   const groups = nodes.map((node) => {
@@ -69,7 +62,13 @@ export default function Logs({ cluster, live, search, change }: TabProps) {
           {chosen === undefined ? (
             <Text className="nothing">This log no longer exists. Choose another one.</Text>
           ) : (
-            <OneLog key={chosen.file} id={id} log={chosen} find={search.find ?? ""} change={change} />
+            <OneLog
+              key={`${chosen.file} ${search.node ?? ""}`}
+              id={id}
+              log={chosen}
+              find={search.find ?? ""}
+              change={change}
+            />
           )}
         </>
       )}

@@ -1,11 +1,12 @@
 import { Button, Group, NativeSelect, SegmentedControl, Text } from "@mantine/core";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { api, body, type Cluster } from "../api/client";
+import { api, body } from "../api/client";
 import { Reading } from "../kit/reading";
 import { exactly, useNow } from "../lib/time";
 import { ChartView, type Mark } from "./chart";
-import { charts } from "./charts";
+import { charts, EACH, namesOf } from "./charts";
+import { lifeOf } from "./plotting";
 import type { TabProps } from "./tab";
 
 const MINUTE = 60_000;
@@ -18,22 +19,25 @@ const RANGES: { value: string; label: string; ms: number }[] = [
   { value: "7d", label: "7 d", ms: 7 * 24 * HOUR },
   { value: "30d", label: "30 d", ms: 30 * 24 * HOUR },
 ];
+/** From the cluster's last start to its end, or until now: what is shown first of one that has lived no longer than an hour. */
+const LIFE = { value: "life", label: "Last run" };
 const SAMPLE_MS = 5000;
 const SLOW_MS = MINUTE;
 const MARKED = { RUNNING: "up", RESIZING: "resize", RESTARTING: "restart", TERMINATING: "end" } as const;
 
-/** The end of a terminated cluster is the end of what there is to see; others have no end yet. */
-const endOf = (cluster: Cluster) => (cluster.state === "TERMINATED" ? (cluster.terminated_time ?? 0) + 10_000 : 0);
-
 export default function Metrics({ cluster, search, change }: TabProps) {
   const id = cluster.cluster_id;
-  const range = RANGES.find((each) => each.value === search.range) ?? (RANGES[1] as (typeof RANGES)[number]);
+  const ended = cluster.state === "TERMINATED" ? (cluster.terminated_time ?? 0) : 0;
+  const started = cluster.start_time ?? 0;
+  const now = useNow(SAMPLE_MS);
+  const life = lifeOf(started, ended, now);
+  const range = RANGES.find((each) => each.value === search.range);
+  const whole = range === undefined && started > 0 && (search.range === LIFE.value || life[1] - life[0] <= HOUR);
+  const { label, ms } = range ?? { ...(RANGES[1] as (typeof RANGES)[number]), ...(whole ? LIFE : {}) };
   const chosen = search.from !== undefined && search.to !== undefined;
-  const ended = endOf(cluster);
-  const every = range.ms <= HOUR ? SAMPLE_MS : SLOW_MS;
-  const now = useNow(every);
-  const to = chosen ? (search.to as number) : ended || Math.ceil(now / every) * every;
-  const from = chosen ? (search.from as number) : to - range.ms;
+  const every = ms <= HOUR ? SAMPLE_MS : SLOW_MS;
+  const end = ended ? ended + 2 * SAMPLE_MS : Math.ceil(now / every) * every;
+  const [from, to] = chosen ? [search.from as number, search.to as number] : whole ? life : [end - ms, end];
   const asked = useQuery({
     queryKey: ["metrics", id, from, to],
     gcTime: MINUTE,
@@ -47,7 +51,9 @@ export default function Metrics({ cluster, search, change }: TabProps) {
   });
   const marks = useMarks(id);
   const data = asked.data;
-  const node = data?.nodes.some((each) => each.instance_id === search.node) ? (search.node ?? "") : "";
+  const node =
+    search.node === EACH || data?.nodes.some((each) => each.instance_id === search.node) ? (search.node ?? "") : "";
+  const names = namesOf(data?.nodes ?? []);
   const drawn = useMemo(() => (data === undefined ? undefined : charts(data, node)), [data, node]);
   const times = useMemo(() => {
     if (data === undefined) return [];
@@ -62,13 +68,13 @@ export default function Metrics({ cluster, search, change }: TabProps) {
           <SegmentedControl
             size="xs"
             aria-label="Range of time"
-            data={RANGES}
-            value={chosen ? "" : range.value}
+            data={started > 0 ? [LIFE, ...RANGES] : RANGES}
+            value={chosen ? "" : (range?.value ?? (whole ? LIFE.value : "1h"))}
             onChange={(value) => change({ range: value, from: undefined, to: undefined })}
           />
           {chosen && (
             <Button variant="default" onClick={() => change({ from: undefined, to: undefined })}>
-              Back to {range.label}
+              Back to {label}
             </Button>
           )}
         </Group>
@@ -77,8 +83,12 @@ export default function Metrics({ cluster, search, change }: TabProps) {
           aria-label="Node"
           value={node}
           data={[
-            { value: "", label: `All nodes (${data.nodes.length})` },
-            ...data.nodes.map((each) => ({ value: each.instance_id, label: `${each.role} ${each.instance_id}` })),
+            { value: "", label: `All nodes together (${data.nodes.length})` },
+            { value: EACH, label: "Each node" },
+            ...data.nodes.map((each) => ({
+              value: each.instance_id,
+              label: `${names.get(each.instance_id)} (${each.instance_id})`,
+            })),
           ]}
           onChange={(event) => change({ node: event.currentTarget.value || undefined })}
         />

@@ -53,7 +53,7 @@ function OfCluster({ id }: { id: string }) {
         <>
           <Header cluster={cluster} may={(level) => !gone && may(level)} gone={gone} open={open} />
           {!gone && <Timeline id={id} live={live} />}
-          <Failure cluster={cluster} open={open} />
+          <Failure cluster={cluster} may={(level) => !gone && may(level)} open={open} />
           <LazyTabs
             label="About the cluster"
             tabs={TABS}

@@ -14,6 +14,9 @@ const ACCESS: Record<string, string> = {
 export const active = (cluster: Cluster) => ACTIVE.has(cluster.state ?? "");
 export const nameOf = (cluster: Cluster) => cluster.cluster_name || cluster.cluster_id;
 export const isJob = (cluster: Cluster) => cluster.cluster_source === "JOB";
+/** The run that a job cluster was created for: its name begins with it, job-JOB-run-RUN-TASK. */
+export const runOf = (cluster: Cluster) =>
+  isJob(cluster) ? /^job-\d+-run-(\d+)-/.exec(cluster.cluster_name ?? "")?.[1] : undefined;
 /** The access mode in the words of the form; one that has none by its own name. */
 export function accessOf(cluster: Cluster): string {
   const mode = cluster.data_security_mode ?? "NONE";

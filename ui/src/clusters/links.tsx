@@ -23,3 +23,12 @@ export function PolicyLink({ id }: { id: string }) {
     </Link>
   );
 }
+
+/** The run of a job cluster. */
+export function RunLink({ id }: { id: string }) {
+  return (
+    <Link to={`/jobs/runs/${id}` as string} className="quiet">
+      {id}
+    </Link>
+  );
+}

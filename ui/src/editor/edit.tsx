@@ -17,6 +17,7 @@ import "./editor.css";
 import { useTitle } from "../kit/title";
 import { useTyped } from "./draftstore";
 import { useCancel } from "./frame";
+import { restartFields } from "./fields";
 import { filled } from "./libraries";
 import { Review } from "./review";
 import { changes, merge, type Spec, same } from "./spec";
@@ -117,7 +118,7 @@ function Edit({ user, cluster, installed, gone }: Props) {
       if (resize) await resizeCluster(id, draft);
       else if (found.length > 0) await editCluster(id, base, draft);
       toast(
-        `${nameOf(cluster)} was saved${cluster.state !== "RUNNING" || found.length === 0 ? "" : resize ? " and is resizing" : " and is restarting"}.`,
+        `${nameOf(cluster)} was saved${cluster.state !== "RUNNING" || found.length === 0 ? "" : resize ? " and is resizing" : restartFields(editor).length > 0 ? " and is restarting" : ""}.`,
       );
       await navigate({ to: "/compute/clusters/$id", params: { id }, search: {}, ignoreBlocker: true });
     },

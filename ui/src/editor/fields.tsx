@@ -1,6 +1,7 @@
 import { ActionIcon, Autocomplete, Badge, Checkbox, NumberInput, Select, TextInput, Tooltip } from "@mantine/core";
 import type { ReactNode } from "react";
 import { Icon } from "../kit/icons";
+import { checks } from "./calls";
 import { hint } from "./policy";
 import { isMap, type Path, read, same, shown } from "./spec";
 import { type Editor, effectiveAt, errorsAt, useEditor } from "./state";
@@ -9,11 +10,15 @@ export const idOf = (path: Path) => `field-${path.join("-").replace(/[^\w-]/g, "
 
 const SIZE = new Set(["num_workers", "autoscale", "is_single_node"]);
 
-/** Whether saving restarts the cluster because of this field. A size alone is changed while the cluster runs. */
+/** Whether saving restarts the cluster because of this field, as the server says. A size alone is changed while the cluster runs. */
 export function restarts(editor: Editor, path: Path): boolean {
   if (editor.state !== "RUNNING" || same(read(editor.draft, path), read(editor.base, path))) return false;
-  return !SIZE.has(String(path[0]));
+  return !SIZE.has(String(path[0])) && restartFields(editor).includes(String(path[0]));
 }
+
+/** The fields because of which saving restarts the cluster. A workspace that cannot say so restarts it because of any. */
+export const restartFields = (editor: Editor): string[] =>
+  checks() ? (editor.verdict?.restart_fields ?? []) : Object.keys({ ...editor.base, ...editor.draft });
 
 export function useField(path: Path) {
   const editor = useEditor();

@@ -1,6 +1,6 @@
 import { Button, Group, Modal, Text } from "@mantine/core";
 import type { Library } from "./calls";
-import { RestartBadge, restarts } from "./fields";
+import { RestartBadge, restartFields, restarts } from "./fields";
 import { libraryName } from "./libraries";
 import { type Change, pathName, shown } from "./spec";
 import type { Editor } from "./state";
@@ -30,6 +30,7 @@ export function Review({
 }) {
   const running = editor.state === "RUNNING";
   const librariesOnly = found.length === 0;
+  const restart = running && !resize && !librariesOnly && restartFields(editor).length > 0;
   return (
     <Modal opened onClose={close} title="Review the changes" size="lg" centered>
       <div className="diff-scroll">
@@ -80,14 +81,16 @@ export function Review({
             ? "The cluster is resized without a restart."
             : librariesOnly
               ? "New libraries are installed without a restart. Removed libraries stay until the next start."
-              : "The cluster restarts. Everything that runs on it is stopped, and notebooks lose their state."}
+              : restart
+                ? "The cluster restarts. Everything that runs on it is stopped, and notebooks lose their state."
+                : "It takes effect at once. The cluster keeps running."}
       </Text>
       <Group justify="flex-end" gap="xs">
         <Button variant="default" onClick={close}>
           Keep editing
         </Button>
         <Button onClick={save} loading={busy} data-autofocus>
-          {running && !resize && !librariesOnly ? "Save and restart" : "Save"}
+          {restart ? "Save and restart" : "Save"}
         </Button>
       </Group>
     </Modal>

@@ -1,6 +1,7 @@
+import type { ReactNode } from "react";
 import { CopyIcon } from "./copy";
 
-export type Fact = [name: string, value: string | null | undefined];
+export type Fact = [name: string, value: ReactNode];
 
 /** What is said of one thing, and its id at the end. A fact without a value is left out; those in `less` may be hidden where room is scarce. */
 export function FactList({ facts, id, less }: { facts: Fact[]; id: string; less?: ReadonlySet<string> }) {

@@ -280,15 +280,14 @@ class V1ClusterService:
         return [*self._changes(tx, caller, cluster, request)[1], *self._mappings(tx, cluster, request)[1]]
 
     def _apply(self, tx: Tx, caller: Caller, request: StartV1Cluster, planned: Planned) -> None:
-        """The edit, if there is something to edit, and the start. The edit of a running cluster restarts it."""
+        """The edit, if there is something to edit, and the start. The edit of a running cluster may restart it."""
         restart = isinstance(request, RestartV1Cluster)
-        edits = planned.spec != planned.cluster.request
-        if edits:
+        if planned.spec != planned.cluster.request:
             fields = msgspec.structs.asdict(planned.spec)
             self._commands.edit(tx, caller, EditCluster(**fields, cluster_id=request.cluster_id))
         if not restart:
             self._commands.start(tx, caller, StartCluster(cluster_id=request.cluster_id))
-        elif not edits:
+        elif existing(tx, request.cluster_id).incarnation == planned.cluster.incarnation:
             self._commands.restart(tx, caller, RestartCluster(cluster_id=request.cluster_id))
         self._snapshots.begin(tx, caller, existing(tx, request.cluster_id), request)
 
