@@ -71,14 +71,14 @@ def test_the_height_of_rows_and_the_colours_are_kept(session: Session, made: dic
 def test_counters_tell_what_the_tab_has(session: Session, w: WorkspaceClient, made: dict[str, str]) -> None:
     page = session.go("/compute?q=nothing-has-this-name")
     counters = page.locator(".counters")
-    expect(counters).to_contain_text("Running2")
-    expect(counters).to_contain_text("Terminated1")
-    expect(counters).to_contain_text("Failed0")
-    expect(counters).to_contain_text(re.compile(r"Spend per hour\$\d+\.\d\d"))
+    expect(counters).to_contain_text("Running 2")
+    expect(counters).to_contain_text("Terminated 1")
+    expect(counters).to_contain_text("Failed 0")
+    expect(counters).to_contain_text(re.compile(r"Spend per hour \$\d+\.\d\d"))
     w.clusters.delete(made["bbb"]).result()
-    expect(counters).to_contain_text("Running1")
+    expect(counters).to_contain_text("Running 1")
     w.clusters.start(made["bbb"]).result()
-    expect(counters).to_contain_text("Running2")
+    expect(counters).to_contain_text("Running 2")
 
 
 def test_many_are_stopped_and_started_and_one_is_cloned(session: Session, w: WorkspaceClient, made: dict[str, str]) -> None:

@@ -122,7 +122,7 @@ class RemotePage:
             raise EndpointNotFound(f"There is no page {scope['path'][:200]} here.")
         if match[0].name == webpage.ASSET:
             return await webpage.file(self._web_page, (match[1] or {})["file"], _header(scope, b"accept-encoding"))
-        return await webpage.document(self._web_page)
+        return webpage.led(match[0].name, match[1] or {}) or await webpage.document(self._web_page)
 
     async def _call(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A call of the API, for whoever has a session."""

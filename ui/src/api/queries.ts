@@ -71,9 +71,12 @@ export const sparkVersionsOf = (names: Map<string, string> | undefined, key: str
 /** Reads clusters again that have changed. */
 export async function refresh(queries: QueryClient, ids: string[]) {
   void queries.invalidateQueries({ queryKey: ["pinned"] });
-  for (const id of ids) {
-    void queries.invalidateQueries({ queryKey: ["cluster", id], exact: knownGone(id) }); // and what else can be known of it
-  }
+  const changed = new Set(ids);
+  void queries.invalidateQueries({
+    queryKey: ["cluster"], // and what else can be known of it, unless it is gone
+    predicate: ({ queryKey: [, id, ...more] }) =>
+      typeof id === "string" && changed.has(id) && !(more.length > 0 && knownGone(id)),
+  });
   const list = queries.getQueryData(clustersQuery.queryKey);
   if (list === undefined || ids.length > SEPARATE) return queries.invalidateQueries({ queryKey: ["clusters"] });
   const found = await Promise.all(ids.map(one));

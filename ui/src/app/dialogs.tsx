@@ -1,9 +1,9 @@
-import { Button, Group, Kbd, Modal, Stack, Text } from "@mantine/core";
+import { Button, Group, Kbd, Modal, Stack, Text, TextInput } from "@mantine/core";
 import { useMounted } from "@mantine/hooks";
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { session } from "../api/session";
-import { asked } from "../kit/confirm";
+import { asked, isTyped } from "../kit/confirm";
 import { help } from "../kit/keys";
 import { useValue } from "../lib/value";
 import { Palette } from "./palette";
@@ -27,11 +27,13 @@ interface Made {
 
 const KEYS: [string[], string][] = [
   [["/"], "Search the list"],
-  [["c"], "Create compute"],
+  [["c"], "Create compute; on a row of the list: clone it"],
   [["j"], "Next row of the list"],
   [["k"], "Previous row of the list"],
+  [["e"], "Edit the row"],
+  [["r"], "Restart the row"],
   [["Ctrl", "Enter"], "Save or create"],
-  [["Ctrl", "K"], "Go to a cluster, pool, policy or page"],
+  [["Ctrl", "K"], "Go to a page, or do something with a cluster"],
   [["?"], "Show keyboard shortcuts"],
   [["Esc"], "Close what is open"],
 ];
@@ -58,21 +60,50 @@ function Help({ made }: Made) {
 function Confirmation({ made }: Made) {
   const question = useValue(asked);
   const [last, setLast] = useState(question); // what is read while the dialog fades
-  if (question !== null && question !== last) setLast(question);
+  const [typed, setTyped] = useState("");
+  if (question !== null && question !== last) {
+    setLast(question);
+    setTyped("");
+  }
   const answer = (yes: boolean) => {
     question?.answer(yes);
     asked.set(null);
   };
+  const wants = last?.typed;
+  const ready = wants === undefined || isTyped(wants, typed);
   return (
     // A question may be asked from within another dialog, and is then above it.
     <Modal opened={question !== null && made} onClose={() => answer(false)} title={last?.title} centered zIndex={300}>
-      <Text mb="md">{last?.consequence}</Text>
-      <Group justify="flex-end" gap="xs">
-        <Button variant="default" onClick={() => answer(false)} data-autofocus>
-          Cancel
-        </Button>
-        <Button onClick={() => answer(true)}>{last?.action}</Button>
-      </Group>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (ready) answer(true);
+        }}
+      >
+        <Text mb="md">{last?.consequence}</Text>
+        {wants !== undefined && (
+          <TextInput
+            mb="md"
+            label={`Type ${wants} to confirm`}
+            value={typed}
+            onChange={(event) => setTyped(event.currentTarget.value)}
+            autoComplete="off"
+            data-autofocus
+          />
+        )}
+        <Group justify="flex-end" gap="xs">
+          <Button
+            variant="default"
+            onClick={() => answer(false)}
+            data-autofocus={wants === undefined ? true : undefined}
+          >
+            Cancel
+          </Button>
+          <Button type="submit" disabled={!ready}>
+            {last?.action}
+          </Button>
+        </Group>
+      </form>
     </Modal>
   );
 }

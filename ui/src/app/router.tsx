@@ -1,4 +1,3 @@
-import { Text, Title } from "@mantine/core";
 import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent, redirect } from "@tanstack/react-router";
 import { readAdminSearch } from "../admin/search";
 import { readClusterSearch } from "../cluster/search";
@@ -182,12 +181,10 @@ declare module "@tanstack/react-router" {
 function NotFound() {
   return (
     <div className="trouble">
-      <Title order={1} size="h4">
-        Page not found
-      </Title>
-      <Text>
+      <h1>Page not found</h1>
+      <p>
         <Link to="/compute">Go to Compute</Link>
-      </Text>
+      </p>
     </div>
   );
 }

@@ -1,7 +1,6 @@
-import { useMantineColorScheme } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Link, Outlet } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useState } from "react";
+import { Link, Outlet, useLocation } from "@tanstack/react-router";
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { meQuery } from "../access/rights";
 import { connection, tellsChanges } from "../api/live";
 import { session } from "../api/session";
@@ -12,9 +11,12 @@ import { help, palette, useKeys } from "../kit/keys";
 import { complete, later } from "../kit/later";
 import { outdated } from "../kit/look";
 import { IconButton, PlainButton } from "../kit/plain";
-import { Toasts } from "../kit/toasts";
+import { title } from "../kit/title";
+import { loadNotices, toasting } from "../kit/toasts";
 import { useValue } from "../lib/value";
+import { useScheme } from "./scheme";
 
+const Notices = lazy(loadNotices);
 const Dialogs = lazy(later(() => import("./dialogs")));
 const UserMenu = lazy(later(() => import("./usermenu")));
 
@@ -49,8 +51,52 @@ export function Shell() {
         <Outlet />
       </main>
       <Asked />
-      <Toasts />
+      <Told />
       <Watches />
+      <Arrival />
+    </div>
+  );
+}
+
+/** Whether it was wanted once. */
+function useEver(wanted: boolean): boolean {
+  const [ever, setEver] = useState(wanted);
+  if (wanted && !ever) setEver(true);
+  return ever;
+}
+
+/** Where messages are shown, from the first one on; made when there is time. */
+function Told() {
+  const wanted = [useValue(complete), useValue(toasting)].some(Boolean);
+  if (!useEver(wanted)) return null;
+  return (
+    <Suspense fallback={null}>
+      <Notices />
+    </Suspense>
+  );
+}
+
+/** For who does not see that another page has come: the focus goes to it, and its title is said. */
+function Arrival() {
+  const { pathname } = useLocation();
+  const text = useValue(title);
+  const first = useRef({ pathname, text: "" });
+  if (first.current.text === "") first.current.text = text; // said by the browser itself
+  const [said, setSaid] = useState("");
+  useEffect(() => {
+    if (first.current.pathname === pathname) return;
+    first.current.pathname = "";
+    const main = document.getElementById("main");
+    const focused = document.activeElement;
+    if (focused?.matches("input, textarea") && main?.contains(focused)) return; // a form may begin in its first field
+    main?.focus({ preventScroll: true });
+  }, [pathname]);
+  useEffect(() => {
+    if (text !== first.current.text) setSaid(text);
+  }, [text]);
+  return (
+    <div className="unseen" role="status" aria-label="Page">
+      {said}
     </div>
   );
 }
@@ -64,9 +110,7 @@ function Asked() {
     useValue(asked) !== null,
     useValue(session.expired),
   ].some(Boolean);
-  const [opened, setOpened] = useState(wanted);
-  if (wanted && !opened) setOpened(true);
-  if (!opened) return null;
+  if (!useEver(wanted)) return null;
   return (
     <Suspense fallback={null}>
       <Dialogs />
@@ -92,12 +136,10 @@ function Place({ to, icon, label }: { to: string; icon: IconName; label: string 
 }
 
 function Scheme() {
-  const { colorScheme, setColorScheme } = useMantineColorScheme();
-  const dark = colorScheme === "dark" || (colorScheme === "auto" && matchMedia("(prefers-color-scheme: dark)").matches);
-  const label = dark ? "Use light colours" : "Use dark colours";
+  const { icon, label, change } = useScheme();
   return (
-    <IconButton tip={label} aria-label={label} onClick={() => setColorScheme(dark ? "light" : "dark")}>
-      <Icon name={dark ? "sun" : "moon"} />
+    <IconButton tip={label} aria-label={label} onClick={change}>
+      <Icon name={icon} />
     </IconButton>
   );
 }

@@ -65,6 +65,7 @@ export const variables: CSSVariablesResolver = () => ({
     "--b-code-name": "#8a3220",
     "--b-code-text": "#1a6b36",
     "--b-code-value": "#175cb3",
+    "--b-focus": "#0b5cad", // neither the accent's nor an error's
     "--b-blue": "#0b5cad",
     "--b-violet": "#8a2a8f",
     "--b-hit": "#ffd866",
@@ -92,6 +93,7 @@ export const variables: CSSVariablesResolver = () => ({
     "--b-code-name": "#e39a86",
     "--b-code-text": "#7cc48c",
     "--b-code-value": "#7fb3f0",
+    "--b-focus": "#74b3f2",
     "--b-blue": "#74b3f2",
     "--b-violet": "#d79be0",
     "--b-hit": "#e3b341",

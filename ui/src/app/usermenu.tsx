@@ -1,9 +1,10 @@
 import { Menu } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
-import { remote, session } from "../api/session";
+import { remote } from "../api/session";
 import { Icon } from "../kit/icons";
 import { useFirstMenu } from "../kit/later";
 import { IconButton } from "../kit/plain";
+import { logOut } from "./logout";
 
 /** Who is signed in, and what is theirs. It is opened as it is made. */
 export default function UserMenu({ name }: { name: string }) {
@@ -27,18 +28,4 @@ export default function UserMenu({ name }: { name: string }) {
       </Menu.Dropdown>
     </Menu>
   );
-}
-
-/** As a form: the answer takes the cookie away and leads to the log-in page. */
-async function logOut() {
-  const form = document.createElement("form");
-  form.method = "post";
-  form.action = "/logout";
-  const field = document.createElement("input");
-  field.type = "hidden";
-  field.name = "csrf_token";
-  field.value = (await session.get()).csrf_token;
-  form.append(field);
-  document.body.append(form);
-  form.submit();
 }

@@ -1,12 +1,14 @@
-import { useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
-import { api, body, type Cluster, words } from "../api/client";
+import { useMutation, useMutationState, useQueryClient } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { api, body, type Cluster } from "../api/client";
 import { markGone } from "../api/gone";
 import { refresh } from "../api/queries";
 import { confirm } from "../kit/confirm";
 import type { IconName } from "../kit/icons";
 import { toast } from "../kit/toasts";
+import { count, figure } from "../lib/sizes";
 import { isJob, nameOf } from "./facts";
+import { actOnAll, MANY, type Outcome } from "./many";
 import type { Level } from "./rights";
 
 export type ActionName = "start" | "stop" | "restart" | "pin" | "unpin" | "delete";
@@ -86,46 +88,63 @@ export const ACTIONS: Record<ActionName, Action> = {
 export const fitting = (cluster: Cluster, pinned: boolean) =>
   (Object.keys(ACTIONS) as ActionName[]).filter((name) => ACTIONS[name].fits(cluster, pinned));
 
-const AT_ONCE = 4;
-
-/** Does something to clusters, and says how it went. `busy`: those that wait for the server. */
+/** Does something to clusters, and says how it went. `busy`: those that wait for the server, wherever that began. */
 export function useActions() {
   const queries = useQueryClient();
-  const [busy, setBusy] = useState<ReadonlySet<string>>(new Set());
+  const { mutateAsync } = useMutation({
+    mutationKey: ACTING,
+    gcTime: 0,
+    mutationFn: async ({ name, clusters }: Acting) => {
+      const outcome = await actOnAll(clusters, { label: ACTIONS[name].label, call: ACTIONS[name].call });
+      report(name, clusters, outcome);
+      await refresh(queries, idsOf(clusters));
+    },
+  });
+  const acting = useMutationState({
+    filters: { mutationKey: ACTING, status: "pending" },
+    select: ({ state }) => (state.variables as Acting).clusters,
+  });
+  const busy: ReadonlySet<string> = useMemo(() => new Set(acting.flatMap(idsOf)), [acting]);
   const act = async (name: ActionName, clusters: Cluster[]) => {
-    const action = ACTIONS[name];
-    const [first] = clusters;
-    if (first === undefined) return;
-    const what = clusters.length === 1 ? nameOf(first) : `${clusters.length} clusters`;
-    if (action.consequence !== undefined) {
-      const yes = await confirm({
-        title: `${action.label} ${what}?`,
-        consequence: action.consequence,
-        action: `${action.label} ${clusters.length === 1 ? "the cluster" : what}`,
-      });
-      if (!yes) return;
-    }
-    const ids = clusters.map((each) => each.cluster_id);
-    setBusy((now) => new Set([...now, ...ids]));
-    const failures: string[] = [];
-    const waiting = [...clusters];
-    const work = async () => {
-      for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
-        try {
-          await action.call(next.cluster_id);
-        } catch (error) {
-          failures.push(`${nameOf(next)}: ${words(error)}`);
-        }
-      }
-    };
-    await Promise.all(Array.from({ length: AT_ONCE }, work));
-    for (const failure of failures.slice(0, 3)) toast(failure, { failed: true });
-    if (failures.length > 3) toast(`${failures.length - 3} more clusters were refused.`, { failed: true });
-    const done = clusters.length - failures.length;
-    if (clusters.length === 1 && done === 1) toast(`${what} ${action.done}.`);
-    else if (done > 0) toast(`${action.label}: ${done} of ${clusters.length} clusters.`);
-    await refresh(queries, ids);
-    setBusy((now) => new Set([...now].filter((id) => !ids.includes(id))));
+    if (clusters.length > 0 && (await agreed(name, clusters))) await mutateAsync({ name, clusters });
   };
   return { busy, act };
+}
+
+const ACTING = ["acting on clusters"];
+
+interface Acting {
+  name: ActionName;
+  clusters: Cluster[];
+}
+
+const idsOf = (clusters: Cluster[]) => clusters.map((each) => each.cluster_id);
+const called = ([first, ...more]: Cluster[]) =>
+  first && more.length === 0 ? nameOf(first) : count(more.length + 1, "cluster");
+
+/** Whether the reader wants it, where it cannot be undone. For many, their number has to be typed. */
+async function agreed(name: ActionName, clusters: Cluster[]): Promise<boolean> {
+  const { label, consequence } = ACTIONS[name];
+  if (consequence === undefined) return true;
+  const what = called(clusters);
+  return confirm({
+    title: `${label} ${what}?`,
+    consequence,
+    action: `${label} ${clusters.length === 1 ? "the cluster" : what}`,
+    typed: clusters.length < MANY ? undefined : String(clusters.length),
+  });
+}
+
+const SHOWN = 3; // refusals
+
+function report(name: ActionName, clusters: Cluster[], { done, refused, left }: Outcome) {
+  const { label, done: said } = ACTIONS[name];
+  const verb = label.toLowerCase();
+  for (const { cluster, why } of refused.slice(0, SHOWN))
+    toast(`Could not ${verb} ${nameOf(cluster)}: ${why}`, { failed: true });
+  if (refused.length > SHOWN)
+    toast(`Could not ${verb} ${figure(refused.length - SHOWN)} more clusters.`, { failed: true });
+  if (clusters.length === 1 && done === 1) toast(`${called(clusters)} ${said}.`);
+  else if (done > 0 || left > 0)
+    toast(`${label}: ${figure(done)} of ${count(clusters.length, "cluster")}.`, { stays: left > 0 });
 }

@@ -43,7 +43,7 @@ export function useDeletion({ noun, uses, consequence, call, refresh }: Kind) {
       toast(`${name} was deleted.`);
       return true;
     } catch (error) {
-      toast(`${name}: ${words(error)}`, { failed: true });
+      toast(`Could not delete ${name}: ${words(error)}`, { failed: true });
       return false;
     } finally {
       setBusy("");

@@ -38,6 +38,12 @@ export function failed(cluster: Cluster): boolean {
   return cluster.state === "ERROR" || (cluster.state === "TERMINATED" && type !== undefined && type !== "SUCCESS");
 }
 
+/** Why it has failed, in one line; "" if it has not. */
+export function reasonOf(cluster: Cluster): string {
+  if (!failed(cluster)) return "";
+  return [cluster.termination_reason?.code, cluster.state_message].filter(Boolean).join(": ");
+}
+
 export function target(cluster: Cluster): string {
   const scale = cluster.autoscale;
   return scale ? `${scale.min_workers ?? 0}–${scale.max_workers ?? 0}` : String(cluster.num_workers ?? 0);

@@ -6,7 +6,7 @@ import { clusterQuery } from "../api/queries";
 import { toast } from "../kit/toasts";
 import { keptValue } from "../lib/kept";
 import { useValue } from "../lib/value";
-import { failed, nameOf } from "./facts";
+import { failed, nameOf, reasonOf } from "./facts";
 
 interface Watched {
   name: string;
@@ -37,13 +37,9 @@ export function useWatch(cluster: Cluster): [boolean, () => void] {
 }
 
 function tell(cluster: Cluster) {
-  const { state, state_message, termination_reason } = cluster;
   const name = nameOf(cluster);
-  if (failed(cluster))
-    toast(`${name} has failed: ${[termination_reason?.code, state_message].filter(Boolean).join(": ")}`, {
-      failed: true,
-    });
-  else toast(`${name} is ${state}.`, { stays: true });
+  if (failed(cluster)) toast(`${name} has failed: ${reasonOf(cluster)}`, { failed: true });
+  else toast(`${name} is ${cluster.state}.`, { stays: true });
 }
 
 /** Tells of the clusters that this browser watches, on every page. */

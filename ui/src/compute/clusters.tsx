@@ -1,4 +1,3 @@
-import { Button, Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useMemo, useState } from "react";
@@ -8,14 +7,18 @@ import { policiesQuery, poolsQuery } from "../api/offers";
 import { clustersQuery, pinnedQuery, pricesQuery, runtimesQuery } from "../api/queries";
 import { session } from "../api/session";
 import { ACTIONS, type ActionName, useActions } from "../clusters/actions";
-import { active, failed, hourly, isJob, money } from "../clusters/facts";
+import { hourly, isJob, money } from "../clusters/facts";
 import { Icon } from "../kit/icons";
 import type { Selected } from "../kit/listing";
 import type { ListSearch } from "../kit/listsearch";
-import { Beginning, Counters } from "../kit/overview";
+import { Beginning } from "../kit/overview";
+import { PlainButton } from "../kit/plain";
 import { Reading } from "../kit/reading";
+import { figure } from "../lib/sizes";
 import { useValue } from "../lib/value";
-import { Filters, shows } from "./filters";
+import type { Known } from "./columns";
+import { countersOf, isChosen, shows } from "./facets";
+import { Filters } from "./filters";
 import { ClusterTable } from "./table";
 
 /** The clusters of one of the two tabs, all-purpose and job. */
@@ -41,7 +44,7 @@ export function Clusters() {
     () => (clusters.data ?? []).filter((each) => isJob(each) === (search.tab === "job")),
     [clusters.data, search.tab],
   );
-  const shown = useMemo(() => ofTab.filter(shows(search, me, active)), [ofTab, search, me]);
+  const shown = useMemo(() => ofTab.filter(shows(search, me)), [ofTab, search, me]);
   const policies = useQuery(policiesQuery).data;
   const pools = useQuery(poolsQuery).data;
   const known = useMemo(() => {
@@ -71,7 +74,7 @@ export function Clusters() {
       <div hidden={chosen.length > 0}>
         <Filters search={search} change={change} clusters={ofTab} nameFor={known.nameFor} />
       </div>
-      <Overview clusters={ofTab} prices={prices} />
+      <Overview clusters={ofTab} prices={prices} chosen={search.state} choose={(state) => change({ state })} />
       {shown.length === 0 ? (
         <Nothing
           any={ofTab.length > 0}
@@ -94,60 +97,58 @@ export function Clusters() {
   );
 }
 
-function Overview({
-  clusters,
-  prices,
-}: {
+interface OverviewProps {
   clusters: Cluster[];
-  prices: { currency: string; perHour: Map<string, number> } | undefined;
-}) {
-  const count = (state: string) => clusters.filter((each) => each.state === state).length;
-  const starting = clusters.filter((each) => active(each) && each.state !== "RUNNING" && each.state !== "TERMINATING");
-  const spend = clusters.reduce((sum, each) => sum + (hourly(each, prices?.perHour) ?? 0), 0);
-  const facts: [string, string][] = [
-    ["Running", String(count("RUNNING"))],
-    ["Starting or changing", String(starting.length)],
-    ["Terminated", String(count("TERMINATED"))],
-    ["Failed", String(clusters.filter(failed).length)],
-  ];
-  if (prices !== undefined) facts.push(["Spend per hour", money(spend, prices.currency)]);
-  return <Counters counters={facts} />;
+  prices: Known["prices"];
+  chosen: string[] | undefined; // states
+  choose: (states: string[] | undefined) => void;
 }
 
-function Bulk({
-  chosen,
-  pinned,
-  act,
-  clear,
-}: {
+/** How many clusters there are in which states; each number filters the list. */
+function Overview({ clusters, prices, chosen, choose }: OverviewProps) {
+  const spend = clusters.reduce((sum, each) => sum + (hourly(each, prices?.perHour) ?? 0), 0);
+  return (
+    <div className="counters">
+      {countersOf(clusters).map((each) => {
+        const on = isChosen(each, chosen);
+        return (
+          <button key={each.name} type="button" aria-pressed={on} onClick={() => choose(on ? undefined : each.states)}>
+            {each.name} <b>{figure(each.number)}</b>
+          </button>
+        );
+      })}
+      {prices !== undefined && (
+        <span>
+          Spend per hour <b>{money(spend, prices.currency)}</b>
+        </span>
+      )}
+    </div>
+  );
+}
+
+interface BulkProps {
   chosen: Cluster[];
-  pinned: ReadonlySet<string | null | undefined>;
+  pinned: Known["pinned"];
   act: (name: ActionName, clusters: Cluster[]) => void;
   clear: () => void;
-}) {
+}
+
+function Bulk({ chosen, pinned, act, clear }: BulkProps) {
   return (
-    <Group gap={6} role="toolbar" aria-label="Actions on the selected clusters">
-      <Text fw={600} mr="xs">
-        {chosen.length} selected
-      </Text>
+    <div className="tools" role="toolbar" aria-label="Actions on the selected clusters">
+      <b>{figure(chosen.length)} selected</b>
       {(Object.keys(ACTIONS) as ActionName[]).map((name) => {
         const fits = chosen.filter((each) => ACTIONS[name].fits(each, pinned.has(each.cluster_id)));
         if (fits.length === 0) return null;
         return (
-          <Button
-            key={name}
-            variant="default"
-            leftSection={<Icon name={ACTIONS[name].icon} size={14} />}
-            onClick={() => act(name, fits)}
-          >
-            {fits.length === chosen.length ? ACTIONS[name].label : `${ACTIONS[name].label} ${fits.length}`}
-          </Button>
+          <PlainButton key={name} onClick={() => act(name, fits)}>
+            <Icon name={ACTIONS[name].icon} size={14} />
+            {fits.length === chosen.length ? ACTIONS[name].label : `${ACTIONS[name].label} ${figure(fits.length)}`}
+          </PlainButton>
         );
       })}
-      <Button variant="subtle" color="gray" onClick={clear}>
-        Clear selection
-      </Button>
-    </Group>
+      <PlainButton onClick={clear}>Clear selection</PlainButton>
+    </div>
   );
 }
 
@@ -165,19 +166,12 @@ w.clusters.create(
 function Nothing({ any, job, clear }: { any: boolean; job: boolean; clear: () => void }) {
   if (any)
     return (
-      <Stack className="nothing" align="flex-start" gap="xs">
-        <Text>No clusters match.</Text>
-        <Button variant="default" onClick={clear}>
-          Clear the filters
-        </Button>
-      </Stack>
+      <div className="nothing">
+        <p>No clusters match.</p>
+        <PlainButton onClick={clear}>Clear the filters</PlainButton>
+      </div>
     );
-  if (job)
-    return (
-      <Stack className="nothing" align="flex-start" gap="xs">
-        <Text>No job clusters in the last 30 days.</Text>
-      </Stack>
-    );
+  if (job) return <p className="nothing">No job clusters in the last 30 days.</p>;
   return (
     <Beginning
       text="No clusters yet, or none that you have access to."

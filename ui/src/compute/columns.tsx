@@ -1,5 +1,17 @@
 import type { Cluster } from "../api/client";
-import { accessOf, driverType, hourly, money, nameOf, running, since, tagsOf, target } from "../clusters/facts";
+import {
+  accessOf,
+  driverType,
+  failed,
+  hourly,
+  money,
+  nameOf,
+  reasonOf,
+  running,
+  since,
+  tagsOf,
+  target,
+} from "../clusters/facts";
 import { StateWord } from "../clusters/state";
 import { Creator } from "../kit/creator";
 import { Icon } from "../kit/icons";
@@ -26,23 +38,32 @@ export function columns(known: Known, now: number): DataColumn<Cluster>[] {
   return [
     {
       id: "name",
+      size: 160,
       header: "Name",
       enableHiding: false,
       accessorFn: nameOf,
       cell: ({ row: { original: each } }) => (
-        <span className="name-id">
-          <Go to={`/compute/clusters/${each.cluster_id}`}>{nameOf(each)}</Go>
-          {pinned.has(each.cluster_id) && (
-            <span role="img" aria-label="Pinned">
-              <Icon name="pin" size={12} />
+        <>
+          <span className="name-id">
+            <Go to={`/compute/clusters/${each.cluster_id}`}>{nameOf(each)}</Go>
+            {pinned.has(each.cluster_id) && (
+              <span role="img" aria-label="Pinned">
+                <Icon name="pin" size={12} />
+              </span>
+            )}
+            <span className="id">{each.cluster_id}</span>
+          </span>
+          {failed(each) && (
+            <span className="reason" title={reasonOf(each)}>
+              {reasonOf(each)}
             </span>
           )}
-          <span className="id">{each.cluster_id}</span>
-        </span>
+        </>
       ),
     },
     {
       id: "state",
+      size: 120,
       header: "State",
       accessorFn: (each) => each.state ?? "",
       cell: ({ row: { original: each } }) => (
@@ -51,9 +72,10 @@ export function columns(known: Known, now: number): DataColumn<Cluster>[] {
         </span>
       ),
     },
-    { id: "driver", header: "Driver", accessorFn: driverType },
+    { id: "driver", size: 84, header: "Driver", accessorFn: driverType },
     {
       id: "workers",
+      size: 68,
       header: "Workers",
       meta: FIGURES,
       accessorFn: running,
@@ -61,32 +83,37 @@ export function columns(known: Known, now: number): DataColumn<Cluster>[] {
     },
     {
       id: "runtime",
+      size: 72,
       header: "Runtime",
       accessorFn: (each) => runtimes?.get(each.spark_version ?? "") ?? each.spark_version ?? "",
       cell: ({ row: { original: each } }) =>
         (runtimes?.get(each.spark_version ?? "") ?? each.spark_version ?? "").split(" (")[0],
     },
-    { id: "access", header: "Access mode", accessorFn: accessOf },
+    { id: "access", size: 92, header: "Access mode", accessorFn: accessOf },
     {
       id: "policy",
+      size: 100,
       header: "Policy",
       accessorFn: (each) => nameFor(each.policy_id),
       cell: ({ row: { original: each } }) => <Named id={each.policy_id} of="policies" nameFor={nameFor} />,
     },
     {
       id: "pool",
+      size: 100,
       header: "Pool",
       accessorFn: (each) => nameFor(each.instance_pool_id),
       cell: ({ row: { original: each } }) => <Named id={each.instance_pool_id} of="pools" nameFor={nameFor} />,
     },
     {
       id: "creator",
+      size: 108,
       header: "Creator",
       accessorFn: (each) => each.creator_user_name ?? "",
       cell: ({ row: { original: each } }) => <Creator name={each.creator_user_name ?? ""} />,
     },
     {
       id: "spend",
+      size: 76,
       header: "Spend per hour",
       meta: FIGURES,
       accessorFn: (each) => spend(each) ?? 0,
@@ -97,11 +124,12 @@ export function columns(known: Known, now: number): DataColumn<Cluster>[] {
     },
     {
       id: "activity",
+      size: 92,
       header: "Last activity",
       accessorFn: (each) => each.last_activity_time ?? 0,
       cell: ({ row: { original: each } }) => <Since then={each.last_activity_time ?? undefined} now={now} />,
     },
-    { id: "tags", header: "Tags", enableSorting: false, accessorFn: (each) => tagsOf(each).join(", ") },
+    { id: "tags", size: 120, header: "Tags", enableSorting: false, accessorFn: (each) => tagsOf(each).join(", ") },
   ];
 }
 

@@ -1,6 +1,7 @@
 import { Button, Checkbox, Popover, ScrollArea, Stack } from "@mantine/core";
 import { useFirstMenu } from "../kit/later";
 import { PlainButton } from "../kit/plain";
+import { figure } from "../lib/sizes";
 import { type ChipProps, ChipText } from "./chip";
 
 /** The values of a filter, with how many clusters have them. It is opened as it is made. */
@@ -37,7 +38,7 @@ export default function FilterMenu(props: ChipProps) {
               .map(([value, count]) => (
                 <Checkbox
                   key={value}
-                  label={`${nameFor(value)} (${count})`}
+                  label={`${nameFor(value)} (${figure(count)})`}
                   checked={chosen.includes(value)}
                   onChange={() => toggle(value)}
                 />

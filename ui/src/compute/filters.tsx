@@ -1,36 +1,15 @@
 import { lazy, Suspense, useState } from "react";
 import type { Cluster } from "../api/client";
-import { accessOf, nameOf, tagsOf } from "../clusters/facts";
 import { later } from "../kit/later";
-import type { Facet, ListSearch } from "../kit/listsearch";
+import type { ListSearch } from "../kit/listsearch";
 import { PlainButton } from "../kit/plain";
 import { Search } from "../kit/searchfield";
 import { type ChipProps, ChipText } from "./chip";
+import { FACETS } from "./facets";
 
 const FilterMenu = lazy(later(() => import("./filtermenu")));
 
 type Change = (changed: Partial<ListSearch>) => void;
-
-const FACETS: { facet: Facet; label: string; of: (cluster: Cluster) => string[] }[] = [
-  { facet: "state", label: "State", of: (cluster) => [cluster.state ?? ""] },
-  { facet: "access", label: "Access mode", of: (cluster) => [accessOf(cluster)] },
-  { facet: "runtime", label: "Runtime", of: (cluster) => [cluster.spark_version ?? ""] },
-  { facet: "creator", label: "Creator", of: (cluster) => [cluster.creator_user_name ?? ""] },
-  { facet: "policy", label: "Policy", of: (cluster) => [cluster.policy_id ?? ""] },
-  { facet: "pool", label: "Pool", of: (cluster) => [cluster.instance_pool_id ?? ""] },
-  { facet: "tag", label: "Tag", of: tagsOf },
-];
-
-/** Whether the list shows a cluster. */
-export function shows(search: ListSearch, me: string, isActive: (cluster: Cluster) => boolean) {
-  const text = (search.q ?? "").toLowerCase();
-  const wanted = FACETS.filter(({ facet }) => search[facet] !== undefined);
-  return (cluster: Cluster) =>
-    (text === "" || nameOf(cluster).toLowerCase().includes(text) || cluster.cluster_id.includes(text)) &&
-    (!search.mine || cluster.creator_user_name === me) &&
-    (!search.active || isActive(cluster)) &&
-    wanted.every(({ facet, of }) => of(cluster).some((value) => search[facet]?.includes(value)));
-}
 
 interface Props {
   search: ListSearch;

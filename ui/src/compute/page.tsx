@@ -2,9 +2,11 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { type ComponentType, type KeyboardEvent, lazy, Suspense, useEffect } from "react";
 import { Icon } from "../kit/icons";
 import { useInSight } from "../kit/insight";
+import { lastList, rememberList } from "../kit/lastlist";
 import type { ListTab } from "../kit/listsearch";
 import { styled } from "../kit/look";
 import { Go } from "../kit/plain";
+import { useTitle } from "../kit/title";
 import { Waiting } from "../kit/waiting";
 import { Clusters } from "./clusters";
 
@@ -38,10 +40,9 @@ export function ComputePage() {
   const search = useSearch({ from: "/compute" });
   const navigate = useNavigate({ from: "/compute" });
   const shown = SHOWN.find((each) => each.tab === (search.tab ?? "all")) ?? (SHOWN[0] as Shown);
-  useEffect(() => {
-    document.title = `${shown.tab === "all" || shown.tab === "job" ? "Compute" : shown.label} - Brickyard`;
-  }, [shown]);
-  const open = (tab: Shown["tab"]) => void navigate({ search: tab === "all" ? {} : { tab } });
+  useTitle(shown.tab === "all" ? "Compute" : shown.tab === "job" ? "Job compute" : shown.label);
+  useEffect(() => rememberList(search), [search]);
+  const open = (tab: Shown["tab"]) => void navigate({ search: lastList(tab === "all" ? undefined : tab) });
   return (
     <div className="content list">
       <div className="headline">

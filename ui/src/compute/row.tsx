@@ -2,11 +2,12 @@ import type { Row } from "@tanstack/react-table";
 import { type ChangeEvent, lazy, memo, Suspense, useState } from "react";
 import type { Cluster } from "../api/client";
 import { ACTIONS, type Act, fitting } from "../clusters/actions";
-import { nameOf } from "../clusters/facts";
+import { failed, isJob, nameOf } from "../clusters/facts";
+import { classOf } from "../kit/datatable";
 import { Icon } from "../kit/icons";
 import { later } from "../kit/later";
 import { contentOf, type Features, type ListColumn } from "../kit/listing";
-import { IconButton, Tick } from "../kit/plain";
+import { Go, IconButton, Tick } from "../kit/plain";
 
 const RowMenu = lazy(later(() => import("./rowmenu")));
 
@@ -33,7 +34,13 @@ export const ClusterRow = memo(function ClusterRow(props: Props) {
   const { row, index, selected, pinned, busy, select, act, measure } = props;
   const cluster = row.original;
   return (
-    <tr data-index={index} aria-rowindex={index + 2} data-selected={selected || undefined} ref={measure}>
+    <tr
+      data-index={index}
+      data-failed={failed(cluster) || undefined}
+      aria-rowindex={index + 2}
+      data-selected={selected || undefined}
+      ref={measure}
+    >
       <td className="check">
         <Tick label={`Select ${nameOf(cluster)}`} checked={selected} onChange={(event) => select(row.id, event)} />
       </td>
@@ -57,7 +64,7 @@ export const ClusterRow = memo(function ClusterRow(props: Props) {
   );
 }, alike);
 
-export const classOf = ({ id, columnDef }: ListColumn<Cluster>) => (columnDef.meta?.figures ? `${id} figures` : id);
+export const editOf = (cluster: Cluster) => `/compute/clusters/${cluster.cluster_id}/edit`;
 
 interface ActionProps {
   cluster: Cluster;
@@ -92,6 +99,11 @@ function RowActions({ cluster, pinned, busy, act }: ActionProps) {
         >
           <Icon name={ACTIONS[first].icon} size={14} filled />
         </IconButton>
+      )}
+      {!isJob(cluster) && (
+        <Go className="iconbutton" title="Edit" aria-label={`Edit ${nameOf(cluster)}`} to={editOf(cluster)}>
+          <Icon name="pencil" size={14} />
+        </Go>
       )}
       {opened ? (
         <Suspense fallback={more}>

@@ -1,11 +1,13 @@
 import { useCallbackRef, useMediaQuery } from "@mantine/hooks";
+import { useRouter } from "@tanstack/react-router";
 import type { OnChangeFn, Table } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type ChangeEvent, lazy, Suspense, useMemo, useRef, useState } from "react";
+import { type ChangeEvent, lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
 import type { Cluster } from "../api/client";
 import { hasPrices } from "../api/queries";
-import type { Act } from "../clusters/actions";
-import { Heads } from "../kit/datatable";
+import { ACTIONS, type Act } from "../clusters/actions";
+import { failed, isJob } from "../clusters/facts";
+import { classOf, Heads, narrow, Widths, widthOf } from "../kit/datatable";
 import { Icon } from "../kit/icons";
 import { later } from "../kit/later";
 import { type Features, type Hidden, type Selected, useListing } from "../kit/listing";
@@ -13,17 +15,22 @@ import { inOrder } from "../kit/order";
 import { IconButton, Tick } from "../kit/plain";
 import { useRowKeys } from "../kit/rowkeys";
 import { useKept } from "../lib/kept";
+import { count } from "../lib/sizes";
 import { useNow } from "../lib/time";
 import { columns as allColumns, type ChoiceProps, type Known } from "./columns";
-import { ClusterRow, classOf } from "./row";
+import { ClusterRow, editOf } from "./row";
 
 const ColumnMenu = lazy(later(() => import("./columnmenu")));
 
 const MINUTE = 60_000;
 /** At first: what all clusters have, as far as there is room for it. */
 const HIDDEN: Hidden = { tags: false, policy: false, pool: false, activity: innerWidth >= 1280 };
-const CARD = 190; // pixels, about: cards are measured
+const CARD = 210; // pixels, about: cards are measured
+const CARDS = "(max-width: 800px)"; // as in app.css
 const HEIGHTS = { comfortable: 44, compact: 28 };
+const REASON = 18; // a comfortable row of a failed cluster is higher by so much
+const CHECK = 36;
+const BUTTONS = 104;
 type Density = keyof typeof HEIGHTS;
 
 interface Props {
@@ -42,7 +49,7 @@ const idOf = (cluster: Cluster) => cluster.cluster_id;
 export function ClusterTable({ clusters, known, sort, onSort, selected, onSelected, busy, act }: Props) {
   const [hidden, setHidden] = useKept<Hidden>("columns", HIDDEN);
   const [density, setDensity] = useKept<Density>("density", "comfortable");
-  const cards = useMediaQuery("(max-width: 640px)", matchMedia("(max-width: 640px)").matches);
+  const cards = useMediaQuery(CARDS, matchMedia(CARDS).matches);
   const [over, setOver] = useState<string[] | null>(null);
   const now = useNow(MINUTE);
   const columns = useMemo(
@@ -67,11 +74,40 @@ export function ClusterTable({ clusters, known, sort, onSort, selected, onSelect
     count: rows.length,
     getScrollElement: () => scroller.current,
     initialRect: { width: innerWidth, height: innerHeight }, // so that the first look has rows
-    estimateSize: () => (cards ? CARD : HEIGHTS[density]),
+    estimateSize: (index) => {
+      if (cards) return CARD;
+      const reason = density === "comfortable" && rows[index] !== undefined && failed(rows[index].original);
+      return HEIGHTS[density] + (reason ? REASON : 0);
+    },
     getItemKey: (index) => rows[index]?.id ?? index,
     overscan: 6,
   });
-  useRowKeys(rows.length, (index) => virtual.scrollToIndex(index));
+  // Cards were measured at another width, and rows are not cards.
+  const measured = useRef({ cards, window: innerWidth });
+  useEffect(() => {
+    const again = () => {
+      const now = { cards, window: innerWidth };
+      const changed = now.cards !== measured.current.cards || (cards && now.window !== measured.current.window);
+      measured.current = now;
+      if (changed) virtual.measure();
+    };
+    again();
+    addEventListener("resize", again);
+    return () => removeEventListener("resize", again);
+  }, [cards, virtual]);
+  const { history } = useRouter();
+  const on = (does: (cluster: Cluster) => void) => (index: number) => {
+    const cluster = rows[index]?.original;
+    if (cluster !== undefined && !busy.has(cluster.cluster_id)) does(cluster);
+  };
+  useRowKeys(rows.length, {
+    show: (index) => virtual.scrollToIndex(index),
+    keys: {
+      e: on((cluster) => !isJob(cluster) && history.push(editOf(cluster))),
+      r: on((cluster) => ACTIONS.restart.fits(cluster, false) && act("restart", cluster)),
+      c: on((cluster) => history.push(`/compute/create?${new URLSearchParams({ clone: cluster.cluster_id })}`)),
+    },
+  });
   const items = virtual.getVirtualItems();
   const before = items[0]?.start ?? 0;
   const after = virtual.getTotalSize() - (items.at(-1)?.end ?? 0);
@@ -82,9 +118,7 @@ export function ClusterTable({ clusters, known, sort, onSort, selected, onSelect
   return (
     <>
       <div className="tools ends above">
-        <span className="soft">
-          {clusters.length} {clusters.length === 1 ? "cluster" : "clusters"}
-        </span>
+        <span className="soft">{count(clusters.length, "cluster")}</span>
         <div className="rowactions">
           <IconButton
             tip={density === "compact" ? "Taller rows" : "Compact rows"}
@@ -99,7 +133,12 @@ export function ClusterTable({ clusters, known, sort, onSort, selected, onSelect
       </div>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard */}
       <section className="scroller" ref={scroller} aria-label="List of clusters" tabIndex={0}>
-        <table className={`clusters ${density}`} aria-rowcount={rows.length + 1}>
+        <table
+          className={`clusters ${density}`}
+          aria-rowcount={rows.length + 1}
+          style={narrow(widthOf(visible, [CHECK, BUTTONS]))}
+        >
+          <Widths columns={visible} before={CHECK} after={BUTTONS} />
           <thead>
             <tr>
               <th className="check" scope="col">

@@ -21,8 +21,8 @@ import {
   validate,
 } from "./calls";
 import "./editor.css";
+import { useReturn } from "../kit/return";
 import { useTyped } from "./draftstore";
-import { useCancel } from "./frame";
 import { filled } from "./libraries";
 import { changes, type Spec, same, specOf } from "./spec";
 import { useEditorState, useOffers } from "./state";
@@ -176,7 +176,7 @@ function Create({ user, title, initial, prefilled, clone, cloned, policy, last }
       action="Create compute"
       act={() => create.mutate()}
       busy={create.isPending}
-      cancel={useCancel(() => navigate({ to: "/compute", search: {} }))}
+      cancel={useReturn(() => navigate({ to: "/compute", search: {} }))}
       problem={create.error === null ? undefined : words(create.error)}
       news={
         restored &&

@@ -14,9 +14,9 @@ import { carried } from "./begin";
 import { changeLibraries, editCluster, type Library, lastEditQuery, ownLibrariesQuery, resizeCluster } from "./calls";
 import { Waiting } from "./create";
 import "./editor.css";
+import { useReturn } from "../kit/return";
 import { useTitle } from "../kit/title";
 import { useTyped } from "./draftstore";
-import { useCancel } from "./frame";
 import { restartFields } from "./fields";
 import { filled } from "./libraries";
 import { Review } from "./review";
@@ -177,7 +177,7 @@ function Edit({ user, cluster, installed, gone }: Props) {
         act={() => editor.errors.length === 0 && setReviewing(true)}
         busy={false}
         blocked={gone ? "The cluster no longer exists" : dirty ? undefined : "No changes to save"}
-        cancel={useCancel(() => navigate({ to: "/compute/clusters/$id", params: { id }, search: {} }))}
+        cancel={useReturn(() => navigate({ to: "/compute/clusters/$id", params: { id }, search: {} }))}
         problem={save.error === null ? undefined : problemOf(save.error)}
         news={news}
       />

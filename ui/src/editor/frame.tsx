@@ -1,7 +1,6 @@
 import "./editor.css";
 import { Alert, Button, Group, Title } from "@mantine/core";
 import { useElementSize } from "@mantine/hooks";
-import { useRouter } from "@tanstack/react-router";
 import type { CSSProperties, ReactNode } from "react";
 import { useLeaveGuard, useMainKey } from "../kit/leaving";
 
@@ -20,12 +19,6 @@ interface Props {
   beside?: ReactNode; // beside the buttons
   className?: string;
   children: ReactNode;
-}
-
-/** Leads back to where one came from; `otherwise`: if the form was the first page of the tab. */
-export function useCancel(otherwise: () => unknown): () => void {
-  const { history } = useRouter();
-  return () => (history.canGoBack() ? history.back() : void otherwise());
 }
 
 /** A page that edits something: its head with the buttons, and why it was not saved, which both stay in sight; below it what can be

@@ -1,5 +1,6 @@
 import { Anchor, Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
+import { lastList } from "./lastlist";
 import type { ListTab } from "./listsearch";
 
 /** The way back to a list of the Compute page. */
@@ -7,11 +8,7 @@ export function Crumbs({ tab, label }: { tab?: ListTab; label?: string }) {
   return (
     <nav aria-label="Breadcrumb">
       <Text size="sm">
-        <Anchor
-          renderRoot={(props) => <Link to="/compute" search={tab === undefined ? {} : { tab }} {...props} />}
-          c="dimmed"
-          size="sm"
-        >
+        <Anchor renderRoot={(props) => <Link to="/compute" search={lastList(tab)} {...props} />} c="dimmed" size="sm">
           {label ?? "Compute"}
         </Anchor>
       </Text>

@@ -1,5 +1,5 @@
 import type { RowData } from "@tanstack/react-table";
-import { type ReactNode, useState } from "react";
+import { type CSSProperties, type ReactNode, useState } from "react";
 import { Icon } from "./icons";
 import { contentOf, type DataColumn, type ListColumn, useListing } from "./listing";
 import { inOrder } from "./order";
@@ -20,14 +20,16 @@ export function DataTable<T extends RowData>({ label, actions, ...listing }: Pro
   const [over, setOver] = useState<string[] | null>(null);
   const table = useListing(listing);
   const rows = inOrder(table.getRowModel().rows, over);
+  const columns = table.getVisibleLeafColumns();
   useRowKeys(rows.length);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard
     <section className="scroller" aria-label={label} tabIndex={0}>
-      <table className="clusters comfortable listing">
+      <table className="clusters comfortable listing" style={narrow(widthOf(columns, [ACTIONS]))}>
+        <Widths columns={columns} after={ACTIONS} />
         <thead>
           <tr>
-            <Heads columns={table.getVisibleLeafColumns()} classOf={figures} />
+            <Heads columns={columns} classOf={classOf} />
           </tr>
         </thead>
         {/* Rows do not change places under the pointer: a new order waits until it has left. */}
@@ -37,7 +39,7 @@ export function DataTable<T extends RowData>({ label, actions, ...listing }: Pro
               {row.getVisibleCells().map((cell) => (
                 <td
                   key={cell.column.id}
-                  className={figures(cell.column)}
+                  className={classOf(cell.column)}
                   data-label={String(cell.column.columnDef.header)}
                 >
                   {contentOf(cell)}
@@ -52,7 +54,37 @@ export function DataTable<T extends RowData>({ label, actions, ...listing }: Pro
   );
 }
 
-const figures = <T extends RowData>(column: ListColumn<T>) => (column.columnDef.meta?.figures ? "figures" : undefined);
+const ACTIONS = 44;
+
+/** The class of a column's cells: its id, and whether it has figures. */
+export const classOf = <T extends RowData>({ id, columnDef }: ListColumn<T>) =>
+  columnDef.meta?.figures ? `${id} figures` : id;
+
+/** How narrow a table can be: beyond that it scrolls sideways. `more`: its columns without data. */
+export const widthOf = <T extends RowData>(columns: ListColumn<T>[], more: number[]) =>
+  [...columns.map((each) => each.getSize()), ...more].reduce((sum, each) => sum + each, 0);
+
+/** For app.css: rows that are cards can be narrower. */
+export const narrow = (pixels: number) => ({ "--narrow": `${pixels}px` }) as CSSProperties;
+
+interface WidthsProps<T extends RowData> {
+  columns: ListColumn<T>[];
+  before?: number; // of a column without data
+  after: number; // likewise
+}
+
+/** The widths of a table's columns, of which the browser makes more if there is more. */
+export function Widths<T extends RowData>({ columns, before, after }: WidthsProps<T>) {
+  return (
+    <colgroup>
+      {before !== undefined && <col style={{ width: before }} />}
+      {columns.map((each) => (
+        <col key={each.id} style={{ width: each.getSize() }} />
+      ))}
+      <col style={{ width: after }} />
+    </colgroup>
+  );
+}
 
 const WAYS = { asc: "ascending", desc: "descending" } as const;
 

@@ -3,6 +3,7 @@ import {
   type Cell,
   type Column,
   type ColumnVisibilityState,
+  columnSizingFeature,
   columnVisibilityFeature,
   functionalUpdate,
   metaHelper,
@@ -20,6 +21,7 @@ import { sorted } from "./order";
 
 // What our lists use of the library. Filters are in the address, and rows are put in order by `sorted`, which takes less time.
 const features = tableFeatures({
+  columnSizingFeature,
   columnVisibilityFeature,
   rowSelectionFeature,
   rowSortingFeature,
@@ -33,10 +35,15 @@ export type Hidden = ColumnVisibilityState; // by column; false: it is hidden
 export type Selected = RowSelectionState;
 export type ListColumn<T extends RowData> = Column<Features, T>;
 
-/** A column of a list. `accessorFn`: what it is sorted by, and shown as unless there is a `cell`. */
-export type DataColumn<T extends RowData> = Omit<AccessorFnColumnDef<Features, T>, "id" | "header" | "accessorFn"> & {
+/** A column of a list. `accessorFn`: what it is sorted by, and shown as unless there is a `cell`. `size`: how narrow it can be, in
+ * pixels; what is left of the window's width is shared in proportion. */
+export type DataColumn<T extends RowData> = Omit<
+  AccessorFnColumnDef<Features, T>,
+  "id" | "header" | "size" | "accessorFn"
+> & {
   id: string;
   header: string;
+  size: number;
   accessorFn: (row: T) => string | number;
 };
 

@@ -1,17 +1,15 @@
-import { Button, Code, Stack, Text } from "@mantine/core";
-import { Link } from "@tanstack/react-router";
+import { Go } from "./plain";
 
 /** Numbers above a list. */
 export function Counters({ counters }: { counters: [name: string, value: string][] }) {
   return (
-    <dl className="counters">
+    <div className="counters">
       {counters.map(([name, value]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{value}</dd>
-        </div>
+        <span key={name}>
+          {name} <b>{value}</b>
+        </span>
       ))}
-    </dl>
+    </div>
   );
 }
 
@@ -25,13 +23,13 @@ interface Props {
 /** How to create the first object of a list. */
 export function Beginning({ text, to, label, code }: Props) {
   return (
-    <Stack className="nothing" align="flex-start" gap="xs">
-      <Text>{text}</Text>
-      <Button component={Link} to={to}>
+    <div className="nothing">
+      <p>{text}</p>
+      <Go to={to} className="plainbutton main">
         {label}
-      </Button>
-      <Text c="dimmed">Or with the SDK:</Text>
-      <Code block>{code}</Code>
-    </Stack>
+      </Go>
+      <p className="soft">Or with the SDK:</p>
+      <pre className="sample">{code}</pre>
+    </div>
   );
 }

@@ -7,8 +7,8 @@ export function IconButton({ tip, className = "", ...rest }: ComponentProps<"but
   return <button type="button" {...rest} className={`iconbutton ${className}`} data-tip={tip} />;
 }
 
-export function PlainButton({ on = false, ...rest }: ComponentProps<"button"> & { on?: boolean }) {
-  return <button type="button" {...rest} className={on ? "plainbutton on" : "plainbutton"} />;
+export function PlainButton({ on = false, className = "", ...rest }: ComponentProps<"button"> & { on?: boolean }) {
+  return <button type="button" {...rest} className={`plainbutton ${on ? "on" : className}`} />;
 }
 
 interface TickProps {
@@ -38,7 +38,7 @@ const isOurs = (event: MouseEvent) =>
   event.button === 0 && !(event.metaKey || event.ctrlKey || event.shiftKey || event.altKey);
 
 /** A link to another page of ours. */
-export function Go({ to, children, ...rest }: { to: string; className?: string; children: ReactNode }) {
+export function Go({ to, children, ...rest }: ComponentProps<"a"> & { to: string; children: ReactNode }) {
   const { history } = useRouter();
   return (
     <a

@@ -1,8 +1,13 @@
 import { useEffect } from "react";
+import { Value } from "../lib/value";
+
+/** What the page is about now; screen readers are told when it changes. */
+export const title = new Value("");
 
 /** The title of the browser's tab. */
-export function useTitle(title: string) {
+export function useTitle(text: string) {
   useEffect(() => {
-    document.title = `${title} - Brickyard`;
-  }, [title]);
+    document.title = `${text} - Brickyard`;
+    title.set(text);
+  }, [text]);
 }

@@ -1,42 +1,40 @@
-import { Button, Code, Group, Stack, Text, Title } from "@mantine/core";
 import { ApiError, LostConnection, words } from "../api/client";
+import { PlainButton } from "./plain";
 
-const TITLES: Record<number, string> = {
-  401: "Your session has ended",
-  403: "You do not have access",
-  404: "Not found",
-  429: "The workspace is busy",
-  503: "The workspace is busy",
-};
-
-function title(error: unknown): string {
+function titleOf(error: unknown, what: string | undefined): string {
   if (error instanceof LostConnection) return "No connection to the server";
-  if (error instanceof ApiError) return TITLES[error.status] ?? "The server returned an error";
-  return "Something went wrong on this page";
+  if (!(error instanceof ApiError)) return "Something went wrong on this page";
+  if (error.status === 401) return "Your session has ended";
+  return what ?? "Could not open this page";
 }
 
-/** Says what failed, why, and what to do. `missing`: what it means that something is not there. */
-export function Trouble({ error, retry, missing }: { error: unknown; retry: () => void; missing?: string }) {
+interface Props {
+  error: unknown;
+  retry: () => void;
+  what?: string; // that was refused: "Could not read the clusters"
+  missing?: string; // what it means that something is not there
+}
+
+/** Says what failed, why, and what to do. */
+export function Trouble({ error, retry, what, missing }: Props) {
   const absent = error instanceof ApiError && error.status === 404;
   return (
-    <Stack className="trouble" role="alert" gap="xs" align="flex-start">
-      <Title order={2} size="h4">
-        {absent && missing ? missing : title(error)}
-      </Title>
-      <Text>{words(error)}</Text>
+    <div className="trouble" role="alert">
+      <h2>{absent && missing ? missing : titleOf(error, what)}</h2>
+      <p>{words(error)}</p>
       {error instanceof ApiError && error.requestId && (
-        <Text size="sm" c="dimmed">
-          <Code>{error.code}</Code> Request <Code>{error.requestId}</Code>. See the server's log for details.
-        </Text>
+        <p className="soft">
+          <code>{error.code}</code> Request <code>{error.requestId}</code>. See the server's log for details.
+        </p>
       )}
-      <Group gap="xs">
-        <Button onClick={retry}>Try again</Button>
+      <div className="tools">
+        <PlainButton className="main" onClick={retry}>
+          Try again
+        </PlainButton>
         {!(error instanceof ApiError || error instanceof LostConnection) && (
-          <Button variant="default" onClick={() => location.reload()}>
-            Reload the page
-          </Button>
+          <PlainButton onClick={() => location.reload()}>Reload the page</PlainButton>
         )}
-      </Group>
-    </Stack>
+      </div>
+    </div>
   );
 }

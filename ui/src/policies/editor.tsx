@@ -8,13 +8,14 @@ import { api, body } from "../api/client";
 import { familiesQuery, type Policy, policyQuery, refreshPolicies } from "../api/offers";
 import type { components } from "../api/schema";
 import type { Library } from "../editor/calls";
-import { EditorFrame, Part, useCancel } from "../editor/frame";
+import { EditorFrame, Part } from "../editor/frame";
 import { filled, LibraryRows } from "../editor/libraries";
 import { useSaving } from "../editor/saving";
 import { Unsaved } from "../editor/unsaved";
 import { useUser } from "../editor/user";
 import { Crumbs } from "../kit/crumbs";
 import { BeingRead } from "../kit/objectpage";
+import { useReturn } from "../kit/return";
 import { useTitle } from "../kit/title";
 import { pretty } from "../lib/json";
 import type { Problem, Source } from "./calls";
@@ -129,7 +130,7 @@ function Form({ user, id, initial: given, fixedFamily = false }: FormProps) {
       await navigate({ to: "/compute/policies/$id", params: { id: saved }, search: {}, ignoreBlocker: true });
     },
   });
-  const cancel = useCancel(() =>
+  const cancel = useReturn(() =>
     id === undefined
       ? navigate({ to: "/compute", search: { tab: "policies" } })
       : navigate({ to: "/compute/policies/$id", params: { id }, search: {} }),

@@ -40,6 +40,7 @@ export default function Policies() {
 const columns = (uses: Map<string, number>, familyName: (id: string) => string): DataColumn<Policy>[] => [
   {
     id: "name",
+    size: 180,
     header: "Name",
     accessorFn: (each) => each.name,
     cell: ({ row: { original: each } }) => (
@@ -56,25 +57,28 @@ const columns = (uses: Map<string, number>, familyName: (id: string) => string):
       </span>
     ),
   },
-  { id: "description", header: "Description", accessorFn: (each) => each.description ?? "" },
+  { id: "description", size: 180, header: "Description", accessorFn: (each) => each.description ?? "" },
   {
     id: "family",
+    size: 100,
     header: "Family",
     accessorFn: (each) => (each.policy_family_id ? familyName(each.policy_family_id) : ""),
     cell: ({ row: { original: each } }) =>
       each.policy_family_id ? familyName(each.policy_family_id) : <span className="soft">custom</span>,
   },
-  { id: "clusters", header: "Clusters", meta: FIGURES, accessorFn: (each) => uses.get(each.policy_id) ?? 0 },
+  { id: "clusters", size: 72, header: "Clusters", meta: FIGURES, accessorFn: (each) => uses.get(each.policy_id) ?? 0 },
   {
     id: "most",
+    size: 90,
     header: "Max per user",
     meta: FIGURES,
     accessorFn: (each) => each.max_clusters_per_user ?? Number.POSITIVE_INFINITY,
     cell: ({ row: { original: each } }) => each.max_clusters_per_user ?? "no limit",
   },
-  { id: "libraries", header: "Libraries", meta: FIGURES, accessorFn: (each) => each.libraries?.length ?? 0 },
+  { id: "libraries", size: 72, header: "Libraries", meta: FIGURES, accessorFn: (each) => each.libraries?.length ?? 0 },
   {
     id: "creator",
+    size: 108,
     header: "Creator",
     accessorFn: (each) => each.creator_user_name ?? "",
     cell: ({ row: { original: each } }) => <Creator name={each.creator_user_name ?? ""} />,

@@ -9,7 +9,7 @@ import { nodeTypesQuery, type Pool, poolQuery, refreshPools } from "../api/offer
 import { runtimesQuery } from "../api/queries";
 import { money } from "../clusters/facts";
 import { beginning, newestFirst } from "../editor/begin";
-import { EditorFrame, Part, useCancel } from "../editor/frame";
+import { EditorFrame, Part } from "../editor/frame";
 import { mapOf, type Pair, Pairs, pairsOf } from "../editor/pairs";
 import { useSaving } from "../editor/saving";
 import { useOffers } from "../editor/state";
@@ -18,6 +18,7 @@ import { Unsaved } from "../editor/unsaved";
 import { useUser } from "../editor/user";
 import { Crumbs } from "../kit/crumbs";
 import { BeingRead } from "../kit/objectpage";
+import { useReturn } from "../kit/return";
 import { useTitle } from "../kit/title";
 import { Trouble } from "../kit/trouble";
 import { Waiting } from "../kit/waiting";
@@ -139,7 +140,7 @@ function Form({ user, id, initial: given }: { user: string; id?: string; initial
     form.clearErrors();
     saving.act();
   };
-  const cancel = useCancel(() =>
+  const cancel = useReturn(() =>
     id === undefined
       ? navigate({ to: "/compute", search: { tab: "pools" } })
       : navigate({ to: "/compute/pools/$id", params: { id }, search: {} }),

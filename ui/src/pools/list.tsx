@@ -58,6 +58,7 @@ function columns(
   return [
     {
       id: "name",
+      size: 150,
       header: "Name",
       accessorFn: (each) => each.instance_pool_name,
       cell: ({ row: { original: each } }) => (
@@ -74,9 +75,10 @@ function columns(
         </span>
       ),
     },
-    { id: "type", header: "Node type", accessorFn: (each) => each.node_type_id },
+    { id: "type", size: 80, header: "Node type", accessorFn: (each) => each.node_type_id },
     {
       id: "runtime",
+      size: 74,
       header: "Preloaded",
       accessorFn: (each) => runtimeName(runtimeOf(each)).split(" (")[0] ?? "",
       cell: ({ row: { original: each } }) =>
@@ -84,16 +86,18 @@ function columns(
     },
     {
       id: "idle",
+      size: 74,
       header: "Idle",
       meta: FIGURES,
       accessorFn: idleOf,
       cell: ({ row: { original: each } }) => idleText(each, detailsOf(each)),
     },
-    { id: "used", header: "Used", meta: FIGURES, accessorFn: usedOf },
-    { id: "pending", header: "Pending", meta: FIGURES, accessorFn: pendingOf },
-    { id: "min", header: "Min idle", meta: FIGURES, accessorFn: (each) => each.min_idle_instances ?? 0 },
+    { id: "used", size: 50, header: "Used", meta: FIGURES, accessorFn: usedOf },
+    { id: "pending", size: 66, header: "Pending", meta: FIGURES, accessorFn: pendingOf },
+    { id: "min", size: 58, header: "Min idle", meta: FIGURES, accessorFn: (each) => each.min_idle_instances ?? 0 },
     {
       id: "max",
+      size: 64,
       header: "Max",
       meta: FIGURES,
       accessorFn: (each) => each.max_capacity ?? Number.POSITIVE_INFINITY,
@@ -101,14 +105,16 @@ function columns(
     },
     {
       id: "timeout",
+      size: 72,
       header: "Idle time-out",
       meta: FIGURES,
       accessorFn: (each) => each.idle_instance_autotermination_minutes ?? 0,
       cell: ({ row: { original: each } }) => minutes(each.idle_instance_autotermination_minutes),
     },
-    { id: "tags", header: "Tags", accessorFn: (each) => poolTags(each).join(", ") },
+    { id: "tags", size: 84, header: "Tags", accessorFn: (each) => poolTags(each).join(", ") },
     {
       id: "creator",
+      size: 108,
       header: "Creator",
       accessorFn: (each) => detailsOf(each)?.creator_user_name ?? "",
       cell: ({ row: { original: each } }) => <Creator name={detailsOf(each)?.creator_user_name ?? ""} />,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from urllib.parse import quote
 
 import msgspec
 
-from brickyard.api.browser.html import PAGES, page
+from brickyard.api.browser.html import PAGES, page, redirect
 from brickyard.api.edge.dialects import Reply
 from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import Auth, Operation
@@ -34,6 +36,13 @@ PATHS = (
     "/compute/policies/{policy_id}",
     "/compute/policies/{policy_id}/edit",
 )
+# What people type, and the addresses of lists in other versions of the page: where they lead to, and whose id they can end with.
+_LISTS = {
+    "clusters": ("/compute", "cluster_id"),
+    "jobs": ("/compute?tab=job", ""),
+    "pools": ("/compute?tab=pools", "pool_id"),
+    "policies": ("/compute?tab=policies", "policy_id"),
+}
 ASSET = "ui.asset"  # the operation of its files
 _NONCE = "__STYLE_NONCE__"
 _YEAR_S = 365 * 86_400
@@ -54,6 +63,27 @@ class AskAsset(msgspec.Struct, frozen=True, kw_only=True):
 
 async def _page(web_page: WebPage, caller: Caller, request: AskPage) -> Reply:
     return await document(web_page)
+
+
+def _leading(of: str) -> Callable[[WebPage, Caller, AskPage], Awaitable[Reply]]:
+    """The operation that leads from a list's short address to its page."""
+    name = _LISTS[of][1]
+
+    async def answer(web_page: WebPage, caller: Caller, request: AskPage) -> Reply:
+        return lead(of, getattr(request, name) if name else "")
+
+    return answer
+
+
+def lead(of: str, object_id: str) -> Reply:
+    """Leads to a list, or to the page of an object in it."""
+    return redirect(f"/compute/{of}/{quote(object_id, safe='')}" if object_id else _LISTS[of][0])
+
+
+def led(operation: str, values: Mapping[str, str]) -> Reply | None:
+    """What an operation that only leads elsewhere answers; None if it is another one. `values`: of its path."""
+    of = operation.removeprefix(_LEADS)
+    return lead(of, next(iter(values.values()), "")) if of in _LISTS and of != operation else None
 
 
 async def _asset(web_page: WebPage, caller: Caller, request: AskAsset) -> Reply:
@@ -113,7 +143,19 @@ def _policy(nonce: str) -> str:
 
 _PAGES = Group("ui", lambda ctx: ctx.web_page, *PATHS, needs=(), auth=Auth.NONE, dialect=PAGES, documented=False)
 _ASSETS = Group("ui", lambda ctx: ctx.web_page, "/assets", needs=(), auth=Auth.NONE, dialect=PAGES, documented=False)
+_LEADS = "ui.to_"
+
+
+def _leads() -> Iterator[Operation]:
+    for of, (_, field) in _LISTS.items():
+        paths = (f"/{of}", f"/compute/{of}") if of != "jobs" else (f"/{of}",)
+        objects = (f"/{of}/{{{field}}}",) if field else ()
+        group = Group("ui", lambda ctx: ctx.web_page, *paths, *objects, needs=(), auth=Auth.NONE, dialect=PAGES, documented=False)
+        yield group("GET", _leading(of), f"Leads to the page of {of}", name=f"to_{of}")
+
+
 OPERATIONS: tuple[Operation, ...] = (
     _PAGES("GET", _page, "The web page", name="page"),
     _ASSETS("GET /{file}", _asset, "A file of the web page", name="asset", from_headers={"accept-encoding": "accept_encoding"}),
+    *_leads(),
 )
