@@ -1,7 +1,11 @@
-import { api, body } from "../api/client";
+import { queryOptions } from "@tanstack/react-query";
+import { api, body, isGone } from "../api/client";
+import type { components } from "../api/schema";
+import { offered } from "../api/session";
+import { exactNumbers } from "./result/numbers";
 
 /** The command API (1.2). */
-export type Language = "python" | "sql" | "scala";
+export type Language = "python" | "sql" | "scala" | "r";
 
 export interface Result {
   resultType: "text" | "error" | "table" | "image" | "images";
@@ -12,6 +16,15 @@ export interface Result {
   cause?: string;
   fileName?: string;
   fileNames?: string[];
+  isHtml?: boolean; // `data` is HTML
+}
+
+export type Job = components["schemas"]["RunningJob"];
+
+/** What a command does while it runs: the end of what it has printed, and its Spark jobs. */
+export interface Progress {
+  printed?: string;
+  jobs?: Job[];
 }
 
 export type Status = "Queued" | "Running" | "Cancelling" | "Finished" | "Cancelled" | "Error";
@@ -20,8 +33,9 @@ export interface Outcome {
   result: Result | null;
 }
 
+const EVERYWHERE: Language[] = ["python", "sql"]; // what every workspace runs, also one that does not tell
 const FIRST_MS = 150;
-const SLOWEST_MS = 2000;
+const SLOWEST_MS = 1500;
 const pause = (ms: number) => new Promise((go) => setTimeout(go, ms));
 
 /** A context that runs: commands that wait for one another, and share their variables. */
@@ -50,27 +64,59 @@ export async function cancel(clusterId: string, contextId: string, commandId: st
   await body(api.POST("/api/1.2/commands/cancel", { body: { clusterId, contextId, commandId } }));
 }
 
-/** Waits for the end of a command. A server that is away for a moment does not end the wait: the command goes on without it. */
+/** The state of a command now. Whole numbers that a browser would round are texts in it. */
+async function status(clusterId: string, contextId: string, commandId: string) {
+  const query = { clusterId, contextId, commandId };
+  const asked = api.GET("/api/1.2/commands/status", { params: { query }, parseAs: "text" });
+  return exactNumbers((await body(asked)) as unknown as string) as components["schemas"]["CommandStatusResponse"];
+}
+
+/** The result of a command that is over; undefined if its session no longer has it. */
+export async function resultOf(clusterId: string, contextId: string, commandId: string) {
+  try {
+    return (await status(clusterId, contextId, commandId)).results as Result | null | undefined;
+  } catch (error) {
+    if (isGone(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Waits for the end of a command, as long as it is `wanted`. A server that is away for a moment does not end the wait: the command
+ * goes on without it. */
 export async function outcome(
   clusterId: string,
   contextId: string,
   commandId: string,
-  seen: (status: Status) => void,
-): Promise<Outcome> {
-  const query = { clusterId, contextId, commandId };
-  for (let wait = FIRST_MS; ; wait = Math.min(wait * 1.5, SLOWEST_MS)) {
+  seen: (status: Status, progress: Progress | undefined) => void,
+  wanted: () => boolean,
+): Promise<Outcome | undefined> {
+  for (let wait = FIRST_MS; wanted(); wait = Math.min(wait * 1.5, SLOWEST_MS)) {
     try {
-      const found = await body(api.GET("/api/1.2/commands/status", { params: { query } }));
-      const status = found.status as Status;
-      if (status !== "Queued" && status !== "Running" && status !== "Cancelling")
-        return { status, result: (found.results ?? null) as Result | null };
-      seen(status);
+      const found = await status(clusterId, contextId, commandId);
+      const now = found.status as Status;
+      if (now !== "Queued" && now !== "Running" && now !== "Cancelling")
+        return { status: now, result: (found.results ?? null) as Result | null };
+      seen(now, found.progress ?? undefined);
     } catch (error) {
       if (!passing(error)) throw error;
     }
     await pause(wait);
   }
+  return undefined;
 }
+
+/** The languages that commands on a cluster may have: the server knows. */
+export const languagesQuery = (clusterId: string) =>
+  queryOptions({
+    queryKey: ["cluster", clusterId, "languages"],
+    staleTime: Number.POSITIVE_INFINITY,
+    retry: false,
+    queryFn: async (): Promise<Language[]> => {
+      if (!offered("/api/1.2/contexts/languages")) return EVERYWHERE;
+      const query = { clusterId };
+      return (await body(api.GET("/api/1.2/contexts/languages", { params: { query } }))).languages as Language[];
+    },
+  });
 
 /** Whether the same question may be answered later. */
 function passing(error: unknown): boolean {

@@ -6,14 +6,14 @@ import { offered } from "../api/session";
 import { PlainTable } from "../kit/plaintable";
 import { Reading } from "../kit/reading";
 import { ago, exactly, useNow } from "../lib/time";
-import { Console } from "./console";
+import { Console } from "./console/console";
 import type { TabProps } from "./tab";
 
-export default function Notebooks({ cluster }: TabProps) {
+export default function Notebooks({ cluster, may }: TabProps) {
   const runs = cluster.state === "RUNNING" || cluster.state === "RESIZING";
   return (
     <>
-      <Console cluster={cluster} runs={runs} />
+      <Console cluster={cluster} may={may} />
       {offered("/api/2.1/clusters/list-attached") && (
         <section aria-label="Attached">
           <Title order={2} size="h6">

@@ -10,6 +10,7 @@ import { useRights } from "../clusters/rights";
 import { type LazyTab, LazyTabs } from "../kit/lazytabs";
 import { ObjectPage } from "../kit/objectpage";
 import { useValue } from "../lib/value";
+import { ConsoleDrawer } from "./console/drawer";
 import { Failure } from "./failure";
 import { Header } from "./header";
 import type { ClusterSearch, Tab } from "./search";
@@ -61,6 +62,7 @@ function OfCluster({ id }: { id: string }) {
             open={open}
             content={{ cluster, may: (level) => !gone && may(level), live: live || gone, search, change, open }}
           />
+          {!gone && search.tab !== "notebooks" && <ConsoleDrawer cluster={cluster} may={may} />}
         </>
       )}
     </ObjectPage>

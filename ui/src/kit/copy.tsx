@@ -16,7 +16,7 @@ async function copy(text: string): Promise<boolean> {
   }
 }
 
-function useCopied(): [boolean, (text: string) => void] {
+export function useCopied(): [boolean, (text: string) => void] {
   const [copied, setCopied] = useState(false);
   useEffect(() => {
     if (!copied) return;

@@ -1,0 +1,142 @@
+import { acceptCompletion, autocompletion, closeBrackets, closeBracketsKeymap } from "@codemirror/autocomplete";
+import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
+import { bracketMatching, HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
+import { Compartment, EditorState, Prec } from "@codemirror/state";
+import { drawSelection, EditorView, keymap, placeholder } from "@codemirror/view";
+import { tags } from "@lezer/highlight";
+import { useEffect, useRef } from "react";
+import type { Language } from "../commands";
+import type { CatalogNames } from "./catalog";
+import { languageOf } from "./language";
+
+const looks = EditorView.theme({
+  "&": { fontSize: "13px", border: "1px solid var(--b-line)", borderRadius: "6px", background: "var(--b-rail)" },
+  "&.cm-focused": { outline: "2px solid var(--mantine-primary-color-filled)", outlineOffset: "1px" },
+  ".cm-scroller": { fontFamily: "var(--mantine-font-family-monospace)", lineHeight: "20px", maxHeight: "50vh" },
+  ".cm-content": { caretColor: "var(--mantine-color-text)", padding: "6px 0" },
+  ".cm-cursor": { borderLeftColor: "var(--mantine-color-text)" },
+  ".cm-placeholder": { color: "var(--mantine-color-dimmed)" },
+  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": {
+    background: "var(--b-selected)",
+  },
+  ".cm-tooltip": {
+    background: "var(--mantine-color-body)",
+    color: "var(--mantine-color-text)",
+    border: "1px solid var(--b-line)",
+    borderRadius: "6px",
+  },
+  ".cm-tooltip-autocomplete > ul > li[aria-selected]": {
+    background: "var(--mantine-primary-color-filled)",
+    color: "var(--b-on-accent)",
+  },
+});
+const colours = HighlightStyle.define([
+  { tag: [tags.keyword, tags.operatorKeyword, tags.modifier], color: "var(--b-code-name)", fontWeight: "600" },
+  { tag: [tags.string, tags.special(tags.string)], color: "var(--b-code-text)" },
+  { tag: [tags.number, tags.bool, tags.null, tags.typeName], color: "var(--b-code-value)" },
+  { tag: tags.comment, color: "var(--mantine-color-dimmed)", fontStyle: "italic" },
+]);
+
+/** What the keys do that are not for the text. */
+export interface Keys {
+  run: () => void;
+  runAndNext: () => void;
+  leave: () => void;
+  /** Shows an older or newer command in place of the text; false: there is none, or the text is the user's own. */
+  recall: (older: boolean) => boolean;
+}
+
+interface Props {
+  code: string;
+  language: Language;
+  label: string;
+  hint: string;
+  names: CatalogNames;
+  keys: Keys;
+  onChange: (code: string) => void;
+}
+
+/** The code of a cell. */
+export function CodeEditor({ code, language, label, hint, names, keys, onChange }: Props) {
+  const place = useRef<HTMLDivElement>(null);
+  const view = useRef<EditorView>(null);
+  const latest = useRef({ keys, onChange });
+  latest.current = { keys, onChange };
+  const first = useRef({ code, language, label, hint, names });
+  const parts = useRef({ language: new Compartment(), label: new Compartment(), hint: new Compartment() });
+
+  useEffect(() => {
+    if (place.current === null) return;
+    const nonce = document.querySelector<HTMLMetaElement>('meta[name="style-nonce"]')?.content ?? "";
+    const given = first.current;
+    const at = parts.current;
+    const done = (act: (keys: Keys) => void) => () => {
+      act(latest.current.keys);
+      return true;
+    };
+    const made = new EditorView({
+      parent: place.current,
+      state: EditorState.create({
+        doc: given.code,
+        extensions: [
+          EditorView.cspNonce.of(nonce),
+          autocompletion({ icons: false, activateOnTypingDelay: 150 }),
+          Prec.high(
+            keymap.of([
+              { key: "Shift-Enter", run: done((all) => all.runAndNext()) },
+              { key: "Mod-Enter", run: done((all) => all.run()) },
+              { key: "Tab", run: acceptCompletion },
+              { key: "Escape", run: done((all) => all.leave()) },
+              { key: "ArrowUp", run: (now) => atEdge(now, true) && latest.current.keys.recall(true) },
+              { key: "ArrowDown", run: (now) => atEdge(now, false) && latest.current.keys.recall(false) },
+            ]),
+          ),
+          history(),
+          drawSelection(),
+          indentOnInput(),
+          indentUnit.of("    "),
+          bracketMatching(),
+          closeBrackets(),
+          EditorView.lineWrapping,
+          keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, indentWithTab]),
+          at.language.of(languageOf(given.language, given.names)),
+          at.hint.of(placeholder(given.hint)),
+          at.label.of(EditorView.contentAttributes.of({ "aria-label": given.label })),
+          syntaxHighlighting(colours),
+          looks,
+          EditorView.updateListener.of((update) => {
+            if (update.docChanged) latest.current.onChange(update.state.doc.toString());
+          }),
+        ],
+      }),
+    });
+    view.current = made;
+    return () => made.destroy();
+  }, []);
+  useEffect(() => {
+    const at = parts.current;
+    view.current?.dispatch({
+      effects: [
+        at.language.reconfigure(languageOf(language, names)),
+        at.hint.reconfigure(placeholder(hint)),
+        at.label.reconfigure(EditorView.contentAttributes.of({ "aria-label": label })),
+      ],
+    });
+  }, [language, names, hint, label]);
+  useEffect(() => {
+    const now = view.current;
+    if (now === null || now.state.doc.toString() === code) return;
+    now.dispatch({
+      changes: { from: 0, to: now.state.doc.length, insert: code },
+      selection: { anchor: code.length },
+    });
+  }, [code]);
+  return <div ref={place} className="codefield" />;
+}
+
+/** Whether the cursor, with nothing selected, is in the first or last line: the key would lead out of the text. */
+function atEdge(view: EditorView, top: boolean): boolean {
+  const { main } = view.state.selection;
+  const line = view.state.doc.lineAt(main.head).number;
+  return main.empty && line === (top ? 1 : view.state.doc.lines);
+}

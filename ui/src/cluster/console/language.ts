@@ -1,0 +1,79 @@
+import {
+  type Completion,
+  type CompletionContext,
+  type CompletionSource,
+  completeAnyWord,
+  completeFromList,
+  ifNotIn,
+} from "@codemirror/autocomplete";
+import { python, pythonLanguage } from "@codemirror/lang-python";
+import { SQLDialect, StandardSQL, sql } from "@codemirror/lang-sql";
+import type { Extension } from "@codemirror/state";
+import type { Language } from "../commands";
+import type { CatalogNames } from "./catalog";
+import { FUNCTIONS, GLOBALS, METHODS, TYPES, WORDS } from "./functions";
+import { quoted, typedName } from "./sqlnames";
+
+const SPARK_SQL = SQLDialect.define({
+  ...StandardSQL.spec,
+  keywords: `${StandardSQL.spec.keywords ?? ""} ${WORDS}`,
+  types: TYPES,
+  identifierQuotes: "`",
+  backslashEscapes: true,
+  doubleQuotedStrings: true,
+});
+
+const NO_CODE = ["String", "Comment", "LineComment", "BlockComment"];
+const completions = (names: string[], type: string): Completion[] => names.map((label) => ({ label, type }));
+const SPARK = completions([...new Set([...FUNCTIONS, ...METHODS])], "function");
+const SPARK_NAMES = [...completions(GLOBALS, "variable"), ...SPARK];
+const TYPE_OF = { catalog: "namespace", schema: "namespace", table: "class", column: "property" } as const;
+
+/** After a dot, what DataFrames and functions have; else Spark's names. The language's own source has keywords and local names. */
+function sparkInPython(context: CompletionContext) {
+  const word = context.matchBefore(/[\w.]*/);
+  if (word === null || (word.from === word.to && !context.explicit)) return null;
+  const dot = word.text.lastIndexOf(".");
+  return { from: word.from + dot + 1, options: dot >= 0 ? SPARK : SPARK_NAMES, validFor: /^\w*$/ };
+}
+
+/** Names of the catalog, by what is before the dot and which tables the statement has. */
+const namesIn =
+  (names: CatalogNames): CompletionSource =>
+  async (context) => {
+    const before = context.state.sliceDoc(0, context.pos);
+    const { path, from } = typedName(before);
+    if (path.length === 0 && from === context.pos && !context.explicit) return null;
+    const found = await names.after(path, context.state.doc.toString());
+    if (context.aborted || found.length === 0) return null;
+    const options = found.map(({ name, kind, detail = kind }) => ({
+      label: name,
+      apply: quoted(name),
+      type: TYPE_OF[kind],
+      detail,
+      boost: kind === "column" ? 2 : 1,
+    }));
+    return { from, options, validFor: /^[\w$`]*$/ };
+  };
+
+const words: CompletionSource = (context) => completeAnyWord(context);
+
+/** The grammar of a language, and what completes it. */
+export function languageOf(language: Language, names: CatalogNames): Extension {
+  if (language === "python")
+    return [
+      python(),
+      pythonLanguage.data.of({ autocomplete: ifNotIn(NO_CODE, sparkInPython) }),
+      pythonLanguage.data.of({ autocomplete: ifNotIn(NO_CODE, words) }),
+    ];
+  if (language === "sql") {
+    const grammar = sql({ dialect: SPARK_SQL, upperCaseKeywords: true });
+    const functions = completeFromList(completions(FUNCTIONS, "function"));
+    return [
+      grammar,
+      SPARK_SQL.language.data.of({ autocomplete: ifNotIn(NO_CODE, functions) }),
+      SPARK_SQL.language.data.of({ autocomplete: ifNotIn(NO_CODE, namesIn(names)) }),
+    ];
+  }
+  return [];
+}
