@@ -143,6 +143,12 @@ function Of({ provider, titled, nodes }: { provider: Provider; titled: boolean; 
             text={(value) => bytes(value * MIB)}
             parts={parts(nodes, (node) => node.memory_mb)}
           />
+          {provider.name === "local" && (
+            <Text size="sm" c="dimmed">
+              These totals are larger than the machine: nodes seldom use all that they are promised. The settings
+              cpu_overcommit and memory_overcommit say how many times its cores and memory are offered.
+            </Text>
+          )}
         </div>
       ) : (
         <Text>This provider does not report its capacity.</Text>

@@ -6,6 +6,7 @@ import { meQuery } from "../access/rights";
 import { ADMIN_TABS } from "../admin/search";
 import { policiesQuery, poolsQuery } from "../api/offers";
 import { clustersQuery, pinnedQuery } from "../api/queries";
+import { remote } from "../api/session";
 import { ACTIONS, type ActionName, fitting, useActions } from "../clusters/actions";
 import { isJob, nameOf } from "../clusters/facts";
 import { Icon } from "../kit/icons";
@@ -68,6 +69,13 @@ function usePlaces(): () => Generator<Place> {
     yield { id: "rule", name: "Create policy", icon: "plus", go: () => navigate({ to: "/compute/policies/create" }) };
     yield { id: "scheme", name: scheme.label, icon: scheme.icon, go: scheme.change };
     yield { id: "keys", name: "Keyboard shortcuts", icon: "keyboard", go: () => help.set(true) };
+    if (remote() === "")
+      yield {
+        id: "openapi",
+        name: "Open the API's description (OpenAPI)",
+        icon: "next",
+        go: () => window.open("/openapi.json", "_blank", "noopener"),
+      };
     yield { id: "logout", name: "Log out", icon: "out", go: logOut };
     for (const each of clusters)
       yield {
