@@ -7,7 +7,7 @@ from typing import Any
 
 from brickyard.agent.contexts import Question
 from brickyard.agent.host import HostListener, NodeHost
-from brickyard.agent.state import NodeOwner
+from brickyard.agent.owner import NodeOwner
 from brickyard.domain.node import AskNotebook, AskSecrets, NotebookReply, SecretsReply
 from brickyard.sandbox.launcher import Isolation
 

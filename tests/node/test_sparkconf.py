@@ -11,8 +11,8 @@ import pytest
 
 from brickyard.domain.redaction import SHORTEST
 from brickyard.runtime.node.jvm import launch
+from brickyard.runtime.node.spark import apart, resources, sizes
 from brickyard.runtime.node.spark import conf as sparkconf
-from brickyard.runtime.node.spark import resources, sizes
 from brickyard.runtime.node.spark.place import Place
 from brickyard.runtime.node.spark.redaction import REDACTED_NAMES, SHORTEST_SECRET
 from brickyard.sandbox import view
@@ -151,12 +151,12 @@ def test_spark_starts_python_in_cells_where_users_are_kept_apart_whatever_the_co
     }
     values = conf_of(assignment(theirs, user_isolation=True)).values
     for name in ("spark.pyspark.python", "spark.pyspark.driver.python", "spark.executorEnv.PYSPARK_PYTHON"):
-        assert values[name] == sparkconf.WORKER_PYTHON == view.WORKER_PYTHON
+        assert values[name] == apart.WORKER_PYTHON == view.WORKER_PYTHON
     assert (values["spark.python.daemon.module"], values["spark.python.use.daemon"]) == ("pyspark.daemon", "true")
     assert values["spark.plugins"].split(",") == ["brickyard.Apart", "org.example.Plugin"]
     places = [word for word in values["spark.executor.extraJavaOptions"].split() if word.startswith("-Dbrickyard.apart=")]
     assert places[-1] == "-Dbrickyard.apart=/dbfs:/Volumes:/Workspace", "of two values, Java takes the last"
-    assert not {"brickyard.Apart", sparkconf.WORKER_PYTHON} & set(conf_of(assignment()).values.values()), (
+    assert not {"brickyard.Apart", apart.WORKER_PYTHON} & set(conf_of(assignment()).values.values()), (
         "other clusters stay as they are"
     )
 

@@ -49,8 +49,8 @@ def test_hung_jvms(live: Live) -> None:
     began = time.monotonic()
     code, parameters, message = live.ended(cluster_id)
     assert code == "DRIVER_UNRESPONSIVE"
-    assert "has not responded for 30 s" in message
+    assert "30 s" in message
     assert 30 <= time.monotonic() - began < 60 + PATIENCE_S / 4
     assert parameters["instance_id"]
-    with pytest.raises(DatabricksError, match=r"has not responded for 30 s"):
+    with pytest.raises(DatabricksError, match="30 s"):
         live.finish(cluster_id, context_id, command_id)

@@ -135,7 +135,7 @@ def test_tasks_of_every_kind(lent_single: Lent, tmp_path: Path) -> None:
             ),
         ],
     )
-    with pytest.raises(OperationFailed, match="Task second failed with message: Workload failed"):
+    with pytest.raises(OperationFailed, match="second"):
         waiter.result(timeout=SOON)
     run = w.jobs.get_run(waiter.run_id)
     tasks = {each.task_key: each for each in run.tasks or []}

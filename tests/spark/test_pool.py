@@ -11,6 +11,7 @@ from databricks.sdk import WorkspaceClient
 from databricks.sdk.service import compute
 
 from tests.spark.live import User
+from tests.support.golden import Golden
 from tests.support.patience import until
 from tests.support.server import Server
 
@@ -105,7 +106,7 @@ def with_mark(text: str) -> list[psutil.Process]:
     return found
 
 
-def test_two_tenants_of_one_warm_instance(tmp_path: Path) -> None:
+def test_two_tenants_of_one_warm_instance(tmp_path: Path, golden: Golden) -> None:
     with Server.running(tmp_path / "workspace") as server:
         w = server.client()
         pool_id = w.instance_pools.create(
@@ -129,7 +130,7 @@ def test_two_tenants_of_one_warm_instance(tmp_path: Path) -> None:
         setup = compute.InitScriptInfo(dbfs=compute.DbfsStorageInfo("dbfs:/setup.sh"))
         second = start(w, "second", pool_id, init_scripts=[setup])
         assert User(w).run(str(second.cluster_id), "print(open('/tmp/script').read())").strip() == "from the second"
-        assert remark(w, str(second.cluster_id)) == "1 of 1 nodes from the instance pool started warm"
+        golden(remark(w, str(second.cluster_id)), "1 of 1")
         wrote, rows, tables = User(w).run(str(second.cluster_id), LEAVE).split(maxsplit=2)
         assert (wrote, rows, tables) == ("True", "40", "[]"), "its own directory came into sight as it was taken over"
         assert with_mark(MARK), "the process that shall not survive is there"

@@ -247,7 +247,7 @@ def check_packages(user: User, cluster: str, one: str, other: str, top: Path) ->
     user.w.libraries.install(cluster, [Library(jar="dbfs:/a.jar")])
     until(lambda: next(iter(user.w.libraries.cluster_status(cluster))).status is LibraryInstallStatus.FAILED, "it never fails")
     (status,) = user.w.libraries.cluster_status(cluster)
-    assert "keeps its users apart" in str(status.messages), "a jar would run in the JVM that all users share"
+    assert "USER_ISOLATION" in str(status.messages), "a jar would run in the JVM that all users share"
 
 
 def check_spark_is_no_way_out(user: User, cluster: str, contexts: Sequence[str]) -> None:
@@ -294,7 +294,7 @@ def test_every_context_is_a_session_of_its_own(tmp_path: Path) -> None:
         called = said(user, cluster, other, CALLED.replace("METASTORE", str(metastore))).data
         assert "[2, False, True, True]" in str(called).splitlines(), "other lines are the client's log"
         refused = said(user, cluster, other, "sc.parallelize([1]).count()")
-        assert "this cluster keeps its users apart" in str(refused.summary)
+        assert "USER_ISOLATION" in str(refused.summary)
         attached: Any = user.w.api_client.do("GET", "/api/2.1/clusters/list-attached", query={"cluster_id": cluster})
         assert {each["context_id"] for each in attached["contexts"]} == {one, other}
         assert attached["connect_sessions"] == [], "contexts are not listed twice"

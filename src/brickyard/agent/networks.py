@@ -118,7 +118,7 @@ class Networks:
         if not wanted.master_url or (self._network is None and not in_range(peer)):
             return
         if self._network is None:
-            text = "its driver has a network of its own, and this node has none. Restart the cluster."
+            text = "its driver has its own network, and this node has none. Restart the cluster."
             raise HostError("WORKER_SETUP_FAILURE", f"the worker cannot be connected: {text}")
         try:
             await self._network.join(peer)

@@ -17,8 +17,9 @@ from brickyard.agent.converge import Current, Stage, Step, continued, decide
 from brickyard.agent.delivering import deliver_regularly
 from brickyard.agent.host import HostError, HostGone, HostListener, NodeHost, cut_failure
 from brickyard.agent.networks import Networks
+from brickyard.agent.owner import NodeOwner
 from brickyard.agent.shortages import explained, on_full_disk
-from brickyard.agent.state import NodeOwner, NodeState
+from brickyard.agent.state import NodeState
 from brickyard.agent.steps import LADDER
 from brickyard.agent.steps.release import give_room_back
 from brickyard.agent.steps.work import Work

@@ -21,7 +21,7 @@ from brickyard.agent.link.server import Routes
 from brickyard.agent.link.serverlink import ServerLink
 from brickyard.agent.networks import Networks
 from brickyard.agent.node import Node
-from brickyard.agent.state import NodeOwner
+from brickyard.agent.owner import NodeOwner
 from brickyard.agent.watching.sampling import Sampler
 from brickyard.agent.watching.watch import Watch
 from brickyard.domain.node import AskNotebook, AskSecrets, Assignment, NotebookReply, SecretsReply, StatusReport

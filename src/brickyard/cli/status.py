@@ -264,7 +264,8 @@ def _provider_lines(provider: dict[str, Any], *, alone: bool) -> list[str]:
     for by in sorted(set(provider["hidden_node_types"].values())):
         hidden = sorted(each for each, first in provider["hidden_node_types"].items() if first == by)
         more = f" and {len(hidden) - 5} more" if len(hidden) > 5 else ""
-        lines.append(f"Provider {name} offers {', '.join(hidden[:5])}{more} in vain: {printable(by)} has them")
+        names = ", ".join(hidden[:5])
+        lines.append(f"Node types {names}{more} of provider {name} are hidden, because {printable(by)} offers them too")
     return lines
 
 

@@ -153,7 +153,7 @@ def _check_room(settings: Settings) -> None:
     if not 0 <= settings.min_free_disk_gb < math.inf:
         raise ConfigError(f"min_free_disk_gb is {settings.min_free_disk_gb}; it must be a number, 0 or more.")
     if not 0 <= settings.snapshot_days < math.inf:
-        raise ConfigError(f"snapshot_days is {settings.snapshot_days}; it must be a number, 0 or more (0: for good).")
+        raise ConfigError(f"snapshot_days is {settings.snapshot_days}; it must be a number, 0 or more (0: forever).")
     for name in ("node_disk_gb", "dbfs_gb", "snapshot_gb", "snapshots_gb"):
         if (room := getattr(settings, name)) is not None and not 0 < room < math.inf:
             raise ConfigError(f"{name} is {room}; it must be a number above 0. Leave it out for half of the disk.")

@@ -279,5 +279,5 @@ def _enable(directory: Path, *, is_root: bool) -> None:
     if not missing:
         return
     if not is_root and (directory / "cgroup.procs").read_text().strip():
-        raise OSError(errno.EBUSY, f"{directory} has processes of its own")
+        raise OSError(errno.EBUSY, f"{directory} has its own processes")
     (directory / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in missing))

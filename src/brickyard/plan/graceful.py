@@ -29,7 +29,7 @@ def shortened(cluster: Cluster, *, until_ms: int, now: int) -> Cluster:
     if not wait.pending or until_ms >= wait.until_ms:
         return cluster
     if until_ms <= now:
-        return over(cluster, now=now, said="It was cut short")
+        return over(cluster, now=now, said="The wait was cut short")
     return _with(cluster, msgspec.structs.replace(wait, until_ms=until_ms))
 
 
@@ -51,7 +51,7 @@ def over(cluster: Cluster, *, now: int, said: str, message: str = "") -> Cluster
 
 def late(wait: GracefulStop) -> str:
     """What is said of a wait whose time is over."""
-    return f"what still ran after {_length(wait)} was ended"
+    return f"commands still running after {_length(wait)} were ended"
 
 
 def _with(cluster: Cluster, wait: GracefulStop) -> Cluster:

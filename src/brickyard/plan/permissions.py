@@ -192,6 +192,6 @@ def _level(of: ObjectType, wanted: Wanted, owner: str) -> Permission | None:
         )
     if level == IS_OWNER:
         raise InvalidParameterValue(
-            f"access_control_list: {wanted.name} cannot become the owner: a run belongs to whoever submitted it. Use CAN_MANAGE."
+            f"access_control_list: {wanted.name} cannot become the owner: a run belongs to its submitter. Use CAN_MANAGE."
         )
     return Permission(level)

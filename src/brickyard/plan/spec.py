@@ -215,7 +215,7 @@ def _check_runtime(spec: ClusterSpec, runtimes: Mapping[str, Runtime]) -> None:
     if "-photon-" in spec.spark_version and spec.runtime_engine is not None:
         raise InvalidParameterValue(f"spark_version {spec.spark_version[:_SHOWN]} cannot be used together with runtime_engine.")
     if spec.spark_version not in runtimes:
-        raise InvalidParameterValue(f"Invalid spark version {spec.spark_version[:_SHOWN]}. Offered are: {', '.join(runtimes)}.")
+        raise InvalidParameterValue(f"Invalid spark version {spec.spark_version[:_SHOWN]}. Use one of: {', '.join(runtimes)}.")
     runtime = runtimes[spec.spark_version]
     if spec.data_security_mode in ISOLATING_MODES and not runtime.isolates_users:
         raise InvalidParameterValue(

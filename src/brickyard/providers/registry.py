@@ -51,6 +51,6 @@ def open_provider(setup: Setup, name: str = "") -> Provider:
         raise SetupError(
             f"provider {name} runs agents on other machines, and public_url is {found}: tokens and data would cross the network "
             "in plain. Set public_url to https://HOST:PORT, an address of this server that those machines reach: it listens "
-            "there for agents, with a certificate of its own (docs/wires.md)."
+            "there for agents, with its own certificate (docs/wires.md)."
         )
     return provider

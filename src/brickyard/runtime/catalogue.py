@@ -47,7 +47,7 @@ def unknown(key: str) -> str:
     near = [each for each in keys if each.startswith(key)] if key else []
     near = near or difflib.get_close_matches(key, keys, 1, 0.8)
     meant = f" Did you mean {near[-1]}?" if near else ""
-    return f"there is no runtime {key!r}.{meant} Offered are: {', '.join(keys)}."
+    return f"there is no runtime {key!r}.{meant} Use one of: {', '.join(keys)}."
 
 
 def default() -> Runtime:

@@ -201,7 +201,7 @@ class Installation:
             try:
                 return self._java_wheel(candidate)
             except (CommandFailed, OSError) as error:
-                self._note(f"Java {candidate} cannot be had: {str(error).splitlines()[-1]}")
+                self._note(f"cannot install Java {candidate}: {str(error).splitlines()[-1]}")
                 failure = error
         raise failure
 

@@ -118,7 +118,7 @@ class Vault:
         if lost := needed - {key.id for key in ring}:
             raise VaultError(
                 f"secrets are encrypted with a key ({', '.join(sorted(lost))}) that is not in {self._where}. Restore that key "
-                "from a backup; if it is lost for good, delete the scopes whose secrets cannot be read (docs/secrets.md)."
+                "from a backup; if it is lost, delete the scopes whose secrets cannot be read (docs/secrets.md)."
             )
         if not ring:
             raise VaultError(f"there is no key in {self._where}.")

@@ -15,8 +15,9 @@ from brickyard.domain.states import State
 from brickyard.store.changeset import Changes
 from brickyard.store.due import Due, DueRows
 from brickyard.store.grants import granted, remove_grants
+from brickyard.store.indexes import named, positive
 from brickyard.store.prepared import Prepared
-from brickyard.store.tables import charges, named, positive, purged, schedules
+from brickyard.store.tables import charges, purged, schedules
 from brickyard.store.tables import clusters as t
 
 _decode = msgspec.json.Decoder(Cluster).decode

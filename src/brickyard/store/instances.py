@@ -13,9 +13,9 @@ from brickyard.domain.cluster import Instance
 from brickyard.domain.instances import InstanceState, check_edge
 from brickyard.domain.pools import Standing, standing
 from brickyard.store.changeset import Changes
+from brickyard.store.indexes import named
 from brickyard.store.prepared import Prepared
 from brickyard.store.tables import instances as t
-from brickyard.store.tables import named
 
 _KEYS = ("cluster_id", "state", "pool_id", "standing", "provider")
 _decode = msgspec.json.Decoder(Instance).decode

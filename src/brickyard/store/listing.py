@@ -13,10 +13,10 @@ from sqlalchemy import BindParameter, Column, ColumnElement, Connection, bindpar
 from brickyard.domain.access import ObjectKind, Visible
 from brickyard.domain.queries import ClusterFilter, ClusterOrder, ClusterPosition, ClusterSort
 from brickyard.store.grants import granted
+from brickyard.store.indexes import named as not_empty
+from brickyard.store.indexes import positive
 from brickyard.store.prepared import Prepared
 from brickyard.store.tables import clusters as t
-from brickyard.store.tables import named as not_empty
-from brickyard.store.tables import positive
 
 _KEPT = 256  # statements: building one takes longer than executing it
 Parameters = dict[str, Any]

@@ -12,7 +12,8 @@ from brickyard.domain.policies import PolicyRow
 from brickyard.domain.states import State
 from brickyard.store.changeset import Changes
 from brickyard.store.grants import granted, remove_grants, seen
-from brickyard.store.tables import clusters, named
+from brickyard.store.indexes import named
+from brickyard.store.tables import clusters
 from brickyard.store.tables import policies as t
 
 _decode = msgspec.json.Decoder(PolicyRow).decode

@@ -61,7 +61,7 @@ def migrate(connection: Connection, creates: Callable[[], None] = lambda: None) 
 
 def _refusal(connection: Connection, current: str) -> str:
     if not current.isdigit():
-        return f"is that of another program (schema {current}): give Brickyard a database of its own."
+        return f"is that of another program (schema {current}): give Brickyard its own database."
     found = connection.scalar(select(meta.c.value).where(meta.c.key == WRITTEN_BY))
     version = f"Brickyard {found}" if found and found != __version__ else "a newer Brickyard"
     return (

@@ -10,7 +10,6 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    ColumnElement,
     Index,
     Integer,
     LargeBinary,
@@ -19,27 +18,11 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    literal_column,
-    text,
 )
 
+from brickyard.store.indexes import partial
+
 metadata = MetaData()
-
-
-def _partial(name: str, *columns: str, where: str) -> Index:
-    """An index of the few rows for which that holds, so that the others are not written into it. A query uses it only if it has
-    the same condition, without a parameter: see `named` and `positive`."""
-    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
-
-
-def named(column: Column[str]) -> ColumnElement[bool]:
-    """The condition of an index of rows where the column is not empty."""
-    return column != literal_column("''")
-
-
-def positive(column: Column[int]) -> ColumnElement[bool]:
-    """The condition of an index of rows where the column is above 0."""
-    return column > literal_column("0")
 
 
 # SQLite numbers rows automatically only if the primary key is INTEGER.
@@ -64,7 +47,7 @@ clusters = Table(
     Column("version", BigInteger, nullable=False),
     Column("doc", Text, nullable=False),
     Index("clusters_due", "due_ms"),
-    _partial("clusters_task", "task_ms", where="task_ms IS NOT NULL"),
+    partial("clusters_task", "task_ms", where="task_ms IS NOT NULL"),
     # Every list order, alone and after the filter columns: the cost of a page does not depend on the number of rows.
     Index("clusters_created", "created_ms", "cluster_id"),
     Index("clusters_name", "cluster_name", "cluster_id"),
@@ -72,12 +55,12 @@ clusters = Table(
     Index("clusters_state_name", "state", "cluster_name", "cluster_id"),
     Index("clusters_source_created", "source", "created_ms", "cluster_id"),
     Index("clusters_source_name", "source", "cluster_name", "cluster_id"),
-    _partial("clusters_policy_created", "policy_id", "created_ms", "cluster_id", where="policy_id <> ''"),
-    _partial("clusters_policy_name", "policy_id", "cluster_name", "cluster_id", where="policy_id <> ''"),
+    partial("clusters_policy_created", "policy_id", "created_ms", "cluster_id", where="policy_id <> ''"),
+    partial("clusters_policy_name", "policy_id", "cluster_name", "cluster_id", where="policy_id <> ''"),
     Index("clusters_creator_created", "creator", "created_ms", "cluster_id"),
     Index("clusters_creator_name", "creator", "cluster_name", "cluster_id"),
-    _partial("clusters_pinned", "pinned_ms", where="pinned_ms > 0"),
-    _partial("clusters_idempotency", "idempotency_token", where="idempotency_token <> ''"),
+    partial("clusters_pinned", "pinned_ms", where="pinned_ms > 0"),
+    partial("clusters_idempotency", "idempotency_token", where="idempotency_token <> ''"),
 )
 
 # Clusters that were removed: `purged_ms` is when their retention was over, or 0 for those that were permanently deleted. What a
@@ -113,7 +96,7 @@ instances = Table(
     Column("provider", String(64), nullable=False, server_default=""),  # Instance.provider
     Column("doc", Text, nullable=False),
     Index("instances_cluster", "cluster_id"),
-    _partial("instances_pool", "pool_id", "standing", "instance_id", where="pool_id <> ''"),
+    partial("instances_pool", "pool_id", "standing", "instance_id", where="pool_id <> ''"),
 )
 
 policies = Table(

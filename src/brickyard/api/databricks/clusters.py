@@ -104,7 +104,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _CLUSTERS("POST /start", ClusterService.start, "Start a terminated cluster", needs=CAN_RESTART, makes_work=True),
     _CLUSTERS("POST /restart", ClusterService.restart, "Restart a running cluster", needs=CAN_RESTART, makes_work=True),
     _CLUSTERS("POST /delete", ClusterService.delete, "Terminate a cluster; it can be started again", needs=CAN_RESTART),
-    _CLUSTERS("POST /permanent-delete", ClusterService.permanent_delete, "Remove a cluster for good", needs=CAN_MANAGE),
+    _CLUSTERS("POST /permanent-delete", ClusterService.permanent_delete, "Permanently delete a cluster", needs=CAN_MANAGE),
     _CLUSTERS(
         "POST /edit",
         _edit,

@@ -103,7 +103,7 @@ async def _start(clusters: ClusterService, caller: Caller, cluster_id: str) -> N
 async def _delete(clusters: ClusterService, caller: Caller, request: DeleteItem) -> None:
     if not request.permanent:
         raise InvalidParameterValue(
-            "field 'permanent': must be true, since DELETE removes the cluster for good. To end it, POST /state with action=stop."
+            "field 'permanent': must be true, since DELETE removes the cluster. To end it, POST /state with action=stop."
         )
     await clusters.permanent_delete(caller, ask.ClusterId(cluster_id=request.cluster_id))
 
@@ -127,6 +127,6 @@ OPERATIONS: tuple[Operation, ...] = (
     _ITEMS("GET /options", _options, "Available node types and runtimes", needs=IN_WORKSPACE, response=ItemOptions),
     _ITEM("GET", _get, "One cluster", name="get", needs=CAN_ATTACH, response=view.ClusterDetails),
     _PARTS("POST /state", _state, "Start, stop or restart", needs=CAN_RESTART),
-    _ITEM("DELETE", _delete, "Remove a cluster for good", name="delete", needs=CAN_MANAGE),
+    _ITEM("DELETE", _delete, "Permanently delete a cluster", name="delete", needs=CAN_MANAGE),
     _PARTS("GET /events", _events, "Its events", needs=CAN_ATTACH),
 )

@@ -37,7 +37,11 @@ OPERATIONS: tuple[Operation, ...] = (
         errors=(404,),
     ),
     _POOLS(
-        "POST /delete", PoolService.delete, "Delete an instance pool for good", needs=_pool(Permission.CAN_MANAGE), errors=(404,)
+        "POST /delete",
+        PoolService.delete,
+        "Permanently delete an instance pool",
+        needs=_pool(Permission.CAN_MANAGE),
+        errors=(404,),
     ),
     _POOLS("GET /get", PoolService.get, "One instance pool", needs=_pool(Permission.CAN_ATTACH_TO), errors=(404,)),
     _POOLS("GET /list", PoolService.list, "All instance pools", needs=_pool(Permission.CAN_ATTACH_TO, EVERY)),

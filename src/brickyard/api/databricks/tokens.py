@@ -232,7 +232,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "POST /tokens", _create_for, "Create a personal access token for somebody", name="create_for", needs=ADMIN, errors=(404,)
     ),
     _MANAGED("GET /tokens", _list_all, "Everybody's personal access tokens", name="list"),
-    _MANAGED("GET /tokens/{token_id}", _get_any, "One personal access token, whoever has it", name="get", errors=(404,)),
+    _MANAGED("GET /tokens/{token_id}", _get_any, "One personal access token, of any user", name="get", errors=(404,)),
     _MANAGED(
         "PATCH /tokens/{token_id}",
         _update_any,

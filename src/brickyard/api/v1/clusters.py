@@ -167,7 +167,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _CLUSTERS(
         "DELETE /{cluster_id}",
         _delete,
-        "Remove a cluster for good",
+        "Permanently delete a cluster",
         name="delete",
         needs=CAN_MANAGE,
         errors=(404, 409, 422),

@@ -158,6 +158,6 @@ def delete(cluster: str, *, yes: bool, as_json: bool, config_file: Path | None, 
     workspace = open_api(config_file, options)
     found = find(workspace, cluster)
     if not yes:
-        click.confirm(f"Delete {printable(found['name'])} ({found['id']}), which is {found['status']}, for good?", abort=True)
+        click.confirm(f"Permanently delete {printable(found['name'])} ({found['id']}), which is {found['status']}?", abort=True)
     workspace.call("POST", "/api/2.1/clusters/permanent-delete", {"cluster_id": found["id"]})
     click.echo(json.dumps({"cluster_id": found["id"]}) if as_json else f"{printable(found['name'])} is deleted.")

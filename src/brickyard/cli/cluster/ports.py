@@ -22,7 +22,10 @@ SETTLE_S = 3.0
 @click.option("--remove", metavar="PORT", help="No longer make it reachable: a port, or the id of a mapping.")
 @click.option("--description", default="", help="With --add.")
 @click.option(
-    "--tcp", "is_tcp", is_flag=True, help="With --add: any protocol, at a port of the server's machine, for whoever reaches it."
+    "--tcp",
+    "is_tcp",
+    is_flag=True,
+    help="With --add: any protocol, at a port of the server's machine, for everyone who can reach it.",
 )
 @click.option(
     "--external-port", type=int, metavar="PORT", help="With --tcp: that port of the server's machine; else the same one."

@@ -216,4 +216,4 @@ def _check_runtimes(versions: list[str], runtimes: Collection[str]) -> None:
         raise InvalidParameterValue(f"preloaded_spark_versions has {len(versions)} versions; at most one is possible.")
     for version in versions:
         if version not in runtimes:
-            raise InvalidParameterValue(f"Invalid spark version {version[:_SHOWN]}. Offered are: {', '.join(runtimes)}.")
+            raise InvalidParameterValue(f"Invalid spark version {version[:_SHOWN]}. Use one of: {', '.join(runtimes)}.")

@@ -174,5 +174,6 @@ class RuntimeService:
 def _found(key: str) -> Runtime:
     runtime = catalogue.find(key)
     if runtime is None:
-        raise ResourceDoesNotExist(catalogue.unknown(key)[:1000].capitalize())
+        unknown = catalogue.unknown(key)[:1000]
+        raise ResourceDoesNotExist(unknown[0].upper() + unknown[1:])
     return runtime

@@ -43,7 +43,7 @@ def let_finish(p: Pass) -> None:
     if driver is None or driver.state is not InstanceState.REGISTERED or status.phase is Phase.FAILED:
         _over(p, "The driver has ended")
     elif status.quiet_ms:
-        _over(p, "Nothing ran any more")
+        _over(p, "No commands are running")
     elif p.now >= wait.until_ms:
         _over(p, graceful.late(wait).capitalize(), message=graceful.late(wait))
     else:

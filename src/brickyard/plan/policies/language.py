@@ -187,7 +187,7 @@ def _rule(on: Attribute, body: Any, room: _Room) -> Rule:
     if unknown := sorted(body.keys() - needed - allowed - {"type"}):
         raise _Wrong(f"a rule of type {kind} has no {', '.join(unknown)}")
     if on.type is ValueType.TREE and kind is not RuleType.FORBIDDEN:
-        raise _Wrong(f"{on.path} has parts of its own, so it can only be forbidden; write rules for its parts")
+        raise _Wrong(f"{on.path} has parts, so it can only be forbidden; write rules for its parts")
     if on.path == "dbus_per_hour" and kind is not RuleType.RANGE:
         raise _Wrong("dbus_per_hour is computed, so its rule must be of type range")
     if on.path == "cluster_type" and kind not in (RuleType.FIXED, RuleType.ALLOWLIST, RuleType.BLOCKLIST):

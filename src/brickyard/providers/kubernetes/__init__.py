@@ -28,7 +28,7 @@ def open_provider(setup: Setup) -> KubernetesProvider:
             raise SetupError(f"cannot make {error.filename}, which nodes mount: {error.strerror}.") from error
     if not setup.settings.internet or setup.settings.network == "isolated":
         raise SetupError(
-            "provider kubernetes makes no networks of its own: internet = false and network = isolated have no effect there. "
+            "provider kubernetes makes no networks: internet = false and network = isolated have no effect there. "
             "Leave them out, and limit what pods reach by a NetworkPolicy with egress rules."
         )
     if importlib.util.find_spec("lightkube") is None:

@@ -154,7 +154,7 @@ def _complete() -> Iterator[None]:
     except msgspec.MsgspecError as error:
         raise UnreachableError(f"the Kubernetes API server's answer is no complete one: {error}") from error
     except (OSError, ConfigError) as error:  # a token's file, or the program that makes tokens
-        raise UnreachableError(f"the credentials for the Kubernetes API server cannot be had: {error}") from error
+        raise UnreachableError(f"cannot get the credentials for the Kubernetes API server: {error}") from error
 
 
 def _socket_of(answer: httpx2.Response) -> socket.socket | None:

@@ -91,7 +91,7 @@ def _what_it_waits_for(pod: Pod, status: ContainerStatus | None, *, grows: bool)
     waiting = status.state.waiting if status is not None and status.state is not None else None
     if waiting is not None and waiting.reason in _IMAGE:
         said = (waiting.message or waiting.reason or "").strip()
-        return f"its image {status.image if status else ''} cannot be had: {_sentence(said)}"
+        return f"cannot pull image {status.image if status else ''}: {_sentence(said)}"
     if waiting is not None and waiting.reason not in (None, "", "ContainerCreating", "PodInitializing"):
         return f"its container cannot start ({waiting.reason}): {_sentence(waiting.message)}"
     if placed.status == "True":

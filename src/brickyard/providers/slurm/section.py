@@ -73,7 +73,7 @@ def read_section(setup: Setup) -> SlurmSection:
     section = setup.section(SlurmSection, "slurm")
     if not setup.settings.internet or setup.settings.network == "isolated":
         raise SetupError(
-            "provider slurm makes no networks of its own: internet = false and network = isolated have no effect there. Leave "
+            "provider slurm makes no networks: internet = false and network = isolated have no effect there. Leave "
             "them out, and use machines whose network your site limits."
         )
     for named in section.node_types:

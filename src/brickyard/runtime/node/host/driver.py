@@ -18,8 +18,8 @@ from ..jvm.errors import error_text
 from ..jvm.process import Jvm, usable
 from ..jvm.scala import Scala
 from ..protocol import OpError
+from ..spark import apart, resources, sizes, warm
 from ..spark import conf as sparkconf
-from ..spark import resources, sizes, warm
 from ..spark.activity import ActivityMeter
 from ..spark.driver import Driver, load_event_log
 from ..spark.jars import AttachedJars
@@ -308,7 +308,7 @@ class DriverRole(Role):
         attached = AttachedJars(self._scala)
         attached.add(self._jars)  # before Spark starts: its conf may name their classes
         driver = Driver(
-            self._scala, conf=values, connect_token=token, apart=self.isolates_users, places=sparkconf.apart_places(self._place)
+            self._scala, conf=values, connect_token=token, apart=self.isolates_users, places=apart.places(self._place)
         )
         driver.bound_ports()
         driver.keep_files_apart()

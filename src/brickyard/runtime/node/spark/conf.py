@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..jvm import login
 from ..jvm.archives import archive_flags
-from ..jvm.launch import NO_ENTITIES, PATIENT_COMPILER, ROOM_FOR_CLASSES, SEEN_JARS, SUBMIT_CONF, user_env
-from . import resources, tuning
+from ..jvm.launch import PATIENT_COMPILER, ROOM_FOR_CLASSES, SEEN_JARS, SUBMIT_CONF, user_env
+from . import apart, resources, tuning
 from .clients import CLIENTS
 from .place import Place
 from .redaction import redact
@@ -41,19 +41,6 @@ _ICEBERG = {
     ICEBERG_CATALOG: "org.apache.iceberg.spark.SparkSessionCatalog",
     f"{ICEBERG_CATALOG}.catalog-impl": "brickyard.IcebergTables",
     f"{ICEBERG_CATALOG}.cache-enabled": "false",  # other clusters change the tables as well
-}
-# Where users are kept apart, Python workers run in cells (pythonworkers/): Spark must start nothing else for them.
-APART_PLUGIN = "brickyard.Apart"
-WORKER_PYTHON = "/databricks/spark-python"  # as in sandbox/view.py
-_APART = {
-    "spark.pyspark.python": WORKER_PYTHON,
-    "spark.pyspark.driver.python": WORKER_PYTHON,
-    "spark.python.use.daemon": "true",
-    "spark.python.daemon.module": "pyspark.daemon",
-    "spark.python.worker.module": "pyspark.worker",
-    "spark.python.unix.domain.socket.enabled": "false",
-    "spark.sql.artifact.isolation.enabled": "true",
-    **dict.fromkeys(("spark.executorEnv.PYSPARK_PYTHON", "spark.executorEnv.PYSPARK_DRIVER_PYTHON"), WORKER_PYTHON),
 }
 WRITES = "/user/hive/.writes"  # in the workspace's files: records of unfinished writes, a directory per cluster
 
@@ -152,18 +139,18 @@ def driver_conf(
         values[ICEBERG_MISSING] = missing
     if not asked.get(EXECUTOR_JARS) and (rewritten := manifest.get("rewritten")):
         values[EXECUTOR_JARS] = rewritten
-    apart = apart_options(place) if assignment.get("user_isolation") else ()
-    last = (*apart, *login.words(manifest))
+    kept_apart = apart.options(place) if assignment.get("user_isolation") else ()
+    last = (*kept_apart, *login.words(manifest))
     values["spark.executor.extraJavaOptions"] = _executor_java_options(asked, executor_archive, last)
     last_jars = [values.get(EXECUTOR_LAST_JARS) or login.classes(manifest)]
     if assignment.get("init_scripts"):
         last_jars.append(f"{SEEN_JARS}/*")
     if jars := ":".join(filter(None, last_jars)):
         values[EXECUTOR_LAST_JARS] = jars
-    if apart:
-        values.update(_APART)
-        values["spark.plugins"] = _joined(APART_PLUGIN, values.get("spark.plugins", ""))
-    redact(values, assignment.get("redact") or (), apart=bool(apart))
+    if kept_apart:
+        values.update(apart.SETTINGS)
+        values["spark.plugins"] = _joined(apart.PLUGIN, values.get("spark.plugins", ""))
+    redact(values, assignment.get("redact") or (), apart=bool(kept_apart))
     notes += _leave_out_plugin(values)
     notes += _guard_ui(values, asked, manifest, place)
     check_size(assignment, values, master_url)
@@ -352,17 +339,6 @@ def _leave_out_plugin(values: dict[str, str]) -> list[str]:
         return []
     values["spark.plugins"] = ",".join(name for name in names if name != CONNECT_PLUGIN)
     return [f"{CONNECT_PLUGIN} of spark.plugins is left out: the cluster serves Spark Connect by itself."]
-
-
-def apart_places(place: Place) -> str:
-    """Returns the directories that Spark reaches for users who are kept apart (java/Apart.java): they see them, too."""
-    trees = (place.dbfs_dir, place.volumes_dir, place.workspace_dir)
-    return ":".join(filter(None, (*trees, place.cluster_dir, place.cluster_workspace)))
-
-
-def apart_options(place: Place) -> tuple[str, ...]:
-    """Returns what the JVM of an executor is told where users are kept apart. Last, so that nothing of the cluster's counts."""
-    return (f"-Dbrickyard.apart={apart_places(place)}", *NO_ENTITIES)
 
 
 def _executor_java_options(asked: Mapping[str, str], archive: str, last: Sequence[str]) -> str:

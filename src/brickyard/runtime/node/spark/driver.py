@@ -18,6 +18,7 @@ from ..connect.older import OlderConnectServer
 from ..connect.server import ConnectServer
 from ..jvm.janino import DRIVER_JAVA
 from ..jvm.scala import Scala
+from . import apart as keptapart
 from . import conf as sparkconf
 from .activity import Activity, JobsLook
 from .leaving import Held
@@ -40,8 +41,8 @@ def load_event_log(scala: Scala) -> None:
 def keep_python_apart(scala: Scala) -> None:
     """Has Spark start Python workers in cells, also in a JVM that was made before it was known whose it is. Raises Py4JError."""
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
-        scala.java("brickyard.Surroundings").variable(name, sparkconf.WORKER_PYTHON)
-    scala.java("brickyard.Apart").python(sparkconf.WORKER_PYTHON)
+        scala.java("brickyard.Surroundings").variable(name, keptapart.WORKER_PYTHON)
+    scala.java("brickyard.Apart").python(keptapart.WORKER_PYTHON)
 
 
 class Driver:

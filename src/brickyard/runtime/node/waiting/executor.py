@@ -79,7 +79,7 @@ class WaitingExecutor:
     def _hear(self, message: Mapping[str, Any]) -> None:
         event = str(message["event"])
         if event in ("cold", "failed"):
-            self._log.log(f"the executor starts a JVM of its own: {message['reason']}")
+            self._log.log(f"the executor starts its own JVM: {message['reason']}")
         elif event == "waits":
             self._log.log(f"a JVM waits to be an executor: {message['pid']}")
         elif event == "taken":

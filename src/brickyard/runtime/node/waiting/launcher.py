@@ -42,7 +42,7 @@ def main() -> None:
         os._exit(follow(link, said))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     link.close()
-    sys.stderr.write(f"This executor starts a JVM of its own: {answer.partition(' ')[2] or 'the waiting JVM has ended'}.\n")
+    sys.stderr.write(f"This executor starts its own JVM: {answer.partition(' ')[2] or 'the waiting JVM has ended'}.\n")
     sys.stderr.flush()
     become(command)
 
