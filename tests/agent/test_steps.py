@@ -43,18 +43,26 @@ def _node(tmp_path: Path, work: Work, changed: Callable[[], None], *, host: Work
     )  # fmt: skip
 
 
-async def _failed(tmp_path: Path, work: Work, *, role: Role = Role.DRIVER, refusal: Failure | None = None) -> NodeStatus:
-    """The status of a node whose INSTALL is `work`, once it has failed."""
+async def _failed(
+    tmp_path: Path,
+    work: Work,
+    *,
+    role: Role = Role.DRIVER,
+    refusal: Failure | None = None,
+    host: Work = LADDER[Step.HOST],
+    scripts: tuple[InitScript, ...] = (),
+) -> NodeStatus:
+    """The status of a node whose INSTALL is `work`, and HOST is `host`, once it has failed."""
     over = asyncio.Event()
 
     def changed() -> None:
         if node.status.phase is Phase.FAILED:
             over.set()
 
-    node = _node(tmp_path, work, changed)
+    node = _node(tmp_path, work, changed, host=host)
     loop = asyncio.create_task(node.run())
     try:
-        node.want(assignment(role=role, refusal=refusal))
+        node.want(assignment(role=role, refusal=refusal, init_scripts=scripts))
         async with asyncio.timeout(PATIENCE_S):
             await over.wait()
         failed = node.status
@@ -164,35 +172,16 @@ async def test_a_node_is_begun_as_a_whole_whatever_is_told_meanwhile(tmp_path: P
 def test_a_node_that_cannot_be_set_up_is_not_put_down_to_the_script_that_would_have_run(tmp_path: Path, golden: Golden) -> None:
     manifest, why = make_runtime(tmp_path), "sandbox: cannot show /a: No such file"
 
-    async def scenario() -> NodeStatus:
-        over = asyncio.Event()
+    async def installed(state: NodeState) -> None:
+        state.manifest = manifest
+        state.advance(Stage.INSTALLED)
 
-        async def installed(state: NodeState) -> None:
-            state.manifest = manifest
-            state.advance(Stage.INSTALLED)
+    async def hosted(state: NodeState) -> None:
+        await state.new_host().start(["sh", "-c", f"read call; echo '{why}' >&2; exit 71"], {})
+        state.advance(Stage.HOSTED)
 
-        async def hosted(state: NodeState) -> None:
-            await state.new_host().start(["sh", "-c", f"read call; echo '{why}' >&2; exit 71"], {})
-            state.advance(Stage.HOSTED)
-
-        def changed() -> None:
-            if node.status.phase is Phase.FAILED:
-                over.set()
-
-        node = _node(tmp_path, Work(installed), changed, host=Work(hosted))
-        loop = asyncio.create_task(node.run())
-        try:
-            node.want(assignment(init_scripts=(InitScript(name="a.sh", content="dHJ1ZQ=="),)))
-            async with asyncio.timeout(PATIENCE_S):
-                await over.wait()
-            failed = node.status
-            await node.close()
-        finally:
-            loop.cancel()
-            await asyncio.gather(loop, return_exceptions=True)
-        return failed
-
-    failed = asyncio.run(scenario())
+    script = InitScript(name="a.sh", content="dHJ1ZQ==")
+    failed = asyncio.run(_failed(tmp_path, Work(installed), host=Work(hosted), scripts=(script,)))
     assert failed.scripts is not None, "it was on its way to run the script"
     assert failed.failure is not None
     assert failed.failure.code == "SPARK_STARTUP_FAILURE"

@@ -81,14 +81,6 @@ class Desk:
         return ["/" + "/".join(entry.parts) for entry in await self.service.list(USER, path)]
 
 
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """Where permissions would be; files are not in it."""
-    store = Store.open(f"sqlite:///{tmp_path_factory.mktemp('database') / 'test.db'}")
-    yield store
-    store.close()
-
-
 @pytest.fixture
 def desk(tmp_path: Path, database: Store) -> Iterator[Desk]:
     (tmp_path / "outside").mkdir()

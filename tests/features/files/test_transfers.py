@@ -6,7 +6,6 @@ import datetime
 import io
 import logging
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from brickyard.features.files import MultipartSessions, PresignedUrls, VolumeTra
 from brickyard.features.files.presigned import MOST_MS
 from brickyard.store.store import Store
 from tests.features.files.conftest import KEY, Files
+from tests.features.files.races import contents_seen
 from tests.support.edge import USER, edge, sdk
 from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S, until
@@ -274,13 +274,8 @@ def test_a_part_that_breaks_off_is_not_there(files: Files, volume: Path) -> None
 
 
 def test_of_uploads_to_one_path_one_is_there_whole(files: Files, volume: Path) -> None:
-    target, done, seen = volume / "dir" / "f 1%.bin", threading.Event(), set[bytes]()
+    target = volume / "dir" / "f 1%.bin"
     contents = [bytes([number]) * PART for number in range(1, 4)]
-
-    def watch() -> None:
-        while not done.is_set():
-            if target.exists():
-                seen.add(target.read_bytes())
 
     def upload(content: bytes) -> None:
         token = begin(files)
@@ -288,17 +283,8 @@ def test_of_uploads_to_one_path_one_is_there_whole(files: Files, volume: Path) -
             assert put(url, content[: PART // number]).ok
         assert complete(files, token, (1, ""), (2, "")).ok
 
-    watcher = threading.Thread(target=watch)
-    threads = [threading.Thread(target=upload, args=(content,)) for content in contents]
-    watcher.start()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    done.set()
-    watcher.join()
     wanted = {content + content[: PART // 2] for content in contents}
-    assert seen <= wanted
+    assert contents_seen(target, upload, contents) <= wanted
     assert target.read_bytes() in wanted
 
 

@@ -6,7 +6,6 @@ import http.client
 import io
 import os
 import socket
-import threading
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,6 +17,7 @@ from databricks.sdk.service.catalog import VolumeType
 from brickyard.api.databricks.filestreams import part
 from brickyard.features.files.errors import RangeNotSatisfiable
 from tests.features.files.conftest import Files
+from tests.features.files.races import contents_seen
 from tests.support.golden import Golden
 from tests.support.patience import until
 from tests.support.trees import deep
@@ -277,27 +277,11 @@ def test_a_deep_tree_is_removed_with_its_volume(files: Files, volume: Path) -> N
 
 def test_of_uploads_to_one_path_one_is_there_whole(files: Files, volume: Path) -> None:
     contents = [bytes([number]) * 3_000_000 for number in range(4)]
-    seen: set[bytes] = set()
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.is_set():
-            if (volume / "f").exists():
-                seen.add((volume / "f").read_bytes())
 
     def upload(content: bytes) -> None:
         assert files.call("PUT", f"{TOP}/f?overwrite=true", data=io.BytesIO(content)).status_code == 204
 
-    threads = [threading.Thread(target=upload, args=(content,)) for content in contents]
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    done.set()
-    watcher.join()
-    assert seen <= set(contents)
+    assert contents_seen(volume / "f", upload, contents) <= set(contents)
     assert (volume / "f").read_bytes() in contents
     assert files.waiting() == []
 
