@@ -1,5 +1,5 @@
 """Makes the project's environment: `.venv`, with exactly the packages of requirements/dev.txt, hashes checked. With the argument
-`main`, those of requirements/main.txt are enough: what Brickyard needs to run.
+`main`, those of requirements/main.txt are enough: what Brickyard needs to run; with `jupyter`, what its kernels need as well.
 
 Run by `./dev` with any Python 3.11 or newer; standard library only. Safe to run twice at once: the second waits.
 uv does the work: the one on PATH, else the locked one from the package index.
@@ -21,7 +21,9 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "stamp"
-LOCK_FILES = {name: ROOT / "requirements" / f"{name}.txt" for name in ("dev", "main")}
+LOCK_FILES = {name: ROOT / "requirements" / f"{name}.txt" for name in ("dev", "jupyter", "main")}
+
+ENOUGH = {"dev": ("dev",), "jupyter": ("dev", "jupyter"), "main": ("dev", "jupyter", "main")}  # as in ./dev
 
 sys.path.insert(0, str(ROOT / "src"))
 from brickyard.machine.packageindex import uv_environment  # noqa: E402 - the package is not installed yet
@@ -47,7 +49,9 @@ def main(packages: str = "dev") -> int:
         fcntl.flock(folder, fcntl.LOCK_EX)
         if (VENV / "bin" / "ruff").exists():
             packages = "dev"  # who has developed here goes on
-        if not any(up_to_date(enough) for enough in {"dev", packages}):
+        elif packages == "main" and [*VENV.glob("lib/python*/site-packages/ipykernel")]:
+            packages = "jupyter"  # kernels run in it
+        if not any(up_to_date(enough) for enough in ENOUGH[packages]):
             make(packages)
     except SetupError as error:
         print(f"dev: {error}", file=sys.stderr)

@@ -161,12 +161,12 @@ def test_a_directory_that_another_user_planted_is_refused(tmp_path: Path, golden
 
 def test_another_version_is_refused_before_the_document_is_understood(tmp_path: Path, golden: Golden) -> None:
     (tmp_path / "unit.json").write_text('{"version": "99.0", "of": "the future"}')
-    with golden.refused(UnitError, "brickyard==99.0", version=brickyard.__version__, where=WHERE):
+    with golden.refused(UnitError, "Install Brickyard 99.0", version=brickyard.__version__, where=WHERE):
         read(tmp_path / "unit.json")
     command = [sys.executable, "-m", "brickyard.agent", "--unit", "-", "--with-parent"]
     done = subprocess.run(command, input=b'{"version": "99.0"}', capture_output=True, check=False)
     assert done.returncode == CONFIG_EXIT
-    assert b"Install brickyard==99.0 there." in done.stderr
+    assert b"Install Brickyard 99.0 there, " in done.stderr
     assert done.stderr.count(b"\n") == 1
 
 

@@ -98,3 +98,21 @@ def test_who_needs_the_web_page_waits_for_it_and_down_ends_its_build(checkout: P
     assert done.returncode == 0, done.stderr
     calls = (checkout / "calls").read_text().splitlines()
     assert calls == [*([f"python {checkout}/ui/build.py {build}"] if build else []), f"brickyard {task} --x"]
+
+
+@pytest.mark.parametrize(
+    ("stamp", "task", "asked"),
+    [
+        ("main", "kernel", "jupyter"), ("main", "status", ""), ("jupyter", "kernel", ""), ("jupyter", "status", ""),
+        ("dev", "kernel", ""), ("jupyter", "lint", "dev"),
+    ],
+)  # fmt: skip
+def test_kernels_get_what_they_need_and_nothing_else_takes_it_away(checkout: Path, stamp: str, task: str, asked: str) -> None:
+    for name in ("main", "jupyter", "dev"):
+        (checkout / f"requirements/{name}.txt").write_text(f"{name}\n")
+    (checkout / "requirements/environment.py").write_text("import sys\nsys.exit(f'asked for {sys.argv[1]}')\n")
+    (checkout / ".venv/stamp").write_text(f"{checkout.resolve()}\n{stamp}\n")
+    environment = {"PATH": "/usr/bin:/bin", "FAILS": "nobody"}
+    done = subprocess.run([checkout / "dev", task], env=environment, capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == (f"asked for {asked}" if asked else "")
+    assert (done.returncode == 0) is (asked == "")

@@ -75,7 +75,7 @@ NOT_RUN = {
     ("kubernetes.md", "kubectl create namespace brickyard"): OWN_CLUSTER,
     ("kubernetes.md", "kubectl apply -k deploy/kubernetes"): OWN_CLUSTER,
     ("kubernetes.md", "docker exec kind-control-plane install -d -o 1000 -g 1000 /var/brickyard"): OWN_CLUSTER,
-    ("slurm.md", "python3 -m venv ~/brickyard && ~/brickyard/bin/pip install brickyard"):
+    ("slurm.md", "python3 -m venv ~/brickyard && ~/brickyard/bin/pip install .    # in a clone of Brickyard"):
         "needs a Slurm cluster; tests/slurm/ and tests/spark/test_slurm.py start one with such settings",
     ("slurm.md", "squeue --me --noheader --Format=JobID,Name:100 | awk '/brickyard-/ {print $1}' | xargs -r scancel"): "the same",
     ("jupyter.md", "jupyter lab"): "does not end; tests/jupyter/ runs the kernel that it starts",

@@ -80,7 +80,7 @@ def read(path: Path) -> Unit:
         if version != brickyard.__version__:
             raise UnitError(
                 f"Brickyard {brickyard.__version__} is installed on {socket.gethostname()} for {sys.executable}, and the server "
-                f"has {version}. Install brickyard=={version} there."
+                f"has {version}. Install Brickyard {version} there, from a wheel or a clone of that version."
             )
         unit = _decode_unit(data)
         if given := os.environ.get(TOKENS_VARIABLE):

@@ -9,6 +9,7 @@ import click
 
 from brickyard.cli import CliError
 from brickyard.cli.configure import profile_to_use
+from brickyard.machine.installing import command as installing
 
 
 @click.group("kernel")
@@ -26,7 +27,7 @@ def install(cluster: str, profile: str | None) -> None:
         import ipykernel  # noqa: F401, PLC0415 - an extra
         from jupyter_core.paths import jupyter_data_dir  # noqa: PLC0415 - likewise
     except ImportError as error:
-        raise CliError(f"{error.name} is missing. Install it: pip install 'ipykernel>=7,<8'.") from error
+        raise CliError(f"{error.name} is missing. Install it: {installing('ipykernel>=7,<8')}") from error
     from databricks.sdk import WorkspaceClient  # noqa: PLC0415 - half a second of imports
     from databricks.sdk.errors.base import DatabricksError  # noqa: PLC0415 - as above
 

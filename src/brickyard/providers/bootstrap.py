@@ -1,6 +1,6 @@
 """What an agent needs to start on any machine: its configuration, command line and environment.
 
-The machine needs a Python with this package (`pip install brickyard`, the server's version) and a directory for agent.json that
+The machine needs a Python with this package (the server's version) and a directory for agent.json that
 nobody else can read, because that file holds the instance's tokens. The agent installs everything else itself.
 """
 

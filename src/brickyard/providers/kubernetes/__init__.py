@@ -1,10 +1,11 @@
-"""Instances as pods of a Kubernetes cluster (docs/kubernetes.md). Needs the extra `brickyard[kubernetes]`."""
+"""Instances as pods of a Kubernetes cluster (docs/kubernetes.md). Needs the extra `kubernetes`."""
 
 from __future__ import annotations
 
 import importlib.util
 from typing import TYPE_CHECKING
 
+from brickyard.machine.installing import command
 from brickyard.providers.base import Setup, SetupError
 from brickyard.providers.kubernetes.section import KubernetesSection
 from brickyard.storage.directory import Storage
@@ -32,7 +33,7 @@ def open_provider(setup: Setup) -> KubernetesProvider:
             "Leave them out, and limit what pods reach by a NetworkPolicy with egress rules."
         )
     if importlib.util.find_spec("lightkube") is None:
-        raise SetupError("provider kubernetes needs lightkube: pip install 'brickyard[kubernetes]'.")
+        raise SetupError(f"provider kubernetes needs lightkube. Install it: {command('lightkube>=1.0,<2')}")
     from brickyard.providers.kubernetes import rights  # noqa: PLC0415 - after lightkube was found
     from brickyard.providers.kubernetes.api import Api, RefusedError, UnreachableError, connected  # noqa: PLC0415 - as above
     from brickyard.providers.kubernetes.known import Known  # noqa: PLC0415 - as above

@@ -17,6 +17,7 @@ from typing import IO, Any, Protocol
 import msgspec
 import structlog
 
+from brickyard.machine.installing import command
 from brickyard.providers import bootstrap
 from brickyard.providers.base import InvalidError, SetupError, TransientError
 
@@ -230,8 +231,8 @@ def interpreter(chosen: str) -> str:
         return chosen
     if importlib.util.find_spec("ray") is None:
         raise SetupError(
-            f"provider ray needs Ray, which {sys.executable} does not have: pip install 'brickyard[ray]', or name an interpreter "
-            "of this machine that has the cluster's version of Ray, as python in [ray]."
+            f"provider ray needs Ray, which {sys.executable} does not have. Name an interpreter of this machine that has the "
+            f"cluster's version of Ray, as python in [ray], or install it: {command('ray>=2.60')}"
         )
     return sys.executable
 
