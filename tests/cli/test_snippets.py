@@ -47,7 +47,7 @@ NOT_RUN = {
     ("logs.md", "from databricks.sdk import WorkspaceClient"):
         "simulated nodes write no logs here; tests/contract/test_logs.py makes the calls",
     ("cli.md", 'brickyard cluster exec dev "spark.range(10).count()"'): "tests/spark/test_command_line.py runs such code",
-    ("secrets.md", "databricks secrets create-scope warehouse"): "needs the CLI; tests/contract/test_secrets_sdk.py calls these",
+    ("secrets.md", "databricks secrets create-scope warehouse"): "needs the CLI; tried by hand, in the version that the page names; tests/contract/test_secrets_sdk.py calls these",
     ("v1.md", "import signal"): "runs on a cluster; tests/spark/test_graceful.py does the same there",
     ("files.md", "import sys"): "runs on a cluster; tests/spark/test_data.py does the same there",
     ("notebooks.md", 'value = dbutils.notebook.run("/Users/me/child", 600, {"country": "de"})'):
@@ -75,7 +75,7 @@ NOT_RUN = {
     ("kubernetes.md", "kubectl create namespace brickyard"): OWN_CLUSTER,
     ("kubernetes.md", "kubectl apply -k deploy/kubernetes"): OWN_CLUSTER,
     ("kubernetes.md", "docker exec kind-control-plane install -d -o 1000 -g 1000 /var/brickyard"): OWN_CLUSTER,
-    ("slurm.md", "python3 -m venv ~/brickyard && ~/brickyard/bin/pip install .    # in a clone of Brickyard"):
+    ("slurm.md", "python3 -m venv ~/brickyard && ~/brickyard/bin/pip install ."):
         "needs a Slurm cluster; tests/slurm/ and tests/spark/test_slurm.py start one with such settings",
     ("slurm.md", "squeue --me --noheader --Format=JobID,Name:100 | awk '/brickyard-/ {print $1}' | xargs -r scancel"): "the same",
     ("jupyter.md", "jupyter lab"): "does not end; tests/jupyter/ runs the kernel that it starts",

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import psutil
@@ -68,6 +69,14 @@ def test_quickstart_from_a_clone_and_again_after_a_kill(tmp_path: Path) -> None:
         assert "United Air Lines Inc." in first.stdout
         assert "58,665" in first.stdout
         assert all(each in first.stdout for each in ("336,776", "cold", "warm", "2 of 2"))
+        page = dev("ui", "--print")  # it waits for the page, which quickstart has begun to build
+        assert page.returncode == 0, page.stderr
+        with urllib.request.urlopen(page.stdout.strip()) as opened:  # noqa: S310 - the workspace's own link
+            assert b'<script type="module"' in opened.read()
+        for command in (("status",), ("runtime", "list"), ("configure",), ("cluster", "create", "mine", "--wait")):
+            done = dev(*command)
+            assert done.returncode == 0, done.stdout + done.stderr
+        assert dev("kernel", "install", "mine").returncode == 0, "the checkout's environment gets what kernels need"
         (made,) = (home / ".cache" / "brickyard" / "runtimes").glob("*/runtime.json")
         assert dev("runtime", "train").returncode == 0, "what the server does in the background otherwise"
         manifest = json.loads(made.read_bytes())

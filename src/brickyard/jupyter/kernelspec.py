@@ -17,7 +17,8 @@ def specification(*, cluster_id: str, cluster_name: str, profile: str, config_fi
     if config_file:
         env["DATABRICKS_CONFIG_FILE"] = config_file
     return {
-        "argv": [sys.executable, "-m", "brickyard.jupyter", "-f", "{connection_file}"],
+        # -P: a code.py or random.py beside the notebook stands for no module here.
+        "argv": [sys.executable, "-P", "-m", "brickyard.jupyter", "-f", "{connection_file}"],
         "display_name": f"Brickyard: {cluster_name or cluster_id}",
         "language": "python",
         "interrupt_mode": "message",
