@@ -31,3 +31,11 @@ def test_without_it_the_address_is_the_servers(cli: Cli) -> None:
     assert f"export DATABRICKS_HOST={url}\n" in cli.run("token", "create").stdout
     status = json.loads(cli.run("status", "--json").stdout)
     assert (status["client_url"], status["config"]) == (url, "")
+
+
+def test_what_to_type_next_is_as_it_was_called(cli: Cli) -> None:
+    here = {"BRICKYARD_CALLED_AS": "./dev"}
+    assert "`./dev up`" in cli.run("status", **here).stdout
+    assert "`./dev up`" in cli.run("token", "create", **here).stderr
+    assert "`./dev ui`" in cli.run("up", "--detach", **here).stdout
+    assert "`brickyard up`" in cli.run("status", "--data-dir", "/nowhere").stdout

@@ -47,7 +47,8 @@ NOT_RUN = {
     ("logs.md", "from databricks.sdk import WorkspaceClient"):
         "simulated nodes write no logs here; tests/contract/test_logs.py makes the calls",
     ("cli.md", 'brickyard cluster exec dev "spark.range(10).count()"'): "tests/spark/test_command_line.py runs such code",
-    ("secrets.md", "databricks secrets create-scope warehouse"): "needs the CLI; tried by hand, in the version that the page names; tests/contract/test_secrets_sdk.py calls these",
+    ("secrets.md", "databricks secrets create-scope warehouse"):
+        "needs the CLI; tried by hand, in the version that the page names; tests/contract/test_secrets_sdk.py calls these",
     ("v1.md", "import signal"): "runs on a cluster; tests/spark/test_graceful.py does the same there",
     ("files.md", "import sys"): "runs on a cluster; tests/spark/test_data.py does the same there",
     ("notebooks.md", 'value = dbutils.notebook.run("/Users/me/child", 600, {"country": "de"})'):

@@ -134,7 +134,18 @@ def _in_words(error: Exception) -> str:
     return f"{type(error).__name__}: {detail}. Run it again with BRICKYARD_DEBUG=1 to see where that comes from."
 
 
+def called() -> str:
+    """The command as it was called, for what to type next: `./dev` in a checkout."""
+    return os.environ.get("BRICKYARD_CALLED_AS") or "brickyard"
+
+
+def as_called(text: str) -> str:
+    """A text with its commands, which are in backticks, as they were called."""
+    return text.replace("`brickyard ", f"`{called()} ")
+
+
 def _complain(message: str) -> None:
+    message = as_called(message)
     click.echo("\n".join(printable(line) for line in f"brickyard: {message}".splitlines()), err=True)
 
 

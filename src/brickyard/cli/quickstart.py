@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from brickyard.cli import CliError, Interrupted, flights
+from brickyard.cli import CliError, Interrupted, called, flights
 from brickyard.cli.client import client, serving
 from brickyard.cli.down import stop_server
 from brickyard.cli.options import place, serving_too, settings
@@ -166,7 +165,9 @@ class _Quickstart:
         """What a run that has failed leaves behind, for its last line: nobody must find out by chance that a server runs."""
         if not self._started_server or not (running := self._workspace.running()):
             return ""
-        return f"The server that it started keeps running at {running.url}: run quickstart again, or stop it with brickyard down."
+        return (
+            f"The server that it started keeps running at {running.url}: run quickstart again, or stop it with `brickyard down`."
+        )
 
     def _note_started_cluster(self, cluster_id: str) -> None:
         self._started_cluster = cluster_id
@@ -206,12 +207,12 @@ class _Quickstart:
         token_file = shlex.quote(str(self._workspace.storage.admin_token_file))
         if self._new_token:
             click.echo("\n" + token_line(self._workspace, self._new_token))
-        called = os.environ.get("BRICKYARD_CALLED_AS") or "brickyard"
+        name = called()
         click.echo(f"""
 Next steps:
-  {called + " ui":<24}  # the web page, logged in
-  {called} cluster exec {cluster_id} 'spark.range(10).count()'
-  {called + " configure":<24}  # a profile for the Databricks CLI, SDKs and Terraform; or:
+  {name + " ui":<24}  # the web page, logged in
+  {name} cluster exec {cluster_id} 'spark.range(10).count()'
+  {name + " configure":<24}  # a profile for the Databricks CLI, SDKs and Terraform; or:
   export DATABRICKS_HOST={running.client_url}
   export DATABRICKS_TOKEN=$(cat {token_file})
 
@@ -219,8 +220,8 @@ Next steps:
   w = WorkspaceClient()
   print(w.clusters.get("{cluster_id}").state)
 
-  {called + " status":<24}  # what runs
-  {called + " down":<24}  # stop it all
+  {name + " status":<24}  # what runs
+  {name + " down":<24}  # stop it all
 
 {self._left(cluster_id)}""")
 

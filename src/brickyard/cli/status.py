@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brickyard import __version__
-from brickyard.cli import CliError, printable
+from brickyard.cli import CliError, as_called, printable
 from brickyard.cli.client import serving
 from brickyard.cli.http import get
 from brickyard.cli.options import found_by, json_option, place, settings
@@ -52,9 +52,8 @@ def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
     if running is None and (removed := workspace.removed()) is not None:
         raise CliError(files_removed(chosen.data_dir, removed))
     if running is None and not as_json:
-        click.echo(
-            f"No server runs on {chosen.data_dir} (chosen {found_by(config_file, **options)}). Start one with `brickyard up`."
-        )
+        found = found_by(config_file, **options)
+        click.echo(as_called(f"No server runs on {chosen.data_dir} (chosen {found}). Start one with `brickyard up`."))
         sys.exit(NOT_RUNNING)
     about = running.about if running else {}  # what the server reports: its settings count, not those of this command
     report: dict[str, Any] = {

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
-from brickyard.cli import CliError
+from brickyard.cli import CliError, as_called
 from brickyard.cli.http import get
 from brickyard.cli.interrupts import held_back
 from brickyard.cli.options import Grouped, json_option, place, serving, settings
@@ -27,6 +27,7 @@ from brickyard.server.messages import ended_line, external_line, tls_line, token
 from brickyard.server.preflight import ServerError, prepared
 
 START_LIMIT_S = 90.0
+NEXT = "`brickyard ui` (the web page), `brickyard configure`, `brickyard status`; stop it with `brickyard down`."
 
 
 class Started(NamedTuple):
@@ -67,7 +68,7 @@ def command(*, detach: bool, as_json: bool, config_file: Path | None, **options:
                 click.echo(token_line(workspace, started.new_token))
             if chosen.serves_tls:
                 click.echo(tls_line(started.url.replace("http://", "https://", 1), str(chosen.ca_file or "")))
-            click.echo("Next: brickyard ui (the web page), brickyard configure, brickyard status; stop it with brickyard down.")
+            click.echo(as_called(f"Next: {NEXT}"))
         else:
             serve(chosen, workspace)
     except (ServerError, WorkspaceError) as error:
