@@ -128,6 +128,9 @@ def filled(server: Server, machines: SimulatedProvider) -> dict[str, str]:
 
 def computed(command: str) -> Answer:
     """What drivers answer: a table to SQL, otherwise what was printed."""
+    if "slow" in command:
+        job = {"job_id": 12, "tasks": 200, "completed_tasks": 124, "active_tasks": 8, "stages": 2, "completed_stages": 1}
+        return Answer(results={}, after_s=3600, progress={"printed": "reading flights\n", "jobs": [job]})
     if "SELECT" not in command:
         return Answer(results={"resultType": "text", "data": "336776 flights\n"})
     schema = [
@@ -200,16 +203,30 @@ def opened(page: Page) -> None:
 
 
 def ran(page: Page) -> None:
-    """Two commands have run in the console."""
-    page.get_by_label("Language").select_option("python")
-    code, entries = page.get_by_label("Code", exact=True), page.get_by_label("Commands", exact=True).locator("> li")
-    code.fill('flights = spark.read.parquet("/Volumes/main/default/flights")\nprint(flights.count(), "flights")')
-    code.press("Control+Enter")
-    expect(entries.nth(0)).to_contain_text("Finished")
-    page.get_by_label("Language").select_option("sql")
+    """Commands in the console: one has run, one is drawn as a chart, and one runs."""
+    cells = page.get_by_label("Cells", exact=True).locator("> li")
+    code = page.get_by_label("Code", exact=True)
+    page.get_by_label("Language", exact=True).select_option("sql")
     code.fill("SELECT carrier, count(*) AS flights, avg(arr_delay) AS delay FROM flights GROUP BY carrier ORDER BY 2 DESC")
-    code.press("Control+Enter")
-    expect(entries.nth(1)).to_contain_text("Finished")
+    code.press("Shift+Enter")
+    expect(cells.nth(0)).to_contain_text("Finished")
+    second = page.get_by_label("Code 2", exact=True)
+    second.fill("SELECT carrier, flights FROM busiest")
+    second.press("Shift+Enter")
+    cells.nth(1).get_by_role("button", name="Chart").click()
+    page.get_by_label("Language of cell 3").select_option("python")
+    third = page.get_by_label("Code 3", exact=True)
+    third.fill('flights = spark.read.parquet("/Volumes/main/default/flights")  # slow\nflights.groupBy("tailnum").count().show()')
+    third.press("Control+Enter")
+    expect(cells.nth(2)).to_contain_text("of 200 tasks")
+
+
+def drawer(page: Page) -> None:
+    page.keyboard.press("Control+`")
+    page.get_by_label("Code", exact=True).fill("SELECT carrier FROM flights")
+    page.get_by_label("Language", exact=True).select_option("sql")
+    page.get_by_label("Code", exact=True).press("Control+Enter")
+    expect(page.get_by_label("Cells", exact=True)).to_contain_text("Finished")
 
 
 def reviewed(page: Page) -> None:
@@ -267,6 +284,7 @@ def scenes(ids: dict[str, str]) -> list[Scene]:
         Scene("edit-review", f"{etl}/edit", reviewed),
         Scene("stop", etl, lambda page: page.get_by_role("button", name="Stop", exact=True).click()),
         Scene("console", f"{etl}?tab=notebooks", ran),
+        Scene("console-drawer", f"{etl}?tab=libraries", drawer),
         Scene("configuration", etl),
         *(Scene(f"tab-{tab}", f"{etl}?tab={tab}" + ("&range=15m" if tab == "metrics" else "")) for tab in tabs),
         Scene("failed", f"/compute/clusters/{ids['failed']}"),
@@ -305,6 +323,7 @@ DOCS = {
     "ui-create-390": Picture("create", 844, width=390),
     "ui-editor": Picture("create", 960),
     "ui-failed": Picture("failed", 620),
+    "ui-console": Picture("console", 1180),
     "ui-metrics": Picture("tab-metrics", 740),
     "ui-pool": Picture("pool", 420),
     "ui-policy": Picture("policy-edit", 900),

@@ -250,39 +250,6 @@ def test_metrics_are_drawn_for_all_nodes_and_for_one(session: Session, w: Worksp
     assert session.said == []
 
 
-def test_the_console_runs_commands_and_shows_results_as_text(session: Session, cluster: str) -> None:
-    page = opened(session, cluster, "notebooks")
-    code, entries = page.get_by_label("Code", exact=True), page.get_by_label("Commands", exact=True).locator("> li")
-    code.fill("print('hello')")
-    page.reload()
-    expect(code).to_have_value("print('hello')")
-    page.get_by_label("Language").select_option("python")
-    code.press("Control+Enter")
-    expect(entries.nth(0)).to_contain_text(f"{HOSTILE} printed")
-    expect(entries.nth(0)).to_contain_text("Finished")
-    expect(page.get_by_label("Attached", exact=True)).to_contain_text("Context")
-    page.get_by_label("Language").select_option("sql")
-    code.fill("SELECT * FROM sales")
-    page.get_by_role("button", name="Run").click()
-    grid = page.get_by_label("The result")
-    expect(grid.locator("th").nth(1)).to_contain_text("amount integer")
-    expect(grid.locator("td").nth(0)).to_have_text(HOSTILE)
-    expect(grid.locator("td").nth(1)).to_have_text("42")
-    expect(grid.locator("td").nth(2)).to_have_text("null")
-    code.fill("boom")
-    page.get_by_role("button", name="Run").click()
-    expect(entries.nth(2).get_by_role("alert")).to_have_text(f"Wrong: {HOSTILE}")
-    entries.nth(2).get_by_role("button", name="Show the trace").click()
-    expect(entries.nth(2)).to_contain_text("the trace")
-    code.fill("sleep")
-    page.get_by_role("button", name="Run").click()
-    entries.nth(3).get_by_role("button", name="Cancel").click()
-    expect(entries.nth(3)).to_contain_text("Cancelled")
-    page.get_by_role("button", name="End the session").click()
-    expect(page.get_by_text("Nothing is attached")).to_be_visible()
-    assert session.said == []
-
-
 def test_permissions_are_given_changed_and_taken(session: Session, w: WorkspaceClient, cluster: str) -> None:
     w.users.create(user_name="guest@example.com")
     page = opened(session, cluster, "permissions")
@@ -357,26 +324,6 @@ def test_apps_are_added_and_removed(session: Session, cluster: str) -> None:
     page.get_by_label("Remove port 8888").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     expect(row).to_have_count(0)
-
-
-def test_nothing_typed_is_lost_when_the_session_ends_or_the_server_is_away(session: Session, cluster: str) -> None:
-    page = opened(session, cluster, "notebooks")
-    code = page.get_by_label("Code", exact=True)
-    code.fill("precious = 1")
-    session.context.clear_cookies()
-    page.get_by_role("button", name="Run").click()
-    expect(page.get_by_role("dialog", name="Your session has ended")).to_be_visible()
-    session.log_in()
-    page.get_by_role("button", name="Continue").click()
-    expect(page.get_by_role("dialog")).to_have_count(0)
-    expect(code).to_have_value("precious = 1")
-    session.context.set_offline(True)
-    page.get_by_role("button", name="Run").click()
-    expect(page.get_by_text("The server does not answer").first).to_be_visible()
-    expect(code).to_have_value("precious = 1")
-    session.context.set_offline(False)
-    page.get_by_role("button", name="Run").click()
-    expect(page.get_by_label("Commands").locator("> li").last).to_contain_text("Finished")
 
 
 def test_everybody_can_use_every_tab(session: Session, cluster: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from databricks.sdk import WorkspaceClient
+from databricks.sdk.service.compute import DataSecurityMode
 from playwright.sync_api import Locator, Page, expect
 
 from brickyard.providers.simulated import SimulatedProvider
@@ -193,17 +194,17 @@ def test_what_runs_outlives_tabs_and_reloads_and_can_be_cancelled(opened: Open, 
 
 def test_keys_are_those_of_notebooks(opened: Open) -> None:
     page = opened()
-    code(page).fill("first")
+    code(page).fill("one = 1")
     code(page).press("Escape")
     expect(cells(page).nth(0)).to_be_focused()
     page.keyboard.press("b")
     expect(cells(page)).to_have_count(2)
     expect(cells(page).nth(1)).to_be_focused()
     page.keyboard.press("Enter")
-    page.keyboard.type("second")
+    page.keyboard.type("two = 2")
     page.keyboard.press("Escape")
     page.keyboard.press("Alt+ArrowUp")
-    expect(code(page)).to_have_text("second")
+    expect(code(page)).to_have_text("two = 2")
     page.keyboard.press("a")
     expect(cells(page)).to_have_count(3)
     page.keyboard.press("d")
@@ -215,7 +216,7 @@ def test_keys_are_those_of_notebooks(opened: Open) -> None:
     expect(cells(page)).to_have_count(3)
     expect(code(page, 3)).to_be_focused()
     page.keyboard.press("ArrowUp")  # an empty cell recalls what was run
-    expect(code(page, 3)).to_have_text("first")
+    expect(code(page, 3)).to_have_text("one = 1")
     page.keyboard.press("ArrowDown")
     expect(code(page, 3)).to_have_text("spark.range(10).toPandas()")  # the hint of an empty one
     cells(page).nth(2).get_by_role("button", name="More actions on cell 3").click()
@@ -246,7 +247,7 @@ def test_completion_offers_words_of_spark_and_of_the_catalog(opened: Open) -> No
     code(page).fill("")
     code(page).press_sequentially("SELECT * FROM main.shop.sa")
     expect(options.filter(has_text="sales")).to_be_visible()
-    page.keyboard.press("Tab")
+    options.filter(has_text="sales").click()
     expect(code(page)).to_have_text("SELECT * FROM main.shop.sales")
 
 
@@ -256,6 +257,26 @@ def catalog(url: str) -> dict[str, Any]:
     if "/tables" in url:
         return {"tables": [{"name": "sales"}]}
     return {"schemas": [{"name": "shop"}]} if "/schemas" in url else {"catalogs": [{"name": "main"}]}
+
+
+def test_nothing_typed_is_lost_when_the_session_ends_or_the_server_is_away(opened: Open, session: Session) -> None:
+    page = opened()
+    button = cells(page).nth(0).get_by_role("button", name="Run")
+    code(page).fill("precious = 1")
+    session.context.clear_cookies()
+    button.click()
+    expect(page.get_by_role("dialog", name="Your session has ended")).to_be_visible()
+    session.log_in()
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(code(page)).to_have_text("precious = 1")
+    session.context.set_offline(True)
+    button.click()
+    expect(cells(page).nth(0).get_by_role("alert")).to_be_visible()
+    expect(code(page)).to_have_text("precious = 1")
+    session.context.set_offline(False)
+    button.click()
+    expect(cells(page).nth(0).get_by_role("status")).to_have_text("Finished")
 
 
 def test_the_drawer_is_below_every_tab_and_remembered(opened: Open, session: Session) -> None:
@@ -297,7 +318,13 @@ def test_what_stopped_clusters_and_other_users_get(session: Session, w: Workspac
     w.clusters.permanent_delete(stopped)
 
     w.users.create(user_name="owner@example.com")
-    single = w.clusters.create(cluster_name="of one user", num_workers=1, single_user_name="owner@example.com", **COMMON).result()
+    single = w.clusters.create(
+        cluster_name="of one user",
+        num_workers=1,
+        single_user_name="owner@example.com",
+        data_security_mode=DataSecurityMode.SINGLE_USER,
+        **COMMON,
+    ).result()
     page = session.go(f"/compute/clusters/{single.cluster_id}?tab=notebooks")
     expect(page.get_by_label("Console", exact=True).get_by_role("alert")).to_contain_text("owner@example.com")
     expect(cells(page).nth(0).get_by_role("button", name="Run")).to_be_disabled()

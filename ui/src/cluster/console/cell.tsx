@@ -38,9 +38,10 @@ interface Props {
   /** Goes to another cell, by how many places; `edit`: into its code. `add`: makes one at the end. */
   go: (by: number, edit: boolean, add?: boolean) => void;
   goTo: (id: number, edit: boolean) => void;
+  remove: () => void;
 }
 
-export function CellView({ cell, number, notebook, languages, names, runs, go, goTo }: Props) {
+export function CellView({ cell, number, notebook, languages, names, runs, go, goTo, remove }: Props) {
   const { id, language, code, run } = cell;
   const busy = waits(run);
   const place = useRef<HTMLLIElement>(null);
@@ -64,10 +65,6 @@ export function CellView({ cell, number, notebook, languages, names, runs, go, g
       notebook.change(id, ran === undefined ? { code: "" } : { code: ran.code, language: ran.language });
       return true;
     },
-  };
-  const remove = () => {
-    go(1, false);
-    notebook.remove(id);
   };
   /** Keys as in notebooks, while the cell itself has the focus. */
   const press = (event: KeyboardEvent<HTMLLIElement>) => {

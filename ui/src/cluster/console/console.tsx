@@ -46,9 +46,15 @@ export function Console({ cluster, may }: Props) {
   const goTo = (to: number, edit: boolean) => setWanted({ id: to, edit });
   const go = (from: number, by: number, edit: boolean, add = false) => {
     const at = cells.findIndex((each) => each.id === from);
-    const next = cells[at + by] ?? (add ? undefined : cells[at - 1]);
+    const next = cells[at + by];
     if (next !== undefined) goTo(next.id, edit);
     else if (add) goTo(notebook.add(from, 1), edit);
+  };
+  const remove = (gone: number) => {
+    const at = cells.findIndex((each) => each.id === gone);
+    const next = cells[at + 1] ?? cells[at - 1];
+    notebook.remove(gone);
+    goTo((next ?? notebook.cells.get()[0])?.id ?? gone, next === undefined);
   };
   return (
     <section aria-label="Console" className="console">
@@ -71,6 +77,7 @@ export function Console({ cluster, may }: Props) {
             runs={runs}
             go={(by, edit, add) => go(cell.id, by, edit, add)}
             goTo={goTo}
+            remove={() => remove(cell.id)}
           />
         ))}
       </ol>

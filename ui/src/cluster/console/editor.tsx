@@ -1,4 +1,11 @@
-import { acceptCompletion, autocompletion, closeBrackets, closeBracketsKeymap } from "@codemirror/autocomplete";
+import {
+  acceptCompletion,
+  autocompletion,
+  closeBrackets,
+  closeBracketsKeymap,
+  closeCompletion,
+  completionStatus,
+} from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { bracketMatching, HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
 import { Compartment, EditorState, Prec } from "@codemirror/state";
@@ -80,13 +87,13 @@ export function CodeEditor({ code, language, label, hint, names, keys, onChange 
         doc: given.code,
         extensions: [
           EditorView.cspNonce.of(nonce),
+          Prec.highest(keymap.of([{ key: "Escape", run: (now) => leaveOrClose(now, latest.current.keys) }])),
           autocompletion({ icons: false, activateOnTypingDelay: 150 }),
           Prec.high(
             keymap.of([
               { key: "Shift-Enter", run: done((all) => all.runAndNext()) },
               { key: "Mod-Enter", run: done((all) => all.run()) },
               { key: "Tab", run: acceptCompletion },
-              { key: "Escape", run: done((all) => all.leave()) },
               { key: "ArrowUp", run: (now) => atEdge(now, true) && latest.current.keys.recall(true) },
               { key: "ArrowDown", run: (now) => atEdge(now, false) && latest.current.keys.recall(false) },
             ]),
@@ -132,6 +139,14 @@ export function CodeEditor({ code, language, label, hint, names, keys, onChange 
     });
   }, [code]);
   return <div ref={place} className="codefield" />;
+}
+
+/** Closes the list of completions; without one in sight it leaves the code. */
+function leaveOrClose(view: EditorView, keys: Keys): boolean {
+  const open = completionStatus(view.state) === "active";
+  closeCompletion(view);
+  if (!open) keys.leave();
+  return true;
 }
 
 /** Whether the cursor, with nothing selected, is in the first or last line: the key would lead out of the text. */
