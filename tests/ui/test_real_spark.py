@@ -19,6 +19,8 @@ PROGRAM = """import sys
 print("on stderr, from the browser", file=sys.stderr)
 spark.sparkContext._jvm.org.slf4j.LoggerFactory.getLogger("page").error("logged from the browser")
 print("sum", spark.range(1000).selectExpr("sum(id)").first()[0])"""
+SLOW = """print("this comes first")
+spark.sql("select sum(hash(sha2(cast(id as string), 256))) from range(1000000000000)").collect()"""
 QUERY = "SELECT id, concat('<b>', id, '</b>') AS marked FROM range(3) ORDER BY id"
 
 
@@ -52,18 +54,31 @@ def test_a_cluster_lives_from_the_editor_to_its_end(session: Session, server: Se
     expect(steps).to_have_count(0)
 
     page.get_by_role("tab", name="Notebooks").click()
-    code, entries = page.get_by_label("Code", exact=True), page.get_by_label("Commands", exact=True).locator("> li")
-    page.get_by_label("Language").select_option("python")
+    cells = page.get_by_label("Cells", exact=True).locator("> li")
+    code, second = page.get_by_label("Code", exact=True), page.get_by_label("Code 2", exact=True)
     code.fill(PROGRAM)
-    code.press("Control+Enter")
-    expect(entries.nth(0)).to_contain_text("sum 499500", timeout=PATIENCE_MS)
-    page.get_by_label("Language").select_option("sql")
-    code.fill(QUERY)
-    code.press("Control+Enter")
+    code.press("Shift+Enter")
+    expect(cells.nth(0)).to_contain_text("sum 499500", timeout=PATIENCE_MS)
+    page.get_by_label("Language of cell 2").select_option("sql")
+    second.fill(QUERY)
+    second.press("Shift+Enter")
     grid = page.get_by_label("The result")
     expect(grid.locator("th").nth(0)).to_contain_text("id long", timeout=PATIENCE_MS)
     expect(grid.locator("tbody tr")).to_have_count(3)
     expect(grid.locator("tbody tr").nth(2)).to_contain_text("<b>2</b>")
+    cells.nth(1).get_by_role("button", name="Chart").click()
+    expect(cells.nth(1).get_by_role("img", name=re.compile("^Bar chart by marked, 3 points: id from 0 to 2$"))).to_be_visible()
+    cells.nth(1).get_by_role("button", name="Table").click()
+    page.get_by_label("Language of cell 3").select_option("python")
+    page.get_by_label("Code 3", exact=True).fill(SLOW)
+    page.get_by_label("Code 3", exact=True).press("Control+Enter")
+    expect(cells.nth(2).get_by_role("progressbar").first).to_be_visible(timeout=PATIENCE_MS)
+    expect(cells.nth(2)).to_contain_text("this comes first")
+    page.reload()  # what ran is kept, and what runs is followed again
+    expect(grid.locator("tbody tr")).to_have_count(3)
+    expect(cells.nth(2).get_by_role("progressbar").first).to_be_visible(timeout=PATIENCE_MS)
+    cells.nth(2).get_by_role("button", name="Cancel").click()
+    expect(cells.nth(2).get_by_role("status")).to_have_text("Cancelled", timeout=PATIENCE_MS)
     expect(page.get_by_label("Attached", exact=True)).to_contain_text("Context")
 
     page.get_by_role("tab", name="Driver logs").click()

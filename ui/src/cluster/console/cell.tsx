@@ -91,7 +91,16 @@ export function CellView({ cell, number, notebook, languages, names, runs, go, g
   };
   return (
     <li ref={place} id={`cell-${id}`} className="cell" tabIndex={-1} aria-label={`Cell ${number}`} onKeyDown={press}>
-      <div className="runs">
+      <CodeEditor
+        code={code}
+        language={language}
+        label={number === 1 ? "Code" : `Code ${number}`}
+        hint={HINTS[language]}
+        names={names}
+        keys={keys}
+        onChange={(text) => notebook.change(id, { code: text })}
+      />
+      <Group gap={6} className="under">
         <Tooltip label={busy ? "Cancel" : "Run (Ctrl+Enter)"}>
           <ActionIcon
             variant="default"
@@ -102,31 +111,18 @@ export function CellView({ cell, number, notebook, languages, names, runs, go, g
             <Icon name={busy ? "stop" : "play"} size={14} filled />
           </ActionIcon>
         </Tooltip>
-      </div>
-      <div className="body">
-        <CodeEditor
-          code={code}
-          language={language}
-          label={number === 1 ? "Code" : `Code ${number}`}
-          hint={HINTS[language]}
-          names={names}
-          keys={keys}
-          onChange={(text) => notebook.change(id, { code: text })}
+        <NativeSelect
+          size="xs"
+          aria-label={number === 1 ? "Language" : `Language of cell ${number}`}
+          data={languages.map((value) => ({ value, label: LABELS[value] ?? value }))}
+          value={language}
+          onChange={(event) => notebook.change(id, { language: event.currentTarget.value as Language })}
         />
-        <Group gap={6} className="under">
-          <NativeSelect
-            size="xs"
-            aria-label={number === 1 ? "Language" : `Language of cell ${number}`}
-            data={languages.map((value) => ({ value, label: LABELS[value] ?? value }))}
-            value={language}
-            onChange={(event) => notebook.change(id, { language: event.currentTarget.value as Language })}
-          />
-          {run && <State run={run} />}
-          <span className="rest" />
-          <CellMenu number={number} notebook={notebook} id={id} goTo={goTo} remove={remove} />
-        </Group>
-        {run && <Output run={run} />}
-      </div>
+        {run && <State run={run} />}
+        <span className="rest" />
+        <CellMenu number={number} notebook={notebook} id={id} goTo={goTo} remove={remove} />
+      </Group>
+      {run && <Output run={run} />}
     </li>
   );
 }

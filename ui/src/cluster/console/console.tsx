@@ -2,7 +2,7 @@ import "./console.css";
 import { Button, Group, Text, Tooltip } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
-import { type Cluster, words } from "../../api/client";
+import { ApiError, type Cluster, words } from "../../api/client";
 import { ACTIONS, useActions } from "../../clusters/actions";
 import type { May } from "../../clusters/rights";
 import { Icon } from "../../kit/icons";
@@ -31,7 +31,8 @@ export function Console({ cluster, may }: Props) {
   const names = useMemo(() => new CatalogNames(queries), [queries]);
   const languages = useQuery(languagesQuery(id));
   const known = languages.data ?? ["python", "sql"];
-  const runs = (cluster.state === "RUNNING" || cluster.state === "RESIZING") && !languages.isError;
+  const refused = languages.error instanceof ApiError && languages.error.status === 403;
+  const runs = (cluster.state === "RUNNING" || cluster.state === "RESIZING") && !refused;
   const started = String(cluster.last_restarted_time ?? cluster.start_time ?? "");
   useEffect(() => {
     if (runs) notebook.startedAgain(started);
@@ -58,7 +59,7 @@ export function Console({ cluster, may }: Props) {
   };
   return (
     <section aria-label="Console" className="console">
-      {languages.isError ? (
+      {refused ? (
         <Text role="alert" c="var(--mantine-color-error)">
           {words(languages.error)}
         </Text>

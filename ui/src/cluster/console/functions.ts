@@ -60,8 +60,14 @@ export const METHODS = `
 
 export const GLOBALS = ["spark", "sc", "dbutils", "display", "displayHTML", "sql", "table", "udf", "getArgument"];
 
-/** Words of Spark's SQL beyond the standard. */
+/** Words of Spark's SQL. */
 export const WORDS =
+  "add all and any as asc between both by case cast check column comment commit constraint create current current_date " +
+  "current_timestamp current_user cursor default delete desc distinct drop else end escape except execute exists " +
+  "fetch filter following for foreign from full function grant group grouping having if in inner insert intersect into " +
+  "is join key leading left like match matched merge minus natural next no not null of offset on only or order outer " +
+  "over overlaps preceding primary references revoke right rollback rollup row rows select session set some table then " +
+  "to trailing trigger true false union unique unknown update user values when where with " +
   "alter analyze anti bucketed buckets cache catalog catalogs clear cluster columns compute cross cube database databases " +
   "dbproperties describe distribute exchange explain extended external fields first format formatted functions global " +
   "ignore ilike inpath jar lateral lazy limit list local location msck namespace namespaces nulls optimize options " +

@@ -7,7 +7,7 @@ import {
   ifNotIn,
 } from "@codemirror/autocomplete";
 import { python, pythonLanguage } from "@codemirror/lang-python";
-import { SQLDialect, StandardSQL, sql } from "@codemirror/lang-sql";
+import { SQLDialect, sql } from "@codemirror/lang-sql";
 import type { Extension } from "@codemirror/state";
 import type { Language } from "../commands";
 import type { CatalogNames } from "./catalog";
@@ -15,8 +15,7 @@ import { FUNCTIONS, GLOBALS, METHODS, TYPES, WORDS } from "./functions";
 import { quoted, typedName } from "./sqlnames";
 
 const SPARK_SQL = SQLDialect.define({
-  ...StandardSQL.spec,
-  keywords: `${StandardSQL.spec.keywords ?? ""} ${WORDS}`,
+  keywords: WORDS,
   types: TYPES,
   identifierQuotes: "`",
   backslashEscapes: true,
