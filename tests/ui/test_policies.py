@@ -39,7 +39,7 @@ def test_the_list_leads_to_a_policy_and_its_rules(session: Session, server: Serv
     page.keyboard.press("/")
     page.keyboard.type(policy)
     expect(page.locator("tbody tr")).to_have_count(1)
-    row.get_by_role("link").click()
+    row.get_by_role("link").first.click()
     expect(page.get_by_role("heading", name=f"small {HOSTILE}")).to_be_visible()
     expect(page.get_by_role("row").filter(has_text="autotermination_minutes")).to_contain_text("is 20")
     page.get_by_role("tab", name="JSON").click()

@@ -28,6 +28,7 @@ interface Made {
 const KEYS: [string[], string][] = [
   [["/"], "Search the list"],
   [["c"], "Create compute; on a row of the list: clone it"],
+  [["C"], "Create compute like your last one"],
   [["j"], "Next row of the list"],
   [["k"], "Previous row of the list"],
   [["e"], "Edit the row"],

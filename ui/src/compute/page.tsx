@@ -47,6 +47,11 @@ export function ComputePage() {
     <div className="content list">
       <div className="headline">
         <h1>Compute</h1>
+        {shown.create === compute && (
+          <Go to="/compute/create?like=last" className="plainbutton">
+            Like my last
+          </Go>
+        )}
         {shown.create && (
           <Go to={shown.create.to} className="plainbutton main">
             <Icon name="plus" size={14} />

@@ -23,7 +23,7 @@ import {
 import "./editor.css";
 import { useReturn } from "../kit/return";
 import { useTyped } from "./draftstore";
-import { filled } from "./libraries";
+import { filled } from "./librarykinds";
 import { changes, type Spec, same, specOf } from "./spec";
 import { useEditorState, useOffers } from "./state";
 import { Unsaved } from "./unsaved";
@@ -139,6 +139,7 @@ function Create({ user, title, initial, prefilled, clone, cloned, policy, last }
     if (policy !== undefined) void editor.choosePolicy(policy);
   };
   const create = useMutation({
+    networkMode: "always", // without a connection it fails, and does not wait
     mutationFn: async () => {
       const verdict = await validate(NEW, draft);
       if (!verdict.valid) throw new Error(verdict.errors.map((each) => each.message).join("\n"));

@@ -18,7 +18,7 @@ import { useReturn } from "../kit/return";
 import { useTitle } from "../kit/title";
 import { useTyped } from "./draftstore";
 import { restartFields } from "./fields";
-import { filled } from "./libraries";
+import { filled } from "./librarykinds";
 import { Review } from "./review";
 import { changes, merge, type Spec, same } from "./spec";
 import { useEditorState } from "./state";
@@ -103,6 +103,7 @@ function Edit({ user, cluster, installed, gone }: Props) {
   const resize = cluster.state === "RUNNING" && found.length === 1 && isPlainSize(found[0]?.path, base, draft);
   useEffect(() => keep(dirty ? { base, draft, libraries } : undefined));
   const save = useMutation({
+    networkMode: "always", // without a connection it fails, and does not wait
     onMutate: () => {
       setLibraryError(undefined);
       saving.current = true;

@@ -4,51 +4,9 @@ import { Icon } from "../kit/icons";
 import type { Library } from "./calls";
 import { PathInput } from "./choosers";
 import { idOf, RemoveButton } from "./fields";
+import { KINDS, kindOf, libraryName } from "./librarykinds";
 import { read, write } from "./spec";
 import { useEditor } from "./state";
-
-interface Kind {
-  kind: keyof Library & string;
-  label: string;
-  path: string[];
-  example: string;
-  repo?: string;
-  start?: string; // it is a path, which begins so
-}
-
-const KINDS: Kind[] = [
-  { kind: "pypi", label: "PyPI", path: ["pypi", "package"], example: "simplejson==3.19.2", repo: "Index URL" },
-  {
-    kind: "maven",
-    label: "Maven",
-    path: ["maven", "coordinates"],
-    example: "com.acme:lib:1.0",
-    repo: "Repository URL",
-  },
-  {
-    kind: "whl",
-    label: "Wheel",
-    path: ["whl"],
-    example: "/Volumes/main/default/lib/ours-1.0-py3-none-any.whl",
-    start: "/Volumes/",
-  },
-  { kind: "jar", label: "Jar", path: ["jar"], example: "dbfs:/jars/ours.jar", start: "dbfs:/" },
-  {
-    kind: "requirements",
-    label: "Requirements",
-    path: ["requirements"],
-    example: "/Workspace/Shared/requirements.txt",
-    start: "/Workspace/",
-  },
-  { kind: "cran", label: "CRAN", path: ["cran", "package"], example: "forecast", repo: "Repository URL" },
-];
-const kindOf = (library: Library) => KINDS.find((each) => library[each.kind] != null) ?? (KINDS[0] as Kind);
-
-/** A library's name, in one line. */
-export const libraryName = (library: Library) => {
-  const { label, path } = kindOf(library);
-  return `${label} ${String(read(library, path) ?? "")}`;
-};
 
 export function Libraries() {
   const editor = useEditor();
@@ -159,7 +117,3 @@ export function LibraryRows({
     </>
   );
 }
-
-/** Without rows in which nothing was typed. */
-export const filled = (libraries: Library[]) =>
-  libraries.filter((each) => String(read(each, kindOf(each).path) ?? "") !== "");

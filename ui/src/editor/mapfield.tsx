@@ -1,6 +1,7 @@
 import { type ReactNode, useEffect, useState } from "react";
 import { idOf, Label, Locked, RestartBadge, restarts } from "./fields";
-import { mapOf, type Pair, Pairs, pairsOf } from "./pairs";
+import { mapOf, type Pair, pairsOf } from "./pairing";
+import { Pairs } from "./pairs";
 import { hint } from "./policy";
 import { isMap, read, same } from "./spec";
 import { errorsAt, useEditor } from "./state";

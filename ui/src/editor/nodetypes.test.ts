@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { NodeType } from "../api/offers";
 import type { components } from "../api/schema";
-import { freeOn, inOrder, matching, nextOrder, rowText, typeRows } from "./nodetypes";
+import { COLUMNS, freeOn, hasColumn, inOrder, matching, nextOrder, rowText, typeRows } from "./nodetypes";
 
 const type = (node_type_id: string, num_cores: number, gib: number, more: Partial<NodeType> = {}) =>
   ({ node_type_id, num_cores, memory_mb: gib * 1024, category: "General", description: "", ...more }) as NodeType;
@@ -24,6 +24,12 @@ test("deprecated types are left out unless they are chosen, and so is what a pol
     "a.small",
     "old",
   ]);
+});
+
+test("a column of which nothing is known is left out", () => {
+  expect(COLUMNS.filter((each) => hasColumn(rows, each))).toEqual(["id", "cores", "gib", "gpus", "price"]);
+  const plain = typeRows(TYPES.slice(0, 2), undefined, { free: () => 0 });
+  expect(COLUMNS.filter((each) => hasColumn(plain, each))).toEqual(["id", "cores", "gib", "free"]);
 });
 
 test("every word is looked for", () => {

@@ -54,6 +54,10 @@ export function freeOn(machine: Machine | undefined): Free {
   };
 }
 
+/** Whether a column says something of any row: without GPUs, prices or a known room, its place is left to the names. */
+export const hasColumn = (rows: TypeRow[], column: Column) =>
+  rows.some((row) => row[column] !== undefined && (column !== "gpus" || row.gpus > 0));
+
 const figure = (value: number) => value.toLocaleString(undefined, { maximumFractionDigits: 1 });
 export const gibText = (gib: number) => `${figure(gib)} GiB`;
 export const gpuText = (row: TypeRow) =>

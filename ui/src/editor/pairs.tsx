@@ -2,34 +2,7 @@ import { Button, TextInput } from "@mantine/core";
 import type { ClipboardEvent, MouseEvent, ReactNode } from "react";
 import { Icon } from "../kit/icons";
 import { RemoveButton } from "./fields";
-
-export interface Pair {
-  id: number;
-  key: string;
-  value: string;
-}
-
-let last = 0;
-const pair = (key = "", value = ""): Pair => ({ id: ++last, key, value });
-
-export const pairsOf = (map: object | null | undefined): Pair[] =>
-  Object.entries(map ?? {}).map(([key, value]) => pair(key, String(value)));
-
-/** A pair without a key is not finished and does not count. */
-export const mapOf = (pairs: Pair[]): Record<string, string> =>
-  Object.fromEntries(pairs.filter((each) => each.key !== "").map((each) => [each.key, each.value]));
-
-/** `spark.a b`, `A=b` or `a: b`, one on each line. */
-function linesOf(text: string): [string, string][] {
-  return text
-    .split(/\r?\n/)
-    .map((line) => line.trim())
-    .filter((line) => line !== "" && !line.startsWith("#"))
-    .map((line) => {
-      const parts = /^(?:export\s+)?([^\s=]+?)(?:\s*=\s*|:\s+|\s+)(.*)$/.exec(line);
-      return [parts?.[1] ?? line, parts?.[2] ?? ""];
-    });
-}
+import { linesOf, type Pair, pair } from "./pairing";
 
 interface Props {
   pairs: Pair[];

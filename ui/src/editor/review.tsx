@@ -1,7 +1,7 @@
 import { Button, Group, Modal, Text } from "@mantine/core";
 import type { Library } from "./calls";
 import { RestartBadge, restartFields, restarts } from "./fields";
-import { libraryName } from "./libraries";
+import { libraryName } from "./librarykinds";
 import { type Change, pathName, shown } from "./spec";
 import type { Editor } from "./state";
 

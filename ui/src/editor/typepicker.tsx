@@ -6,9 +6,11 @@ import { capacityQuery, hasCapacity } from "../api/offers";
 import { money } from "../clusters/facts";
 import { Icon } from "../kit/icons";
 import {
+  COLUMNS,
   type Column,
   freeOn,
   gibText,
+  hasColumn,
   inOrder,
   matching,
   nextOrder,
@@ -66,13 +68,7 @@ export function TypePicker(props: Props) {
     row.price === undefined ? "" : `${money(row.price, offers.prices?.currency ?? "USD")}/h`;
   const chosen = rows.find((each) => each.id === value);
   const shown = inOrder(text === undefined ? rows : matching(rows, text), order);
-  const columns = (["id", "cores", "gib", "gpus", "price", "free"] as const).filter(
-    (each) =>
-      each === "id" ||
-      each === "cores" ||
-      each === "gib" ||
-      rows.some((row) => (row[each] ?? 0) !== 0 || row.free === 0),
-  );
+  const columns = COLUMNS.filter((each) => hasColumn(rows, each));
   const has = (column: Column) => columns.includes(column);
   const left = ({ currentTarget, relatedTarget }: FocusEvent<HTMLDivElement>) => {
     if (!currentTarget.contains(relatedTarget)) combobox.closeDropdown();
@@ -83,6 +79,7 @@ export function TypePicker(props: Props) {
       <Combobox
         store={combobox}
         withinPortal={false}
+        keepMounted={false}
         width="max(100%, min(560px, 88vw))"
         position="bottom-start"
         onOptionSubmit={(id) => {
@@ -90,9 +87,11 @@ export function TypePicker(props: Props) {
           combobox.closeDropdown();
         }}
       >
-        <Combobox.Target>
+        <Combobox.Target withExpandedAttribute>
           <InputBase
+            role="combobox"
             id={props.id}
+            size="xs"
             label={props.label}
             description={props.description}
             error={props.error}
@@ -157,7 +156,7 @@ export function TypePicker(props: Props) {
               >
                 <span className="type-id">
                   {row.id}
-                  <span className="soft">{row.model || row.family}</span>
+                  <span className="type-family">{row.model || row.family}</span>
                 </span>
                 <span className="type-cores">{row.cores}</span>
                 <span className="type-gib">{gibText(row.gib)}</span>

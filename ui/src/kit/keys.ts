@@ -41,6 +41,7 @@ export function useKeys() {
       } else if (typing(event)) return;
       else if (event.key === "?") help.set(true);
       else if (event.key === "c") void navigate({ to: "/compute/create", search: {} });
+      else if (event.key === "C") void navigate({ to: "/compute/create", search: { like: "last" } });
       else if (event.key === "/") document.querySelector<HTMLInputElement>("[data-search]")?.focus();
       else return;
       event.preventDefault();

@@ -1,5 +1,5 @@
-import { Button, Group, Loader, Modal, Radio, Stack, Text } from "@mantine/core";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Button, Group, Modal, Radio, Stack, Text } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, body, type Cluster, words } from "../api/client";
@@ -102,22 +102,24 @@ function Judged({ found }: { found: Compliance }) {
 }
 
 function Cancel({ id, done }: { id: string; done: () => void }) {
-  const act = async () => {
-    const consequence = "The cluster keeps its current configuration.";
-    if (!(await confirm({ title: "Cancel the enforcement?", consequence, action: "Cancel the enforcement" }))) return;
-    try {
-      await body(
+  const cancel = useMutation({
+    networkMode: "always", // without a connection it fails, and does not wait
+    mutationFn: () =>
+      body(
         api.POST("/api/2.0/policies/clusters:cancelPendingClusterEnforcement", {
           body: { cluster_id: id, allow_missing: true },
         }),
-      );
-      done();
-    } catch (error) {
-      toast(words(error), { failed: true });
-    }
+      ),
+    onSuccess: done,
+    onError: (error) => toast(words(error), { failed: true }),
+  });
+  const ask = async () => {
+    const consequence = "The cluster keeps its current configuration.";
+    if (await confirm({ title: "Cancel the enforcement?", consequence, action: "Cancel the enforcement" }))
+      cancel.mutate();
   };
   return (
-    <Button variant="default" onClick={() => void act()}>
+    <Button variant="default" loading={cancel.isPending} onClick={() => void ask()}>
       Cancel enforcement
     </Button>
   );
@@ -194,10 +196,8 @@ function Enforce({ found, cluster, close }: EnforceProps) {
             </Button>
           </Group>
         </Stack>
-      ) : preview.isError ? (
-        <Text role="alert">{words(preview.error)}</Text>
       ) : (
-        <Loader size="xs" role="status" aria-label="Reading what would change" />
+        <Reading query={preview} what="Reading what would change" rows={3} />
       )}
     </Modal>
   );

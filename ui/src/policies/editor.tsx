@@ -5,11 +5,9 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
 import { api, body } from "../api/client";
-import { familiesQuery, type Policy, policyQuery, refreshPolicies } from "../api/offers";
-import type { components } from "../api/schema";
-import type { Library } from "../editor/calls";
+import { familiesQuery, policyQuery, refreshPolicies } from "../api/offers";
 import { EditorFrame, Part } from "../editor/frame";
-import { filled, LibraryRows } from "../editor/libraries";
+import { LibraryRows } from "../editor/libraries";
 import { useSaving } from "../editor/saving";
 import { Unsaved } from "../editor/unsaved";
 import { useUser } from "../editor/user";
@@ -18,52 +16,18 @@ import { BeingRead } from "../kit/objectpage";
 import { useReturn } from "../kit/return";
 import { useTitle } from "../kit/title";
 import { pretty } from "../lib/json";
-import type { Problem, Source } from "./calls";
+import type { Problem } from "./calls";
+import { type Draft, draftOf, sourceOf, wanted } from "./draft";
 import { Trial, triesPolicies, useTrial } from "./trial";
 
 const JsonEditor = lazy(() => import("../editor/json"));
 const POLICIES = { tab: "policies", label: "Policies" } as const;
 const OWN = "own"; // in place of a family
 
-interface Draft {
-  name: string;
-  description: string;
-  family: string; // "": a definition of its own
-  definition: string;
-  overrides: string;
-  most: number | undefined;
-  libraries: Library[];
-}
-
 const EXAMPLE = `{
   "num_workers": { "type": "range", "maxValue": 4, "isOptional": true },
   "autotermination_minutes": { "type": "fixed", "value": 60 }
 }`;
-
-const draftOf = (policy: Policy): Draft => ({
-  name: policy.name,
-  description: policy.description ?? "",
-  family: policy.policy_family_id ?? "",
-  definition: policy.policy_family_id ? "" : pretty(policy.definition),
-  overrides: policy.policy_family_id ? pretty(policy.policy_family_definition_overrides || "{}") : "{}",
-  most: policy.max_clusters_per_user ?? undefined,
-  libraries: (policy.libraries ?? []) as Library[],
-});
-
-const sourceOf = (draft: Draft): Source => ({
-  definition: draft.family ? null : draft.definition,
-  policy_family_id: draft.family || null,
-  policy_family_definition_overrides: draft.family ? draft.overrides || null : null,
-});
-
-/** What is saved of a draft. */
-const wanted = (draft: Draft) => ({
-  name: draft.name,
-  description: draft.description || null,
-  max_clusters_per_user: draft.most ?? null,
-  libraries: filled(draft.libraries) as components["schemas"]["Library"][],
-  ...sourceOf(draft),
-});
 
 export function CreatePolicyPage() {
   const { clone, family } = useSearch({ from: "/compute/policies/create" });

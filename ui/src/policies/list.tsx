@@ -66,7 +66,21 @@ const columns = (uses: Map<string, number>, familyName: (id: string) => string):
     cell: ({ row: { original: each } }) =>
       each.policy_family_id ? familyName(each.policy_family_id) : <span className="soft">custom</span>,
   },
-  { id: "clusters", size: 72, header: "Clusters", meta: FIGURES, accessorFn: (each) => uses.get(each.policy_id) ?? 0 },
+  {
+    id: "clusters",
+    size: 110,
+    header: "Clusters",
+    meta: FIGURES,
+    accessorFn: (each) => uses.get(each.policy_id) ?? 0,
+    cell: ({ row: { original: each } }) => (
+      <>
+        {uses.get(each.policy_id) ?? 0}{" "}
+        <Link to="/compute/create" search={{ policy: each.policy_id }} aria-label={`Create compute with ${each.name}`}>
+          Create
+        </Link>
+      </>
+    ),
+  },
   {
     id: "most",
     size: 90,

@@ -1,6 +1,6 @@
 import "../cluster/cluster.css";
 import "./policies.css";
-import { Badge, Group, Tabs, Text, Title } from "@mantine/core";
+import { Badge, Group, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { Permissions } from "../access/permissions";
@@ -9,12 +9,12 @@ import { familiesQuery, type Policy, policyQuery } from "../api/offers";
 import { clustersQuery } from "../api/queries";
 import { MiniList } from "../clusters/minilist";
 import type { Library } from "../editor/calls";
-import { libraryName } from "../editor/libraries";
+import { libraryName } from "../editor/librarykinds";
 import { CopyButton } from "../kit/copy";
 import { FactList } from "../kit/factlist";
 import { ObjectActions, ObjectHead, ObjectPage } from "../kit/objectpage";
+import { type ObjectTab, ObjectTabs } from "../kit/objecttabs";
 import { Scroller } from "../kit/scroller";
-import { TabList } from "../kit/tablist";
 import { pretty } from "../lib/json";
 import { exactly } from "../lib/time";
 import { useDeletePolicy } from "./calls";
@@ -28,12 +28,59 @@ export function PolicyPage() {
 }
 
 function OfPolicy({ id }: { id: string }) {
-  const { tab = "rules" } = useSearch({ from: "/compute/policies/$id" });
+  const { tab } = useSearch({ from: "/compute/policies/$id" });
   const navigate = useNavigate({ from: "/compute/policies/$id" });
   const asked = useQuery({ ...policyQuery(id), staleTime: 5000 });
   const clusters = useQuery(clustersQuery).data ?? [];
   const admin = useAdmin();
-  const open = (next: PolicyTab) => void navigate({ search: next === "rules" ? {} : { tab: next } });
+  const open = (next: PolicyTab | undefined) => void navigate({ search: next === undefined ? {} : { tab: next } });
+  const tabs = (policy: Policy, gone: boolean): ObjectTab<PolicyTab>[] => [
+    {
+      tab: "rules",
+      label: "Rules",
+      content: (
+        <>
+          <Rules definition={policy.definition} />
+          <Libraries libraries={(policy.libraries ?? []) as Library[]} />
+        </>
+      ),
+    },
+    {
+      tab: "json",
+      label: "JSON",
+      content: (
+        <>
+          <Group justify="flex-end">
+            <CopyButton text={pretty(policy.definition)} />
+          </Group>
+          <Scroller className="code" label="The definition as JSON">
+            {pretty(policy.definition)}
+          </Scroller>
+        </>
+      ),
+    },
+    {
+      tab: "clusters",
+      label: "Clusters",
+      content:
+        admin && !gone ? (
+          <Compliances policyId={id} />
+        ) : (
+          <>
+            <MiniList
+              clusters={clusters.filter((each) => each.policy_id === id)}
+              none="No cluster that you can see uses this policy."
+            />
+            {!gone && <Text c="dimmed">Administrators also see which clusters comply.</Text>}
+          </>
+        ),
+    },
+    {
+      tab: "permissions",
+      label: "Permissions",
+      content: <Permissions on={{ of: "cluster-policies", id }} owner={undefined} manage={admin && !gone} />,
+    },
+  ];
   return (
     <ObjectPage
       noun="policy"
@@ -44,42 +91,7 @@ function OfPolicy({ id }: { id: string }) {
       {(policy, gone) => (
         <>
           <Header policy={policy} admin={admin} gone={gone} />
-          <Tabs value={tab} onChange={(next) => open(next as PolicyTab)} keepMounted={false} className="tabs">
-            <TabList label="About the policy" chosen={tab}>
-              <Tabs.Tab value="rules">Rules</Tabs.Tab>
-              <Tabs.Tab value="json">JSON</Tabs.Tab>
-              <Tabs.Tab value="clusters">Clusters</Tabs.Tab>
-              <Tabs.Tab value="permissions">Permissions</Tabs.Tab>
-            </TabList>
-            <Tabs.Panel value="rules" className="tab">
-              <Rules definition={policy.definition} />
-              <Libraries libraries={(policy.libraries ?? []) as Library[]} />
-            </Tabs.Panel>
-            <Tabs.Panel value="json" className="tab">
-              <Group justify="flex-end">
-                <CopyButton text={pretty(policy.definition)} />
-              </Group>
-              <Scroller className="code" label="The definition as JSON">
-                {pretty(policy.definition)}
-              </Scroller>
-            </Tabs.Panel>
-            <Tabs.Panel value="clusters" className="tab">
-              {admin && !gone ? (
-                <Compliances policyId={id} />
-              ) : (
-                <>
-                  <MiniList
-                    clusters={clusters.filter((each) => each.policy_id === id)}
-                    none="No cluster that you can see uses this policy."
-                  />
-                  {!gone && <Text c="dimmed">Administrators also see which clusters comply.</Text>}
-                </>
-              )}
-            </Tabs.Panel>
-            <Tabs.Panel value="permissions" className="tab">
-              <Permissions on={{ of: "cluster-policies", id }} owner={undefined} manage={admin && !gone} />
-            </Tabs.Panel>
-          </Tabs>
+          <ObjectTabs label="About the policy" tabs={tabs(policy, gone)} chosen={tab} open={open} />
         </>
       )}
     </ObjectPage>

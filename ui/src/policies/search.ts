@@ -1,10 +1,7 @@
-export const POLICY_TABS = ["rules", "json", "clusters", "permissions"] as const;
-export type PolicyTab = (typeof POLICY_TABS)[number];
+import { tabReader } from "../kit/tabsearch";
 
-export function readPolicySearch(given: Record<string, unknown>): { tab?: PolicyTab } {
-  const tab = POLICY_TABS.find((each) => each === given.tab);
-  return tab === undefined ? {} : { tab };
-}
+export type PolicyTab = "rules" | "json" | "clusters" | "permissions";
+export const readPolicySearch = tabReader<PolicyTab>(["rules", "json", "clusters", "permissions"]);
 
 /** What a new policy begins with. */
 export function readCreateSearch(given: Record<string, unknown>): { clone?: string; family?: string } {

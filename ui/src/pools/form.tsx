@@ -5,12 +5,13 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 import { api, body } from "../api/client";
-import { nodeTypesQuery, type Pool, poolQuery, refreshPools } from "../api/offers";
+import { nodeTypesQuery, poolQuery, refreshPools } from "../api/offers";
 import { runtimesQuery } from "../api/queries";
 import { money } from "../clusters/facts";
 import { beginning, newestFirst } from "../editor/begin";
 import { EditorFrame, Part } from "../editor/frame";
-import { mapOf, type Pair, Pairs, pairsOf } from "../editor/pairs";
+import { mapOf, pairsOf } from "../editor/pairing";
+import { Pairs } from "../editor/pairs";
 import { useSaving } from "../editor/saving";
 import { useOffers } from "../editor/state";
 import { TypePicker } from "../editor/typepicker";
@@ -22,49 +23,7 @@ import { useReturn } from "../kit/return";
 import { useTitle } from "../kit/title";
 import { Trouble } from "../kit/trouble";
 import { Waiting } from "../kit/waiting";
-import { runtimeOf } from "./facts";
-
-interface Draft {
-  name: string;
-  nodeType: string;
-  runtime: string;
-  least: number | undefined;
-  most: number | undefined;
-  minutes: number | undefined;
-  tags: Pair[];
-}
-
-const NAMED = /^([a-z_]+)/; // the field with which the server's messages begin
-const FIELDS: Record<string, keyof Draft> = {
-  instance_pool_name: "name",
-  node_type_id: "nodeType",
-  preloaded_spark_versions: "runtime",
-  min_idle_instances: "least",
-  max_capacity: "most",
-  idle_instance_autotermination_minutes: "minutes",
-  custom_tags: "tags",
-};
-
-const draftOf = (pool: Pool): Draft => ({
-  name: pool.instance_pool_name,
-  nodeType: pool.node_type_id,
-  runtime: runtimeOf(pool),
-  least: pool.min_idle_instances ?? undefined,
-  most: pool.max_capacity ?? undefined,
-  minutes: pool.idle_instance_autotermination_minutes ?? undefined,
-  tags: pairsOf(pool.custom_tags),
-});
-
-/** What is saved of a draft. */
-const wanted = (draft: Draft) => ({
-  instance_pool_name: draft.name,
-  node_type_id: draft.nodeType,
-  min_idle_instances: draft.least ?? null,
-  max_capacity: draft.most ?? null,
-  idle_instance_autotermination_minutes: draft.minutes ?? null,
-  custom_tags: mapOf(draft.tags),
-  preloaded_spark_versions: draft.runtime ? [draft.runtime] : null,
-});
+import { type Draft, draftOf, inputOf, wanted } from "./draft";
 
 export function CreatePoolPage() {
   const offers = useOffers();
@@ -131,7 +90,7 @@ function Form({ user, id, initial: given }: { user: string; id?: string; initial
       await navigate({ to: "/compute/pools/$id", params: { id: saved }, search: {}, ignoreBlocker: true });
     },
     placed: (message) => {
-      const field = FIELDS[NAMED.exec(message)?.[1] ?? ""];
+      const field = inputOf(message);
       if (field !== undefined) form.setFieldError(field, message);
       return field !== undefined;
     },

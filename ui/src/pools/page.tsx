@@ -1,6 +1,5 @@
 import "../cluster/cluster.css";
 import "./pools.css";
-import { Tabs } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { Permissions } from "../access/permissions";
@@ -12,8 +11,8 @@ import { money, nameOf } from "../clusters/facts";
 import { MiniList } from "../clusters/minilist";
 import { FactList } from "../kit/factlist";
 import { ObjectActions, ObjectHead, ObjectPage } from "../kit/objectpage";
+import { type ObjectTab, ObjectTabs } from "../kit/objecttabs";
 import { Reading } from "../kit/reading";
-import { TabList } from "../kit/tablist";
 import { exactly } from "../lib/time";
 import { useValue } from "../lib/value";
 import { useDeletePool, usesPool } from "./actions";
@@ -29,9 +28,7 @@ export function PoolPage() {
 }
 
 function OfPool({ id }: { id: string }) {
-  const first = hasPoolDetails() ? "instances" : "clusters";
-  const { tab: wanted = first } = useSearch({ from: "/compute/pools/$id" });
-  const tab = wanted === "instances" ? first : wanted;
+  const { tab } = useSearch({ from: "/compute/pools/$id" });
   const navigate = useNavigate({ from: "/compute/pools/$id" });
   const live = useValue(connection) === "live";
   const refetchInterval = live ? false : POLL_MS;
@@ -44,7 +41,33 @@ function OfPool({ id }: { id: string }) {
     const found = clusters.data?.find((each) => each.cluster_id === cluster);
     return found && nameOf(found);
   };
-  const open = (next: PoolTab) => void navigate({ search: next === first ? {} : { tab: next } });
+  const open = (next: PoolTab | undefined) => void navigate({ search: next === undefined ? {} : { tab: next } });
+  const manage = may("CAN_MANAGE");
+  const instances = (pool: Pool, gone: boolean) =>
+    details.data ? (
+      <Picture pool={pool} instances={gone ? [] : (details.data.instances ?? [])} nameOf={named} />
+    ) : (
+      <Reading query={details} what="Reading the instances" rows={3} />
+    );
+  const tabs = (pool: Pool, gone: boolean): ObjectTab<PoolTab>[] => [
+    ...(hasPoolDetails() ? [{ tab: "instances" as const, label: "Instances", content: instances(pool, gone) }] : []),
+    {
+      tab: "clusters",
+      label: "Clusters",
+      content: <MiniList clusters={using} none="No cluster that you can see uses this pool." />,
+    },
+    {
+      tab: "permissions",
+      label: "Permissions",
+      content: (
+        <Permissions
+          on={{ of: "instance-pools", id }}
+          owner={details.data?.creator_user_name}
+          manage={!gone && manage}
+        />
+      ),
+    },
+  ];
   return (
     <ObjectPage
       noun="pool"
@@ -54,7 +77,7 @@ function OfPool({ id }: { id: string }) {
     >
       {(pool, gone) => (
         <>
-          <Header pool={pool} details={details.data ?? undefined} manage={!gone && may("CAN_MANAGE")} gone={gone} />
+          <Header pool={pool} details={details.data ?? undefined} manage={!gone && manage} gone={gone} />
           {troubleOf(pool).length > 0 && (
             <div className="gone" role="alert">
               <b>The pool cannot get all of its instances.</b> It retries automatically, at growing intervals. Edit the
@@ -67,30 +90,7 @@ function OfPool({ id }: { id: string }) {
               ))}
             </div>
           )}
-          <Tabs value={tab} onChange={(next) => open(next as PoolTab)} keepMounted={false} className="tabs">
-            <TabList label="About the pool" chosen={tab}>
-              {hasPoolDetails() && <Tabs.Tab value="instances">Instances</Tabs.Tab>}
-              <Tabs.Tab value="clusters">Clusters</Tabs.Tab>
-              <Tabs.Tab value="permissions">Permissions</Tabs.Tab>
-            </TabList>
-            <Tabs.Panel value="instances" className="tab">
-              {details.data ? (
-                <Picture pool={pool} instances={gone ? [] : (details.data.instances ?? [])} nameOf={named} />
-              ) : (
-                <Reading query={details} what="Reading the instances" rows={3} />
-              )}
-            </Tabs.Panel>
-            <Tabs.Panel value="clusters" className="tab">
-              <MiniList clusters={using} none="No cluster that you can see uses this pool." />
-            </Tabs.Panel>
-            <Tabs.Panel value="permissions" className="tab">
-              <Permissions
-                on={{ of: "instance-pools", id }}
-                owner={details.data?.creator_user_name}
-                manage={!gone && may("CAN_MANAGE")}
-              />
-            </Tabs.Panel>
-          </Tabs>
+          <ObjectTabs label="About the pool" tabs={tabs(pool, gone)} chosen={tab} open={open} />
         </>
       )}
     </ObjectPage>

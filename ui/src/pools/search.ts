@@ -1,7 +1,4 @@
-export const POOL_TABS = ["instances", "clusters", "permissions"] as const;
-export type PoolTab = (typeof POOL_TABS)[number];
+import { tabReader } from "../kit/tabsearch";
 
-export function readPoolSearch(given: Record<string, unknown>): { tab?: PoolTab } {
-  const tab = POOL_TABS.find((each) => each === given.tab);
-  return tab === undefined ? {} : { tab };
-}
+export type PoolTab = "instances" | "clusters" | "permissions";
+export const readPoolSearch = tabReader<PoolTab>(["instances", "clusters", "permissions"]);
