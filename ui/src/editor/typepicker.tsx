@@ -21,13 +21,13 @@ import {
 } from "./nodetypes";
 import type { Offers } from "./state";
 
-const HEADS: Record<Column, { label: string; sorts: string }> = {
-  id: { label: "Name", sorts: "name" },
-  cores: { label: "Cores", sorts: "cores" },
-  gib: { label: "Memory", sorts: "memory" },
-  gpus: { label: "GPUs", sorts: "GPUs" },
-  price: { label: "Per hour", sorts: "price" },
-  free: { label: "Free now", sorts: "free nodes" },
+const HEADS: Record<Column, string> = {
+  id: "Name",
+  cores: "Cores",
+  gib: "Memory",
+  gpus: "GPUs",
+  price: "Per hour",
+  free: "Free now",
 };
 const NONE = ""; // the option of choosing none
 
@@ -123,7 +123,7 @@ export function TypePicker(props: Props) {
                 key={each}
                 type="button"
                 className={`type-${each}`}
-                aria-label={`Sort by ${HEADS[each].sorts}`}
+                aria-label={`Sort by ${HEADS[each]}`}
                 aria-pressed={order?.by === each}
                 onClick={() => setOrder(nextOrder(order, each))}
                 onKeyDown={(event) => {
@@ -133,7 +133,7 @@ export function TypePicker(props: Props) {
                   combobox.focusTarget();
                 }}
               >
-                {HEADS[each].label}
+                {HEADS[each]}
                 {order?.by === each && <Icon name={order.down ? "down" : "up"} size={12} />}
               </button>
             ))}
@@ -145,25 +145,36 @@ export function TypePicker(props: Props) {
               </Combobox.Option>
             )}
             {shown.map((row) => (
-              <Combobox.Option
-                key={row.id}
-                value={row.id}
-                active={row.id === value}
-                className="type"
-                aria-label={[rowText(row, priceOf(row)), row.free === undefined ? "" : `${row.free} free now`]
-                  .filter(Boolean)
-                  .join(" · ")}
-              >
-                <span className="type-id">
+              <Combobox.Option key={row.id} value={row.id} active={row.id === value} className="type">
+                <span className="unseen">
+                  {[rowText(row, priceOf(row)), row.free === undefined ? "" : `${row.free} free now`]
+                    .filter(Boolean)
+                    .join(" · ")}
+                </span>
+                <span className="type-id" aria-hidden="true">
                   {row.id}
                   <span className="type-family">{row.model || row.family}</span>
                 </span>
-                <span className="type-cores">{row.cores}</span>
-                <span className="type-gib">{gibText(row.gib)}</span>
-                {has("gpus") && <span className="type-gpus">{row.gpus || "–"}</span>}
-                {has("price") && <span className="type-price">{priceOf(row).replace("/h", "") || "–"}</span>}
+                <span className="type-cores" aria-hidden="true">
+                  {row.cores}
+                </span>
+                <span className="type-gib" aria-hidden="true">
+                  {gibText(row.gib)}
+                </span>
+                {has("gpus") && (
+                  <span className="type-gpus" aria-hidden="true">
+                    {row.gpus || "–"}
+                  </span>
+                )}
+                {has("price") && (
+                  <span className="type-price" aria-hidden="true">
+                    {priceOf(row).replace("/h", "") || "–"}
+                  </span>
+                )}
                 {has("free") && (
-                  <span className={row.free === 0 ? "type-free none" : "type-free"}>{row.free ?? "–"}</span>
+                  <span className="type-free" aria-hidden="true">
+                    {row.free ?? "–"}
+                  </span>
                 )}
               </Combobox.Option>
             ))}
