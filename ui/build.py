@@ -150,7 +150,9 @@ def source_files() -> list[Path]:
     """What the bundle is made of."""
     top = [path for path in HERE.iterdir() if path.is_file() and not path.name.startswith(".")]
     documentation = (ROOT / "docs").glob("*.md")  # the page shows it
-    return sorted([*top, *documentation, *(path for path in (HERE / "src").rglob("*") if path.is_file() and path.name != "schema.d.ts")])
+    return sorted(
+        [*top, *documentation, *(path for path in (HERE / "src").rglob("*") if path.is_file() and path.name != "schema.d.ts")]
+    )
 
 
 def sources() -> str:

@@ -8,6 +8,7 @@ looked at by eye after a change. With words, only the pages whose name has one o
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from databricks.sdk import WorkspaceClient
+from databricks.sdk.service.catalog import VolumeType
 from databricks.sdk.service.compute import AutoScale, ClusterSpec, DataSecurityMode, Library, PythonPyPiLibrary
 from databricks.sdk.service.iam import ComplexValue
 from databricks.sdk.service.jobs import SparkPythonTask, SubmitTask
@@ -25,6 +27,7 @@ from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 from brickyard.cli.token import create
 from brickyard.domain.node import Load, Role, WorkerLoad
 from brickyard.domain.samples import Point, columns, pack
+from brickyard.domain.spend import Charge
 from brickyard.providers.nodetypes import cloud_types
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.providers.simulated.kernels import Answer
@@ -98,7 +101,18 @@ def filled(server: Server, machines: SimulatedProvider) -> dict[str, str]:
         new_cluster=ClusterSpec(num_workers=2, spark_version=COMMON["spark_version"], node_type_id="i3.2xlarge"),
         spark_python_task=SparkPythonTask(python_file="dbfs:/load.py"),
     )
-    w.jobs.submit(run_name="load", tasks=[task])
+    ids["run"] = str(w.jobs.submit(run_name="load", tasks=[task]).run_id)
+    w.volumes.create("main", "default", "flights", VolumeType.MANAGED)
+    rows = "".join(f"{carrier},{number},{number % 37 - 5}\n" for number in range(40) for carrier in ("UA", "B6", "EV"))
+    for name, content in (
+        ("2026.csv", "carrier,flight,delay\n" + rows),
+        ("2025.csv", "carrier\nUA\n"),
+        ("notes.txt", "Raw data.\n"),
+    ):
+        w.files.upload(f"/Volumes/main/default/flights/{name}", io.BytesIO(content.encode()))
+    spent(server)
+    budget = {"display_name": "Team data", "amount": 400, "tag": "team=data"}
+    w.api_client.do("POST", "/api/2.1/budgets", body=budget)
     machines.kernels.compute = computed
     w.libraries.install(ids["etl-nightly"], [Library(pypi=PythonPyPiLibrary(package="polars==1.9.0"))])
     w.clusters.pin(ids["etl-nightly"])
@@ -124,6 +138,30 @@ def filled(server: Server, machines: SimulatedProvider) -> dict[str, str]:
         driver, "log4j-active.log", (lines + "26/11/23 09:50:07 \x1b[33mWARN\x1b[0m TaskSetManager: Lost task\n").encode()
     )
     return ids
+
+
+def spent(server: Server) -> None:
+    """What two people's clusters have cost in the last days."""
+    now = int(datetime.now(UTC).timestamp() * 1000)
+    day = 86_400_000
+    charges = [
+        Charge(
+            cluster_id=f"0101-000000-past{who}",
+            instance_id=f"{who}{ago}",
+            started_ms=now - ago * day,
+            ended_ms=now - ago * day + (3 + (ago * 7 + len(who)) % 9) * 3_600_000,
+            price_per_hour=price,
+            currency="USD",
+            node_type_id="i3.xlarge",
+            role="worker",
+            creator_user_name=f"{who}@example.com",
+            cluster_name=f"{who}'s cluster",
+            tags={"team": "data"},
+        )
+        for who, price in (("ada", 2.5), ("grace", 1.25))
+        for ago in range(1, 30)
+    ]
+    server.store.write_sync(lambda tx: tx.charges.write([], charges))
 
 
 def computed(command: str) -> Answer:
@@ -299,6 +337,13 @@ def scenes(ids: dict[str, str]) -> list[Scene]:
         Scene("admin-add-user", "/admin", lambda page: page.get_by_role("button", name="Add a user").click()),
         Scene("admin-providers", "/admin?tab=machine", two_providers),
         Scene("settings", "/settings"),
+        Scene("spend", "/spend"),
+        Scene("spend-tag", "/spend?by=tag&key=team&range=30d"),
+        Scene("files", "/files?path=/Volumes/main/default/flights&open=2026.csv"),
+        Scene("runs", "/jobs/runs"),
+        Scene("run", f"/jobs/runs/{ids['run']}"),
+        Scene("schedules", f"/schedules?cluster={ids['etl-nightly']}"),
+        Scene("help", "/help/spend"),
         Scene("palette", "/compute", lambda page: page.keyboard.press("Control+k")),
         Scene("keys", "/compute", lambda page: page.keyboard.press("?")),
         Scene("sign-in", "/login"),
@@ -328,6 +373,9 @@ DOCS = {
     "ui-pool": Picture("pool", 420),
     "ui-policy": Picture("policy-edit", 900),
     "ui-admin": Picture("admin-users", 420),
+    "ui-spend": Picture("spend", 860),
+    "ui-files": Picture("files", 700),
+    "ui-run": Picture("run", 480),
 }
 
 

@@ -207,6 +207,24 @@ def test_the_audit_log_is_filtered_by_the_address(session: Session, w: Workspace
     assert session.said == []
 
 
+def test_the_audit_log_names_what_it_is_about(session: Session, w: WorkspaceClient) -> None:
+    made = w.clusters.create(
+        cluster_name=f"named {HOSTILE}", spark_version="17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=1
+    ).result()
+    page = session.go(f"/admin?tab=audit&object={made.cluster_id}")
+    line = page.locator(".audit li").first
+    expect(line).to_contain_text(f"named {HOSTILE}")
+    line.locator(".entry-line").click()
+    line.get_by_role("link", name="named").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("named")
+    page = session.go("/admin?tab=audit")
+    operations = page.locator(f"#{page.get_by_label('Operation').get_attribute('list')} option")
+    expect(operations.and_(page.locator("[value='clusters.create']"))).to_have_count(1)
+    w.clusters.permanent_delete(str(made.cluster_id))
+    assert page.title() != "taken over"
+    assert session.said == []
+
+
 def test_nodes_and_room_are_shown_with_who_has_them(session: Session, w: WorkspaceClient) -> None:
     made = w.clusters.create(
         cluster_name=HOSTILE, spark_version="17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=2

@@ -91,7 +91,7 @@ def test_dbfs_and_the_workspace(session: Session, w: WorkspaceClient, tmp_path: 
         page.get_by_role("button", name="Download").click()
     assert given.value.path().read_text() == small.read_text()
     page.get_by_role("button", name="Create a directory").click()
-    page.get_by_label("Name", exact=True).fill("made")
+    page.get_by_role("dialog").get_by_role("textbox").fill("made")
     page.get_by_role("button", name="Create", exact=True).click()
     expect(page.get_by_role("link", name="made/")).to_be_visible()
     readable(page, looks=SOME_LOOKS)

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 
+import pytest
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.service.compute import ClusterSpec
 from databricks.sdk.service.jobs import SparkPythonTask, SubmitTask
 from playwright.sync_api import expect
 
+from brickyard.providers.simulated import SimulatedProvider
 from tests.ui.axe import SOME_LOOKS, readable
 from tests.ui.conftest import Session
 
 RUNTIME, TYPE = "17.3.x-scala2.13", "i3.xlarge"
 
 
+@pytest.fixture
+def slow(machines: SimulatedProvider) -> Iterator[None]:
+    """No machine comes."""
+    before = machines.knobs.register_s
+    machines.knobs.register_s = 3600
+    yield
+    machines.knobs.register_s = before
+
+
+@pytest.mark.usefixtures("slow")
 def test_a_run_is_followed_and_cancelled(session: Session, w: WorkspaceClient) -> None:
     w.dbfs.put("/load.py", contents=base64.b64encode(b"print(1)\n").decode(), overwrite=True)
     task = SubmitTask(

@@ -52,6 +52,7 @@ class ApiContext:
     host_names: str = ""  # by which clients call the server; empty: those that no stranger can own (edge/hosts.py)
     own_hosts: tuple[str, ...] = ()  # others that are the server's: its URLs, the address that it listens on
     external_url: str = ""  # the origin by which people and clients reach the workspace; empty: the one that they use
+    workspace_name: str = ""  # on the web page
     metrics_token: str = ""
     web_page: WebPage = field(default_factory=WebPage)
     rate_limits: Mapping[str, float] = field(default_factory=dict)  # domain/ratelimits.py

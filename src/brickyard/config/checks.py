@@ -34,6 +34,9 @@ def kind(expected: Any) -> str:
     return next((words for kind, words in kinds.items() if kind is expected or kind in choices), "of another type")
 
 
+MAX_NAME = 60  # characters, in the page's rail
+
+
 def check(settings: Settings, sources: Mapping[str, str]) -> None:
     """Raises ConfigError for values that no server can use."""
     for name, meaning in (("port", "0 picks a free one"), ("connect_port", "0 for none"), ("agent_port", "0 for none")):
@@ -63,6 +66,8 @@ def check(settings: Settings, sources: Mapping[str, str]) -> None:
     _check_room(settings)
     _check_proxies(settings, sources)
     _check_rates(settings, sources)
+    if len(settings.workspace_name) > MAX_NAME or not settings.workspace_name.isprintable():
+        raise wrong("workspace_name", settings.workspace_name, sources, f"at most {MAX_NAME} printable characters")
     _check_network(settings, sources)
     _check_oidc(settings, sources)
     for name in (

@@ -100,6 +100,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     trusted_proxies: Annotated[
         str, Help("Addresses or networks of proxies whose X-Forwarded-* headers are trusted, comma-separated.")
     ] = ""
+    workspace_name: Annotated[str, Help("Name of the workspace on its web page.", "Brickyard")] = ""
     session_idle_s: Annotated[float, Help("Seconds without use after which a browser session ends.", "8 hours")] = 8 * 3600.0
     session_lifetime_s: Annotated[float, Help("Seconds after which every browser session ends.", "7 days")] = 7 * 86_400.0
     oidc_issuer: Annotated[str, Help("Issuer URL of an external OpenID Connect provider that people log in with.")] = ""

@@ -10,6 +10,7 @@ ADDITIONS = (
     VALIDATION,
     "/api/1.2/contexts/languages",
     "/api/2.0/audit-logs",
+    "/api/2.1/budgets",
     "/api/2.1/changes",
     "/api/2.1/clusters/list-attached",
     "/api/2.1/clusters/logs/list",
@@ -19,10 +20,12 @@ ADDITIONS = (
     "/api/2.1/machine",
     "/api/2.1/policies/clusters/try",
     "/api/2.1/runtimes",
+    "/api/2.1/spend",
     "/api/2.1/spend/prices",
     "/api/2.1/token-management/tokens",
     "/v1/clusters/{cluster_id}",
     "/v1/clusters/{cluster_id}/proxy",
+    "/v1/snapshots/{snapshot_id}",
 )
 
 

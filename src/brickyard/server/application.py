@@ -57,6 +57,7 @@ def application(given: Resources, parts: Parts, *, readiness: Readiness) -> ASGI
         server=_State(given, parts, readiness, LargestLag(parts.lags.values())),
         metrics=given.metrics,
         host_names=given.settings.host_names,
+        workspace_name=given.settings.workspace_name,
         own_hosts=(given.settings.public_url, given.settings.host, given.server_url),
         external_url=given.settings.external_origin,
         metrics_token=given.settings.metrics_token,

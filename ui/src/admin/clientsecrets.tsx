@@ -1,5 +1,5 @@
 import { Button, Group, Stack, Text, Title } from "@mantine/core";
-import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
+import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, body, words } from "../api/client";
 import { confirm } from "../kit/confirm";
@@ -28,34 +28,29 @@ export function ClientSecrets({ principal }: { principal: string }) {
   const asked = useQuery(secretsQuery(principal));
   const now = useNow(MINUTE);
   const [lifetime, setLifetime] = useState(LIFETIME);
-  const [made, setMade] = useState("");
-  const [refused, setRefused] = useState("");
-  const [busy, setBusy] = useState("");
   const path = { service_principal_id: principal };
-  const act = async (what: string, work: () => Promise<void>) => {
-    setBusy(what);
-    try {
-      await work();
-      setRefused("");
-    } catch (error) {
-      setRefused(words(error));
-    }
-    await queries.invalidateQueries({ queryKey: secretsQuery(principal).queryKey });
-    setBusy("");
-  };
-  const create = () =>
-    act("create", async () => {
+  const onSettled = () => queries.invalidateQueries({ queryKey: secretsQuery(principal).queryKey });
+  const creating = useMutation({
+    mutationFn: async () => {
       const given = { ...path, lifetime: `${lifetime}s` };
       const route = "/api/2.0/accounts/servicePrincipals/{service_principal_id}/credentials/secrets";
-      setMade((await body(api.POST(route, { params: { path }, body: given }))).secret);
-    });
-  const remove = async (id: string) => {
-    const consequence = "Programs can no longer get access tokens with it, and their current tokens stop working.";
-    if (!(await confirm({ title: "Delete this OAuth secret?", consequence, action: "Delete the secret" }))) return;
-    await act(id, async () => {
+      return (await body(api.POST(route, { params: { path }, body: given }))).secret;
+    },
+    onSettled,
+  });
+  const removing = useMutation({
+    mutationFn: async (id: string) => {
       const route = "/api/2.0/accounts/servicePrincipals/{service_principal_id}/credentials/secrets/{secret_id}";
       await body(api.DELETE(route, { params: { path: { ...path, secret_id: id } } }));
-    });
+    },
+    onSettled,
+  });
+  const made = creating.data ?? "";
+  const wrong = creating.error ?? removing.error ?? asked.error;
+  const remove = async (id: string) => {
+    const consequence = "Programs can no longer get access tokens with it, and their current tokens stop working.";
+    if (await confirm({ title: "Delete this OAuth secret?", consequence, action: "Delete the secret" }))
+      removing.mutate(id);
   };
   return (
     <Stack gap="sm" component="section" aria-label="OAuth secrets" mt="md">
@@ -81,7 +76,7 @@ export function ClientSecrets({ principal }: { principal: string }) {
             <Button
               variant="subtle"
               color="gray"
-              loading={busy === each.id}
+              loading={removing.isPending && removing.variables === each.id}
               aria-label={`Delete the secret ${each.id.slice(0, SHOWN)}`}
               onClick={() => void remove(each.id)}
             >
@@ -90,10 +85,10 @@ export function ClientSecrets({ principal }: { principal: string }) {
           </li>
         ))}
       </ul>
-      <Refused text={refused || (asked.isError ? words(asked.error) : "")} />
+      <Refused text={wrong ? words(wrong) : ""} />
       <Group gap="xs" align="flex-end">
         <Lifetime value={lifetime} change={setLifetime} limited />
-        <Button variant="default" loading={busy === "create"} onClick={() => void create()}>
+        <Button variant="default" loading={creating.isPending} onClick={() => creating.mutate()}>
           Create a secret
         </Button>
       </Group>

@@ -1,6 +1,6 @@
 import { ActionIcon, Button, Modal, Select, Stack, Text, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
-import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { words } from "../api/client";
 import { confirm } from "../kit/confirm";
@@ -89,20 +89,11 @@ export function EditGroup({ group, close }: { group: Group; close: () => void })
 function Members({ group }: { group: Group }) {
   const queries = useQueryClient();
   const found = useQuery(groupQuery(group.id)).data;
-  const [refused, setRefused] = useState("");
-  const [busy, setBusy] = useState("");
   const members = found?.members ?? [];
-  const act = async (id: string, work: Promise<void>) => {
-    setBusy(id);
-    try {
-      await work;
-      setRefused("");
-    } catch (error) {
-      setRefused(words(error));
-    }
-    await queries.invalidateQueries({ queryKey: ["scim"] });
-    setBusy("");
-  };
+  const changing = useMutation({
+    mutationFn: ({ id, joins }: { id: string; joins: boolean }) => (joins ? addMember : removeMember)(group.id, id),
+    onSettled: () => queries.invalidateQueries({ queryKey: ["scim"] }),
+  });
   return (
     <Stack gap={6}>
       <Text size="xs" fw={500}>
@@ -116,15 +107,15 @@ function Members({ group }: { group: Group }) {
             <Member
               key={each.value}
               member={each}
-              busy={busy === each.value}
-              remove={() => void act(each.value, removeMember(group.id, each.value))}
+              busy={changing.isPending && changing.variables.id === each.value}
+              remove={() => changing.mutate({ id: each.value, joins: false })}
             />
           ))}
           {members.length > MOST && <li className="soft">and {members.length - MOST} more</li>}
         </ul>
       )}
-      <Add taken={members} add={(id) => void act(id, addMember(group.id, id))} />
-      <Refused text={refused} />
+      <Add taken={members} add={(id) => changing.mutate({ id, joins: true })} />
+      <Refused text={changing.isError ? words(changing.error) : ""} />
     </Stack>
   );
 }

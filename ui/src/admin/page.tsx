@@ -1,11 +1,12 @@
 import "../cluster/cluster.css";
 import "../kit/pages.css";
 import "./admin.css";
-import { Text, Title } from "@mantine/core";
+import { Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy } from "react";
 import { meQuery } from "../access/rights";
+import { PageHead } from "../kit/help";
 import { type LazyTab, LazyTabs } from "../kit/lazytabs";
 import { Reading } from "../kit/reading";
 import { useTitle } from "../kit/title";
@@ -38,9 +39,7 @@ export function AdminPage() {
     void navigate({ search: (old) => ({ ...old, ...changed }), replace: true });
   return (
     <div className="content admin">
-      <Title order={1} size="h3">
-        Admin
-      </Title>
+      <PageHead title="Admin" topic={search.tab === "audit" ? "audit" : "identity"} />
       {me.data === undefined ? (
         <Reading query={me} what="Reading who you are" />
       ) : !me.data.groups.has("admins") ? (

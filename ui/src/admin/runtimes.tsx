@@ -1,6 +1,5 @@
 import { Button, Progress, Text } from "@mantine/core";
-import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { api, body, words } from "../api/client";
 import type { components } from "../api/schema";
 import { confirm } from "../kit/confirm";
@@ -25,23 +24,21 @@ const standingsQuery = queryOptions({
 export default function Runtimes() {
   const asked = useQuery(standingsQuery);
   const queries = useQueryClient();
-  const [busy, setBusy] = useState("");
   const now = useNow(MINUTE);
+  const changing = useMutation({
+    mutationFn: async ({ runtime, what }: { runtime: Standing; what: "install" | "remove" }) => {
+      const path = what === "install" ? "/api/2.1/runtimes/install" : "/api/2.1/runtimes/remove";
+      await body(api.POST(path, { body: { key: runtime.key } }));
+      await queries.invalidateQueries({ queryKey: standingsQuery.queryKey });
+    },
+    onError: (error) => toast(words(error), { failed: true }),
+  });
   const act = async (runtime: Standing, what: "install" | "remove") => {
     const shared = (asked.data ?? []).filter((each) => each.environment === runtime.environment && each !== runtime);
     const also = shared.length > 0 ? ` This also removes ${shared.map((each) => each.key).join(", ")}.` : "";
     const consequence = `The next cluster that needs it installs it again, which takes minutes.${also}`;
-    if (what === "remove" && !(await confirm({ title: `Remove ${runtime.key}?`, consequence, action: "Remove" })))
-      return;
-    setBusy(runtime.key);
-    try {
-      const path = what === "install" ? "/api/2.1/runtimes/install" : "/api/2.1/runtimes/remove";
-      await body(api.POST(path, { body: { key: runtime.key } }));
-      await queries.invalidateQueries({ queryKey: standingsQuery.queryKey });
-    } catch (error) {
-      toast(words(error), { failed: true });
-    }
-    setBusy("");
+    if (what === "install" || (await confirm({ title: `Remove ${runtime.key}?`, consequence, action: "Remove" })))
+      changing.mutate({ runtime, what });
   };
   if (asked.data === undefined) return <Reading query={asked} what="Reading the runtimes" />;
   return (
@@ -68,7 +65,7 @@ export default function Runtimes() {
                 <Button
                   variant={each.installed ? "subtle" : "default"}
                   color={each.installed ? "gray" : undefined}
-                  loading={busy === each.key}
+                  loading={changing.isPending && changing.variables.runtime.key === each.key}
                   aria-label={`${each.installed ? "Remove" : "Install"} ${each.key}`}
                   onClick={() => void act(each, each.installed ? "remove" : "install")}
                 >

@@ -1,23 +1,8 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, body } from "../api/client";
+import { type Change, type Identity, quoted, type Reference } from "./identity";
 
-/** Users, service principals and groups, as SCIM has them. Its resources are open: these are the fields that the page uses. */
-export interface Reference {
-  value: string;
-  display?: string;
-  type?: "direct" | "indirect";
-  $ref?: string;
-}
-
-export interface Identity {
-  id: string;
-  userName?: string; // of a person
-  applicationId?: string; // of a service principal
-  displayName?: string;
-  active?: boolean;
-  groups?: Reference[];
-  entitlements?: { value: string }[];
-}
+export * from "./identity";
 
 export interface Group {
   id: string;
@@ -53,20 +38,6 @@ export const ENTITLEMENTS: { value: string; label: string; what: string }[] = [
 const PAGE = 100;
 const PATCH = "urn:ietf:params:scim:api:messages:2.0:PatchOp";
 export const BUILT_IN = new Set(["admins", "users"]);
-
-export const nameOf = (each: Identity) => each.userName ?? each.displayName ?? each.applicationId ?? each.id;
-/** What the identity is called where it owns something or has tokens. */
-export const principalOf = (each: Identity) => each.userName ?? each.applicationId ?? "";
-export const directGroups = (each: Identity) =>
-  (each.groups ?? []).filter((group) => group.type !== "indirect" && group.display !== "users");
-
-export interface Change {
-  op: "add" | "remove" | "replace";
-  path?: string;
-  value?: unknown;
-}
-
-const quoted = (value: string) => JSON.stringify(value);
 
 function nextPage<T>(last: Page<T>): number | undefined {
   const next = last.startIndex + (last.Resources?.length ?? 0);
@@ -159,15 +130,3 @@ export const addMember = (group: string, id: string) =>
   changeGroup(group, [{ op: "add", path: "members", value: [{ value: id }] }]);
 export const removeMember = (group: string, id: string) =>
   changeGroup(group, [{ op: "remove", path: `members[value eq ${quoted(id)}]` }]);
-
-/** Sets which entitlements somebody or a group has by itself. */
-export const entitle = (was: string[], wanted: string[]): Change[] => {
-  const added = wanted.filter((each) => !was.includes(each));
-  const removed = was.filter((each) => !wanted.includes(each));
-  return [
-    ...(added.length > 0
-      ? [{ op: "add" as const, path: "entitlements", value: added.map((value) => ({ value })) }]
-      : []),
-    ...removed.map((each) => ({ op: "remove" as const, path: `entitlements[value eq ${quoted(each)}]` })),
-  ];
-};

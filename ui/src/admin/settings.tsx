@@ -6,6 +6,7 @@ import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { meQuery } from "../access/rights";
 import { api, body } from "../api/client";
+import { PageHead } from "../kit/help";
 import { Icon } from "../kit/icons";
 import { Reading } from "../kit/reading";
 import { useTitle } from "../kit/title";
@@ -30,9 +31,7 @@ export function SettingsPage() {
   const label = (value: string) => ENTITLEMENTS.find((each) => each.value === value)?.label ?? value;
   return (
     <div className="content admin">
-      <Title order={1} size="h3">
-        Settings
-      </Title>
+      <PageHead title="Settings" topic="authentication" />
       {me.data !== undefined && (
         <dl className="rows">
           <div>

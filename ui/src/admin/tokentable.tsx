@@ -1,5 +1,5 @@
 import { Button, Text } from "@mantine/core";
-import { useState } from "react";
+import { useMutation } from "@tanstack/react-query";
 import { words } from "../api/client";
 import { confirm } from "../kit/confirm";
 import { CopyIcon } from "../kit/copy";
@@ -46,20 +46,16 @@ export function Tokens({
   revoke: (token: Token) => Promise<void>;
 }) {
   const now = useNow(MINUTE);
-  const [busy, setBusy] = useState("");
+  const revoking = useMutation({
+    mutationFn: revoke,
+    onSuccess: (_, token) => toast(`${token.comment || token.token_id} was revoked.`),
+    onError: (error) => toast(words(error), { failed: true }),
+  });
   const ask = async (token: Token) => {
     const name = token.comment || token.token_id;
     const whose = owners && token.owner ? ` of ${token.owner}` : "";
     const consequence = "Programs that use it are locked out at once. This cannot be undone.";
-    if (!(await confirm({ title: `Revoke ${name}${whose}?`, consequence, action: "Revoke" }))) return;
-    setBusy(token.token_id);
-    try {
-      await revoke(token);
-      toast(`${name} was revoked.`);
-    } catch (error) {
-      toast(words(error), { failed: true });
-    }
-    setBusy("");
+    if (await confirm({ title: `Revoke ${name}${whose}?`, consequence, action: "Revoke" })) revoking.mutate(token);
   };
   if (tokens.length === 0) return <Text className="nothing">No tokens.</Text>;
   return (
@@ -96,7 +92,7 @@ export function Tokens({
             <Button
               variant="subtle"
               color="gray"
-              loading={busy === token.token_id}
+              loading={revoking.isPending && revoking.variables.token_id === token.token_id}
               aria-label={`Revoke ${token.comment || token.token_id}`}
               onClick={() => void ask(token)}
             >

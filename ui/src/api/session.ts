@@ -7,6 +7,7 @@ export interface Session {
   /** Whether results of commands may be saved as a file: the workspace's enableResultsDownloading. A page in front of another
    * workspace is not told, and offers it. */
   results_download?: boolean;
+  workspace_name?: string; // a setting
   /** Of `brickyard ui --workspace`: the workspace behind this page, and what of our own API it lacks. */
   workspace?: string;
   lacks?: string[];
@@ -14,6 +15,7 @@ export interface Session {
 
 /** The workspace's URL where it is not this page's own server, else "". */
 let workspace = "";
+let named = "";
 let lacks: ReadonlySet<string> = new Set();
 
 const ASKS = "/login/session";
@@ -23,10 +25,13 @@ async function ask(): Promise<Session | null> {
   if (!answer.ok) return null;
   const found = (await answer.json()) as Session;
   workspace = found.workspace ?? "";
+  named = found.workspace_name ?? "";
   lacks = new Set(found.lacks);
   return found;
 }
 
+/** What people call the workspace. */
+export const workspaceName = () => named || "Brickyard";
 export const remote = () => workspace;
 
 /** Whether the workspace has what is not in the Databricks API: a path of our own, or `validate_only`. What it has not is hidden,

@@ -3,7 +3,7 @@ import { Link, Outlet, useLocation } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { meQuery } from "../access/rights";
 import { connection, tellsChanges } from "../api/live";
-import { session } from "../api/session";
+import { session, workspaceName } from "../api/session";
 import { Watches } from "../clusters/watch";
 import { asked } from "../kit/confirm";
 import { Icon, type IconName, Mark } from "../kit/icons";
@@ -28,9 +28,9 @@ export function Shell() {
         Skip to the content
       </a>
       <nav className="rail" aria-label="Pages">
-        <Link to="/compute" className="brand" aria-label="Brickyard">
+        <Link to="/compute" className="brand" aria-label={workspaceName()}>
           <Mark />
-          <span>Brickyard</span>
+          <span title={workspaceName()}>{workspaceName()}</span>
         </Link>
         <Place to="/compute" icon="compute" label="Compute" />
         <Place to="/jobs/runs" icon="play" label="Runs" />

@@ -3,7 +3,17 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 
 /** A page of docs/, by its name without the ending. */
-export type Topic = "audit" | "files" | "identity" | "jobs" | "policies" | "pools" | "spend" | "ui" | "v1";
+export type Topic =
+  | "audit"
+  | "authentication"
+  | "files"
+  | "identity"
+  | "jobs"
+  | "policies"
+  | "pools"
+  | "spend"
+  | "ui"
+  | "v1";
 
 /** The documentation that belongs to a page. */
 export function HelpLink({ topic }: { topic: Topic }) {

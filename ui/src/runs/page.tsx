@@ -188,7 +188,9 @@ function Attempt({ attempt, last, several, now }: AttemptProps) {
         {cluster && <Where id={cluster} job={attempt.new_cluster != null} />}
       </p>
       {attempt.state.state_message && <p className="said">{attempt.state.state_message}</p>}
-      {(last || look === "bad") && attempt.start_time && <Output id={attempt.run_id} over={isOver(attempt.state)} />}
+      {(last || look === "bad") && attempt.start_time && (
+        <Output id={attempt.run_id} over={isOver(attempt.state)} known={attempt.state.state_message ?? ""} />
+      )}
     </div>
   );
 }
@@ -211,14 +213,15 @@ function Where({ id, job }: { id: string; job: boolean }) {
   );
 }
 
-function Output({ id, over }: { id: number; over: boolean }) {
+/** `known`: what is said above already. */
+function Output({ id, over, known }: { id: number; over: boolean; known: string }) {
   const asked = useQuery(outputQuery(id, over));
   const found = asked.data;
   if (found === undefined) return <Reading query={asked} what="Reading the output" rows={3} />;
   const trace = found.error_trace || found.error;
   return (
     <>
-      {trace && (
+      {trace && trace.trim() !== known.trim() && (
         <Scroller className="code bad" label="Error">
           {trace}
         </Scroller>

@@ -2,7 +2,7 @@ import { queryOptions } from "@tanstack/react-query";
 import { api, body } from "../api/client";
 import type { components } from "../api/schema";
 import { offered } from "../api/session";
-import { groupBy, rangeOf } from "./grouping";
+import { type Budget, groupBy, type SpendGroup, startOf } from "./grouping";
 import type { SpendSearch } from "./search";
 
 export const hasSpend = () => offered("/api/2.1/spend");
@@ -11,12 +11,12 @@ const IN_CHART = 7; // keys; the rest is one bar
 const IN_TABLE = 200;
 const IN_FILE = 10_000; // the API's limit
 
-export type Spend = components["schemas"]["Spend"];
+export type Spend = Omit<Required<components["schemas"]["Spend"]>, "groups"> & { groups: SpendGroup[] };
 export type SetBudget = components["schemas"]["SetBudget"];
 
 async function spend(search: SpendSearch, now: number, group_by: string, top: number): Promise<Spend> {
   const query = {
-    ...rangeOf(search.range, now),
+    start_time: startOf(search.range, now),
     group_by,
     top,
     time_zone: zone,
@@ -24,7 +24,7 @@ async function spend(search: SpendSearch, now: number, group_by: string, top: nu
     ...(search.tag ? { tag: search.tag } : {}),
     ...(search.cluster ? { cluster_id: search.cluster } : {}),
   };
-  return await body(api.GET("/api/2.1/spend", { params: { query } }));
+  return (await body(api.GET("/api/2.1/spend", { params: { query } }))) as Spend;
 }
 
 /** The sums of the table. */
@@ -49,7 +49,8 @@ export const forFile = (search: SpendSearch, now: number) => spend(search, now, 
 export const budgetsQuery = queryOptions({
   queryKey: ["spend", "budgets"],
   enabled: () => offered("/api/2.1/budgets"),
-  queryFn: async () => (await body(api.GET("/api/2.1/budgets", { params: { query: { time_zone: zone } } }))).budgets,
+  queryFn: async () =>
+    (await body(api.GET("/api/2.1/budgets", { params: { query: { time_zone: zone } } }))).budgets as Budget[],
 });
 
 export async function saveBudget(budget: SetBudget, id: string | undefined): Promise<void> {

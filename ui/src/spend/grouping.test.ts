@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { csvOf, daysOf, fitting, groupBy, rangeOf, type SpendGroup, seriesOf, stacked } from "./grouping";
+import { csvOf, daysOf, fitting, groupBy, type SpendGroup, seriesOf, stacked, startOf } from "./grouping";
 import { readSpendSearch } from "./search";
 
 const group = (day: string, key: string, amount: number, more: Partial<SpendGroup> = {}): SpendGroup => ({
@@ -27,12 +27,12 @@ describe("the address", () => {
 describe("days", () => {
   it("go from the reader's midnight until now", () => {
     const now = new Date(2026, 10, 27, 15, 30).getTime();
-    const { start_time, end_time } = rangeOf(undefined, now);
-    expect(new Date(start_time).getHours()).toBe(0);
-    const days = daysOf(start_time, end_time);
+    const start = startOf(undefined, now);
+    expect(new Date(start).getHours()).toBe(0);
+    const days = daysOf(start, now);
     expect(days).toHaveLength(7);
     expect([days[0], days[6]]).toEqual(["2026-11-21", "2026-11-27"]);
-    expect(daysOf(...(Object.values(rangeOf("1d", now)) as [number, number]))).toEqual(["2026-11-27"]);
+    expect(daysOf(startOf("1d", now), now)).toEqual(["2026-11-27"]);
   });
 });
 

@@ -1,8 +1,8 @@
 import type { components } from "../api/schema";
 import { RANGES, type SpendSearch } from "./search";
 
-export type SpendGroup = components["schemas"]["SpendGroup"];
-export type Budget = components["schemas"]["BudgetView"];
+export type SpendGroup = Required<components["schemas"]["SpendGroup"]>;
+export type Budget = Required<components["schemas"]["BudgetView"]>;
 
 /** The `group_by` of the API; undefined: a tag has to be named first. */
 export function groupBy({ by = "creator", key }: SpendSearch): string | undefined {
@@ -10,13 +10,13 @@ export function groupBy({ by = "creator", key }: SpendSearch): string | undefine
   return key ? `tag:${key}` : undefined;
 }
 
-/** From the midnight that begins the first day until now, in the reader's time zone. */
-export function rangeOf(range: SpendSearch["range"], now: number): { start_time: number; end_time: number } {
+/** The midnight that begins the first day, in the reader's time zone. Ranges end now, by the server's clock. */
+export function startOf(range: SpendSearch["range"], now: number): number {
   const days = RANGES.find((each) => each.value === (range ?? "7d"))?.days ?? 7;
   const first = new Date(now);
   first.setHours(0, 0, 0, 0);
   first.setDate(first.getDate() - days + 1);
-  return { start_time: first.getTime(), end_time: now };
+  return first.getTime();
 }
 
 /** "2026-11-27" of each day of a range. */

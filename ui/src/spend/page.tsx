@@ -19,7 +19,7 @@ import { download } from "../lib/files";
 import { Budgets } from "./budgets";
 import { budgetsQuery, daysQuery, forFile, groupsQuery, type Spend } from "./calls";
 import { SpendChart } from "./chart";
-import { csvOf, daysOf, fitting, groupBy, nameOf, rangeOf, seriesOf } from "./grouping";
+import { csvOf, daysOf, fitting, groupBy, nameOf, seriesOf, startOf } from "./grouping";
 import { KEYS, RANGES, type SpendSearch } from "./search";
 
 const MONTH_DAYS = 30;
@@ -170,8 +170,7 @@ function Found({ spend, search, now, change }: FoundProps) {
   const days = useQuery(daysQuery(search, now));
   const budgets = useQuery(budgetsQuery).data ?? [];
   const currencies = spend.totals.map((each) => each.currency);
-  const range = rangeOf(search.range, now);
-  const names = useMemo(() => daysOf(range.start_time, range.end_time), [range.start_time, range.end_time]);
+  const names = useMemo(() => daysOf(startOf(search.range, now), now), [search.range, now]);
   if (spend.totals.length === 0)
     return (
       <Text className="nothing">Nothing was spent in this time. Clusters cost from when their nodes are launched.</Text>

@@ -61,6 +61,7 @@ class SessionInfo(Wire, frozen=True, kw_only=True):
     user_name: str
     csrf_token: str
     results_download: bool
+    workspace_name: str = ""
 
 
 async def session_of(ctx: ApiContext, request: FromBrowser) -> Session | None:
@@ -135,6 +136,7 @@ async def _session(ctx: ApiContext, caller: Caller, request: FromBrowser) -> Ses
         user_name=session.caller.user_name,
         csrf_token=session.csrf_token,
         results_download=await ctx.services.workspace_conf.has_results_download(),
+        workspace_name=ctx.workspace_name,
     )
 
 
