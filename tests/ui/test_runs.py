@@ -38,6 +38,7 @@ def test_a_run_is_followed_and_cancelled(session: Session, w: WorkspaceClient) -
     run = w.jobs.submit(run_name="nightly load", tasks=[task])
     page = session.go("/compute")
     page.get_by_role("link", name="Runs", exact=True).click()
+    expect(page.get_by_role("heading", name="Runs")).to_be_visible()
     page.get_by_label("Search by name or id").fill("nightly")
     page.get_by_role("link", name="nightly load").click()
     section = page.get_by_label("Task load")

@@ -63,6 +63,6 @@ class ChargeRows:
         return self._connection.execute(delete(t).where(t.c.id.in_(old))).rowcount
 
 
-def _between(start_ms: int, end_ms: int, cluster_id: str) -> Select[tuple[str]]:
+def _between(start_ms: int, end_ms: int, cluster_id: str) -> Select[str]:
     query = select(t.c.doc).where(t.c.started_ms < end_ms, or_(t.c.ended_ms == 0, t.c.ended_ms > start_ms))
     return query.where(t.c.cluster_id == cluster_id) if cluster_id else query

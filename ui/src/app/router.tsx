@@ -2,20 +2,23 @@ import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent, r
 import { readAdminSearch } from "../admin/search";
 import { readClusterSearch } from "../cluster/search";
 import { ComputePage } from "../compute/page";
-import { readFilesSearch } from "../files/search";
+import type { FilesSearch } from "../files/search";
 import { readSearch } from "../kit/listsearch";
 import { styled } from "../kit/look";
 import { Trouble } from "../kit/trouble";
 import { readCreateSearch, readPolicySearch } from "../policies/search";
 import { readPoolSearch } from "../pools/search";
-import { readRunsSearch } from "../runs/search";
-import { readSpendSearch } from "../spend/search";
-import { readV1Search } from "../v1/search";
+import type { RunsSearch } from "../runs/search";
+import type { SpendSearch } from "../spend/search";
+import type { V1Search } from "../v1/search";
 import { Shell } from "./shell";
 
 /** A page whose code is loaded when it is opened. */
 const page = <T extends Record<string, unknown>, Name extends keyof T & string>(load: () => Promise<T>, name: Name) =>
   lazyRouteComponent(styled(load), name);
+
+/** An address that the page reads itself, with its own code. */
+const readLater = <T,>(given: Record<string, unknown>) => given as T;
 
 const root = createRootRoute({ component: Shell, notFoundComponent: NotFound });
 
@@ -114,21 +117,21 @@ const editPolicy = createRoute({
 const spend = createRoute({
   getParentRoute: () => root,
   path: "/spend",
-  validateSearch: readSpendSearch,
+  validateSearch: readLater<SpendSearch>,
   component: page(() => import("../spend/page"), "SpendPage"),
 });
 
 const files = createRoute({
   getParentRoute: () => root,
   path: "/files",
-  validateSearch: readFilesSearch,
+  validateSearch: readLater<FilesSearch>,
   component: page(() => import("../files/page"), "FilesPage"),
 });
 
 const runs = createRoute({
   getParentRoute: () => root,
   path: "/jobs/runs",
-  validateSearch: readRunsSearch,
+  validateSearch: readLater<RunsSearch>,
   component: page(() => import("../runs/list"), "RunsPage"),
 });
 
@@ -141,7 +144,7 @@ const run = createRoute({
 const schedules = createRoute({
   getParentRoute: () => root,
   path: "/schedules",
-  validateSearch: readV1Search,
+  validateSearch: readLater<V1Search>,
   component: page(() => import("../v1/page"), "V1Page"),
 });
 

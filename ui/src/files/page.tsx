@@ -21,6 +21,7 @@ import { ago, exactly, useNow } from "../lib/time";
 import { create, listingQuery, remove } from "./calls";
 import { crumbsOf, type Entry, holds, inListOrder, nameOf, normal, sparkPath, TREES, takesFiles } from "./paths";
 import { Preview } from "./preview";
+import { readFilesSearch } from "./search";
 import { upload } from "./upload";
 import { Uploads } from "./uploads";
 
@@ -28,7 +29,8 @@ const STEP = 500; // rows that are drawn at once
 const MINUTE = 60_000;
 
 export function FilesPage() {
-  const search = useSearch({ from: "/files" });
+  const given = useSearch({ from: "/files" });
+  const search = useMemo(() => readFilesSearch({ ...given }), [given]);
   const navigate = useNavigate({ from: "/files" });
   const path = normal(search.path);
   useTitle(path === "" ? "Files" : nameOf(path));

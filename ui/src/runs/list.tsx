@@ -3,7 +3,7 @@ import "../kit/pages.css";
 import { Button, Code, Group, SegmentedControl, Stack, Text } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import { PageHead } from "../kit/help";
 import { More } from "../kit/more";
 import { PlainTable } from "../kit/plaintable";
@@ -12,7 +12,7 @@ import { Search } from "../kit/searchfield";
 import { useTitle } from "../kit/title";
 import { ago, exactly, lasting, useNow } from "../lib/time";
 import { runsQuery } from "./calls";
-import type { RunsSearch } from "./search";
+import { type RunsSearch, readRunsSearch } from "./search";
 import { attemptsOf, type Run, stateOf, tookOf } from "./words";
 
 const CODE = `w.jobs.submit(run_name="nightly", tasks=[jobs.SubmitTask(task_key="load",
@@ -21,7 +21,8 @@ const CODE = `w.jobs.submit(run_name="nightly", tasks=[jobs.SubmitTask(task_key=
 
 /** Runs that were submitted, the newest first. */
 export function RunsPage() {
-  const search = useSearch({ from: "/jobs/runs" });
+  const given = useSearch({ from: "/jobs/runs" });
+  const search = useMemo(() => readRunsSearch({ ...given }), [given]);
   const navigate = useNavigate({ from: "/jobs/runs" });
   const change = (changed: Partial<RunsSearch>) =>
     void navigate({ search: (old) => ({ ...old, ...changed }), replace: true });

@@ -20,16 +20,18 @@ import { Budgets } from "./budgets";
 import { budgetsQuery, daysQuery, forFile, groupsQuery, type Spend } from "./calls";
 import { SpendChart } from "./chart";
 import { csvOf, daysOf, fitting, groupBy, nameOf, seriesOf, startOf } from "./grouping";
-import { KEYS, RANGES, type SpendSearch } from "./search";
+import { KEYS, RANGES, readSpendSearch, type SpendSearch } from "./search";
 
 const MONTH_DAYS = 30;
 
 export function SpendPage() {
-  const search = useSearch({ from: "/spend" });
+  const given = useSearch({ from: "/spend" });
+  const search = useMemo(() => readSpendSearch({ ...given }), [given]);
   const navigate = useNavigate({ from: "/spend" });
   const [now, setNow] = useState(Date.now); // of when the page was opened: a range that moved would ask again and again
   const change = (changed: Partial<SpendSearch>) =>
     void navigate({ search: (old) => ({ ...old, ...changed }), replace: true });
+  const enter = (changed: Partial<SpendSearch>) => void navigate({ search: (old) => ({ ...old, ...changed }) });
   const asked = useQuery(groupsQuery(search, now));
   useTitle("Spend");
   const exporting = useMutation({
@@ -71,12 +73,12 @@ export function SpendPage() {
       ) : asked.data === undefined ? (
         <Reading query={asked} what="Reading the spend" />
       ) : (
-        <Found spend={asked.data} search={search} now={now} change={change} />
+        <Found spend={asked.data} search={search} now={now} enter={enter} />
       )}
       <Budgets
         search={search}
         show={({ tag, creator_user_name: user }) =>
-          change({ tag: tag || undefined, user: user || undefined, cluster: undefined, range: "30d" })
+          enter({ tag: tag || undefined, user: user || undefined, cluster: undefined, range: "30d" })
         }
       />
     </div>
@@ -140,12 +142,8 @@ function Controls({
       {filters.length > 0 && (
         <Group gap={6}>
           {filters.map((each) => (
-            <PlainButton
-              key={each}
-              on
-              aria-label={`Remove the filter ${each}`}
-              onClick={() => change({ [each]: undefined })}
-            >
+            <PlainButton key={each} on onClick={() => change({ [each]: undefined })}>
+              <span className="unseen">Remove the filter </span>
               {each}: {each === "cluster" ? clusterName(search.cluster, clusters) : search[each]}
               <Icon name="close" size={12} />
             </PlainButton>
@@ -163,10 +161,10 @@ interface FoundProps {
   spend: Spend;
   search: SpendSearch;
   now: number;
-  change: (changed: Partial<SpendSearch>) => void;
+  enter: (changed: Partial<SpendSearch>) => void; // from where one can go back
 }
 
-function Found({ spend, search, now, change }: FoundProps) {
+function Found({ spend, search, now, enter }: FoundProps) {
   const days = useQuery(daysQuery(search, now));
   const budgets = useQuery(budgetsQuery).data ?? [];
   const currencies = spend.totals.map((each) => each.currency);
@@ -202,7 +200,7 @@ function Found({ spend, search, now, change }: FoundProps) {
           />
         ))
       )}
-      <Groups spend={spend} search={search} change={change} />
+      <Groups spend={spend} search={search} enter={enter} />
     </>
   );
 }
@@ -223,7 +221,7 @@ function Days({
   return <SpendChart days={days} series={series} currency={currency} line={least} />;
 }
 
-function Groups({ spend, search, change }: Omit<FoundProps, "now">) {
+function Groups({ spend, search, enter }: Omit<FoundProps, "now">) {
   const by = KEYS.find((each) => each.value === (search.by ?? "creator"));
   const total = new Map(spend.totals.map((each) => [each.currency, each.amount]));
   return (
@@ -233,7 +231,7 @@ function Groups({ spend, search, change }: Omit<FoundProps, "now">) {
           <tr key={`${each.currency} ${each.others} ${each.key}`}>
             <td data-label={by?.label}>
               <span>
-                <Name group={each} search={search} change={change} />
+                <Name group={each} search={search} enter={enter} />
                 {search.by === "cluster" && !each.others && (
                   <span className="under">
                     {each.creator_user_name}{" "}
@@ -269,7 +267,7 @@ function Groups({ spend, search, change }: Omit<FoundProps, "now">) {
 }
 
 /** A click shows this one alone, by what is in it. */
-function Name({ group, search, change }: { group: Spend["groups"][number] } & Omit<FoundProps, "spend" | "now">) {
+function Name({ group, search, enter }: { group: Spend["groups"][number] } & Omit<FoundProps, "spend" | "now">) {
   const name = nameOf(group);
   const by = search.by ?? "creator";
   const only: Partial<SpendSearch> | undefined =
@@ -282,7 +280,7 @@ function Name({ group, search, change }: { group: Spend["groups"][number] } & Om
           : undefined;
   if (group.others || only === undefined) return <b>{name}</b>;
   return (
-    <button type="button" className="link" onClick={() => change(only)}>
+    <button type="button" className="link" onClick={() => enter(only)}>
       {name}
     </button>
   );

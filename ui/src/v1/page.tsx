@@ -3,6 +3,7 @@ import "../kit/pages.css";
 import { Group, Select, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useMemo } from "react";
 import { clustersQuery } from "../api/queries";
 import { isJob, nameOf } from "../clusters/facts";
 import { StateWord } from "../clusters/state";
@@ -12,7 +13,7 @@ import { Reading } from "../kit/reading";
 import { useTitle } from "../kit/title";
 import { LimitsTab } from "./limits";
 import { Schedules } from "./schedules";
-import type { V1Tab } from "./search";
+import { readV1Search, type V1Tab } from "./search";
 import { Snapshots } from "./snapshots";
 
 const TABS: LazyTab<V1Tab, { id: string }>[] = [
@@ -23,7 +24,8 @@ const TABS: LazyTab<V1Tab, { id: string }>[] = [
 
 /** What the /v1 API has of a cluster beside the Databricks API. Its ports are a tab of the cluster's page. */
 export function V1Page() {
-  const search = useSearch({ from: "/schedules" });
+  const given = useSearch({ from: "/schedules" });
+  const search = useMemo(() => readV1Search({ ...given }), [given]);
   const navigate = useNavigate({ from: "/schedules" });
   const asked = useQuery(clustersQuery);
   useTitle("Schedules");
