@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
+import io
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from databricks.sdk import WorkspaceClient
-from databricks.sdk.service.compute import AutoScale, Library, PythonPyPiLibrary
-from playwright.sync_api import Browser, Locator, Page, expect
+from databricks.sdk.errors import BadRequest
+from databricks.sdk.service.catalog import VolumeType
+from databricks.sdk.service.compute import AutoScale, Library, PythonPyPiLibrary, State
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from brickyard.cli.token import create
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.providers.simulated.kernels import Answer
 from tests.support.patience import until
 from tests.support.server import Server
-from tests.ui.axe import HOSTILE, SOME_LOOKS, readable
+from tests.ui.axe import HOSTILE, SOME_LOOKS, readable, violations
 from tests.ui.conftest import Session
 
 TABS = ("configuration", "notebooks", "libraries", "events", "spark-ui", "logs", "metrics", "apps", "permissions")
@@ -123,11 +128,13 @@ def test_a_start_shows_what_it_waits_for_and_a_failure_what_to_do(
     page.get_by_role("button", name="Start", exact=True).click()
     failure = page.get_by_role("alert").filter(has_text="The cluster failed: CLOUD_PROVIDER_RESOURCE_STOCKOUT")
     expect(failure).to_contain_text("there are no instances of r5.large now")
-    expect(failure).to_contain_text("choose a smaller node type")
+    expect(failure.locator(".remedy")).to_contain_text("choose a smaller node type")
+    expect(failure.get_by_role("button", name="Logs")).to_have_count(0), "there was no node"
+    expect(failure.get_by_role("link", name="Edit")).to_have_attribute("href", f"/compute/clusters/{made.cluster_id}/edit")
     failure.get_by_role("button", name="Event log").click()
     expect(page.locator(".events .word.bad").first).to_be_visible()
     machines.knobs.full_types = frozenset()
-    page.get_by_role("button", name="Start", exact=True).click()
+    failure.get_by_role("button", name="Start again").click()
     expect(state(page)).to_have_text("RUNNING")
     expect(failure).to_have_count(0)
     w.clusters.permanent_delete(made.cluster_id)
@@ -135,6 +142,112 @@ def test_a_start_shows_what_it_waits_for_and_a_failure_what_to_do(
     expect(page.get_by_role("heading", name="slow")).to_be_visible()
     expect(page.get_by_role("button", name="Stop")).to_have_count(0)
     assert session.said == [], "the page does not ask for what it knows to be deleted"
+
+
+FAILED = {
+    "state_message": "The driver failed: the driver's JVM ended with code 1: no such class a.B. Check the setting spark.plugins."
+    "\nLast lines of its log:\nError: no such class a.B",
+    "termination_reason": {
+        "code": "SPARK_STARTUP_FAILURE",
+        "type": "CLIENT_ERROR",
+        "parameters": {"log_tail": "INFO it begins\nError: no such class a.B\n  at main"},
+    },
+}
+
+
+def test_a_failed_driver_s_log_is_one_click_away_at_its_error(
+    session: Session, w: WorkspaceClient, machines: SimulatedProvider
+) -> None:
+    """The card as the server's answer for a Spark that did not start makes it."""
+    made = w.clusters.create(cluster_name="broken", num_workers=1, **COMMON).result()
+    driver = str(getattr(w.clusters.get(str(made.cluster_id)).driver, "instance_id", ""))
+    lines = [f"line {number}" for number in range(400)]
+    lines[100] = "ERROR Error: no such class a.B"
+    machines.logs.write(driver, "log4j-active.log", ("\n".join(lines) + "\n").encode())
+
+    def answer(route: Route) -> None:
+        found = route.fetch().json() | FAILED | {"state": "TERMINATED"}
+        found["termination_reason"]["parameters"]["instance_id"] = driver
+        route.fulfill(json=found)
+
+    session.page.route("**/api/2.1/clusters/get?*", answer)
+    page = opened(session, str(made.cluster_id))
+    failure = page.get_by_role("alert").filter(has_text="SPARK_STARTUP_FAILURE")
+    expect(failure.locator(".remedy")).to_have_text("What to do: Check the setting spark.plugins.")
+    expect(failure).not_to_contain_text("Check the Spark configuration")
+    tail = failure.get_by_label("Last lines of the log")
+    expect(tail).to_have_count(0)
+    failure.get_by_role("button", name="Last lines of the log").click()
+    expect(tail).to_contain_text("INFO it begins")
+    assert violations(page) == []
+    readable(page, looks=SOME_LOOKS)
+    failure.get_by_role("button", name="Logs").click()
+    expect(page.get_by_label("The log", exact=True).locator(".line.current")).to_contain_text("no such class a.B")
+    session.page.unroute("**/api/2.1/clusters/get?*")
+    session.go("/compute")
+    w.clusters.permanent_delete(str(made.cluster_id))
+
+
+def test_values_are_changed_where_they_stand(session: Session, w: WorkspaceClient) -> None:
+    made = w.clusters.create(
+        cluster_name="in place", num_workers=1, autotermination_minutes=30, custom_tags={"team": "a"}, **COMMON
+    ).result()
+    name = str(made.cluster_id)
+    page = opened(session, name)
+
+    def change(label: str, text: str) -> None:
+        page.get_by_role("button", name=re.compile(f"^(Change {label}:|{label}$)")).click()
+        field = page.get_by_role("textbox", name=label, exact=True)
+        expect(field).to_be_focused()
+        field.fill(text)
+        field.press("Enter")
+
+    change("Terminates after", "5")
+    expect(page.get_by_role("alert")).to_contain_text("autotermination_minutes")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Change Terminates after")).to_be_focused()
+    change("Terminates after", "45")
+    expect(page.get_by_label("Compute", exact=True)).to_contain_text("45 minutes of inactivity")
+    change("Tag team", "b")
+    expect(page.get_by_role("button", name="Change Tag team: b")).to_be_visible()
+    change("Add a tag", "cost: 12")
+    expect(page.get_by_role("button", name="Change Tag cost: 12")).to_be_visible()
+    change("Tag team", "")
+    expect(page.get_by_role("button", name="Change Tag team")).to_have_count(0)
+    change("Name", "renamed")
+    expect(page.get_by_role("heading", name="renamed")).to_be_visible()
+    assert violations(page) == []
+    readable(page, looks=SOME_LOOKS)
+    change("Workers", "2")
+    until(lambda: (now := w.clusters.get(name)).state is State.RUNNING and now.num_workers == 2, "it is not resized")
+    found = w.clusters.get(name)
+    assert (found.cluster_name, found.autotermination_minutes, found.custom_tags) == ("renamed", 45, {"cost": "12"})
+    assert found.spark_context_id == made.spark_context_id, "it has not restarted"
+    page.get_by_role("button", name="Change Name: renamed").click()
+    w.clusters.edit(name, num_workers=2, cluster_name="theirs", **COMMON)
+    expect(page.get_by_role("heading", name="theirs")).to_be_visible()
+    page.keyboard.press("Escape")
+    assert session.said == [] or all("400" in each for each in session.said)
+    session.go("/compute")
+    w.clusters.permanent_delete(name)
+
+
+def test_a_library_is_found_in_a_volume_and_installed_by_enter(session: Session, w: WorkspaceClient, cluster: str) -> None:
+    with contextlib.suppress(BadRequest):
+        w.volumes.create("main", "default", "wheels", VolumeType.MANAGED)
+    w.files.upload("/Volumes/main/default/wheels/builds/mine-1.0-py3-none-any.whl", io.BytesIO(b"x"), overwrite=True)
+    page = opened(session, cluster, "libraries")
+    field = page.get_by_role("combobox", name="Package")
+    field.fill("/Volumes/main/default/wh")
+    page.get_by_role("option", name="/Volumes/main/default/wheels/").click()
+    page.get_by_role("option", name="/Volumes/main/default/wheels/builds/").click()
+    page.get_by_role("option", name="mine-1.0-py3-none-any.whl").click()
+    expect(page.get_by_label("Source")).to_have_value("Wheel")
+    page.get_by_role("combobox", name="File").fill("org.jsoup:jsoup:1.18.1")
+    expect(page.get_by_label("Source")).to_have_value("Maven")
+    field.fill("tabulate")
+    field.press("Enter")
+    expect(page.locator("tbody tr").filter(has_text="tabulate")).to_contain_text("PyPI")
 
 
 def test_events_are_filtered_read_on_and_told_live(session: Session, w: WorkspaceClient, cluster: str) -> None:
@@ -203,7 +316,7 @@ def test_a_log_is_followed_searched_and_downloaded(
 def test_libraries_are_installed_and_uninstalled(session: Session, w: WorkspaceClient, cluster: str) -> None:
     w.libraries.install(cluster, [Library(pypi=PythonPyPiLibrary(package="already"))])
     page = opened(session, cluster, "libraries")
-    package = page.get_by_label("Package")
+    package = page.get_by_role("combobox", name="Package")
     package.fill("--index-url=http://elsewhere x")
     page.get_by_role("button", name="Install", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("package")
@@ -237,6 +350,9 @@ def test_metrics_are_drawn_for_all_nodes_and_for_one(session: Session, w: Worksp
     until(lambda: "available last 8" in (cpu.get_attribute("aria-label") or ""), "the driver's 8 cores")
     box = cpu.bounding_box()
     assert box is not None
+    page.get_by_label("Node", exact=True).select_option("each")
+    expect(page.get_by_role("img", name="CPU in cores: driver last")).to_have_attribute("aria-label", re.compile("worker 1 last"))
+    page.get_by_label("Node", exact=True).select_option(driver)
     page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 60)
     crosshairs = page.locator(".u-cursor-x")
     expect(crosshairs.nth(3)).to_be_visible()
@@ -247,19 +363,28 @@ def test_metrics_are_drawn_for_all_nodes_and_for_one(session: Session, w: Worksp
     assert "from=" in page.url
     page.get_by_role("button", name="Back to 15 min").click()
     expect(page.get_by_role("button", name="Back to 15 min")).to_have_count(0)
+    opened(session, cluster, "metrics")
+    expect(page.get_by_role("radio", name="Last run")).to_be_checked()
     assert session.said == []
 
 
 def test_permissions_are_given_changed_and_taken(session: Session, w: WorkspaceClient, cluster: str) -> None:
     w.users.create(user_name="guest@example.com")
     page = opened(session, cluster, "permissions")
-    page.get_by_label("Name", exact=True).fill("nobody@example.com")
+    page.get_by_role("combobox", name="Name").fill("nobody@example.com")
     page.get_by_role("button", name="Add").click()
     expect(page.get_by_role("alert")).to_contain_text("nobody@example.com) does not exist")
-    page.get_by_label("Name", exact=True).fill("guest@example.com")
+    page.get_by_role("combobox", name="Name").fill("guest@example.com")
     page.get_by_role("button", name="Add").click()
     row = page.locator("tbody tr").filter(has_text="guest@example.com")
     expect(row).to_contain_text("direct")
+    group = w.groups.create(display_name="Marvellous people")
+    page.get_by_role("combobox", name="Name").fill("rv")
+    page.get_by_role("option", name="Marvellous people").click()
+    expect(page.get_by_label("Kind")).to_have_value("group_name")
+    page.get_by_role("button", name="Add").click()
+    expect(page.locator("tbody tr").filter(has_text="Marvellous people")).to_contain_text("Group")
+    w.groups.delete(str(group.id))
     expect(page.locator("tbody tr").filter(has_text="admins")).to_contain_text("inherited")
     page.get_by_label("Level of guest@example.com").select_option("CAN_RESTART")
     until(lambda: level_of(w, cluster) == "CAN_RESTART", "the new level")
@@ -288,6 +413,9 @@ def test_who_may_only_attach_is_offered_no_more(chromium: Browser, server: Serve
     page = opened(viewer, cluster, "libraries")
     expect(page.get_by_role("button", name="Stop")).to_be_disabled()
     expect(page.get_by_role("button", name="Install", exact=True)).to_have_count(0)
+    page.get_by_role("tab", name="Configuration").click()
+    expect(page.get_by_label("Compute", exact=True)).to_contain_text("45 minutes of inactivity")
+    expect(page.get_by_role("button", name="Change")).to_have_count(0)
     page.get_by_role("tab", name="Driver logs").click()
     expect(page.get_by_role("alert")).to_contain_text("You do not have access")
     context.close()

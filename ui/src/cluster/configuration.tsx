@@ -126,9 +126,7 @@ function Fields({ cluster, edits }: { cluster: Cluster; edits: boolean }) {
             if (!(key in tags)) return [key, value]; // x_Creator is not what was sent
             return [key, changeable(`Tag ${key}`, value, "An empty value removes the tag.", readTag(tags, key), value)];
           }),
-          ...(edits
-            ? [["New tag", changeable("New tag", "", "key: value", readNewTag(tags), "Add a tag")] satisfies Row]
-            : []),
+          ...(edits ? [["New tag", <NewTag key="new" cluster={cluster} tags={tags} />] satisfies Row] : []),
           ...entries(cluster.default_tags, "automatic"),
         ]}
       />
@@ -160,6 +158,14 @@ function Fields({ cluster, edits }: { cluster: Cluster; edits: boolean }) {
         ]}
       />
     </div>
+  );
+}
+
+function NewTag({ cluster, tags }: { cluster: Cluster; tags: Record<string, string> }) {
+  return (
+    <InPlace cluster={cluster} label="Add a tag" initial="" hint="key: value" read={readNewTag(tags)} adds>
+      Add a tag
+    </InPlace>
   );
 }
 

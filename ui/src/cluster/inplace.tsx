@@ -47,11 +47,12 @@ interface Props {
   initial: string; // what is typed for the value as it is
   hint: string;
   read: Read;
+  adds?: boolean; // there is no value yet: `children` says what is added
   children: ReactNode; // the value as it is shown
 }
 
 /** A value that is changed where it stands: Enter saves, Esc leaves it. */
-export function InPlace({ cluster, label, initial, hint, read, children }: Props) {
+export function InPlace({ cluster, label, initial, hint, read, adds = false, children }: Props) {
   const queries = useQueryClient();
   const [typed, setTyped] = useState<string>();
   const button = useRef<HTMLButtonElement>(null);
@@ -75,7 +76,7 @@ export function InPlace({ cluster, label, initial, hint, read, children }: Props
     onSuccess: (saved) => {
       if (!saved) return;
       close();
-      toast(`${label} was saved.`);
+      toast(`${nameOf(cluster)} was saved.`);
     },
   });
   if (typed === undefined)
@@ -84,19 +85,21 @@ export function InPlace({ cluster, label, initial, hint, read, children }: Props
         type="button"
         ref={button}
         className="inplace"
-        aria-label={`Change ${label}`}
         onClick={() => {
           saving.reset();
           setTyped(initial);
         }}
       >
-        <span>{children}</span>
-        <Icon name="pencil" size={12} />
+        <span>
+          {!adds && <span className="unseen">Change {label}: </span>}
+          {children}
+        </span>
+        <Icon name={adds ? "plus" : "pencil"} size={12} />
       </button>
     );
   return (
     <form
-      aria-label={`Change ${label}`}
+      aria-label={adds ? label : `Change ${label}`}
       onSubmit={(event) => {
         event.preventDefault();
         if (!saving.isPending) saving.mutate(typed);

@@ -31,6 +31,7 @@ interface Props extends Omit<AutocompleteProps, "value" | "onChange" | "data"> {
 /** A text that may be the path of a file in a volume: then folders and files are offered as one types. */
 export function PathInput({ value, change, ends, ...rest }: Props) {
   const [near, setNear] = useState(false);
+  const [opened, setOpened] = useState(false);
   const [settled] = useDebouncedValue(value, SETTLE_MS);
   const folder = folderOf(settled);
   const found = useQuery({ ...folderQuery(folder ?? "/Volumes"), enabled: near && folder !== undefined }).data ?? [];
@@ -40,6 +41,10 @@ export function PathInput({ value, change, ends, ...rest }: Props) {
       spellCheck={false}
       value={value}
       onChange={change}
+      dropdownOpened={opened}
+      onDropdownOpen={() => setOpened(true)}
+      onDropdownClose={() => setOpened(false)}
+      onOptionSubmit={(path) => path.endsWith("/") && setTimeout(() => setOpened(true))} // go on inside of the folder
       onFocus={() => setNear(true)}
       onBlur={() => setNear(false)}
       data={folder === undefined ? [] : entriesOf(folder, found, value, ends)}
