@@ -1,5 +1,5 @@
 import { Anchor, Button, NativeSelect, NumberInput, Text, TextInput } from "@mantine/core";
-import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
+import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, body, words } from "../api/client";
 import { POLL_MS } from "../api/live";
@@ -29,18 +29,19 @@ export default function Apps({ cluster, may }: TabProps) {
   const asked = useQuery({ ...portsQuery(id), refetchInterval: POLL_MS }); // their states have no events
   const queries = useQueryClient();
   const again = () => queries.invalidateQueries({ queryKey: ["cluster", id, "ports"] });
+  const removing = useMutation({
+    mutationFn: ({ id: port_id }: Port) => {
+      const path = { cluster_id: id, port_id };
+      return body(api.DELETE("/v1/clusters/{cluster_id}/proxy/ports/{port_id}", { params: { path } }));
+    },
+    onSuccess: again,
+    onError: (error) => toast(words(error), { failed: true }),
+  });
   if (asked.data === undefined) return <Reading query={asked} what="Reading the port mappings" rows={3} />;
   const remove = async (port: Port) => {
     const name = port.description || `port ${port.internal_port}`;
     const consequence = "The port is no longer reachable from outside. The program keeps running.";
-    if (!(await confirm({ title: `Remove ${name}?`, consequence, action: "Remove" }))) return;
-    try {
-      const path = { cluster_id: id, port_id: port.id };
-      await body(api.DELETE("/v1/clusters/{cluster_id}/proxy/ports/{port_id}", { params: { path } }));
-      await again();
-    } catch (error) {
-      toast(words(error), { failed: true });
-    }
+    if (await confirm({ title: `Remove ${name}?`, consequence, action: "Remove" })) removing.mutate(port);
   };
   return (
     <>
@@ -78,6 +79,7 @@ export default function Apps({ cluster, may }: TabProps) {
                   <Button
                     variant="subtle"
                     color="gray"
+                    loading={removing.isPending && removing.variables.id === port.id}
                     aria-label={`Remove port ${port.internal_port}`}
                     onClick={() => void remove(port)}
                   >

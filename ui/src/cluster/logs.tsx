@@ -1,5 +1,5 @@
 import { Alert, Button, Select, Switch, Text } from "@mantine/core";
-import { queryOptions, useQuery } from "@tanstack/react-query";
+import { queryOptions, useMutation, useQuery } from "@tanstack/react-query";
 import { useEffect, useState, useSyncExternalStore } from "react";
 import { api, body, words } from "../api/client";
 import { POLL_MS } from "../api/live";
@@ -109,16 +109,10 @@ const SAYS = {
 function Shown({ log, find, change, feed }: OneProps & { feed: LogFeed }) {
   const view = useSyncExternalStore(feed.subscribe, feed.get);
   const [wrap, setWrap] = useKept("wrap", false);
-  const [busy, setBusy] = useState(false);
-  const save = async () => {
-    setBusy(true);
-    try {
-      download(log.file.replaceAll("/", "-"), await feed.whole());
-    } catch (error) {
-      toast(words(error), { failed: true });
-    }
-    setBusy(false);
-  };
+  const save = useMutation({
+    mutationFn: async () => download(log.file.replaceAll("/", "-"), await feed.whole()),
+    onError: (error) => toast(words(error), { failed: true }),
+  });
   if (view.state === "reading") return <Waiting what="Reading the log" />;
   return (
     <LogLines
@@ -141,9 +135,9 @@ function Shown({ log, find, change, feed }: OneProps & { feed: LogFeed }) {
       <Switch size="xs" label="Wrap lines" checked={wrap} onChange={(event) => setWrap(event.currentTarget.checked)} />
       <Button
         variant="default"
-        loading={busy}
+        loading={save.isPending}
         leftSection={<Icon name="download" size={14} />}
-        onClick={() => void save()}
+        onClick={() => save.mutate()}
       >
         Download
       </Button>

@@ -2,6 +2,7 @@ import { queryOptions, useQuery } from "@tanstack/react-query";
 import { api, body } from "../api/client";
 import { offered } from "../api/session";
 import { lasting, useNow } from "../lib/time";
+import { at, took, wanted } from "./phases";
 
 export const operationQuery = (id: string) =>
   queryOptions({
@@ -11,9 +12,6 @@ export const operationQuery = (id: string) =>
       (await body(api.GET("/v1/clusters/{cluster_id}", { params: { path: { cluster_id: id } } }))).data.operation ??
       null,
   });
-
-type Operation = NonNullable<Awaited<ReturnType<NonNullable<ReturnType<typeof operationQuery>["queryFn"]>>>>;
-type Phase = Operation["phases"][number];
 
 const NAMES: Record<string, string> = {
   validating_configuration: "Check the configuration",
@@ -32,19 +30,6 @@ const NAMES: Record<string, string> = {
 };
 const KINDS = { start: "Start", restart: "Restart", stop: "Stop" };
 
-/** What nobody has asked for says so; it takes no time and is not shown. */
-const asked = (phase: Phase) =>
-  !/ (was asked for|to restore)$/.test(phase.message ?? "") &&
-  phase.name !== "cleaning_up" &&
-  !(phase.name === "restoring_snapshot" && phase.status === "pending");
-const at = (text: string | null | undefined) => (text ? Date.parse(text) : undefined);
-
-function took(phase: Phase, now: number): string {
-  const from = at(phase.started_at);
-  if (from === undefined || phase.status === "pending") return "";
-  return lasting((at(phase.finished_at) ?? now) - from);
-}
-
 const SAYS = { pending: "not started", in_progress: "now", completed: "done", failed: "failed" };
 
 /** The last start, restart or stop of a cluster as a line of steps with their times. */
@@ -57,7 +42,7 @@ export function Timeline({ id, live }: { id: string; live: boolean }) {
   return (
     <section className="timeline" aria-label={`${KINDS[operation.kind]}: its phases`}>
       <ol>
-        {operation.phases.filter(asked).map((phase) => (
+        {operation.phases.filter(wanted).map((phase) => (
           <li
             key={phase.name}
             className={phase.status}
