@@ -107,7 +107,7 @@ def test_a_wait_ends_with_what_it_waits_for_its_time_or_a_request(how: str, gold
     golden(said)
     golden(done.cluster.state_message)
     assert "waiting" not in done.cluster.state_message
-    assert ("was ended" in done.cluster.state_message) == (how == "late")
+    assert ("were ended" in done.cluster.state_message) == (how == "late")
     assert phases(done.cluster, at)["waiting_for_graceful_exit"] == (PhaseStatus.COMPLETED, said)
 
 
