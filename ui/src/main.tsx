@@ -24,6 +24,7 @@ const queries = new QueryClient({
       retry: (failures, error) =>
         failures < 2 && !(error instanceof ApiError && error.status < 500 && error.status !== 429),
     },
+    mutations: { networkMode: "always" }, // without a network they fail now, and do not happen later
   },
 });
 

@@ -12,7 +12,7 @@ import { complete, later } from "../kit/later";
 import { outdated } from "../kit/look";
 import { IconButton, PlainButton } from "../kit/plain";
 import { title } from "../kit/title";
-import { loadNotices, toasting } from "../kit/toasts";
+import { early, loadNotices, toasting } from "../kit/toasts";
 import { useValue } from "../lib/value";
 import { useScheme } from "./scheme";
 
@@ -70,9 +70,18 @@ function Told() {
   const wanted = [useValue(complete), useValue(toasting)].some(Boolean);
   if (!useEver(wanted)) return null;
   return (
-    <Suspense fallback={null}>
+    <Suspense fallback={<Early />}>
       <Notices />
     </Suspense>
+  );
+}
+
+function Early() {
+  const texts = useValue(early);
+  return (
+    <div className={texts.length > 0 ? "early" : undefined} role="status">
+      {texts.join("\n")}
+    </div>
   );
 }
 

@@ -23,8 +23,9 @@ import { ClusterRow, editOf } from "./row";
 const ColumnMenu = lazy(later(() => import("./columnmenu")));
 
 const MINUTE = 60_000;
-/** At first: what all clusters have, as far as there is room for it. */
-const HIDDEN: Hidden = { tags: false, policy: false, pool: false, activity: innerWidth >= 1280 };
+/** Until the reader chooses: what all clusters have, as far as there is room for it. */
+const HIDDEN: Hidden = { tags: false, policy: false, pool: false };
+const ROOM = "(min-width: 1280px)"; // for the last activity
 const CARD = 210; // pixels, about: cards are measured
 const CARDS = "(max-width: 800px)"; // as in app.css
 const HEIGHTS = { comfortable: 44, compact: 28 };
@@ -47,7 +48,9 @@ interface Props {
 const idOf = (cluster: Cluster) => cluster.cluster_id;
 
 export function ClusterTable({ clusters, known, sort, onSort, selected, onSelected, busy, act }: Props) {
-  const [hidden, setHidden] = useKept<Hidden>("columns", HIDDEN);
+  const [kept, setHidden] = useKept<Hidden | null>("columns", null);
+  const activity = useMediaQuery(ROOM, matchMedia(ROOM).matches);
+  const hidden = useMemo(() => kept ?? { ...HIDDEN, activity }, [kept, activity]);
   const [density, setDensity] = useKept<Density>("density", "comfortable");
   const cards = useMediaQuery(CARDS, matchMedia(CARDS).matches);
   const [over, setOver] = useState<string[] | null>(null);

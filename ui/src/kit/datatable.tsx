@@ -56,9 +56,11 @@ export function DataTable<T extends RowData>({ label, actions, ...listing }: Pro
 
 const ACTIONS = 44;
 
-/** The class of a column's cells: its id, and whether it has figures. */
+const LOOKS = new Set(["name", "access", "creator"]); // columns with a look of their own
+
+/** The class of a column's cells. */
 export const classOf = <T extends RowData>({ id, columnDef }: ListColumn<T>) =>
-  columnDef.meta?.figures ? `${id} figures` : id;
+  LOOKS.has(id) ? id : columnDef.meta?.figures ? "figures" : undefined;
 
 /** How narrow a table can be: beyond that it scrolls sideways. `more`: its columns without data. */
 export const widthOf = <T extends RowData>(columns: ListColumn<T>[], more: number[]) =>

@@ -5,6 +5,9 @@ import type { Progress } from "./notices";
 /** Whether there has been a message: what shows them is made with the first. */
 export const toasting = new Value(false);
 
+/** What cannot be shown yet, perhaps since the server is away: it is shown plainly until then. */
+export const early = new Value<string[]>([]);
+
 export const loadNotices = later(() => import("./notices"));
 
 interface How {
@@ -15,7 +18,11 @@ interface How {
 /** Says for a moment what was done. */
 export function toast(text: string, how: How = {}) {
   toasting.set(true);
-  void loadNotices().then((notices) => notices.show(text, how));
+  early.set([...early.get(), text]);
+  void loadNotices().then((notices) => {
+    early.set(early.get().filter((each) => each !== text));
+    notices.show(text, how);
+  });
 }
 
 /** Says what is being done, until it ends. `stop`: what the reader can do about it. */
