@@ -3,6 +3,7 @@ import "@mantine/core/styles/default-css-variables.layer.css";
 import "@mantine/core/styles/baseline.layer.css";
 import "@mantine/core/styles/global.layer.css";
 import "./app/app.css";
+import "./kit/lists.css";
 import "./kit/plain.css";
 import "./api/early";
 

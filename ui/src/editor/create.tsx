@@ -6,6 +6,7 @@ import { words } from "../api/client";
 import { nodeTypesQuery } from "../api/offers";
 import { clusterQuery, clustersQuery, runtimesQuery } from "../api/queries";
 import { nameOf } from "../clusters/facts";
+import { lastList } from "../kit/lastlist";
 import { useTitle } from "../kit/title";
 import { toast } from "../kit/toasts";
 import { Trouble } from "../kit/trouble";
@@ -169,7 +170,9 @@ function Create({ user, title, initial, prefilled, clone, cloned, policy, last }
       title={title}
       above={
         <nav aria-label="Breadcrumb" className="crumbs">
-          <Link to="/compute">Compute</Link>
+          <Link to="/compute" search={lastList(undefined)}>
+            Compute
+          </Link>
         </nav>
       }
       editor={editor}

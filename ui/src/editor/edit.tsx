@@ -7,6 +7,7 @@ import { connection, POLL_MS } from "../api/live";
 import { clusterQuery } from "../api/queries";
 import { nameOf } from "../clusters/facts";
 import { StateWord } from "../clusters/state";
+import { lastList } from "../kit/lastlist";
 import { toast } from "../kit/toasts";
 import { Trouble } from "../kit/trouble";
 import { useValue } from "../lib/value";
@@ -169,7 +170,10 @@ function Edit({ user, cluster, installed, gone }: Props) {
         title={nameOf(cluster)}
         above={
           <nav aria-label="Breadcrumb" className="crumbs">
-            <Link to="/compute">Compute</Link> <span aria-hidden="true">/</span> Edit <StateWord cluster={cluster} />
+            <Link to="/compute" search={lastList(undefined)}>
+              Compute
+            </Link>{" "}
+            <span aria-hidden="true">/</span> Edit <StateWord cluster={cluster} />
           </nav>
         }
         editor={editor}

@@ -66,7 +66,7 @@ export const classOf = <T extends RowData>({ id, columnDef }: ListColumn<T>) =>
 export const widthOf = <T extends RowData>(columns: ListColumn<T>[], more: number[]) =>
   [...columns.map((each) => each.getSize()), ...more].reduce((sum, each) => sum + each, 0);
 
-/** For app.css: rows that are cards can be narrower. */
+/** For lists.css: rows that are cards can be narrower. */
 export const narrow = (pixels: number) => ({ "--narrow": `${pixels}px` }) as CSSProperties;
 
 interface WidthsProps<T extends RowData> {
