@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from databricks.sdk import WorkspaceClient
-from databricks.sdk.errors import InvalidParameterValue, NotFound
+from databricks.sdk.errors import InvalidParameterValue, NotFound, PermissionDenied
 from databricks.sdk.service.iam import AccessControlRequest, PermissionLevel
 from databricks.sdk.service.settings import ListType
 
@@ -52,6 +52,18 @@ def test_workspace_conf(server: Server, w: WorkspaceClient, golden: Golden) -> N
     server.client(token).current_user.me()
     with golden.refused(InvalidParameterValue):
         w.workspace_conf.get_status("nonsense")
+
+
+def test_a_switch_is_kept_in_the_letters_in_which_it_was_sent(server: Server, w: WorkspaceClient) -> None:
+    """Terraform compares them, and its provider's own tests expect so."""
+    w.workspace_conf.set_status({"enableTokensConfig": "FALSE", "enableDeprecatedGlobalInitScripts": "False"})
+    try:
+        assert w.workspace_conf.get_status("enableTokensConfig") == {"enableTokensConfig": "FALSE"}
+        with pytest.raises(PermissionDenied):
+            w.tokens.create()
+    finally:
+        w.workspace_conf.set_status({"enableTokensConfig": "TRue"})
+    w.tokens.delete(str(w.tokens.create().token_info.token_id))  # type: ignore[union-attr]  # it was made
 
 
 def test_results_of_commands_can_be_kept_from_being_downloaded(server: Server, w: WorkspaceClient) -> None:

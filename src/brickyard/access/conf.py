@@ -38,20 +38,26 @@ def put(tx: Tx, key: str, value: str | None) -> None:
 
 def has_ip_access_lists(tx: Tx) -> bool:
     """Whether IP access lists are in force."""
-    return get(tx, IP_ACCESS_LISTS) == "true"
+    return _is_on(tx, IP_ACCESS_LISTS, default=False)
 
 
 def has_tokens(tx: Tx) -> bool:
     """Whether there may be personal access tokens."""
-    return get(tx, TOKENS) != "false"
+    return _is_on(tx, TOKENS, default=True)
 
 
 def has_results_download(tx: Tx) -> bool:
     """Whether the web page offers to save results of commands."""
-    return get(tx, RESULTS_DOWNLOAD) != "false"
+    return _is_on(tx, RESULTS_DOWNLOAD, default=True)
 
 
 def most_token_s(tx: Tx) -> int | None:
     """For how many seconds a new personal access token may count at most; None: without a limit."""
     days = get(tx, TOKEN_DAYS)
     return int(days) * DAY_S if days else None
+
+
+def _is_on(tx: Tx, key: str, *, default: bool) -> bool:
+    """Whether a switch is on. Its value is kept in the letters in which it was sent: Terraform compares them."""
+    value = get(tx, key)
+    return default if value is None else value.lower() == "true"

@@ -26,7 +26,7 @@ def command() -> None:
 def list_lists(*, as_json: bool, config_file: Path | None, **options: Any) -> None:
     """Show the lists, and whether they are in force."""
     with administering(config_file, options) as workspace:
-        on = workspace.workspace_conf.get_status(SETTING)[SETTING] == "true"
+        on = workspace.workspace_conf.get_status(SETTING)[SETTING].lower() == "true"
         rows = [each.as_dict() for each in workspace.ip_access_lists.list()]
     if as_json:
         click.echo(json.dumps({"enabled": on, "ip_access_lists": rows}, indent=2))

@@ -180,7 +180,7 @@ async def test_only_administrators(door: Door) -> None:
 
 async def test_settings_are_kept_and_what_cannot_be_is_refused(door: Door) -> None:
     assert await door.conf.get(ADMIN, [*KEYS, *CONSTANTS]) == {
-        conf.IP_ACCESS_LISTS: "false", conf.TOKENS: "true", conf.TOKEN_DAYS: None, **CONSTANTS,
+        conf.IP_ACCESS_LISTS: "false", conf.TOKENS: "true", conf.RESULTS_DOWNLOAD: "true", conf.TOKEN_DAYS: None, **CONSTANTS,
     }  # fmt: skip
     await door.conf.change(ADMIN, {conf.TOKEN_DAYS: 90, conf.TOKENS: True, "enableGp3": "False"}, source=HERE)
     assert await door.conf.get(ADMIN, [conf.TOKEN_DAYS, conf.TOKENS]) == {conf.TOKEN_DAYS: "90", conf.TOKENS: "true"}

@@ -26,7 +26,7 @@ class Key(NamedTuple):
 
 
 def _is_switch(value: str) -> bool:
-    return value in ("true", "false")
+    return value.lower() in ("true", "false")
 
 
 def _is_days(value: str) -> bool:
@@ -83,12 +83,12 @@ def _text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return value.strip().lower()
+        return value.strip()
     return str(value)
 
 
 def _allows(key: str, value: str) -> bool:
-    return value == CONSTANTS[key] if key in CONSTANTS else KEYS[key].allows(value)
+    return value.lower() == CONSTANTS[key] if key in CONSTANTS else KEYS[key].allows(value)
 
 
 def _rule(key: str) -> str:
