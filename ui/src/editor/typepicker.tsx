@@ -108,6 +108,7 @@ export function TypePicker(props: Props) {
             }
             rightSectionPointerEvents={clear !== undefined && value !== undefined ? "all" : "none"}
             value={text ?? (chosen === undefined ? (value ?? "") : rowText(chosen, priceOf(chosen)))}
+            onFocus={(event) => event.currentTarget.select()} // what is typed takes the place of what is chosen
             onClick={() => combobox.openDropdown()}
             onChange={(event) => {
               setText(event.currentTarget.value);
