@@ -51,8 +51,10 @@ def file_of(given: Path | None, environ: Mapping[str, str] | None = None) -> Pat
     """The TOML file that is read: the given one, or that of BRICKYARD_CONFIG, or the machine's, if this user may read it: who
     may not does not look after the service."""
     environ = os.environ if environ is None else environ
-    if given is not None or (named := environ.get("BRICKYARD_CONFIG")):
-        return given or Path(named)
+    if given is not None:
+        return given
+    if named := environ.get("BRICKYARD_CONFIG"):
+        return Path(named)
     return MACHINE_FILE if os.access(MACHINE_FILE, os.R_OK) else None
 
 
