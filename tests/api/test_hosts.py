@@ -113,7 +113,7 @@ def test_every_address_in_an_answer_is_external_url(outside: Server, host: str) 
     """Whichever way the request came: a proxy may send its own idea of Host."""
     me = {"Host": host, "Authorization": f"Bearer {TOKEN}"}
 
-    def answer(method: str, path: str, body: object = None) -> Any:
+    def answer(method: str, path: str, body: Any = None) -> Any:
         found = requests.request(method, outside.url + path, headers=me, json=body, timeout=PATIENCE_S)
         assert found.status_code == 200, found.text
         return found.json()

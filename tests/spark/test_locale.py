@@ -40,7 +40,8 @@ def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Live]:
 
 
 def test_names_that_are_not_ascii_in_the_c_locale(live: Live) -> None:
-    pool = live.w.instance_pools.create("warm", NODE, min_idle_instances=1, preloaded_spark_versions=[SPARK_4]).instance_pool_id
+    warm = live.w.instance_pools.create("warm", NODE, min_idle_instances=1, preloaded_spark_versions=[SPARK_4])
+    pool = str(warm.instance_pool_id)
 
     def idle() -> bool:
         stats = live.w.instance_pools.get(pool).stats
