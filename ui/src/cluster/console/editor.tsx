@@ -77,7 +77,8 @@ export function CodeEditor({ code, language, label, hint, names, keys, onChange 
     const nonce = document.querySelector<HTMLMetaElement>('meta[name="style-nonce"]')?.content ?? "";
     const given = first.current;
     const at = parts.current;
-    const done = (act: (keys: Keys) => void) => () => {
+    const done = (act: (keys: Keys) => void) => (now: EditorView) => {
+      closeCompletion(now); // also one that is still on its way: it would be drawn over the result
       act(latest.current.keys);
       return true;
     };
