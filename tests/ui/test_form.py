@@ -86,6 +86,7 @@ def test_node_types_are_a_table_that_is_used_by_keyboard(session: Session) -> No
     page.keyboard.press("Escape")
     expect(table).to_be_hidden()
     expect(field).to_be_focused()
+    page.keyboard.press("Control+a")
     page.keyboard.type("i3.2xlarge")
     page.keyboard.press("Enter")
     expect(field).to_have_value(re.compile(r"^i3\.2xlarge · 8 cores"))
