@@ -148,7 +148,7 @@ async def test_a_name_a_tag_and_the_idle_time_change_while_the_cluster_runs(desk
     assert [each["cluster_name"] for each in (await desk.list())["clusters"]] == ["renamed"], "in the list's index as well"
     assert desk.woken == [name], "the loop reads the idle time and the tags of the charges"
     told = await desk.service.events(ADMIN, GetEvents(cluster_id=name))
-    assert told.events[0].type is EventType.EDITED
+    assert [each.type for each in told.events or ()][:1] == [EventType.EDITED]
     update = UpdateCluster(cluster_id=name, update_mask="cluster_name", cluster=ClusterSpec(cluster_name="again"))
     await desk.service.update(ADMIN, update)
     assert (await desk.get(name))["cluster_name"] == "again"

@@ -129,7 +129,7 @@ def test_a_start_shows_what_it_waits_for_and_a_failure_what_to_do(
     failure = page.get_by_role("alert").filter(has_text="The cluster failed: CLOUD_PROVIDER_RESOURCE_STOCKOUT")
     expect(failure).to_contain_text("there are no instances of r5.large now")
     expect(failure.locator(".remedy")).to_contain_text("choose a smaller node type")
-    expect(failure.get_by_role("button", name="Logs")).to_have_count(0), "there was no node"
+    expect(failure.get_by_role("button", name="Logs")).to_have_count(0)  # there was no node
     expect(failure.get_by_role("link", name="Edit")).to_have_attribute("href", f"/compute/clusters/{made.cluster_id}/edit")
     failure.get_by_role("button", name="Event log").click()
     expect(page.locator(".events .word.bad").first).to_be_visible()
