@@ -35,7 +35,6 @@ const KEYS: [string[], string][] = [
   [["r"], "Restart the row"],
   [["Ctrl", "Enter"], "Save or create"],
   [["Ctrl", "K"], "Go to a page, or do something with a cluster"],
-  [["Ctrl", "K"], "Go to a cluster, pool, policy or page"],
   [["Ctrl", "`"], "Open or close the console of a cluster"],
   [["?"], "Show keyboard shortcuts"],
   [["Esc"], "Close what is open"],

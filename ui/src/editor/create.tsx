@@ -140,7 +140,6 @@ function Create({ user, title, initial, prefilled, clone, cloned, policy, last }
     if (policy !== undefined) void editor.choosePolicy(policy);
   };
   const create = useMutation({
-    networkMode: "always", // without a connection it fails, and does not wait
     mutationFn: async () => {
       const verdict = await validate(NEW, draft);
       if (!verdict.valid) throw new Error(verdict.errors.map((each) => each.message).join("\n"));

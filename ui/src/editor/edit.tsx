@@ -104,7 +104,6 @@ function Edit({ user, cluster, installed, gone }: Props) {
   const resize = cluster.state === "RUNNING" && found.length === 1 && isPlainSize(found[0]?.path, base, draft);
   useEffect(() => keep(dirty ? { base, draft, libraries } : undefined));
   const save = useMutation({
-    networkMode: "always", // without a connection it fails, and does not wait
     onMutate: () => {
       setLibraryError(undefined);
       saving.current = true;

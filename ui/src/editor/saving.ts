@@ -43,7 +43,6 @@ export function useSaving<Draft>(saving: Saving<Draft>) {
   useEffect(() => keep(unsaved ? draft : undefined));
   const [problem, setProblem] = useState<string>();
   const save = useMutation({
-    networkMode: "always", // without a connection it fails, and does not wait
     onMutate: () => setProblem(undefined),
     onError: (error) => {
       const text = words(error);

@@ -103,7 +103,6 @@ function Judged({ found }: { found: Compliance }) {
 
 function Cancel({ id, done }: { id: string; done: () => void }) {
   const cancel = useMutation({
-    networkMode: "always", // without a connection it fails, and does not wait
     mutationFn: () =>
       body(
         api.POST("/api/2.0/policies/clusters:cancelPendingClusterEnforcement", {
