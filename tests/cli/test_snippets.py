@@ -41,6 +41,7 @@ NOT_RUN = {
         "needs a cluster's id; tests/contract/test_metrics.py makes the call",
     ("spend.md", 'curl -H "Authorization: Bearer $DATABRICKS_TOKEN" "$DATABRICKS_HOST/api/2.1/spend?group_by=tag:team"'):
         "needs a token in the environment; tests/contract/test_spend.py makes the call",
+    ("spend.md", 'curl -X POST -H "Authorization: Bearer $DATABRICKS_TOKEN" "$DATABRICKS_HOST/api/2.1/budgets" \\'): "the same",
     ("logs.md", 'curl -H "Authorization: Bearer $DATABRICKS_TOKEN" '
      '"$DATABRICKS_HOST/api/2.1/clusters/logs/list?cluster_id=$CLUSTER_ID"'):
         "needs a cluster's id; tests/contract/test_logs.py makes the call",

@@ -416,7 +416,7 @@ NAMING = {
     "cluster_id", "context_id", "command_id", "instance_pool_id", "run_id", "policy_id", "script_id", "token_id", "instance_id",
     "path", "source_path", "destination_path", "file_path", "directory_path", "handle", "id", "object_type", "object_id", "scope",
     "key", "principal", "user_name", "name", "application_id", "client_id",
-    "group_name", "parent_name", "full_name", "catalog_name", "schema_name",
+    "group_name", "parent_name", "full_name", "catalog_name", "schema_name", "budget_id",
 }  # fmt: skip
 CHANGING = sorted(
     (operation for operation in all_operations() if operation.changes and operation.auth is Auth.USER), key=lambda each: each.name
