@@ -170,7 +170,7 @@ def test_who_may_not_manage_a_pool_is_told_so(chromium: Browser, server: Server,
     stranger = Session(context, server)
     stranger.log_in(create(w, name, comment="", days=None))
     page = stranger.go(f"/compute/pools/{pool}")
-    expect(page.get_by_role("alert")).to_contain_text("You do not have access")
+    expect(page.get_by_role("alert")).to_contain_text("Could not read the pool")
     admin = w.api_client
     admin.do(
         "PATCH",
