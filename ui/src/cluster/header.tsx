@@ -30,6 +30,7 @@ export function Header({ cluster, may, gone, open }: Props) {
   const said = told ? "" : cluster.state_message;
   return (
     <ObjectHead
+      topic="ui"
       name={nameOf(cluster)}
       beside={
         <>

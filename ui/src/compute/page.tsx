@@ -47,6 +47,13 @@ export function ComputePage() {
     <div className="content list">
       <div className="headline">
         <h1>Compute</h1>
+        <Go
+          to={`/help/${shown.tab === "pools" || shown.tab === "policies" ? shown.tab : "ui"}`}
+          className="iconbutton framed"
+          aria-label="Documentation of this page"
+        >
+          ?
+        </Go>
         {shown.create === compute && (
           <Go to="/compute/create?like=last" className="plainbutton">
             Like my last

@@ -3,6 +3,7 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { ApiError, isGone, words } from "../api/client";
 import { Crumbs } from "./crumbs";
+import { HelpLink, type Topic } from "./help";
 import { Icon, type IconName } from "./icons";
 import type { ListTab } from "./listsearch";
 import { type Query, Reading } from "./reading";
@@ -59,13 +60,14 @@ export function ObjectPage<T>({ noun, query, title, back, children }: Props<T>) 
 
 interface HeadProps {
   name: string;
+  topic: Topic; // of the documentation
   beside?: ReactNode; // beside the name
   actions: ReactNode;
   said?: string | null;
   children: ReactNode; // the facts
 }
 
-export function ObjectHead({ name, beside, actions, said, children }: HeadProps) {
+export function ObjectHead({ name, topic, beside, actions, said, children }: HeadProps) {
   return (
     <header className="head">
       <Group justify="space-between" align="flex-start" gap="xs">
@@ -74,6 +76,7 @@ export function ObjectHead({ name, beside, actions, said, children }: HeadProps)
             {name}
           </Title>
           {beside}
+          <HelpLink topic={topic} />
         </Group>
         {actions && <Group gap={6}>{actions}</Group>}
       </Group>

@@ -136,7 +136,7 @@ function Header({ policy, admin, gone }: { policy: Policy; admin: boolean; gone:
     </Badge>
   );
   return (
-    <ObjectHead name={policy.name} beside={badge} actions={actions} said={policy.description}>
+    <ObjectHead name={policy.name} topic="policies" beside={badge} actions={actions} said={policy.description}>
       <Facts policy={policy} />
     </ObjectHead>
   );

@@ -120,7 +120,7 @@ function Header({ pool, details, manage, gone }: HeaderProps) {
     />
   );
   return (
-    <ObjectHead name={pool.instance_pool_name} actions={actions}>
+    <ObjectHead name={pool.instance_pool_name} topic="pools" actions={actions}>
       <Facts pool={pool} details={details} />
     </ObjectHead>
   );

@@ -9,7 +9,6 @@ import { clustersQuery } from "../api/queries";
 import { confirm } from "../kit/confirm";
 import { CopyIcon } from "../kit/copy";
 import { FactList } from "../kit/factlist";
-import { HelpLink } from "../kit/help";
 import { Icon } from "../kit/icons";
 import { ObjectHead } from "../kit/objectpage";
 import { Reading } from "../kit/reading";
@@ -47,12 +46,8 @@ function Shown({ run }: { run: Run }) {
     <>
       <ObjectHead
         name={run.run_name || `Run ${run.run_id}`}
-        beside={
-          <>
-            <span className={`word ${look}`}>{word}</span>
-            <HelpLink topic="jobs" />
-          </>
-        }
+        topic="jobs"
+        beside={<span className={`word ${look}`}>{word}</span>}
         actions={<Actions run={run} />}
         said={run.state.state_message}
       >
