@@ -18,6 +18,7 @@ FREE_TEXT = (
     "metrics_token",
     "default_runtime",
     "host_names",
+    "workspace_name",
     *(
         name
         for name in Settings.names()

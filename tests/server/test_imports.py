@@ -21,7 +21,9 @@ def loaded(code: str) -> set[str]:
 
 def test_help_loads_no_command() -> None:
     code = "from brickyard.cli import cli\ncli(['--help'], standalone_mode=False)"
-    assert {name for name in loaded(code) if name.startswith(OURS)} == {"brickyard.cli", "brickyard.interrupts"}
+    assert {name for name in loaded(code) if name.startswith(OURS)} == {
+        "brickyard.cli", "brickyard.interrupts", "brickyard.machine", "brickyard.machine.locales",
+    }  # fmt: skip
 
 
 def test_status_loads_no_more_than_it_shows() -> None:

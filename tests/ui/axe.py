@@ -39,6 +39,15 @@ def painted(page: Page, scheme: Literal["light", "dark"]) -> None:
         expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", scheme)
 
 
+# The elements because of which one scrolls sideways.
+WIDER = """element => {
+  if (element.scrollWidth <= element.clientWidth) return [];
+  const edge = element.getBoundingClientRect().right;
+  const out = [...element.querySelectorAll("*")].filter((each) => each.getBoundingClientRect().right > edge + 0.5);
+  return ["something", ...out.map((each) => each.outerHTML.slice(0, 120))];
+}"""
+
+
 def violations_in_both_schemes(page: Page) -> list[str]:
     """The same, of what is shown, in light and in dark colours; the page is left as it is in the light ones."""
     found: list[str] = []
@@ -57,6 +66,6 @@ def readable(page: Page, *, fits: Sequence[str] = ("html",), looks: Sequence[Loo
             expect(shown).to_be_visible()
         assert violations(page) == [], (scheme, width)
         for element in fits:
-            wide = page.locator(element).evaluate("element => element.scrollWidth > element.clientWidth")
-            assert not wide, f"{element} scrolls sideways at {width}"
+            wide = page.locator(element).evaluate(WIDER)
+            assert wide == [], f"{element} scrolls sideways at {width}: {wide}"
     assert page.title() != "taken over"

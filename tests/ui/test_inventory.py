@@ -319,7 +319,7 @@ def test_what_is_typed_before_the_palette_is_there_is_not_lost(session: Session,
     page.keyboard.type("editedx")
     page.keyboard.press("Backspace")
     held[0].continue_()
-    field = page.get_by_label("Name of a cluster, pool, policy or page")
+    field = page.get_by_label("Name of a cluster, pool, policy, page or action")
     expect(field).to_have_value("edited")
     expect(field).to_be_focused()
     page.keyboard.press("Enter")
