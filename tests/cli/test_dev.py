@@ -13,7 +13,7 @@ from tests.support.golden import Golden
 DEV = Path(__file__).parents[2] / "dev"
 PARTS = {
     "ruff": "lint",
-    "pytest -n 5": "fast tests",
+    "pytest -n 4": "fast tests",
     "pytest -n 2": "tests with real Spark",
     "brickyard": "installing runtimes",
 }
