@@ -1,8 +1,8 @@
 import { Autocomplete, type AutocompleteProps, type ComboboxParsedItem } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { keepPreviousData, queryOptions, useQuery } from "@tanstack/react-query";
-import { api, body } from "../api/client";
-import { choices, containing, FEWEST, type Kind, principalsOf, type Resource, ROUTES } from "./principals";
+import { choices, containing, FEWEST, type Kind, principalsOf, ROUTES } from "./principals";
+import { resources } from "./scimsearch";
 
 const SETTLE_MS = 150;
 const SHOWN = 6; // of each kind
@@ -17,10 +17,7 @@ export const principalsQuery = (text: string) =>
     placeholderData: keepPreviousData,
     queryFn: async () => {
       const all = (Object.keys(ROUTES) as Kind[]).map(async (kind) => {
-        const { route, searched } = ROUTES[kind];
-        const query = { filter: containing(searched, text), count: SHOWN, excludedAttributes: "members,groups" };
-        const found = (await body(api.GET(route, { params: { query } }))) as { Resources?: Resource[] };
-        return principalsOf(kind, found.Resources ?? []);
+        return principalsOf(kind, await resources(kind, containing(ROUTES[kind].searched, text), SHOWN));
       });
       return (await Promise.all(all)).flat();
     },

@@ -1,26 +1,13 @@
 import { Autocomplete, type AutocompleteProps, type ComboboxParsedItem } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
-import { queryOptions, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { api, body } from "../api/client";
-import type { components } from "../api/schema";
+import { folderQuery } from "../editor/choices";
 import { entriesOf, folderOf } from "./paths";
 
 const SETTLE_MS = 150;
 const MOST = 100; // offered at once
 const asTheyCome = ({ options }: { options: ComboboxParsedItem[] }) => options;
-
-const folderQuery = (folder: string) =>
-  queryOptions({
-    queryKey: ["folder", "volumes", folder],
-    staleTime: 10_000,
-    retry: false,
-    queryFn: async () => {
-      const route = `/api/2.0/fs/directories${folder.split("/").map(encodeURIComponent).join("/")}`;
-      const asked = api.GET(route as "/api/2.0/fs/directories{directory_path}", {} as never); // the path is in the route
-      return ((await body(asked)) as components["schemas"]["ListDirectoryResponse"]).contents ?? [];
-    },
-  });
 
 interface Props extends Omit<AutocompleteProps, "value" | "onChange" | "data"> {
   value: string;
@@ -34,7 +21,9 @@ export function PathInput({ value, change, ends, ...rest }: Props) {
   const [opened, setOpened] = useState(false);
   const [settled] = useDebouncedValue(value, SETTLE_MS);
   const folder = folderOf(settled);
-  const found = useQuery({ ...folderQuery(folder ?? "/Volumes"), enabled: near && folder !== undefined }).data ?? [];
+  const found =
+    useQuery({ ...folderQuery({ api: "volumes", path: folder ?? "/Volumes" }), enabled: near && folder !== undefined })
+      .data ?? [];
   return (
     <Autocomplete
       {...rest}

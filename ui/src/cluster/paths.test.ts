@@ -10,13 +10,8 @@ it("knows the folder of what is typed", () => {
 });
 
 it("offers folders and then files of the kind, as they begin", () => {
-  const entries = [
-    { name: "b.whl", is_directory: false },
-    { name: "notes.md", is_directory: false },
-    { name: "builds", is_directory: true },
-    { name: "a.whl", is_directory: false },
-  ];
-  const offered = (typed: string, ends?: string) => entriesOf("/Volumes/v", entries, typed, ends);
+  const names = ["b.whl", "notes.md", "builds/", "a.whl"];
+  const offered = (typed: string, ends?: string) => entriesOf("/Volumes/v", names, typed, ends);
   expect(offered("/Volumes/v/", ".whl")).toEqual(["/Volumes/v/builds/", "/Volumes/v/a.whl", "/Volumes/v/b.whl"]);
   expect(offered("/Volumes/v/B")).toEqual(["/Volumes/v/builds/", "/Volumes/v/b.whl"]);
   expect(offered("/Volumes/v/x")).toEqual([]);

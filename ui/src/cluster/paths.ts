@@ -9,16 +9,13 @@ export function folderOf(text: string): string | undefined {
   return text.slice(0, text.lastIndexOf("/"));
 }
 
-export interface Entry {
-  name: string;
-  is_directory: boolean;
-}
-
-/** Folders, with a slash at their end, and files that end so, if they begin as what is typed. Folders come first. */
-export function entriesOf(folder: string, entries: readonly Entry[], typed: string, ends = ""): string[] {
-  const wanted = entries.filter((each) => each.is_directory || each.name.endsWith(ends));
-  return wanted
-    .sort((one, other) => Number(other.is_directory) - Number(one.is_directory) || one.name.localeCompare(other.name))
-    .map((each) => `${folder}/${each.name}${each.is_directory ? "/" : ""}`)
+/** Of a folder's names, those of folders (with a slash at their end) and of files that end so, as paths, if they begin as what is
+ * typed. Folders come first. */
+export function entriesOf(folder: string, names: readonly string[], typed: string, ends = ""): string[] {
+  const isFolder = (name: string) => name.endsWith("/");
+  return names
+    .filter((name) => isFolder(name) || name.endsWith(ends))
+    .sort((one, other) => Number(isFolder(other)) - Number(isFolder(one)) || one.localeCompare(other))
+    .map((name) => `${folder}/${name}`)
     .filter((path) => path.toLowerCase().startsWith(typed.toLowerCase()));
 }

@@ -27,7 +27,7 @@ export function PolicyLink({ id }: { id: string }) {
 /** The run of a job cluster. */
 export function RunLink({ id }: { id: string }) {
   return (
-    <Link to={`/jobs/runs/${id}` as string} className="quiet">
+    <Link to="/jobs/runs/$id" params={{ id }} className="quiet">
       {id}
     </Link>
   );

@@ -1,7 +1,8 @@
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { containing, type Kind, ROUTES } from "../access/principals";
+import { resources } from "../access/scimsearch";
 import { api, body } from "../api/client";
 import type { components } from "../api/schema";
-import type { Grant } from "./calls";
 import type { Folder } from "./places";
 
 const SHOWN = 20; // principals that are offered at once
@@ -12,58 +13,31 @@ export interface Principal {
   label: string;
 }
 
-interface Resource {
-  userName?: string;
-  displayName?: string;
-  applicationId?: string;
-}
-
-const KINDS = {
-  user_name: { path: "/api/2.0/preview/scim/v2/Users", searched: ["userName", "displayName"], value: "userName" },
-  group_name: { path: "/api/2.0/preview/scim/v2/Groups", searched: ["displayName"], value: "displayName" },
-  service_principal_name: {
-    path: "/api/2.0/preview/scim/v2/ServicePrincipals",
-    searched: ["displayName", "applicationId"],
-    value: "applicationId",
-  },
-} as const;
-
-const quoted = (text: string) => `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
-
-async function search(kind: Grant["kind"], filter: string | undefined): Promise<Principal[]> {
-  const { path, value } = KINDS[kind];
-  const query = { count: SHOWN, ...(filter === undefined ? {} : { filter }) };
-  const found = (await body(api.GET(path as "/api/2.0/preview/scim/v2/Users", { params: { query } }))) as {
-    Resources?: Resource[];
-  };
-  return (found.Resources ?? []).flatMap((each) => {
-    const name = each[value];
-    return name === undefined ? [] : [{ value: name, label: each.displayName ?? name }];
+async function search(kind: Kind, filter: string | undefined): Promise<Principal[]> {
+  return (await resources(kind, filter, SHOWN)).flatMap((each) => {
+    const name = each[ROUTES[kind].name];
+    return typeof name === "string" ? [{ value: name, label: each.displayName ?? name }] : [];
   });
 }
 
 /** Users, groups or service principals in whose names the text occurs. */
-export const principalsQuery = (kind: Grant["kind"], text: string) =>
+export const principalsQuery = (kind: Kind, text: string) =>
   queryOptions({
     queryKey: ["principals", kind, text],
     staleTime: 60_000,
     retry: false,
     placeholderData: keepPreviousData,
-    queryFn: () =>
-      search(
-        kind,
-        text === "" ? undefined : KINDS[kind].searched.map((field) => `${field} co ${quoted(text)}`).join(" or "),
-      ),
+    queryFn: () => search(kind, text === "" ? undefined : containing(ROUTES[kind].searched, text)),
   });
 
 /** Whether there is one of that name. */
-export const isPrincipalQuery = (kind: Grant["kind"], name: string) =>
+export const isPrincipalQuery = (kind: Kind, name: string) =>
   queryOptions({
     queryKey: ["principal", kind, name],
     staleTime: 60_000,
     retry: false,
     enabled: name !== "",
-    queryFn: async () => (await search(kind, `${KINDS[kind].value} eq ${quoted(name)}`)).length > 0,
+    queryFn: async () => (await search(kind, `${ROUTES[kind].name} eq ${JSON.stringify(name)}`)).length > 0,
   });
 
 /** What is in a folder: names, those of folders with a slash at the end. */

@@ -2,6 +2,7 @@ import { Autocomplete, type AutocompleteProps, type ComboboxItem } from "@mantin
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import { KINDS } from "../access/principals";
 import type { Grant } from "./calls";
 import { folderQuery, isPrincipalQuery, principalsQuery } from "./choices";
 import { typedIn } from "./places";
@@ -14,8 +15,6 @@ interface Props extends Given {
 }
 
 const asTheyCome = ({ options }: { options: unknown[] }) => options as ComboboxItem[]; // the server has chosen them
-
-const WORDS = { user_name: "user", group_name: "group", service_principal_name: "service principal" } as const;
 
 /** The name of somebody, chosen from those that there are. */
 export function PrincipalInput({ kind, value, change, ...rest }: Props & { kind: Grant["kind"] }) {
@@ -35,7 +34,7 @@ export function PrincipalInput({ kind, value, change, ...rest }: Props & { kind:
       data={found.map((each) => each.value)}
       filter={asTheyCome}
       maxDropdownHeight={240}
-      error={known === false && settled === value.trim() ? `No ${WORDS[kind]} has this name.` : undefined}
+      error={known === false && settled === value.trim() ? `No ${KINDS[kind].toLowerCase()} has this name.` : undefined}
       renderOption={({ option }) => (
         <span>
           {option.value}{" "}

@@ -1,4 +1,5 @@
 import { Button, NativeSelect } from "@mantine/core";
+import { KINDS } from "../access/principals";
 import { LEVELS, type Level } from "../clusters/rights";
 import { Icon } from "../kit/icons";
 import type { Grant } from "./calls";
@@ -6,11 +7,7 @@ import { PrincipalInput } from "./choosers";
 import { RemoveButton } from "./fields";
 import { useEditor } from "./state";
 
-const KINDS: { value: Grant["kind"]; label: string }[] = [
-  { value: "user_name", label: "User" },
-  { value: "group_name", label: "Group" },
-  { value: "service_principal_name", label: "Service principal" },
-];
+const CHOICES = Object.entries(KINDS).map(([value, label]) => ({ value, label }));
 
 /** Who else may use the cluster, one in each row. */
 export function Grants() {
@@ -30,7 +27,7 @@ export function Grants() {
               <NativeSelect
                 size="xs"
                 aria-label={`Kind of permission ${at + 1}`}
-                data={KINDS}
+                data={CHOICES}
                 value={grant.kind}
                 onChange={(event) => put({ kind: event.currentTarget.value as Grant["kind"] })}
               />

@@ -1,0 +1,9 @@
+import { api, body } from "../api/client";
+import { type Kind, type Resource, ROUTES } from "./principals";
+
+/** The principals of a kind that a filter of SCIM finds, or the first ones; `count` at most. Everyone in the workspace may ask. */
+export async function resources(kind: Kind, filter: string | undefined, count: number): Promise<Resource[]> {
+  const query = { count, excludedAttributes: "members,groups", ...(filter === undefined ? {} : { filter }) };
+  const found = (await body(api.GET(ROUTES[kind].route, { params: { query } }))) as { Resources?: Resource[] };
+  return found.Resources ?? [];
+}
