@@ -152,7 +152,7 @@ class Sums:
 
     def add(self, charge: Charge) -> None:
         """A charge that has not ended is counted until now."""
-        rows = self._found.setdefault((self._key(charge) if self._key else "", charge.currency), {})
+        key = (self._key(charge) if self._key else "", charge.currency)
         until = min(self._end_ms, self._now, charge.ended_ms or self._now)
         at = max(0, bisect_right(self._starts, charge.started_ms) - 1)
         runs = not charge.ended_ms and self._end_ms >= self._now
@@ -164,6 +164,7 @@ class Sums:
             part = Sum(
                 charge.amount(day.start_ms, end), charge.hours(day.start_ms, end), charge.price_per_hour if goes_on else 0.0
             )
+            rows = self._found.setdefault(key, {})  # a charge outside the range adds no group
             rows[day.name] = rows.get(day.name, Sum()).plus(part)
 
     def totals(self) -> list[tuple[str, Sum]]:
