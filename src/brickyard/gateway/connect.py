@@ -316,6 +316,12 @@ class _Handler(grpc.GenericRpcHandler):
         await self._gateway.serve(method, context, self._clients)
 
 
+def status_error(code: grpc.StatusCode, message: str) -> ApiError:
+    """The API's error for a status of a call."""
+    kind = next((kind for kind, known in _STATUSES.items() if known is code), ApiError)
+    return kind(message)
+
+
 def _cluster_id(metadata: dict[str, Any]) -> str:
     cluster_id = str(metadata.get(CLUSTER_ID, "")).strip()
     if not cluster_id:

@@ -63,7 +63,8 @@ def application(given: Resources, parts: Parts, *, readiness: Readiness) -> ASGI
         metrics_token=given.settings.metrics_token,
         rate_limits=_rate_limits(given.settings),
     )
-    mounts: dict[str, ASGIApp] = {each.prefix: each for each in (parts.gateway.spark_ui, parts.gateway.ports)}
+    gateway = parts.gateway
+    mounts: dict[str, ASGIApp] = {each.prefix: each for each in (gateway.spark_ui, gateway.ports, gateway.sql)}
     return build_app(context, authenticator=parts.authenticator, mounts=mounts)
 
 

@@ -77,6 +77,7 @@ from brickyard.gateway.history import HistoryServers
 from brickyard.gateway.httpports import HttpPorts, PortTarget
 from brickyard.gateway.pages import Upstream
 from brickyard.gateway.sparkui import SparkUi
+from brickyard.gateway.sqlentrance import SqlEntrance
 from brickyard.gateway.tcpports import TcpPorts
 from brickyard.gateway.webproxy import WebProxy
 from brickyard.providers.capacity import GIB, allowance
@@ -101,6 +102,7 @@ class Gateway:
     history: HistoryServers
     spark_ui: WebProxy[Upstream]
     ports: WebProxy[PortTarget]
+    sql: SqlEntrance
     tcp_ports: TcpPorts
 
 
@@ -374,5 +376,6 @@ def _gateway(given: Resources, services: Services, authenticator: Authenticator,
         history=history,
         spark_ui=WebProxy(ui, authenticator=authenticator, links=links, note=note),
         ports=WebProxy(ports, authenticator=authenticator, links=links, note=note),
+        sql=SqlEntrance(authenticator),
         tcp_ports=tcp_ports,
     )

@@ -236,7 +236,7 @@ class Application:
         GatewayError. If only the default port was tried and is taken, the server runs without it."""
         settings, parts = self._given.settings, self.parts
         asked, serves = settings.connect_port, bool(settings.connect_port) or self._given.providers.compute
-        if not serves or (asked == 0 and self.certificate is None):
+        if not serves:
             return
         from brickyard.gateway import entrance  # noqa: PLC0415 - gRPC, only where it is used
 
@@ -248,6 +248,7 @@ class Application:
             certificate=self.certificate,
             note=services.audit.note,
         )
+        parts.gateway.sql.open(self.connect)
         if self.certificate is not None:
             self._passthrough = await entrance.behind(self.connect)
         if asked == 0:
@@ -279,6 +280,7 @@ class Application:
         if self._agent_port is not None:
             self.parts.nodes.agents.release()
             await self._agent_port.stop()
+        await self.parts.gateway.sql.close()
         if self.connect is not None:
             await self.connect.stop()
         await self.parts.gateway.history.close()

@@ -1,0 +1,49 @@
+"""Settings of a session, as SQL clients name them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+# Names of Databricks' SQL settings, and Spark's [Databricks, "Configuration parameters" of SQL].
+_NAMES = {
+    "ansi_mode": "spark.sql.ansi.enabled",
+    "timezone": "spark.sql.session.timeZone",
+    "max_file_partition_bytes": "spark.sql.files.maxPartitionBytes",
+}
+# What says something of the client, or asks for what is so anyway.
+_NO_EFFECT = ("spark.thriftserver.", "spark.sql.thriftserver.", "query_tags", "use_cached_result", "hive.server2.")
+_PREFIXES = ("set:hiveconf:", "set:hivevar:", "set:system:", "hiveconf:", "hivevar:")
+
+
+class UnknownSetting(Exception):
+    """A setting that Spark has not; says which."""
+
+
+class Settings(NamedTuple):
+    """Spark's settings, the catalog and the schema that a session begins with."""
+
+    spark: dict[str, str]
+    catalog: str = ""
+    schema: str = ""
+
+
+def session_settings(given: Mapping[str, str]) -> Settings:
+    """What a client's configuration means. Raises UnknownSetting."""
+    spark: dict[str, str] = {}
+    schema = ""
+    for name, value in given.items():
+        key = next((name[len(prefix) :] for prefix in _PREFIXES if name.startswith(prefix)), name)
+        if key == "use:database":
+            schema = value
+        elif known := _NAMES.get(key.lower()):
+            spark[known] = value
+        elif key.lower().startswith(_NO_EFFECT):
+            continue
+        elif key.startswith("spark."):
+            spark[key] = value
+        else:
+            raise UnknownSetting(
+                f"Configuration {name[:200]} is not available. Use a setting of Spark (spark.*), or leave it out."
+            )
+    return Settings(spark, schema=schema)
