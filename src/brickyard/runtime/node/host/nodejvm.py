@@ -12,7 +12,7 @@ from ..jvm.process import Jvm, JvmError
 from ..processes import Spawner
 from ..protocol import Channel, OpError
 from ..spark import conf as sparkconf
-from ..spark import scriptconf
+from ..spark import scriptconf, submitted
 from ..spark.place import Place
 from . import failures
 
@@ -64,7 +64,7 @@ class NodeJvm:
                     self._take_over(prepared, assignment)
                     return prepared
                 wanted = self._reject(prepared, wanted, assignment, reason)
-            submit_conf = _submit_conf(assignment, manifest, place) if wanted.submit_conf else None
+            submit_conf = _submit_conf(assignment, manifest, place, dict(wanted.submit_conf)) if wanted.submit_conf else None
         except LaunchError as error:
             raise self._startup_failure(assignment, str(error)) from error
         return self.start(wanted, host=place.ports_host, submit_conf=submit_conf, role=assignment["role"])
@@ -134,7 +134,12 @@ class NodeJvm:
         return OpError(code, text)
 
 
-def _submit_conf(assignment: AssignmentDocument, manifest: ManifestDocument, place: Place) -> dict[str, str]:
-    """Returns settings for SparkSubmit: the user's, from which it resolves jars. It does not need the cluster's location."""
+def _submit_conf(
+    assignment: AssignmentDocument, manifest: ManifestDocument, place: Place, asked: Mapping[str, str]
+) -> dict[str, str]:
+    """Returns settings for SparkSubmit: the user's, from which it resolves jars. It does not need the cluster's location.
+    `asked`: what it is to resolve. Raises LaunchError for a file that does not exist."""
+    if why := submitted.missing(asked, place):
+        raise LaunchError(why)
     conf = sparkconf.driver_conf(assignment, manifest, place, master_url="local[1]", executor_archive="")
     return {key: value for key, value in conf.values.items() if not key.startswith(_AUTHENTICATION)}
