@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from brickyard.agent.libraries import jars
 from brickyard.agent.libraries.installer import LibraryError, Target
 from brickyard.domain.libraries import MavenLibrary
 from brickyard.domain.runtimes import RuntimeManifest
+from brickyard.machine.mavenrepo import VARIABLE
 from brickyard.sandbox import launcher
 from tests.agent.runtime import make_config, make_runtime, no_network
 from tests.support.golden import Golden
@@ -41,7 +43,7 @@ def node(top: Path, manifest: RuntimeManifest, name: str = "i-1") -> Target:
 
 def resolve(library: MavenLibrary, target: Target, machines: str = "") -> list[str]:
     found = asyncio.run(jars.maven(library, target, environ={"BRICKYARD_MAVEN_URL": machines}))
-    return [path.name for path in found]
+    return [path.name for path in found.jars]
 
 
 @pytest.mark.spark
@@ -60,6 +62,29 @@ def test_an_artifact_comes_with_what_it_requires_once_for_all_nodes(
     assert resolve(wanted, two, repository.url) == both
     assert len(repository.asked) == asked, "the second node asks nobody"
     assert [path.name for path in one.workshop.iterdir() if path.name.startswith("draft")] == []
+
+
+@pytest.mark.spark
+def test_jars_that_the_runtime_has_are_left_out_and_named(
+    repository: Repository, manifest: RuntimeManifest, tmp_path: Path
+) -> None:
+    """Another version of a library of Spark's has most of its classes; a library of the same name has none."""
+    (spark,) = Path(manifest.spark_home, "jars").glob("jackson-annotations-*.jar")
+    with zipfile.ZipFile(spark) as jar:
+        classes = dict.fromkeys((name for name in jar.namelist() if name.endswith(".class")), b"x")
+    own = {f"org/test/C{number}.class": b"x" for number in range(9)}
+    repository.add("com.other:jackson-annotations:1.0", files=classes | {"org/test/New.class": b"x"})
+    repository.add("org.test:jackson-core:1.0", files=own | dict(list(classes.items())[:9]))
+    repository.add("org.test:tool:1.0", requires=("com.other:jackson-annotations:1.0", "org.test:jackson-core:1.0"))
+    found = asyncio.run(
+        jars.maven(MavenLibrary(coordinates="org.test:tool:1.0"), node(tmp_path, manifest), environ={VARIABLE: repository.url})
+    )
+    assert [path.name for path in found.jars] == ["org.test_jackson-core-1.0.jar", "org.test_tool-1.0.jar"]
+    assert "com.other_jackson-annotations-1.0" in found.message
+    named = MavenLibrary(coordinates="com.other:jackson-annotations:1.0")
+    assert resolve(named, node(tmp_path, manifest, "i-2"), repository.url) == ["com.other_jackson-annotations-1.0.jar"], (
+        "it is asked for"
+    )
 
 
 @pytest.mark.spark

@@ -19,9 +19,10 @@ import time
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from brickyard.agent.libraries import records
+from brickyard.agent.libraries import duplicates, records
 from brickyard.agent.libraries.installer import LibraryError, Target, execute, network_of, prepared, put_file, view_of
 from brickyard.domain.libraries import MavenLibrary
 from brickyard.machine.mavenrepo import VARIABLE, repository
@@ -42,8 +43,15 @@ _SPARK = (
 _OWN = (("org[.]apache[.]spark", f"spark-({_SPARK})_.*"), ("org[.]scala-lang", "scala-library"))
 
 
-async def maven(library: MavenLibrary, target: Target, *, environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
-    """Returns the artifact's jar and those that it requires, in the machine's cache. Raises LibraryError, and OSError."""
+class Resolved(NamedTuple):
+    """A Maven library in the machine's cache. `message`: what was left out, for users."""
+
+    jars: tuple[Path, ...]
+    message: str = ""
+
+
+async def maven(library: MavenLibrary, target: Target, *, environ: Mapping[str, str] = os.environ) -> Resolved:
+    """Returns the artifact's jar and those that it requires and the runtime lacks. Raises LibraryError, and OSError."""
     roots = tuple(filter(None, [(library.repo or "").rstrip("/"), repository(environ)]))
     if not roots:
         raise LibraryError(f"this machine has no Maven repository ({VARIABLE} is empty): name one as repo")
@@ -53,15 +61,17 @@ async def maven(library: MavenLibrary, target: Target, *, environ: Mapping[str, 
 
     try:
         async with asyncio.timeout(LIMIT_S):
-            entry = await prepared(target.cache, _key(library, roots), prepare)
+            entry = await prepared(target.cache, _key(library, roots, target), prepare)
     except TimeoutError as error:
         raise LibraryError(f"it was not installed within {LIMIT_S:g} s. Check that the repository answers.") from error
-    return tuple(sorted((entry / "jars").iterdir()))
+    left = await asyncio.to_thread(duplicates.left_out, entry)
+    return Resolved(tuple(sorted((entry / "jars").iterdir())), duplicates.sentence(left))
 
 
-def _key(library: MavenLibrary, roots: tuple[str, ...]) -> str:
+def _key(library: MavenLibrary, roots: tuple[str, ...], target: Target) -> str:
     snapshot = int(time.time()) // FRESH_S if library.coordinates.endswith("-SNAPSHOT") else 0
-    parts = ("maven", library.coordinates, sorted(library.exclusions or ()), roots, snapshot)
+    runtime = (target.manifest.environment, target.manifest.spark_version)  # what it has is left out
+    parts = ("maven", library.coordinates, sorted(library.exclusions or ()), roots, snapshot, runtime)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 
@@ -82,8 +92,17 @@ async def _resolve(library: MavenLibrary, roots: tuple[str, ...], target: Target
     view = await asyncio.to_thread(view_of, target, etc=new.parent / "etc", reads=reads, writes=new)
     async with network_of(target, None if library.repo else roots) as network:
         await execute(command, env=env, cwd=scratch, walls=target.walls, view=view, network=network, hints=_HINTS)
-    if not any((new / "jars").iterdir()):
-        raise LibraryError(f"{library.coordinates} has no jar")
+        if not any((new / "jars").iterdir()):
+            raise LibraryError(f"{library.coordinates} has no jar")
+        group, name, version = library.coordinates.split(":")
+        command = duplicates.removal(
+            target.manifest.python,
+            target.manifest.spark_home,
+            new / "jars",
+            new / duplicates.LIST,
+            named=f"{group}_{name}-{version}",
+        )
+        await execute(command, env=env, cwd=scratch, walls=target.walls, view=view, network=network, hints={})
     await asyncio.to_thread(shutil.rmtree, scratch)
 
 

@@ -61,11 +61,11 @@ async def install(node: NodeState, wanted: WantedLibrary) -> LibraryReport:
                 return LibraryReport(library=library, status=LibraryInstallStatus.SKIPPED, message=NO_R)
             return LibraryReport(library=library, status=LibraryInstallStatus.INSTALLED)
         with tempfile.TemporaryDirectory(dir=node.config.directory, prefix="library-") as scratch:
-            await (_install_jars if java else _install_python)(node, wanted, Path(scratch))
+            message = await (_install_jars if java else _install_python)(node, wanted, Path(scratch))
     except (LibraryError, TransferFailed, HostError, OSError) as error:
         text = error.strerror or str(error) if isinstance(error, OSError) else str(error)
         return LibraryReport(library=library, status=LibraryInstallStatus.FAILED, message=text[:MAX_TEXT])
-    return LibraryReport(library=library, status=LibraryInstallStatus.INSTALLED)
+    return LibraryReport(library=library, status=LibraryInstallStatus.INSTALLED, message=message[:MAX_TEXT])
 
 
 def target_of(node: NodeState, library: Library | None = None) -> Target:
@@ -78,13 +78,14 @@ def target_of(node: NodeState, library: Library | None = None) -> Target:
     )  # fmt: skip
 
 
-async def _install_python(node: NodeState, library: WantedLibrary, scratch: Path) -> None:
+async def _install_python(node: NodeState, library: WantedLibrary, scratch: Path) -> str:
     wanted = await _wanted(node, library.library, scratch)
     _say(node, library, LibraryInstallStatus.INSTALLING)
     asked = set[str]()
     while True:
         try:
-            return await libraries.install(wanted, target_of(node, library.library))
+            await libraries.install(wanted, target_of(node, library.library))
+            return ""
         except OnlySource as error:
             if error.requirement in asked or len(asked) == MAX_BUILDS:
                 raise
@@ -93,26 +94,27 @@ async def _install_python(node: NodeState, library: WantedLibrary, scratch: Path
             wanted = wanted._replace(built=(*wanted.built, wheel))
 
 
-async def _install_jars(node: NodeState, wanted: WantedLibrary, scratch: Path) -> None:
-    """Workers have nothing to do: the driver's Spark sends jars to the executors."""
+async def _install_jars(node: NodeState, wanted: WantedLibrary, scratch: Path) -> str:
+    """Returns what to tell about it, or "". Workers have nothing to do: the driver's Spark sends jars to the executors."""
     if node.assignment.user_isolation:
         raise LibraryError(
             "this cluster keeps its users apart (data_security_mode USER_ISOLATION), and all of them share the driver's JVM, in"
             " which a jar would run. Use a cluster with data_security_mode SINGLE_USER or NONE"
         )
     if not node.is_driver:
-        return
+        return ""
     library = wanted.library
     target = target_of(node, library)
     if library.maven is not None:
-        found, linked = await jars.maven(library.maven, target), target.linked
+        (found, message), linked = await jars.maven(library.maven, target), target.linked
     else:
-        found, linked = (await _fetch(node, parse(str(library.jar)), scratch, MAX_FILE),), True
+        found, message, linked = (await _fetch(node, parse(str(library.jar)), scratch, MAX_FILE),), "", True
         await asyncio.to_thread(jars.check_jar, found[0])
     _say(node, wanted, LibraryInstallStatus.INSTALLING)
     new = await asyncio.to_thread(jars.put, found, target, linked=linked)
     if node.current.stage is Stage.JOINED and new:
         await node.call("jars", paths=new)
+    return message
 
 
 async def _wanted(node: NodeState, library: Library, scratch: Path) -> Wanted:
