@@ -305,7 +305,7 @@ def wrong(page: Page) -> None:
 
 def scenes(ids: dict[str, str]) -> list[Scene]:
     etl = f"/compute/clusters/{ids['etl-nightly']}"
-    tabs = ("notebooks", "libraries", "events", "spark-ui", "logs", "metrics", "apps", "permissions")
+    tabs = ("notebooks", "libraries", "events", "spark-ui", "logs", "metrics", "apps", "jdbc", "permissions")
     admin = ("groups", "service-principals", "tokens", "audit", "runtimes", "machine")
     return [
         Scene("list", "/compute"),

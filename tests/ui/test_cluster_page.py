@@ -26,7 +26,7 @@ from tests.support.server import Server
 from tests.ui.axe import HOSTILE, SOME_LOOKS, readable, violations
 from tests.ui.conftest import Session
 
-TABS = ("configuration", "notebooks", "libraries", "events", "spark-ui", "logs", "metrics", "apps", "permissions")
+TABS = ("configuration", "notebooks", "libraries", "events", "spark-ui", "logs", "metrics", "apps", "jdbc", "permissions")
 COMMON: dict[str, Any] = {"spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge"}
 
 

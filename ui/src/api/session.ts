@@ -8,6 +8,7 @@ export interface Session {
    * workspace is not told, and offers it. */
   results_download?: boolean;
   workspace_name?: string; // a setting
+  external_url?: string; // likewise: the origin by which clients reach the workspace
   /** Of `brickyard ui --workspace`: the workspace behind this page, and what of our own API it lacks. */
   workspace?: string;
   lacks?: string[];

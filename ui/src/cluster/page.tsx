@@ -30,6 +30,7 @@ const TABS: LazyTab<Tab, TabProps>[] = [
   { tab: "logs", label: "Driver logs", of: "/api/2.1/clusters/logs/list", Content: lazy(() => import("./logs")) },
   { tab: "metrics", label: "Metrics", of: "/api/2.1/clusters/metrics", Content: lazy(() => import("./metrics")) },
   { tab: "apps", label: "Apps", of: "/v1/clusters/{cluster_id}/proxy", Content: lazy(() => import("./apps")) },
+  { tab: "jdbc", label: "JDBC/ODBC", Content: lazy(() => import("./jdbc")) },
   { tab: "permissions", label: "Permissions", Content: lazy(() => import("./permissions")) },
 ];
 

@@ -8,6 +8,7 @@ export const TABS = [
   "logs",
   "metrics",
   "apps",
+  "jdbc",
   "permissions",
 ] as const;
 export type Tab = (typeof TABS)[number];

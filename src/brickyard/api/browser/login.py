@@ -56,12 +56,13 @@ class LogOut(FromBrowser, frozen=True, kw_only=True):
 
 class SessionInfo(Wire, frozen=True, kw_only=True):
     """Send `csrf_token` as the header X-CSRF-Token with every call that changes something. `results_download`: whether the page
-    offers to save results of commands."""
+    offers to save results of commands. `external_url`: the origin by which clients reach the workspace; empty: the one in use."""
 
     user_name: str
     csrf_token: str
     results_download: bool
     workspace_name: str = ""
+    external_url: str = ""
 
 
 async def session_of(ctx: ApiContext, request: FromBrowser) -> Session | None:
@@ -137,6 +138,7 @@ async def _session(ctx: ApiContext, caller: Caller, request: FromBrowser) -> Ses
         csrf_token=session.csrf_token,
         results_download=await ctx.services.workspace_conf.has_results_download(),
         workspace_name=ctx.workspace_name,
+        external_url=ctx.external_url,
     )
 
 
