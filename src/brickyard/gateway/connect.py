@@ -173,7 +173,7 @@ class ConnectGateway:
 
     async def serve(self, method: str, context: Any, clients: Clients) -> bytes:
         """Handles a client's call, from its credentials to its status. Returns the answer of calls that have exactly one."""
-        metadata = {str(key): value for key, value in context.invocation_metadata() or ()}
+        metadata = _metadata(context)
         left = contextlib.ExitStack()
         try:
             address = clients.address(context.peer())
@@ -193,7 +193,7 @@ class ConnectGateway:
 
             work = self._pass_on(method, context, passed_on, endpoint, saw)
             try:
-                return await self._while_allowed(work, metadata, endpoint.cluster_id, source)
+                return await self._while_allowed(work, context, endpoint.cluster_id, source)
             except (Unauthenticated, PermissionDenied):
                 await self._interrupt(endpoint, passed_on, interrupts)
                 raise
@@ -204,9 +204,7 @@ class ConnectGateway:
             left.close()
         raise AssertionError("abort raises")
 
-    async def _while_allowed(
-        self, work: Coroutine[Any, Any, bytes], metadata: dict[str, Any], cluster_id: str, source: str
-    ) -> bytes:
+    async def _while_allowed(self, work: Coroutine[Any, Any, bytes], context: Any, cluster_id: str, source: str) -> bytes:
         """The result of a call in progress. Raises ApiError, and ends the call, when its token is no longer valid, its user may
         no longer attach to the cluster, or IP access lists keep its source out. A database that is away ends nothing."""
         call = asyncio.ensure_future(work)
@@ -214,7 +212,7 @@ class ConnectGateway:
             while not (await asyncio.wait({call}, timeout=CHECK_S))[0]:
                 try:
                     await self._authenticator.admit(source)
-                    caller = await self._authenticator.of_metadata(metadata, missing=NO_TOKEN)
+                    caller = await self._authenticator.of_metadata(_metadata(context), missing=NO_TOKEN)
                     await self._find(caller, cluster_id, finishes=True)
                 except (Unauthenticated, PermissionDenied):
                     raise
@@ -320,6 +318,10 @@ def status_error(code: grpc.StatusCode, message: str) -> ApiError:
     """The API's error for a status of a call."""
     kind = next((kind for kind, known in _STATUSES.items() if known is code), ApiError)
     return kind(message)
+
+
+def _metadata(context: Any) -> dict[str, Any]:
+    return {str(key): value for key, value in context.invocation_metadata() or ()}
 
 
 def _cluster_id(metadata: dict[str, Any]) -> str:

@@ -13,15 +13,24 @@ from brickyard.gateway.answers import refuse
 if TYPE_CHECKING:
     from brickyard.gateway.connect import ConnectGateway
     from brickyard.gateway.sql.door import SqlDoor
+    from brickyard.gateway.sql.observing import StatementObserver
+    from brickyard.gateway.sql.warehouses import Warehouses
+
+
+NO_SPARK = "No provider of this workspace runs Spark."
 
 
 class SqlEntrance:
-    """The ASGI application for all paths below `prefix`."""
+    """The ASGI application for all paths below `prefix`. `warehouses`: None if the workspace has none. `observer` learns of each
+    statement; None: nobody does."""
 
     prefix = "/sql/"
 
-    def __init__(self, authenticator: Authenticator) -> None:
+    def __init__(
+        self, authenticator: Authenticator, *, warehouses: Warehouses | None = None, observer: StatementObserver | None = None
+    ) -> None:
         self._authenticator = authenticator
+        self._warehouses, self._observer = warehouses, observer
         self._gateway: ConnectGateway | None = None
         self._door: SqlDoor | None = None
 
@@ -36,10 +45,25 @@ class SqlEntrance:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._gateway is None:
-            await refuse(scope, send, ResourceDoesNotExist("No provider of this workspace runs Spark."), page="")
+            await refuse(scope, send, ResourceDoesNotExist(NO_SPARK), page="")
             return
-        if self._door is None:
-            from brickyard.gateway.sql.door import SqlDoor  # noqa: PLC0415 - Thrift and Arrow, only where they are used
+        await self.door()(scope, receive, send)
 
-            self._door = SqlDoor(authenticator=self._authenticator, gateway=self._gateway)
-        await self._door(scope, receive, send)
+    def door(self) -> SqlDoor:
+        """What serves: `driver` and `service.operations` run statements for other ways in, too. Raises ResourceDoesNotExist if no
+        provider of the workspace runs Spark."""
+        if self._gateway is None:
+            raise ResourceDoesNotExist(NO_SPARK)
+        if self._door is None:
+            # Thrift and Arrow, only where they are used.
+            from brickyard.gateway.sql.door import SqlDoor  # noqa: PLC0415
+            from brickyard.gateway.sql.observing import Unobserved  # noqa: PLC0415
+            from brickyard.gateway.sql.warehouses import NoWarehouses  # noqa: PLC0415
+
+            self._door = SqlDoor(
+                authenticator=self._authenticator,
+                gateway=self._gateway,
+                warehouses=self._warehouses or NoWarehouses(),
+                observer=self._observer or Unobserved(),
+            )
+        return self._door

@@ -1,8 +1,12 @@
-"""The HTTP address of a cluster for SQL clients: `/sql/protocolv1/o/WORKSPACE/CLUSTER`, as Databricks names it."""
+"""The HTTP addresses of SQL for clients, as Databricks names them: `/sql/protocolv1/o/WORKSPACE/CLUSTER` leads to a cluster, and
+`/sql/1.0/warehouses/ID` to the cluster of a warehouse, which `Warehouses` knows."""
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Coroutine, Iterable
+from typing import Any
 
 import msgspec
 import structlog
@@ -10,16 +14,25 @@ from starlette.types import Receive, Scope, Send
 
 from brickyard.api.edge import bodies
 from brickyard.api.edge.authentication import Authenticator, address_of, bearer_of
+from brickyard.domain.caller import Caller
 from brickyard.domain.errors import ApiError, MalformedRequest, ResourceDoesNotExist, TemporarilyUnavailable
+from brickyard.domain.printable import printable
 from brickyard.gateway.connect import ConnectGateway, status_error
 from brickyard.gateway.sql import thrift
-from brickyard.gateway.sql.driver import Driver, SqlFailed
+from brickyard.gateway.sql.delivery import Delivery
+from brickyard.gateway.sql.driver import Driver
+from brickyard.gateway.sql.failures import SqlFailed
+from brickyard.gateway.sql.observing import StatementObserver
 from brickyard.gateway.sql.service import Client, SqlService
+from brickyard.gateway.sql.warehouses import Warehouses
 
 PREFIX = "/sql/"
 MAX_BODY = 16 << 20  # bytes: statements are text
+MAX_APPLICATION = 200  # characters
 NO_TOKEN = "No token was sent. Set the client's access token to a token of the workspace."  # noqa: S105 - none
-_PATH = re.compile(r"/sql/protocolv1/o/[0-9A-Za-z_-]{1,100}/(?P<cluster>[0-9A-Za-z_-]{1,100})/?")
+_ID = "[0-9A-Za-z_-]{1,100}"
+_CLUSTER = re.compile(rf"/sql/protocolv1/o/{_ID}/(?P<cluster>{_ID})/?")
+_WAREHOUSE = re.compile(rf"/sql/(?:1\.0/(?:warehouses|endpoints)|protocolv1/endpoints)/(?P<warehouse>{_ID})/?")
 
 log = structlog.get_logger(__name__)
 
@@ -29,41 +42,83 @@ class SqlDoor:
 
     prefix = PREFIX
 
-    def __init__(self, *, authenticator: Authenticator, gateway: ConnectGateway) -> None:
+    def __init__(
+        self, *, authenticator: Authenticator, gateway: ConnectGateway, warehouses: Warehouses, observer: StatementObserver
+    ) -> None:
         self._authenticator = authenticator
-        self.service = SqlService(Driver(gateway))
+        self._warehouses = warehouses
+        self.driver = Driver(gateway)
+        self.service = SqlService(self.driver, observer)
 
     async def close(self) -> None:
-        """Ends what runs."""
+        """Stops serving. What runs goes on in Spark for some minutes."""
         await self.service.operations.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
+        delivery = Delivery()
         try:
-            status, headers, body = await self._answer(scope, receive)
+            status, headers, body = await self._answer(scope, receive, delivery)
         except bodies.Disconnected:
+            delivery.lost()
             return
         except ApiError as error:
             status, headers, body = _refusal(error)
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        gone = asyncio.ensure_future(_gone(receive))
+        try:
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await asyncio.sleep(0)
+            was_gone = gone.done()  # before the answer was written: afterwards every connection ends
+            await send({"type": "http.response.body", "body": body})
+        finally:
+            gone.cancel()
+        if was_gone:
+            delivery.lost()
+        else:
+            await delivery.arrived()
 
-    async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    async def _answer(self, scope: Scope, receive: Receive, delivery: Delivery) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         await self._authenticator.admit(self._authenticator.source(scope))
         address = address_of(scope)
         caller = await self._authenticator.of_headers(scope["headers"], address=address, missing=NO_TOKEN)
-        match = _PATH.fullmatch(scope["path"])
-        if match is None:
-            raise ResourceDoesNotExist("SQL clients use the path /sql/protocolv1/o/WORKSPACE_ID/CLUSTER_ID. See docs/sql.md.")
+        cluster_id, warehouse_id = await self._addressed(caller, scope["path"])
         if scope["method"] != "POST":
             raise MalformedRequest("SQL clients send POST.")
-        client = Client(caller.user_name, match["cluster"], f"Bearer {bearer_of(scope['headers'])}", address)
+        authorization = f"Bearer {bearer_of(scope['headers'])}"
+        client = Client(
+            caller, cluster_id, authorization, address, _application(scope["headers"]), delivery, warehouse_id=warehouse_id
+        )
         try:
             call = thrift.decoded(await bodies.read(scope, receive, MAX_BODY))
         except thrift.NotThrift as error:
             raise MalformedRequest(str(error)) from error
-        return 200, [(b"content-type", b"application/x-thrift")], await self._call(client, call)
+        return 200, [(b"content-type", b"application/x-thrift")], await self._while_there(receive, self._call(client, call))
+
+    async def _addressed(self, caller: Caller, path: str) -> tuple[str, str]:
+        """The ids of the cluster and of the warehouse that a path names; the latter may be ""."""
+        if (match := _CLUSTER.fullmatch(path)) is not None:
+            return match["cluster"], ""
+        if (match := _WAREHOUSE.fullmatch(path)) is not None:
+            if (cluster_id := await self._warehouses.cluster_of(caller, match["warehouse"])) is None:
+                raise ResourceDoesNotExist(f"SQL warehouse {match['warehouse']} does not exist.")
+            return cluster_id, match["warehouse"]
+        raise ResourceDoesNotExist(
+            "SQL clients use the path /sql/protocolv1/o/WORKSPACE_ID/CLUSTER_ID or /sql/1.0/warehouses/ID. See docs/sql.md."
+        )
+
+    async def _while_there(self, receive: Receive, work: Coroutine[Any, Any, bytes]) -> bytes:
+        """The result of a call, unless its client disconnects before. Raises Disconnected."""
+        call, gone = asyncio.ensure_future(work), asyncio.ensure_future(_gone(receive))
+        try:
+            await asyncio.wait({call, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if call.done():
+                return call.result()
+            raise bodies.Disconnected
+        finally:
+            gone.cancel()
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
 
     async def _call(self, client: Client, call: thrift.Call) -> bytes:
         handler = self.service.handler(call.name)
@@ -77,6 +132,18 @@ class SqlDoor:
             if isinstance(error, AttributeError) and "NoneType" not in str(error):
                 raise
             raise MalformedRequest(f"{call.name} has no valid handle.") from error
+
+
+async def _gone(receive: Receive) -> None:
+    """Returns once the client has disconnected."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _application(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """What the client calls itself."""
+    found = next((value for key, value in headers if key == b"user-agent"), b"")
+    return printable(found.decode("latin-1"))[:MAX_APPLICATION]
 
 
 def _refusal(error: ApiError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:

@@ -1,7 +1,10 @@
 """Statements that run, and what of their results clients have not fetched yet.
 
-A result is pulled from the driver as its client fetches it: at most two parts of it are here. An operation that nobody asks for
-is ended after a while, with its Spark jobs.
+`Operations.begin` runs a statement in a session and returns its `Operation`: wait for it, fetch its result as Arrow streams,
+cancel it, close it. It serves every way in; `SqlEntrance.door()` gives it to those outside of this package.
+
+A result is pulled from the driver as its client fetches it: AHEAD parts of it are here, of about 4 MiB each. An operation that
+nobody asks for is ended after a while, with its Spark jobs.
 """
 
 from __future__ import annotations
@@ -9,26 +12,37 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from enum import Enum
 from typing import NamedTuple
 
 import structlog
 
+from brickyard.domain.access import Principal
 from brickyard.domain.errors import ApiError
+from brickyard.domain.quotas import Occupancy, Quota, Slot
+from brickyard.domain.statements import Statement, StatementOutcome, StatementState
 from brickyard.gateway.sql.columns import Column, columns_of
-from brickyard.gateway.sql.driver import Chunk, Driver, SqlFailed, Target
+from brickyard.gateway.sql.driver import Chunk, Driver, Query, Target
+from brickyard.gateway.sql.failures import CANCELED, TIMED_OUT, SqlFailed
 from brickyard.gateway.sql.ipc import cut
+from brickyard.gateway.sql.observing import StatementObserver, Unobserved
 
 IDLE_S = 900.0  # how long an operation waits for a call of its client
-PEEK_S = 0.05  # how long a fetch waits to know whether more will come
-MAX_OPERATIONS = 1_000
-_END = Chunk(-1, b"")
+GONE_S = 60.0  # and if the client's connection broke off while it waited for an answer
+LOOK_S = 5.0  # between two looks for idle ones
+PEEK_S = 0.02  # how long a fetch waits to know whether more will come
+AHEAD = 2  # parts of a result that wait here
+INTERRUPTS = 3  # how often a statement is interrupted that does not run yet
+OPEN = Quota("open SQL statements", total=1_000, share=250, reserve=100, advice="Close some, and try again.", admin_share=250)
 
 log = structlog.get_logger(__name__)
 
 
 class Phase(Enum):
+    """What a client may do with an operation."""
+
     RUNNING = "running"
     READY = "ready"  # its result can be fetched
     FAILED = "failed"
@@ -46,24 +60,29 @@ class Part(NamedTuple):
 class Operation:
     """A statement of one session. Its results are read by one fetch at a time."""
 
-    def __init__(self, operation_id: str, target: Target, driver: Driver, ended: Callable[[Operation], None]) -> None:
-        self.id, self.target = operation_id, target
+    def __init__(self, statement: Statement, target: Target, driver: Driver, observer: StatementObserver, slot: Slot) -> None:
+        self.id, self.statement, self.target = statement.statement_id, statement, target
         self.phase = Phase.RUNNING
         self.error: SqlFailed | None = None
         self.schema = b""  # Arrow's message
         self.columns: list[Column] = []
-        self.touched = time.monotonic()
-        self._driver, self._ended = driver, ended
-        self._chunks: asyncio.Queue[Chunk] = asyncio.Queue(1)
-        self._ahead: asyncio.Task[Chunk] | None = None
+        self.slot = slot
+        self.on_end: Callable[[], None] = lambda: None  # called once, when it is closed
+        self._driver, self._observer = driver, observer
+        self._idle_at = time.monotonic() + IDLE_S
+        self._buffer: deque[Chunk] = deque()
+        self._moved = asyncio.Condition()
+        self._complete = False
         self._changed = asyncio.Event()
-        self._rows = 0  # fetched
-        self._left: Chunk | None = None
+        self._read = 0  # rows
+        self._fetched = 0  # rows
         self._fetching = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
+        self._ended = self._closed = False
 
     def begin(self, result: AsyncIterator[Chunk], *, timeout_s: float | None = None) -> None:
         """Run it: read its result as it comes."""
+        self._observer.began(self.statement)
         self._task = asyncio.create_task(self._run(result, timeout_s))
 
     async def _run(self, result: AsyncIterator[Chunk], timeout_s: float | None) -> None:
@@ -74,11 +93,12 @@ class Operation:
                         limit.reschedule(None)  # the limit is for the statement, not for its client
                         self.schema, self.columns = cut(chunk.stream).schema, columns_of(chunk.stream)
                         self._become(Phase.READY)
-                    await self._chunks.put(chunk)
+                    if chunk.rows:
+                        self._read += chunk.rows
+                        await self._put(chunk)
+            self._end(StatementState.FINISHED)
         except TimeoutError:
-            self._fail(
-                SqlFailed(f"The statement was ended after {timeout_s:g} s, which its client asked for.", sql_state="57014")
-            )
+            self._fail(SqlFailed(f"The statement was stopped after its limit of {timeout_s:g} s.", sql_state=TIMED_OUT))
             await self._interrupt()
         except SqlFailed as error:
             self._fail(error)
@@ -87,96 +107,160 @@ class Operation:
         except Exception:
             log.exception("statement_failed", operation_id=self.id)
             self._fail(SqlFailed("The server failed to run this statement. Its log says why."))
-        await self._chunks.put(_END)
+        async with self._moved:
+            self._complete = True
+            self._moved.notify_all()
+
+    async def _put(self, chunk: Chunk) -> None:
+        async with self._moved:
+            await self._moved.wait_for(lambda: len(self._buffer) < AHEAD)
+            self._buffer.append(chunk)
+            self._moved.notify_all()
 
     def _fail(self, error: SqlFailed) -> None:
         self.error = error
         self._become(Phase.FAILED)
+        self._end(StatementState.CANCELED if error.sql_state == TIMED_OUT else StatementState.FAILED)
 
     def _become(self, phase: Phase) -> None:
         self.phase = phase
         self._changed.set()
 
+    def _end(self, state: StatementState) -> None:
+        if not self._ended:
+            self._ended = True
+            error = self.error or SqlFailed("", sql_state=" ")
+            outcome = StatementOutcome(
+                state=state,
+                ended_ms=int(time.time() * 1000),
+                rows_produced=self._read,
+                error=error.text,
+                sql_state=error.sql_state.strip(),
+                error_class=error.error_class,
+            )
+            self._observer.ended(self.statement, outcome)
+
+    def touch(self, seconds: float = IDLE_S) -> None:
+        """Its client has asked for it, and may stay away for so long."""
+        self._idle_at = time.monotonic() + seconds
+
+    def idle(self, now: float) -> bool:
+        """Whether its client has stayed away for too long."""
+        return now > self._idle_at
+
     async def wait(self, seconds: float) -> None:
         """Wait until it is no longer running, for so long at most."""
-        self.touched = time.monotonic()
+        self.touch(seconds + IDLE_S)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._changed.wait(), seconds)
-        self.touched = time.monotonic()
+        self.touch()
 
-    async def fetch(self, max_rows: int) -> Part:
-        """The next part of the result: one chunk of the driver's, whatever its size. Raises SqlFailed."""
-        del max_rows  # a hint: parts are as Spark made them
+    async def fetch(self, max_bytes: int) -> Part:
+        """The next part of the result: what is here, of about that size, and at least one chunk of the driver's unless this is
+        the end. Raises SqlFailed."""
         async with self._fetching:
-            self.touched = time.monotonic()
-            start = self._rows
-            chunk = await self._next()
-            if chunk is _END:
-                if self.error is not None:
-                    raise self.error
-                return Part([], start, more=False)
-            self._rows += chunk.rows
-            self._ahead = asyncio.ensure_future(self._chunks.get())
-            done, _ = await asyncio.wait({self._ahead}, timeout=PEEK_S)
-            more = not (done and self._ahead.result() is _END and self.error is None)
-            self.touched = time.monotonic()
-            return Part([chunk], start, more=more)
+            self.touch(IDLE_S * 10)
+            async with self._moved:
+                await self._moved.wait_for(lambda: bool(self._buffer) or self._complete)
+                chunks, size = list[Chunk](), 0
+                while self._buffer and (not chunks or size + len(self._buffer[0].stream) <= max_bytes):
+                    chunks.append(self._buffer.popleft())
+                    size += len(chunks[-1].stream)
+                self._moved.notify_all()
+                if not self._buffer and not self._complete:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(PEEK_S):
+                            await self._moved.wait_for(lambda: bool(self._buffer) or self._complete)
+                more = bool(self._buffer) or not self._complete or (bool(chunks) and self.error is not None)
+            self.touch()
+            if not chunks and self.error is not None:
+                raise self.error
+            part = Part(chunks, self._fetched, more)
+            self._fetched += sum(chunk.rows for chunk in chunks)
+            if chunks and more:  # from here on, Spark does not give the result from its beginning to another server
+                await self._driver.release(self.target, self.id, until=chunks[-1].response_id)
+            return part
 
-    async def _next(self) -> Chunk:
-        if self._ahead is None:
-            chunk = await self._chunks.get()
-        else:
-            chunk = await asyncio.shield(self._ahead)
-            self._ahead = None
-        if chunk is _END:
-            self._chunks.put_nowait(_END)
-        return chunk
+    def give_back(self, part: Part) -> None:
+        """Undo the last fetch, whose client has not got it."""
+        self._buffer.extendleft(reversed(part.chunks))
+        self._fetched = part.start
 
     async def cancel(self) -> None:
         """End it and its Spark jobs."""
         if self.phase is Phase.RUNNING:
+            self.error = SqlFailed("The statement was canceled.", sql_state=CANCELED)
             self._become(Phase.CANCELED)
-        await self._interrupt()
+        self._end(StatementState.CANCELED)
         await self._stop()
 
     async def close(self) -> None:
         """Forget it. What still runs is ended."""
-        self._ended(self)
-        running = self._task is not None and not self._task.done()
+        if self._closed:
+            return
+        self._closed = True
+        self.slot.release()
+        self.on_end()
+        self._end(StatementState.CANCELED if self.phase is Phase.RUNNING else StatementState.FINISHED)
         await self._stop()
-        if running:
-            await self._interrupt()
         await self._driver.release(self.target, self.id)
+
+    async def _stop(self) -> None:
+        if await self.leave():
+            self.error = self.error or SqlFailed("The statement was canceled.", sql_state=CANCELED)
+            async with self._moved:  # its result is not whole: a fetch that waits must not take it for that
+                self._complete = True
+                self._moved.notify_all()
+            await self._interrupt()
+
+    async def leave(self) -> bool:
+        """Stop reading from the driver, where it goes on for some minutes. Returns whether there was anything to read."""
+        if self._task is None or self._task.done():
+            return False
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        return True
 
     async def _interrupt(self) -> None:
         try:
-            await self._driver.interrupt(self.target, self.id)
+            for again in range(INTERRUPTS):  # Spark may not have begun what it was sent a moment ago
+                if await self._driver.interrupt(self.target, self.id):
+                    return
+                await asyncio.sleep(0.1 * (again + 1))
         except (SqlFailed, ApiError) as error:
             log.info("statement_not_interrupted", operation_id=self.id, why=str(error))
-
-    async def _stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-        if self._ahead is not None:
-            self._ahead.cancel()
 
 
 class Operations:
     """Those of one server."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, observer: StatementObserver | None = None) -> None:
         self._driver = driver
+        self._observer = observer or Unobserved()
         self._known: dict[str, Operation] = {}
+        self._occupancy = Occupancy()
+        self._sweep: asyncio.Task[None] | None = None
 
-    def made(self, operation_id: str, target: Target) -> Operation:
-        """A new operation. Raises SqlFailed if there are too many."""
-        if len(self._known) >= MAX_OPERATIONS:
-            raise SqlFailed(
-                f"{MAX_OPERATIONS:,} statements are open on this server. Close some, and try again.", sql_state="53300"
-            )
-        operation = Operation(operation_id, target, self._driver, self._forget)
-        self._known[operation_id] = operation
+    def begin(
+        self, statement: Statement, query: Query, target: Target, principal: Principal, *, timeout_s: float | None = None
+    ) -> Operation:
+        """Run a statement. Raises SqlFailed if too many are open."""
+        return self._begin(statement, target, principal, self._driver.execute(target, statement.statement_id, query), timeout_s)
+
+    def adopt(self, statement: Statement, target: Target, principal: Principal) -> Operation:
+        """Go on with a statement that another server has begun and nobody has fetched from."""
+        return self._begin(statement, target, principal, self._driver.reattach(target, statement.statement_id), None)
+
+    def _begin(
+        self, statement: Statement, target: Target, principal: Principal, result: AsyncIterator[Chunk], timeout_s: float | None
+    ) -> Operation:
+        slot = self._occupancy.enter(OPEN, principal, error=lambda why: SqlFailed(why, sql_state="53300"))
+        operation = Operation(statement, target, self._driver, self._observer, slot)
+        operation.on_end = lambda: self._forget(operation)
+        self._known[operation.id] = operation
+        if self._sweep is None or self._sweep.done():
+            self._sweep = asyncio.create_task(self._close_idle())
+        operation.begin(result, timeout_s=timeout_s)
         return operation
 
     def find(self, operation_id: str, user: str, cluster_id: str) -> Operation | None:
@@ -184,6 +268,7 @@ class Operations:
         operation = self._known.get(operation_id)
         if operation is None or (operation.target.user, operation.target.cluster_id) != (user, cluster_id):
             return None
+        operation.touch()
         return operation
 
     async def close_session(self, target: Target) -> None:
@@ -191,15 +276,20 @@ class Operations:
         mine = [each for each in self._known.values() if each.target[:3] == target[:3]]
         await asyncio.gather(*(each.close() for each in mine))
 
-    async def close_idle(self) -> None:
-        """Close what no client has asked for in IDLE_S."""
-        limit = time.monotonic() - IDLE_S
-        idle = [each for each in self._known.values() if each.touched < limit]
-        await asyncio.gather(*(each.close() for each in idle))
-
     async def close(self) -> None:
-        """Close all: the server stops. What runs is ended, since nobody could fetch its result."""
-        await asyncio.gather(*(each.close() for each in list(self._known.values())))
+        """The server stops. What runs goes on in Spark for some minutes, for its client to ask another server for it."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+        await asyncio.gather(*(each.leave() for each in self._known.values()))
+        self._known.clear()
+
+    async def _close_idle(self) -> None:
+        """Close what no client has asked for in a while, as long as anything is open."""
+        while self._known:
+            await asyncio.sleep(LOOK_S)
+            now = time.monotonic()
+            idle = [each for each in self._known.values() if each.idle(now)]
+            await asyncio.gather(*(each.close() for each in idle), return_exceptions=True)
 
     def _forget(self, operation: Operation) -> None:
         self._known.pop(operation.id, None)

@@ -15,7 +15,8 @@ _PACKAGE = "brickyard.sparkconnect"
 _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
     "UserContext": {"user_id": (1, "string"), "user_name": (2, "string")},
     "Plan": {"root": (1, "Relation")},
-    "Relation": {"sql": (10, "Sql")},
+    "Relation": {"limit": (8, "Limit"), "sql": (10, "Sql")},
+    "Limit": {"input": (1, "Relation"), "limit": (2, "int32")},
     "Sql": {"query": (1, "string"), "named_arguments": (4, "map Expression"), "pos_arguments": (5, "* Expression")},
     "Expression": {"literal": (1, "Literal"), "cast": (7, "Cast")},
     "Cast": {"expr": (1, "Expression"), "type_str": (3, "string")},
@@ -50,6 +51,7 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
         "request_options": (5, "* RequestOption"),
         "operation_id": (6, "string"),
         "tags": (7, "* string"),
+        "client_observed_server_side_session_id": (8, "string"),
     },
     "ArrowBatch": {"row_count": (1, "int64"), "data": (2, "bytes"), "start_offset": (3, "int64")},
     "ResultComplete": {},
@@ -59,6 +61,7 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
         "operation_id": (12, "string"),
         "response_id": (13, "string"),
         "result_complete": (14, "ResultComplete"),
+        "server_side_session_id": (15, "string"),
     },
     "ReattachExecuteRequest": {
         "session_id": (1, "string"),
@@ -66,6 +69,7 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
         "operation_id": (3, "string"),
         "client_type": (4, "string"),
         "last_response_id": (5, "string"),
+        "client_observed_server_side_session_id": (6, "string"),
     },
     "ReleaseAll": {},
     "ReleaseUntil": {"response_id": (1, "string")},
@@ -76,6 +80,7 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
         "client_type": (4, "string"),
         "release_all": (5, "ReleaseAll"),
         "release_until": (6, "ReleaseUntil"),
+        "client_observed_server_side_session_id": (7, "string"),
     },
     "InterruptRequest": {
         "session_id": (1, "string"),
@@ -83,26 +88,30 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
         "client_type": (3, "string"),
         "interrupt_type": (4, "int32"),
         "operation_id": (6, "string"),
+        "client_observed_server_side_session_id": (7, "string"),
     },
-    "ReleaseSessionRequest": {"session_id": (1, "string"), "user_context": (2, "UserContext"), "client_type": (3, "string")},
+    "InterruptResponse": {"session_id": (1, "string"), "interrupted_ids": (2, "* string")},
+    "ReleaseSessionRequest": {
+        "session_id": (1, "string"),
+        "user_context": (2, "UserContext"),
+        "client_type": (3, "string"),
+    },
     "KeyValue": {"key": (1, "string"), "value": (2, "string")},
     "ConfigSet": {"pairs": (1, "* KeyValue"), "silent": (2, "bool")},
-    "ConfigOperation": {"set": (1, "ConfigSet")},
+    "ConfigKeys": {"keys": (1, "* string")},  # GetOption, Unset
+    "ConfigOperation": {"set": (1, "ConfigSet"), "get_option": (4, "ConfigKeys"), "unset": (6, "ConfigKeys")},
     "ConfigRequest": {
         "session_id": (1, "string"),
         "user_context": (2, "UserContext"),
         "operation": (3, "ConfigOperation"),
         "client_type": (4, "string"),
+        "client_observed_server_side_session_id": (8, "string"),
     },
-    "FetchErrorDetailsRequest": {
-        "session_id": (1, "string"),
-        "user_context": (2, "UserContext"),
-        "error_id": (3, "string"),
-        "client_type": (4, "string"),
-    },
-    "SparkThrowable": {"error_class": (1, "string"), "sql_state": (4, "string")},
-    "ErrorDetail": {"error_type_hierarchy": (1, "* string"), "message": (2, "string"), "spark_throwable": (5, "SparkThrowable")},
-    "FetchErrorDetailsResponse": {"root_error_idx": (1, "int32"), "errors": (2, "* ErrorDetail")},
+    "ConfigResponse": {"session_id": (1, "string"), "pairs": (2, "* KeyValue"), "server_side_session_id": (4, "string")},
+    # gRPC's own [google/rpc/status.proto, error_details.proto].
+    "Any": {"type_url": (1, "string"), "value": (2, "bytes")},
+    "Status": {"code": (1, "int32"), "message": (2, "string"), "details": (3, "* Any")},
+    "ErrorInfo": {"reason": (1, "string"), "domain": (2, "string"), "metadata": (3, "map string")},
 }
 _Field = descriptor_pb2.FieldDescriptorProto
 _TYPES = {

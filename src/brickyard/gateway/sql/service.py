@@ -2,94 +2,107 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-import lz4.frame
 from databricks.sql.thrift_api.TCLIService import ttypes
 
+from brickyard.domain.access import Principal
+from brickyard.domain.statements import Statement, StatementSource
 from brickyard.gateway.sql import metadata
-from brickyard.gateway.sql.columns import Column, row_set, rows_of, table_schema
-from brickyard.gateway.sql.driver import Chunk, Driver, SqlFailed, Target
-from brickyard.gateway.sql.ipc import cut
+from brickyard.gateway.sql.answers import (
+    description_of,
+    failed,
+    failure_of,
+    invalid_handle,
+    no_log,
+    rows_in,
+    status_of,
+    success,
+    table_description,
+    table_status,
+)
+from brickyard.gateway.sql.columns import row_set
+from brickyard.gateway.sql.delivery import Delivery
+from brickyard.gateway.sql.driver import Driver, Login, Query, Target
+from brickyard.gateway.sql.failures import INVALID_SETTING, SqlFailed
+from brickyard.gateway.sql.handles import (
+    Form,
+    new_operation_id,
+    operation_handle,
+    operation_ids,
+    session_handle,
+    session_ids,
+)
 from brickyard.gateway.sql.metadata import Metadata, Table, quoted
-from brickyard.gateway.sql.operations import Operation, Operations, Part, Phase
+from brickyard.gateway.sql.observing import StatementObserver
+from brickyard.gateway.sql.operations import GONE_S, Operation, Operations, Phase
 from brickyard.gateway.sql.parameters import BadParameter, bound
+from brickyard.gateway.sql.repeats import Repeats
+from brickyard.gateway.sql.sessions import Sessions
 from brickyard.gateway.sql.settings import UnknownSetting, session_settings
 
 DIRECT_S = 5.0  # how long a call that may run on waits for its result
 POLL_S = 1.0  # how long a question for the state waits for another one
 WAIT_S = 24 * 3600.0  # how long a call that must not run on waits
-MAX_ROWS = 100_000  # of a result that is made here, in one answer
+MAX_BYTES = 8 << 20  # of a result in one answer; a single part of Spark's is never cut
 VERSION = ttypes.TProtocolVersion.SPARK_CLI_SERVICE_PROTOCOL_V7
-_SPARK_VERSIONS = 0xA500  # protocol versions of Spark's clients begin above
-_STATE = ttypes.TOperationState
-_STATES = {
-    Phase.RUNNING: _STATE.RUNNING_STATE,
-    Phase.READY: _STATE.FINISHED_STATE,
-    Phase.FAILED: _STATE.ERROR_STATE,
-    Phase.CANCELED: _STATE.CANCELED_STATE,
-}
-_ARROW, _COLUMNS = ttypes.TSparkRowSetType.ARROW_BASED_SET, ttypes.TSparkRowSetType.COLUMN_BASED_SET
-_TYPE = ttypes.TTypeId
-_COMPLEX = {_TYPE.ARRAY_TYPE, _TYPE.MAP_TYPE, _TYPE.STRUCT_TYPE}
-_INTERVALS = {_TYPE.INTERVAL_YEAR_MONTH_TYPE, _TYPE.INTERVAL_DAY_TIME_TYPE}
-UNKNOWN_OPERATION = "This statement is not open on this server: it was closed, or its server has ended. Run it again."
+_HIVE_VERSION = ttypes.TProtocolVersion.HIVE_CLI_SERVICE_PROTOCOL_V10
+_SPARK_VERSIONS = 0xA500  # protocol versions of Databricks' clients begin above
+_LOG = 1  # TFetchResultsReq.fetchType
+_NEXT = (None, ttypes.TFetchOrientation.FETCH_NEXT, ttypes.TFetchOrientation.FETCH_FIRST)
+CLOSED_STATEMENT = (
+    "This statement is not open: it was closed, nobody asked for it in 15 minutes, or its server has ended. Run it again."
+)
+CLOSED_SESSION = "This session is not open: it was closed, it was idle for an hour, or its cluster has restarted. Connect again."
 
 
 class Client(NamedTuple):
-    """Who calls, which cluster, and with what credentials."""
+    """Who calls, which cluster, with what credentials and program, and what becomes of the answer. `warehouse_id`: "" if the
+    client named the cluster."""
 
-    user: str
+    principal: Principal
     cluster_id: str
     authorization: str
     address: str
+    application: str
+    delivery: Delivery
+    warehouse_id: str = ""
 
-    def target(self, session: Any) -> Target:
-        """The session of a handle. Its id is nothing to guess: Spark tells sessions apart by user and id."""
-        return Target(self.cluster_id, _id(session.sessionId), self.user, self.authorization, self.address)
+    @property
+    def user(self) -> str:
+        return self.principal.user_name
 
+    def target(self, session_id: str, incarnation: str = "") -> Target:
+        """A session of the caller."""
+        return Target(self.cluster_id, session_id, self.user, Login(self.authorization, self.address), incarnation)
 
-class _Form(NamedTuple):
-    """How a client reads results."""
-
-    arrow: bool
-    lz4: bool
-    complex: bool
-    decimals: bool
-    intervals: bool
-
-    def takes(self, columns: list[Column]) -> bool:
-        """Whether it reads these columns as Arrow has them."""
-        kinds = {column.type for column in columns}
-        return (
-            self.arrow
-            and (self.complex or not kinds & _COMPLEX)
-            and (self.decimals or _TYPE.DECIMAL_TYPE not in kinds)
-            and (self.intervals or not kinds & _INTERVALS)
+    def statement(self, statement_id: str, session_id: str, text: str) -> Statement:
+        """A statement of the caller that begins now."""
+        return Statement(
+            statement_id=statement_id,
+            user_name=self.user,
+            cluster_id=self.cluster_id,
+            warehouse_id=self.warehouse_id,
+            session_id=session_id,
+            text=text,
+            source=StatementSource.THRIFT,
+            client_application=self.application,
+            started_ms=int(time.time() * 1000),
         )
-
-
-_PLAIN = _Form(arrow=False, lz4=False, complex=False, decimals=False, intervals=False)
-
-
-class _Open(NamedTuple):
-    """A statement, or a table that is made here, and how its client reads it."""
-
-    form: _Form
-    operation: Operation | None = None
-    table: Table | None = None
 
 
 class SqlService:
     """One per server."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, observer: StatementObserver | None = None) -> None:
         self._driver = driver
         self._metadata = Metadata(driver)
-        self.operations = Operations(driver)
-        self._forms: dict[str, _Form] = {}
+        self.operations = Operations(driver, observer)
+        self._sessions = Sessions()
+        self._repeats = Repeats(driver)
         self._tables: dict[tuple[str, str], Table] = {}
 
     def handler(self, name: str) -> Callable[[Client, Any], Awaitable[Any]] | None:
@@ -122,38 +135,47 @@ class SqlService:
         }.get(name)
 
     async def open_session(self, client: Client, request: Any) -> Any:
-        """Raises SqlFailed: the cluster does not run, or refuses a setting."""
-        target = Target(client.cluster_id, str(uuid.uuid4()), client.user, client.authorization, client.address)
+        """Raises SqlFailed: the cluster does not run, or there are too many sessions."""
+        version = _version(request)
         try:
             settings = session_settings(request.configuration or {})
         except UnknownSetting as error:
-            return ttypes.TOpenSessionResp(status=_error(str(error), "42000"), serverProtocolVersion=VERSION)
+            status = failed(SqlFailed(str(error), sql_state=INVALID_SETTING))
+            return ttypes.TOpenSessionResp(status=status, serverProtocolVersion=version)
+        target = client.target(str(uuid.uuid4()))
+        self._sessions.open(client.principal, target)
         namespace = request.initialNamespace
         try:
-            await self._driver.configure(target, settings.spark)
+            incarnation = await self._driver.configure(target, settings.spark)
             if namespace is not None and namespace.catalogName:
-                await self._driver.run(target, f"USE CATALOG {quoted(namespace.catalogName)}")
+                await self._driver.run(target, f"SET CATALOG {quoted(namespace.catalogName)}")
             if schema := (namespace.schemaName if namespace is not None else "") or settings.schema:
                 await self._driver.run(target, f"USE SCHEMA {quoted(schema)}")
         except SqlFailed as error:
+            self._sessions.close(target)
             if error.of_the_call:
                 raise
-            return ttypes.TOpenSessionResp(status=_error(error.text, error.sql_state), serverProtocolVersion=VERSION)
-        wanted = request.client_protocol_i64 or request.client_protocol or 0
+            await self._driver.end_session(target)
+            return ttypes.TOpenSessionResp(status=failed(error), serverProtocolVersion=version)
         return ttypes.TOpenSessionResp(
-            status=_success(),
-            serverProtocolVersion=min(wanted, VERSION) if wanted > _SPARK_VERSIONS else max(0, min(wanted, 9)),
-            sessionHandle=ttypes.TSessionHandle(_identifier(target.session_id)),
+            status=success(),
+            serverProtocolVersion=version,
+            sessionHandle=session_handle(target.session_id, incarnation),
             configuration={},
             initialNamespace=namespace,
             canUseMultipleCatalogs=True,
         )
 
     async def close_session(self, client: Client, request: Any) -> Any:
-        target = client.target(request.sessionHandle)
+        target = client.target(*session_ids(request.sessionHandle))
+        self._sessions.close(target)
         await self.operations.close_session(target)
-        await self._driver.end_session(target)
-        return ttypes.TCloseSessionResp(status=_success())
+        try:
+            await self._driver.end_session(target)
+        except SqlFailed as error:
+            if not error.of_the_call:
+                raise
+        return ttypes.TCloseSessionResp(status=success())  # with its cluster, the session is gone too
 
     async def get_info(self, _client: Client, request: Any) -> Any:
         kind = ttypes.TGetInfoType
@@ -164,212 +186,218 @@ class SqlService:
             kind.CLI_IDENTIFIER_QUOTE_CHAR: "`",
             kind.CLI_SEARCH_PATTERN_ESCAPE: "\\",
         }
+        value = ttypes.TGetInfoValue(stringValue=texts.get(request.infoType, ""))
         if request.infoType not in texts:
-            return ttypes.TGetInfoResp(status=_error("This information is not available.", "HY096"), infoValue=_text(""))
-        return ttypes.TGetInfoResp(status=_success(), infoValue=_text(texts[request.infoType]))
+            status = failed(SqlFailed("This information is not available.", sql_state="HY096"))
+            return ttypes.TGetInfoResp(status=status, infoValue=value)
+        return ttypes.TGetInfoResp(status=success(), infoValue=value)
 
     async def execute(self, client: Client, request: Any) -> Any:
         """Begins a statement. Waits for it if the client wants that, and for a moment in any case."""
-        target = client.target(request.sessionHandle)
+        target = self._in_session(client, request.sessionHandle)
+        try:
+            operation = await self._begin(client, target, request)
+        except SqlFailed as error:
+            return ttypes.TExecuteStatementResp(status=failed(error))
+        client.delivery.on_loss(lambda: self._repeats.undelivered(operation, request))
+        client.delivery.on_success(lambda: self._repeats.delivered(operation, request))
+        await operation.wait(DIRECT_S if request.runAsync or request.getDirectResults else WAIT_S)
+        if operation.error is not None and (operation.error.session_gone or not (request.runAsync or request.getDirectResults)):
+            await operation.close()
+            return ttypes.TExecuteStatementResp(status=failed(operation.error))
+        direct = await self._direct(client, operation) if request.getDirectResults is not None else None
+        return ttypes.TExecuteStatementResp(
+            status=success(), operationHandle=operation_handle(operation.id, target.session_id), directResults=direct
+        )
+
+    async def _begin(self, client: Client, target: Target, request: Any) -> Operation:
+        """The operation of a request: a new one, unless the request repeats one whose answer was lost. Raises SqlFailed."""
         try:
             given = bound(request.parameters or [])
-        except BadParameter as error:
-            return ttypes.TExecuteStatementResp(status=_error(str(error), "42000"))
-        operation = self.operations.made(str(uuid.uuid4()), target)
-        native = request.useArrowNativeTypes
-        self._forms[operation.id] = _Form(
-            arrow=bool(request.canReadArrowResult),
-            lz4=bool(request.canDecompressLZ4Result),
-            complex=native is None or bool(native.complexTypesAsArrow),
-            decimals=native is None or bool(native.decimalAsArrow),
-            intervals=native is not None and bool(native.intervalTypesAsArrow),
-        )
-        result = self._driver.execute(target, operation.id, request.statement or "", given.named, given.positional)
-        operation.begin(result, timeout_s=request.queryTimeout or None)
-        handle = ttypes.TOperationHandle(_identifier(operation.id), ttypes.TOperationType.EXECUTE_STATEMENT, True)
-        await operation.wait(DIRECT_S if request.runAsync or request.getDirectResults else WAIT_S)
-        if operation.error is not None and not request.runAsync and request.getDirectResults is None:
-            await self._close(operation)
-            return ttypes.TExecuteStatementResp(status=_error(operation.error.text, operation.error.sql_state))
-        direct = await self._direct(operation) if request.getDirectResults is not None else None
-        return ttypes.TExecuteStatementResp(status=_success(), operationHandle=handle, directResults=direct)
+            overlay = session_settings(request.confOverlay or {})
+        except (BadParameter, UnknownSetting) as error:
+            raise SqlFailed(str(error), sql_state=INVALID_SETTING) from error
+        if overlay.spark:
+            raise SqlFailed(f"Set {next(iter(overlay.spark))} for the session: use SET.", sql_state=INVALID_SETTING)
+        statement = client.statement(new_operation_id(Form.of(request)), target.session_id, request.statement or "")
+        if (known := await self._repeats.admit(target, request, statement.statement_id)) is not None:
+            return known
+        limit = request.resultRowLimit if (request.resultRowLimit or 0) > 0 else None
+        query = Query(statement.text, given.named, tuple(given.positional), limit)
+        try:
+            return self.operations.begin(statement, query, target, client.principal, timeout_s=request.queryTimeout or None)
+        except SqlFailed:
+            self._repeats.abandon(target, request)
+            raise
 
-    async def _direct(self, operation: Operation) -> Any:
+    async def _direct(self, client: Client, operation: Operation) -> Any:
         """What clients would ask for next."""
-        status = _status(operation)
+        status = status_of(operation)
         if operation.phase is not Phase.READY:
             return ttypes.TSparkDirectResults(operationStatus=status)
-        described = self._described(operation)
-        try:
-            part = await operation.fetch(MAX_ROWS)
-        except SqlFailed:
-            return ttypes.TSparkDirectResults(operationStatus=_status(operation))
-        results = ttypes.TFetchResultsResp(status=_success(), hasMoreRows=part.more, results=self._rows(operation, part))
+        results = await self._fetched(client, operation, MAX_BYTES)
         closed = None
-        if not part.more:
-            await self._close(operation)
-            closed = ttypes.TCloseOperationResp(status=_success())
+        if results.results is not None and not results.hasMoreRows:
+            client.delivery.on_success(operation.close)
+            closed = ttypes.TCloseOperationResp(status=success())
         return ttypes.TSparkDirectResults(
-            operationStatus=status, resultSetMetadata=described, resultSet=results, closeOperation=closed
+            operationStatus=status, resultSetMetadata=description_of(operation), resultSet=results, closeOperation=closed
         )
 
-    def _described(self, operation: Operation) -> Any:
-        form = self._forms[operation.id]
-        schema = table_schema(operation.columns)
-        if not form.takes(operation.columns):
-            return ttypes.TGetResultSetMetadataResp(status=_success(), schema=schema, resultFormat=_COLUMNS, lz4Compressed=False)
-        return ttypes.TGetResultSetMetadataResp(
-            status=_success(), schema=schema, resultFormat=_ARROW, lz4Compressed=form.lz4, arrowSchema=operation.schema
-        )
-
-    def _rows(self, operation: Operation, part: Part) -> Any:
-        form = self._forms[operation.id]
-        if form.takes(operation.columns):
-            batches = [_batch(chunk, compress=form.lz4) for chunk in part.chunks if chunk.rows]
-            return ttypes.TRowSet(startRowOffset=part.start, rows=[], arrowBatches=batches)
-        values = [rows_of(chunk.stream) for chunk in part.chunks]
-        joined = [[value for each in values for value in each[at]] for at in range(len(operation.columns))]
-        return row_set(operation.columns, joined, start=part.start)
+    async def _fetched(self, client: Client, operation: Operation, max_bytes: int) -> Any:
+        """The TFetchResultsResp of the next part of a result."""
+        try:
+            part = await operation.fetch(max_bytes)
+        except SqlFailed as error:
+            return ttypes.TFetchResultsResp(status=failed(error))
+        client.delivery.on_loss(lambda: operation.give_back(part))
+        try:
+            rows = rows_in(operation, part)
+        except BaseException:
+            operation.give_back(part)
+            raise
+        return ttypes.TFetchResultsResp(status=success(), hasMoreRows=part.more, results=rows)
 
     async def status(self, client: Client, request: Any) -> Any:
         if self._table(client, request.operationHandle) is not None:
-            return ttypes.TGetOperationStatusResp(status=_success(), operationState=_STATE.FINISHED_STATE, hasResultSet=True)
-        operation = self._find(client, request.operationHandle)
+            return table_status()
+        operation = await self._find(client, request.operationHandle)
         if operation is None:
-            return ttypes.TGetOperationStatusResp(status=_error(UNKNOWN_OPERATION, "HY000"))
+            return ttypes.TGetOperationStatusResp(status=_unknown(request.operationHandle))
         await operation.wait(POLL_S)
-        return _status(operation)
+        return status_of(operation)
 
     async def cancel(self, client: Client, request: Any) -> Any:
-        if (operation := self._find(client, request.operationHandle)) is not None:
+        operation_id, session_id = operation_ids(request.operationHandle)
+        if (operation := self.operations.find(operation_id, client.user, client.cluster_id)) is not None:
             await operation.cancel()
-        return ttypes.TCancelOperationResp(status=_success())
+        elif session_id:  # another server's
+            await self._driver.interrupt(client.target(session_id), operation_id)
+        return ttypes.TCancelOperationResp(status=success())
 
     async def close_operation(self, client: Client, request: Any) -> Any:
-        self._tables.pop((client.user, _id(request.operationHandle.operationId)), None)
-        if (operation := self._find(client, request.operationHandle)) is not None:
-            await self._close(operation)
-        return ttypes.TCloseOperationResp(status=_success())
-
-    async def _close(self, operation: Operation) -> None:
-        self._forms.pop(operation.id, None)
-        await operation.close()
+        operation_id, session_id = operation_ids(request.operationHandle)
+        if self._tables.pop((client.user, operation_id), None) is None:
+            if (operation := self.operations.find(operation_id, client.user, client.cluster_id)) is not None:
+                await operation.close()
+            elif session_id:
+                await self._driver.release(client.target(session_id), operation_id)
+        return ttypes.TCloseOperationResp(status=success())
 
     async def result_metadata(self, client: Client, request: Any) -> Any:
         if (table := self._table(client, request.operationHandle)) is not None:
-            return _table_described(table)
-        operation = self._find(client, request.operationHandle)
+            return table_description(table)
+        operation = await self._find(client, request.operationHandle)
         if operation is None:
-            return ttypes.TGetResultSetMetadataResp(status=_error(UNKNOWN_OPERATION, "HY000"))
+            return ttypes.TGetResultSetMetadataResp(status=_unknown(request.operationHandle))
         await operation.wait(WAIT_S)
         if operation.phase is not Phase.READY:
-            return ttypes.TGetResultSetMetadataResp(status=_failure(operation))
-        return self._described(operation)
+            return ttypes.TGetResultSetMetadataResp(status=failure_of(operation))
+        return description_of(operation)
 
     async def fetch(self, client: Client, request: Any) -> Any:
+        if request.fetchType == _LOG:
+            return no_log()
+        if request.orientation not in _NEXT:
+            status = failed(SqlFailed("Results are read forward: use FETCH_NEXT.", sql_state="HY106"))
+            return ttypes.TFetchResultsResp(status=status)
         if (table := self._table(client, request.operationHandle)) is not None:
-            self._tables.pop((client.user, _id(request.operationHandle.operationId)))
-            described = _table_described(table) if request.includeResultSetMetadata else None
-            return ttypes.TFetchResultsResp(_success(), False, row_set(table.columns, table.values()), described)
-        operation = self._find(client, request.operationHandle)
+            return self._fetched_table(client, table, request)
+        operation = await self._find(client, request.operationHandle)
         if operation is None:
-            return ttypes.TFetchResultsResp(status=_error(UNKNOWN_OPERATION, "HY000"))
+            return ttypes.TFetchResultsResp(status=_unknown(request.operationHandle))
         await operation.wait(WAIT_S)
         if operation.phase is not Phase.READY:
-            return ttypes.TFetchResultsResp(status=_failure(operation))
-        try:
-            part = await operation.fetch(request.maxRows or MAX_ROWS)
-        except SqlFailed as error:
-            return ttypes.TFetchResultsResp(status=_error(error.text, error.sql_state))
-        described = self._described(operation) if request.includeResultSetMetadata else None
-        return ttypes.TFetchResultsResp(_success(), part.more, self._rows(operation, part), described)
+            return ttypes.TFetchResultsResp(status=failure_of(operation))
+        answer = await self._fetched(client, operation, min(request.maxBytes or MAX_BYTES, MAX_BYTES))
+        if request.includeResultSetMetadata:
+            answer.resultSetMetadata = description_of(operation)
+        return answer
 
-    def _find(self, client: Client, handle: Any) -> Operation | None:
-        return self.operations.find(_id(handle.operationId), client.user, client.cluster_id)
+    def _fetched_table(self, client: Client, table: Table, request: Any) -> Any:
+        key = (client.user, operation_ids(request.operationHandle)[0])
+        answer = ttypes.TFetchResultsResp(success(), False, row_set(table.columns, table.values()))
+        self._tables[key] = table._replace(rows=[])  # whoever asks again gets no rows twice
+        client.delivery.on_loss(lambda: self._tables.update({key: table}))
+        if request.includeResultSetMetadata:
+            answer.resultSetMetadata = table_description(table)
+        return answer
+
+    async def _find(self, client: Client, handle: Any) -> Operation | None:
+        """The open operation of a handle. One of another server goes on here if nobody has fetched from it."""
+        operation_id, session_id = operation_ids(handle)
+        operation = self.operations.find(operation_id, client.user, client.cluster_id)
+        if operation is None and session_id:
+            operation = await self._adopted(client, operation_id, session_id)
+        if operation is not None:
+            operation.target.login.authorization = client.authorization
+            found = operation
+            client.delivery.on_loss(lambda: found.touch(GONE_S))
+        return operation
+
+    async def _adopted(self, client: Client, operation_id: str, session_id: str) -> Operation | None:
+        statement = client.statement(operation_id, session_id, "")
+        operation = self.operations.adopt(statement, client.target(session_id), client.principal)
+        await operation.wait(POLL_S)
+        if operation.error is not None and operation.error.operation_gone:
+            await operation.close()
+            return None
+        return operation
+
+    def _in_session(self, client: Client, handle: Any) -> Target:
+        target = client.target(*session_ids(handle))
+        self._sessions.touch(client.principal, target)
+        return target
 
     def _table(self, client: Client, handle: Any) -> Table | None:
-        return self._tables.get((client.user, _id(handle.operationId)))
+        return self._tables.get((client.user, operation_ids(handle)[0]))
 
     def _get(self, read: Callable[[Target, Any], Awaitable[Table]]) -> Callable[[Client, Any], Awaitable[Any]]:
         """Answers a question whose answer is a table."""
 
         async def answer(client: Client, request: Any) -> Any:
+            target = self._in_session(client, request.sessionHandle)
             try:
-                table = await read(client.target(request.sessionHandle), request)
+                table = await read(target, request)
             except SqlFailed as error:
-                return ttypes.TGetTablesResp(status=_error(error.text, error.sql_state))
+                return ttypes.TGetTablesResp(status=failed(error))
             operation_id = str(uuid.uuid4())
-            handle = ttypes.TOperationHandle(_identifier(operation_id), ttypes.TOperationType.GET_TABLES, True)
+            handle = operation_handle(operation_id, "")
+            handle.operationType = ttypes.TOperationType.GET_TABLES
             direct = None
             if request.getDirectResults is None:
-                self._tables[client.user, operation_id] = table
+                self._keep(client, operation_id, table)
             else:
                 direct = ttypes.TSparkDirectResults(
-                    operationStatus=ttypes.TGetOperationStatusResp(
-                        status=_success(), operationState=_STATE.FINISHED_STATE, hasResultSet=True
-                    ),
-                    resultSetMetadata=_table_described(table),
-                    resultSet=ttypes.TFetchResultsResp(_success(), False, row_set(table.columns, table.values())),
-                    closeOperation=ttypes.TCloseOperationResp(status=_success()),
+                    operationStatus=table_status(),
+                    resultSetMetadata=table_description(table),
+                    resultSet=ttypes.TFetchResultsResp(success(), False, row_set(table.columns, table.values())),
+                    closeOperation=ttypes.TCloseOperationResp(status=success()),
                 )
-            return ttypes.TGetTablesResp(status=_success(), operationHandle=handle, directResults=direct)
+            return ttypes.TGetTablesResp(status=success(), operationHandle=handle, directResults=direct)
 
         return answer
+
+    def _keep(self, client: Client, operation_id: str, table: Table) -> None:
+        while len(self._tables) >= MAX_TABLES:
+            del self._tables[next(iter(self._tables))]
+        self._tables[client.user, operation_id] = table
+
+
+MAX_TABLES = 200  # answers to questions for metadata that wait for their clients; the oldest is dropped
 
 
 async def _done(table: Table) -> Table:
     return table
 
 
-def _batch(chunk: Chunk, *, compress: bool) -> Any:
-    batches = cut(chunk.stream).batches
-    return ttypes.TSparkArrowBatch(lz4.frame.compress(batches) if compress else bytes(batches), chunk.rows)
+def _unknown(handle: Any) -> Any:
+    return invalid_handle("Operation", operation_ids(handle)[0], CLOSED_STATEMENT)
 
 
-def _table_described(table: Table) -> Any:
-    return ttypes.TGetResultSetMetadataResp(status=_success(), schema=table_schema(table.columns), resultFormat=_COLUMNS)
-
-
-def _status(operation: Operation) -> Any:
-    error = operation.error
-    return ttypes.TGetOperationStatusResp(
-        status=_success(),
-        operationState=_STATES[operation.phase],
-        hasResultSet=True,
-        sqlState=error.sql_state if error else None,
-        errorMessage=error.text if error else None,
-        displayMessage=error.text.partition("\n")[0] if error else None,
-    )
-
-
-def _failure(operation: Operation) -> Any:
-    if operation.error is not None:
-        return _error(operation.error.text, operation.error.sql_state)
-    return _error("The statement was canceled.", "HY008")
-
-
-def _success() -> Any:
-    return ttypes.TStatus(statusCode=ttypes.TStatusCode.SUCCESS_STATUS)
-
-
-def _error(text: str, sql_state: str) -> Any:
-    return ttypes.TStatus(
-        statusCode=ttypes.TStatusCode.ERROR_STATUS,
-        sqlState=sql_state,
-        errorCode=0,
-        errorMessage=text,
-        displayMessage=text.partition("\n")[0],
-    )
-
-
-def _text(value: str) -> Any:
-    return ttypes.TGetInfoValue(stringValue=value)
-
-
-def _identifier(given: str) -> Any:
-    return ttypes.THandleIdentifier(uuid.UUID(given).bytes, bytes(16))
-
-
-def _id(identifier: Any) -> str:
-    """The id in a handle. Raises ValueError if it is none."""
-    return str(uuid.UUID(bytes=identifier.guid))
+def _version(request: Any) -> int:
+    """The version of the protocol that a client and this server speak: Databricks' or Hive's."""
+    wanted = request.client_protocol_i64 or request.client_protocol or 0
+    if wanted > _SPARK_VERSIONS:
+        return int(min(wanted, VERSION))
+    return int(min(wanted, _HIVE_VERSION)) if wanted >= 0 else int(VERSION)
