@@ -11,10 +11,13 @@ from databricks.sql.thrift_api.TCLIService import ttypes
 
 from brickyard.gateway.sql.columns import Column, rows_of
 from brickyard.gateway.sql.driver import Driver, Query, Target
+from brickyard.gateway.sql.failures import SqlFailed
 
 _TYPE = ttypes.TTypeId
 _STRING, _INT, _SMALL, _BOOL = _TYPE.STRING_TYPE, _TYPE.INT_TYPE, _TYPE.SMALLINT_TYPE, _TYPE.BOOLEAN_TYPE
-MAX_TABLES = 10_000
+MAX_ROWS = 1_000_000  # of an answer
+_SAME = ("main", "hive_metastore", "spark_catalog")  # names of one catalog
+_SPARKS = "spark_catalog"
 # java.sql.Types, by Spark's names of types: what JDBC's getColumns answers, with the size and the decimal digits.
 _JDBC: dict[str, tuple[int, int | None, int | None]] = {
     "boolean": (16, 1, None),
@@ -110,7 +113,10 @@ def type_info() -> Table:
 
 
 class Pattern:
-    """A pattern of JDBC: `%` any text, `_` any character, a backslash before either for itself. None and "" are any."""
+    """A pattern of JDBC: `%` any text, `_` any character, a backslash before either for itself. None and "" are any.
+
+    `exact`: the one name that it stands for, or "".
+    """
 
     def __init__(self, given: str | None) -> None:
         self.any = given in (None, "", "%", "*")
@@ -118,6 +124,7 @@ class Pattern:
         ways = {"%": ".*", "_": "."}
         text = "".join(ways.get(part) or re.escape(part[-1]) for part in parts)
         self._compiled = re.compile(text, re.IGNORECASE | re.DOTALL)
+        self.exact = "" if self.any or {"%", "_"} & set(parts) else "".join(part[-1] for part in parts)
 
     def matches(self, name: str) -> bool:
         return self.any or self._compiled.fullmatch(name) is not None
@@ -127,68 +134,159 @@ def quoted(*names: str) -> str:
     return ".".join("`" + name.replace("`", "``") + "`" for name in names)
 
 
+_TABLES = "SELECT table_schema, table_name, table_type, comment FROM system.information_schema.tables"
+_COLUMNS = (
+    "SELECT table_schema, table_name, ordinal_position, column_name, full_data_type, comment, is_nullable, column_default "
+    "FROM system.information_schema.columns"
+)
+
+
+class _Wanted(NamedTuple):
+    """Which tables a client asks for."""
+
+    schema: Pattern
+    table: Pattern
+
+    @property
+    def where(self) -> str:
+        """What the driver need not read and send, as far as it is exact."""
+        named = (("table_schema", self.schema.exact), ("table_name", self.table.exact))
+        exact = [f"{column} = {_literal(name.lower())}" for column, name in named if name]
+        return f" WHERE {' AND '.join(exact)}" if exact else ""
+
+    def matches(self, schema: str, table: str) -> bool:
+        return self.schema.matches(schema) and self.table.matches(table)
+
+
+class _Name(NamedTuple):
+    """A table or view. A temporary view has no catalog and no schema."""
+
+    catalog: str
+    schema: str
+    table: str
+
+
 class Metadata:
-    """Reads them. Methods raise SqlFailed."""
+    """Reads them. Methods raise SqlFailed. What does not exist has no rows.
+
+    The workspace's catalog is read with one statement on information_schema, however many tables it has; other catalogs, and
+    clusters without information_schema, with statements for each schema and table.
+    """
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
     async def catalogs(self, target: Target) -> Table:
-        names = (await self._sql(target, "SHOW CATALOGS"))[0]
+        names = set((await self._sql(target, "SHOW CATALOGS"))[0])
+        if names & set(_SAME):
+            names.discard(_SPARKS)
         return Table(CATALOGS, [(name,) for name in sorted(names)])
 
     async def schemas(self, target: Target, catalog: str | None, schema: str | None) -> Table:
-        found = await self._schemas(target, catalog, Pattern(schema))
-        return Table(SCHEMAS, [(name, of) for of, name in found])
+        of = _named(catalog)
+        found = await self._schemas(target, of, Pattern(schema))
+        return Table(SCHEMAS, [(name, of) for name in found])
 
     async def tables(
         self, target: Target, catalog: str | None, schema: str | None, table: str | None, types: list[str] | None
     ) -> Table:
-        wanted = {kind.upper() for kind in types or ()}
-        rows = []
-        for of, within, name, kind in await self._tables(target, catalog, schema, table):
-            if not wanted or kind in wanted:
-                rows.append((of, within, name, kind, "", None, None, None, None, None))
-        return Table(TABLES, rows)
+        wanted, of = {kind.upper() for kind in types or ()}, _named(catalog)
+        found = await self._information(target, of, _TABLES, _Wanted(Pattern(schema), Pattern(table)))
+        rows: list[tuple[_Name, str, str]]
+        if found is None:
+            rows = [(name, kind, "") for name, kind in await self._listed(target, of, schema, table)]
+        else:
+            rows = [(name, "VIEW" if kind == "VIEW" else "TABLE", comment or "") for name, kind, comment in found]
+        if Pattern(schema).any and of in _SAME:
+            rows = [*((name, "VIEW", "") for name in await self._temporary(target, table)), *rows]
+        rows.sort(key=lambda row: (row[1], row[0]))
+        nothing = (None,) * 5
+        return Table(TABLES, [(*name, kind, comment, *nothing) for name, kind, comment in rows if not wanted or kind in wanted])
 
     async def columns(
         self, target: Target, catalog: str | None, schema: str | None, table: str | None, column: str | None
     ) -> Table:
-        pattern, rows = Pattern(column), list[tuple[Any, ...]]()
-        for of, within, name, _ in await self._tables(target, catalog, schema, table):
-            described = await self._sql(target, f"DESCRIBE TABLE {quoted(of, within, name)}")
-            for at, (field, kind, comment) in enumerate(zip(*described[:3], strict=True)):
-                if not field or field.startswith("#"):  # what follows is about partitions
-                    break
-                if pattern.matches(field):
-                    rows.append(_column_row((of, within, name), at, field, kind, comment))
-        return Table(COLUMNS, rows)
+        pattern, of = Pattern(column), _named(catalog)
+        found = await self._information(target, of, _COLUMNS, _Wanted(Pattern(schema), Pattern(table)))
+        described = await self._temporary(target, table) if Pattern(schema).any and of in _SAME else []
+        if found is None:
+            described += [name for name, _ in await self._listed(target, of, schema, table)]
+            found = []
+        rows = [_column_row(name, values) for name, *values in sorted(found, key=lambda row: row[:2])]
+        for name in described:
+            rows += [_column_row(name, values) for values in await self._described(target, name)]
+        return Table(COLUMNS, [row for row in rows if pattern.matches(row[3])])
 
     async def functions(self, target: Target, catalog: str | None, schema: str | None, function: str | None) -> Table:
-        pattern = Pattern(function)
-        names = (await self._sql(target, "SHOW FUNCTIONS"))[0]
-        rows = [(catalog, schema, name, "", 1, name) for name in names if pattern.matches(name.rpartition(".")[2])]
-        return Table(FUNCTIONS, rows)
+        """Spark's own, which are in no schema, and those of the workspace."""
+        pattern, of = Pattern(function), _named(catalog)
+        names = (await self._sql(target, "SHOW SYSTEM FUNCTIONS"))[0]
+        rows: list[tuple[Any, ...]] = [(None, None, name, "", 1, name) for name in names]
+        if of in _SAME:
+            for within in await self._schemas(target, of, Pattern(schema)):
+                names = (await self._sql(target, f"SHOW USER FUNCTIONS IN {quoted(within)}"))[0]
+                own = [name.rpartition(".")[2] for name in names]
+                rows += [(of, within, name, "", 1, f"{of}.{within}.{name}") for name in own]
+        return Table(FUNCTIONS, [row for row in rows if pattern.matches(row[2])])
 
-    async def _schemas(self, target: Target, catalog: str | None, schema: Pattern) -> list[tuple[str, str]]:
-        of = catalog or (await self._sql(target, "SELECT current_catalog()"))[0][0]
-        names = (await self._sql(target, f"SHOW SCHEMAS IN {quoted(of)}"))[0]
-        return [(of, name) for name in sorted(names) if schema.matches(name)]
+    async def _information(self, target: Target, catalog: str, query: str, wanted: _Wanted) -> list[Any] | None:
+        """Rows of a query of information_schema: a name, and the other fields. None: it does not know the catalog."""
+        if catalog not in _SAME:
+            return None
+        try:
+            values = await self._sql(target, query + wanted.where)
+        except SqlFailed as error:
+            if error.of_the_call or not _is_missing(error):
+                raise
+            return None
+        rows = zip(*values, strict=True)
+        return [(_Name(catalog, within, of), *rest) for within, of, *rest in rows if wanted.matches(within, of)][:MAX_ROWS]
 
-    async def _tables(
-        self, target: Target, catalog: str | None, schema: str | None, table: str | None
-    ) -> list[tuple[str, str, str, str]]:
-        """Catalog, schema, name and type, of at most MAX_TABLES."""
-        pattern, found = Pattern(table), list[tuple[str, str, str, str]]()
-        for of, within in await self._schemas(target, catalog, Pattern(schema)):
-            listed = await self._sql(target, f"SHOW TABLES IN {quoted(of, within)}")
-            views = set((await self._sql(target, f"SHOW VIEWS IN {quoted(of, within)}"))[1])
+    async def _schemas(self, target: Target, catalog: str, schema: Pattern) -> list[str]:
+        try:
+            names = (await self._sql(target, f"SHOW SCHEMAS IN {quoted(catalog)}"))[0]
+        except SqlFailed as error:
+            if error.of_the_call or not _is_missing(error):
+                raise
+            return []
+        return [name for name in sorted(names) if schema.matches(name)]
+
+    async def _listed(self, target: Target, catalog: str, schema: str | None, table: str | None) -> list[tuple[_Name, str]]:
+        """Names and types of the tables of a catalog, which has views or not."""
+        pattern, found = Pattern(table), list[tuple[_Name, str]]()
+        for within in await self._schemas(target, catalog, Pattern(schema)):
+            listed = await self._sql(target, f"SHOW TABLES IN {quoted(catalog, within)}")
+            try:
+                views = set((await self._sql(target, f"SHOW VIEWS IN {quoted(catalog, within)}"))[1])
+            except SqlFailed as error:
+                if error.of_the_call:
+                    raise
+                views = set()
             for name, temporary in zip(listed[1], listed[2], strict=True):
                 if not temporary and pattern.matches(name):
-                    found.append((of, within, name, "VIEW" if name in views else "TABLE"))
-            if len(found) >= MAX_TABLES:
+                    found.append((_Name(catalog, within, name), "VIEW" if name in views else "TABLE"))
+        return found
+
+    async def _temporary(self, target: Target, table: str | None) -> list[_Name]:
+        """The session's temporary views."""
+        pattern, listed = Pattern(table), await self._sql(target, "SHOW TABLES IN `default` LIKE '*'")
+        found = zip(listed[0], listed[1], listed[2], strict=True)
+        return [_Name("", "", name) for _, name, temporary in found if temporary and pattern.matches(name)]
+
+    async def _described(self, target: Target, name: _Name) -> list[tuple[Any, ...]]:
+        """Position, name, type, comment, whether null is allowed, and default of the columns of a table."""
+        try:
+            described = await self._sql(target, f"DESCRIBE TABLE {quoted(*filter(None, name))}")
+        except SqlFailed as error:  # dropped meanwhile, or its format is not part of the cluster's runtime
+            if error.of_the_call:
+                raise
+            return []
+        rows = list[tuple[Any, ...]]()
+        for at, (field, kind, comment) in enumerate(zip(*described[:3], strict=True)):
+            if not field or field.startswith("#"):  # what follows is about partitions
                 break
-        return found[:MAX_TABLES]
+            rows.append((at, field, kind, comment, "YES", None))
+        return rows
 
     async def _sql(self, target: Target, statement: str) -> list[list[Any]]:
         """The columns of a statement's result."""
@@ -196,7 +294,24 @@ class Metadata:
         return [[value for part in parts for value in part[at]] for at in range(len(parts[0]))]
 
 
-def _column_row(table: tuple[str, str, str], at: int, name: str, kind: str, comment: str | None) -> tuple[Any, ...]:
+def _named(catalog: str | None) -> str:
+    """The catalog that a client asks for. None is the workspace's."""
+    return _SAME[0] if Pattern(catalog).any else str(catalog)
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _is_missing(error: SqlFailed) -> bool:
+    """Whether a catalog or a schema does not exist. Spark takes the name of a catalog that it does not know for a schema's."""
+    return any(name in error.text for name in ("_NOT_FOUND]", "[REQUIRES_SINGLE_PART_NAMESPACE]", "[SCHEMA_NOT_FOUND"))
+
+
+def _column_row(table: tuple[str, str, str], values: Sequence[Any]) -> tuple[Any, ...]:
+    """`values`: position, name, type, comment, YES or NO for whether it may be null, default."""
+    at, name, kind, comment, nullable, default = values
     base = re.split(r"[(<]", kind, maxsplit=1)[0].strip().lower()
     jdbc, size, digits = _JDBC.get(base, (1111, None, None))
     if match := re.fullmatch(r"decimal\((\d+),(\d+)\)", kind):
@@ -204,5 +319,5 @@ def _column_row(table: tuple[str, str, str], at: int, name: str, kind: str, comm
     elif match := re.fullmatch(r"(?:var)?char\((\d+)\)", kind):
         size = int(match[1])
     radix = 10 if digits is not None and base not in ("date", "timestamp", "timestamp_ntz") else None
-    nullable = (1, comment, None, None, None, None, at, "YES", None, None, None, None, "NO")
-    return (*table, name, jdbc, kind.upper(), size, None, digits, radix, *nullable)
+    rest = (int(nullable == "YES"), comment or "", default, None, None, None, at, nullable, None, None, None, None, "NO")
+    return (*table, name, jdbc, kind.upper(), size, None, digits, radix, *rest)

@@ -104,6 +104,7 @@ class SqlService:
         self._sessions = Sessions()
         self._repeats = Repeats(driver)
         self._tables: dict[tuple[str, str], Table] = {}
+        self._awaited: dict[str, str] = {}  # session -> its schema that does not exist yet
 
     def handler(self, name: str) -> Callable[[Client, Any], Awaitable[Any]] | None:
         """What answers a call; None if it is not served."""
@@ -150,7 +151,8 @@ class SqlService:
             if namespace is not None and namespace.catalogName:
                 await self._driver.run(target, f"SET CATALOG {quoted(namespace.catalogName)}")
             if schema := (namespace.schemaName if namespace is not None else "") or settings.schema:
-                await self._driver.run(target, f"USE SCHEMA {quoted(schema)}")
+                self._awaited[target.session_id] = schema
+                await self._use_awaited(target)
         except SqlFailed as error:
             self._sessions.close(target)
             if error.of_the_call:
@@ -166,8 +168,20 @@ class SqlService:
             canUseMultipleCatalogs=True,
         )
 
+    async def _use_awaited(self, target: Target) -> None:
+        """Use the schema that the session was opened with, which a client such as dbt creates later: until then, `default`."""
+        if schema := self._awaited.get(target.session_id):
+            try:
+                await self._driver.run(target, f"USE SCHEMA {quoted(schema)}")
+            except SqlFailed as error:
+                if "SCHEMA_NOT_FOUND" in error.text:
+                    return
+                raise
+            self._awaited.pop(target.session_id, None)
+
     async def close_session(self, client: Client, request: Any) -> Any:
         target = client.target(*session_ids(request.sessionHandle))
+        self._awaited.pop(target.session_id, None)
         self._sessions.close(target)
         await self.operations.close_session(target)
         try:
@@ -219,6 +233,7 @@ class SqlService:
             raise SqlFailed(str(error), sql_state=INVALID_SETTING) from error
         if overlay.spark:
             raise SqlFailed(f"Set {next(iter(overlay.spark))} for the session: use SET.", sql_state=INVALID_SETTING)
+        await self._use_awaited(target)
         statement = client.statement(new_operation_id(Form.of(request)), target.session_id, request.statement or "")
         if (known := await self._repeats.admit(target, request, statement.statement_id)) is not None:
             return known

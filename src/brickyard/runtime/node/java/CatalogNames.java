@@ -21,8 +21,8 @@ public final class CatalogNames {
         return name.equals(NAMES[0]) || name.equals(NAMES[1]);
     }
 
-    /** Gives a session these names. */
-    public static void give(CatalogManager manager, SQLConf conf) throws Exception {
+    /** Gives a session these names, and the catalog `system`. */
+    public static void give(CatalogManager manager, SQLConf conf, CatalogPlugin system) throws Exception {
         scala.collection.mutable.HashMap catalogs = (scala.collection.mutable.HashMap) read(manager, "catalogs");
         CatalogPlugin ours = manager.v2SessionCatalog();
         synchronized (manager) {
@@ -31,19 +31,27 @@ public final class CatalogNames {
                     catalogs.put(NAMES[index], ours);
                 }
             }
+            if (!conf.contains(SETTING + system.name())) {
+                catalogs.put(system.name(), system);
+            }
         }
     }
 
     /** Takes back a name for which the session has got a catalog of its own since. */
-    public static void giveUp(CatalogManager manager, SQLConf conf) throws Exception {
+    public static void giveUp(CatalogManager manager, SQLConf conf, CatalogPlugin system) throws Exception {
         for (int index = 0; index < NAMES.length; index++) {
-            if (conf.contains(SETTING + NAMES[index])) {
-                synchronized (manager) {
-                    scala.collection.mutable.HashMap catalogs = (scala.collection.mutable.HashMap) read(manager, "catalogs");
-                    scala.Option known = catalogs.get(NAMES[index]);
-                    if (known.isDefined() && known.get() == manager.v2SessionCatalog()) {
-                        catalogs.remove(NAMES[index]);
-                    }
+            giveUp(manager, conf, NAMES[index], manager.v2SessionCatalog());
+        }
+        giveUp(manager, conf, system.name(), system);
+    }
+
+    private static void giveUp(CatalogManager manager, SQLConf conf, String name, CatalogPlugin given) throws Exception {
+        if (conf.contains(SETTING + name)) {
+            synchronized (manager) {
+                scala.collection.mutable.HashMap catalogs = (scala.collection.mutable.HashMap) read(manager, "catalogs");
+                scala.Option known = catalogs.get(name);
+                if (known.isDefined() && known.get() == given) {
+                    catalogs.remove(name);
                 }
             }
         }

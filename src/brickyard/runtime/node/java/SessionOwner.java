@@ -62,7 +62,7 @@ public final class SessionOwner extends Rule {
     public static void name(Object session) throws Exception {
         SessionState state = (SessionState) get(session, "sessionState");
         try {
-            CatalogNames.give(state.catalogManager(), state.conf());
+            CatalogNames.give(state.catalogManager(), state.conf(), new InformationSchema(state));
         } catch (Throwable error) { // as of a catalog that cannot be made: its first statement says so
             LOG.warn("A session does not know the workspace's names of its catalog", error);
         }

@@ -65,6 +65,7 @@ public final class SessionRules {
         private final SessionState state;
         private final SparkContext context;
         private final boolean last;
+        private final InformationSchema system;
         private boolean named;
 
         Each(Object session, SessionState state, SparkContext context, boolean last) {
@@ -73,6 +74,7 @@ public final class SessionRules {
             this.state = state;
             this.context = context;
             this.last = last;
+            this.system = new InformationSchema(state);
         }
 
         public TreeNode apply(TreeNode node) {
@@ -93,10 +95,10 @@ public final class SessionRules {
             }
             try {
                 if (this.named) {
-                    CatalogNames.giveUp(this.state.catalogManager(), this.state.conf());
+                    CatalogNames.giveUp(this.state.catalogManager(), this.state.conf(), this.system);
                 } else {
                     this.named = true;
-                    CatalogNames.give(this.state.catalogManager(), this.state.conf());
+                    CatalogNames.give(this.state.catalogManager(), this.state.conf(), this.system);
                 }
             } catch (Throwable error) { // as of a catalog that cannot be made: Spark says so itself
                 LOG.warn("The names of a session's catalog stay as they are", error);

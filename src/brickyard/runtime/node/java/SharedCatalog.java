@@ -98,6 +98,12 @@ public final class SharedCatalog implements InvocationHandler {
             return matching(databases(), arguments, 0);
         }
         String database = database(arguments[0]);
+        if (database.equals(InformationColumns.SCHEMA) && !databases().contains(database)) {
+            if (changes(verb)) {
+                throw InformationViews.refused();
+            }
+            return InformationViews.call(method, arguments, this.standard);
+        }
         if (verb.equals("listTables") || verb.equals("listFunctions") || verb.equals("listViews")) {
             look(database, TABLE, new String[0]).catalog.listTables(database); // fails if there is no such database
             List names = names(database, verb.equals("listFunctions") ? FUNCTION : TABLE);
@@ -246,16 +252,29 @@ public final class SharedCatalog implements InvocationHandler {
 
     private List views(String database, List names) throws Exception {
         List found = new ArrayList();
+        try { // one question, however many there are
+            ExternalCatalog all = look(database, TABLE, (String[]) names.toArray(new String[names.size()])).catalog;
+            for (int index = 0; index < names.size(); index++) {
+                addView(all.getTable(database, (String) names.get(index)), found);
+            }
+            return found;
+        } catch (IOException unreadable) { // one of them, by this version of Spark
+            found.clear();
+        }
         for (int index = 0; index < names.size(); index++) {
             try {
-                if (table(database, (String) names.get(index)).tableType().equals(CatalogTableType.VIEW())) {
-                    found.add(names.get(index));
-                }
+                addView(table(database, (String) names.get(index)), found);
             } catch (IOException unreadable) {
-                continue; // by this version of Spark
+                continue;
             }
         }
         return found;
+    }
+
+    private static void addView(CatalogTable table, List found) {
+        if (table.tableType().equals(CatalogTableType.VIEW())) {
+            found.add(table.identifier().table());
+        }
     }
 
     private static Object matching(List names, Object[] arguments, int at) throws Exception {
