@@ -3,11 +3,11 @@ import { useDebouncedCallback } from "@mantine/hooks";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { words } from "../api/client";
+import { marked, pieces, plain } from "../code/ansi";
 import { Icon } from "../kit/icons";
 import { Scroller } from "../kit/scroller";
 import { toast } from "../kit/toasts";
 import { bytes, count } from "../lib/sizes";
-import { marked, pieces, plain } from "./ansi";
 
 const LINE = 18; // pixels
 const NEAR = 24; // pixels from the end that still count as the end

@@ -1,11 +1,11 @@
 import { ActionIcon, Group, Menu, NativeSelect, Tooltip } from "@mantine/core";
 import { type KeyboardEvent, useRef } from "react";
+import type { CatalogNames } from "../../code/catalog";
+import type { Language } from "../../code/commands";
+import { CodeEditor } from "../../code/editor";
 import { Icon } from "../../kit/icons";
 import { lasting, useNow } from "../../lib/time";
-import type { Language } from "../commands";
-import type { CatalogNames } from "./catalog";
 import { type Cell, failed, type Run, waits } from "./cells";
-import { CodeEditor } from "./editor";
 import { recalled } from "./history";
 import type { Notebook } from "./notebook";
 import { Output } from "./output";

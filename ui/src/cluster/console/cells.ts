@@ -1,4 +1,4 @@
-import type { Language, Progress, Result, Status } from "../commands";
+import type { Language, Progress, Result, Status } from "../../code/commands";
 
 /** The last run of a cell. `dropped`: its result was too large to be kept over a reload. */
 export interface Run {

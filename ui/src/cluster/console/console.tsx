@@ -5,10 +5,10 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { ApiError, type Cluster, words } from "../../api/client";
 import { ACTIONS, useActions } from "../../clusters/actions";
 import type { May } from "../../clusters/rights";
+import { CatalogNames } from "../../code/catalog";
+import { languagesQuery } from "../../code/commands";
 import { Icon } from "../../kit/icons";
 import { useValue } from "../../lib/value";
-import { languagesQuery } from "../commands";
-import { CatalogNames } from "./catalog";
 import { CellView } from "./cell";
 import { notebookOf } from "./notebook";
 

@@ -1,4 +1,4 @@
-import type { Language } from "../commands";
+import type { Language } from "../../code/commands";
 
 /** A command that was run, in the history of a cluster. */
 export interface Ran {

@@ -1,7 +1,7 @@
 import { isGone, words } from "../../api/client";
 import { session } from "../../api/session";
+import { begin, cancel, end, execute, type Language, outcome, resultOf } from "../../code/commands";
 import { Value } from "../../lib/value";
-import { begin, cancel, end, execute, type Language, outcome, resultOf } from "../commands";
 import * as list from "./cells";
 import { type Cell, type Run, waits } from "./cells";
 import { type Ran, remembered, storedHistory, storeHistory } from "./history";

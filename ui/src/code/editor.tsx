@@ -12,8 +12,8 @@ import { Compartment, EditorState, Prec } from "@codemirror/state";
 import { drawSelection, EditorView, keymap, placeholder } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "react";
-import type { Language } from "../commands";
 import type { CatalogNames } from "./catalog";
+import type { Language } from "./commands";
 import { languageOf } from "./language";
 
 const looks = EditorView.theme({

@@ -1,3 +1,4 @@
+import "./result.css";
 import { Button, Text } from "@mantine/core";
 import { useState } from "react";
 import { Scroller } from "../../kit/scroller";

@@ -1,5 +1,5 @@
 import type { QueryClient } from "@tanstack/react-query";
-import { api, body } from "../../api/client";
+import { api, body } from "../api/client";
 import { type Source, sourceNamed, sourcesOf } from "./sqlnames";
 
 const FRESH_MS = 60_000;

@@ -9,8 +9,8 @@ import {
 import { python, pythonLanguage } from "@codemirror/lang-python";
 import { SQLDialect, sql } from "@codemirror/lang-sql";
 import type { Extension } from "@codemirror/state";
-import type { Language } from "../commands";
 import type { CatalogNames } from "./catalog";
+import type { Language } from "./commands";
 import { FUNCTIONS, GLOBALS, METHODS, TYPES, WORDS } from "./functions";
 import { quoted, typedName } from "./sqlnames";
 

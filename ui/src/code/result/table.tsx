@@ -1,3 +1,4 @@
+import "./result.css";
 import { Button, Group, Text } from "@mantine/core";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { lazy, type PointerEvent, Suspense, useMemo, useRef, useState } from "react";
