@@ -494,7 +494,7 @@ def test_a_link_logs_in_once(chromium: Browser, server: Server, w: WorkspaceClie
 
 def test_scripts_are_small_and_nothing_else_may_run(session: Session) -> None:
     loaded: list[str] = []
-    session.page.add_init_script("window.requestIdleCallback = () => 0")  # what comes when the browser is idle is not the first page
+    session.page.add_init_script("window.requestIdleCallback = () => 0")  # what comes when the browser is idle does not count
     session.page.on("response", lambda answer: loaded.append(answer.url.rpartition("/")[2]))
     page = session.go("/compute")
     expect(page.get_by_role("heading", name="Compute")).to_be_visible()
