@@ -33,7 +33,7 @@ from tests.agent.world import FAKES, SOURCE, World, assignment
 from tests.support.golden import Golden
 from tests.support.maven import make_jar
 from tests.support.packages import make_sdist
-from tests.support.patience import until
+from tests.support.patience import PATIENCE_S, until
 
 TOOL = "import base, helper, sys\ndef main(): print(base.VERSION, helper.VERSION, sys.prefix)\n"
 
@@ -102,7 +102,7 @@ async def test_a_lock_that_was_removed_is_taken_anew(tmp_path: Path) -> None:
         waiting = asyncio.create_task(take())
         await asyncio.sleep(0.1)
         path.unlink()
-    await asyncio.wait_for(waiting, 10)
+    await asyncio.wait_for(waiting, PATIENCE_S)
 
 
 def test_uvs_cache_is_emptied_when_it_is_too_large(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ import base64
 import contextlib
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from tests.agent.world import FAKES, SOURCE, Instance, World, assignment, living
 from tests.sandbox.test_network import Net, isolated
 from tests.support.golden import Golden
 from tests.support.objectstore import KEYS, ObjectStore, serve
-from tests.support.patience import until
+from tests.support.patience import Stopwatch, until
 
 CLUSTER = "0101-000000-abcdefgh"
 
@@ -202,11 +201,11 @@ def test_a_cluster_that_is_ended_does_not_wait_for_its_scripts(nodes: Nodes) -> 
     nodes.run(instance, nodes.script("quick.sh", "exit 0"), nodes.script("slow.sh", "sleep 98765"))
     nodes.here.server.status(instance.id, lambda status: status.message.startswith("init script 2 of 2: "))
     (log,) = until(lambda: list((instance.node / "logs").rglob("*_slow.sh.stdout.log")))
-    began = time.monotonic()
+    watch = Stopwatch()
     nodes.here.server.assign(instance.id, None)
     nodes.here.server.status(instance.id, lambda status: status.phase is Phase.IDLE)
     until(lambda: not log.exists())
-    assert time.monotonic() - began < 15
+    assert watch.took_s < 15
 
 
 @pytest.fixture(scope="module")

@@ -27,6 +27,7 @@ from brickyard.nodes.carrier.routes import NodePort
 from brickyard.nodes.carrier.tls import Refused, connected
 from tests.agent.world import SERVER_TOKEN, Instance, World, world
 from tests.support.patience import PATIENCE_S
+from tests.support.ports import free_port
 
 SERVE = """
 import socket, threading
@@ -55,11 +56,6 @@ def start(here: World) -> Instance:
     instance.start()
     here.ready(instance)
     return instance
-
-
-def free() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def reached(instance: Instance, port: int, *, generation: int = 1, token: str = SERVER_TOKEN) -> bytes:
@@ -98,7 +94,7 @@ def test_the_report_names_the_certificate_that_the_agent_serves(here: World) -> 
 def test_the_tunnel_leads_to_programs_of_this_node_alone(here: World) -> None:
     instance = start(here)
     for address in (instance.config.ports_host, "127.0.0.1", "0.0.0.0", "127.0.99.1"):  # noqa: S104 - where programs listen
-        port = free()
+        port = free_port()
         instance.execute(SERVE.format(address, port))
         assert reached(instance, port) == b"of the node", address
         assert reached(instance, port, generation=2) == b"", "that was another start of the cluster"
@@ -109,10 +105,10 @@ def test_a_port_of_another_node_stays_closed(here: World) -> None:
     """It is on the same machine, belongs to the same user, and has even taken this node's own address."""
     instance, other = start(here), start(here)
     for address in (instance.config.ports_host, other.config.ports_host, "127.0.0.1", "0.0.0.0"):  # noqa: S104 - as above
-        port = free()
+        port = free_port()
         other.execute(SERVE.format(address, port))
         assert reached(instance, port) == b"", address
-    port = free()
+    port = free_port()
     code = SERVE.format("127.0.0.1", port) + "print('listens', flush=True); threading.Event().wait()"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as of_the_machine:
         assert of_the_machine.stdout is not None

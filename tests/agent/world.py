@@ -104,7 +104,7 @@ class FakeServer:
         self._thread = None
 
     def _run(self, work: Any) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
     async def _serve(self) -> None:
         self._changed = asyncio.Event()

@@ -14,6 +14,7 @@ from tests.kubernetes.apiserver import TOKEN, ApiServer
 from tests.kubernetes.kubelet import Kubelets, machine
 from tests.kubernetes.schemas import Document, mistakes
 from tests.kubernetes.store import Key
+from tests.support.patience import PATIENCE_S
 
 T = TypeVar("T")
 NAMESPACE = "lab"
@@ -55,7 +56,7 @@ class Cluster:
         return path
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
     def on_loop(self, call: Callable[[], T]) -> T:
         async def now() -> T:

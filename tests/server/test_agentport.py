@@ -24,6 +24,7 @@ from brickyard.providers.base import SetupError
 from brickyard.server.agentport import MOST_STRANGERS, AgentPort, Listening, trusted, wanted
 from brickyard.storage.private import WorkspaceError
 from tests.support.golden import Golden
+from tests.support.patience import PATIENCE_S
 from tests.support.ports import HAS_IPV6, free_port
 
 EVERYWHERE = ""  # where a server listens that knows no better
@@ -59,7 +60,7 @@ async def served(
 
 
 async def ask(
-    ca: str, port: int, *, path: str = STATUS, bearer: str = "right", host: str = "127.0.0.1", patience_s: float = 20
+    ca: str, port: int, *, path: str = STATUS, bearer: str = "right", host: str = "127.0.0.1", patience_s: float = PATIENCE_S
 ) -> tuple[int, bytes]:
     client = Client(tls.client_context(ca))
     try:
@@ -143,7 +144,7 @@ def test_plain_http_is_ended_at_once(tmp_path: Path) -> None:
         async with served(tmp_path) as (port, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", port.port)
             writer.write(b"GET /agent/v1/status HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer right\r\n\r\n")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 with contextlib.suppress(ConnectionError):
                     assert b"HTTP" not in await reader.read()
             writer.close()
@@ -158,12 +159,12 @@ def test_silent_strangers_have_little_time_and_keep_nobody_out(tmp_path: Path, m
             try:
                 assert (await ask(authority.pem, port.port))[0] == 200
                 assert len(port._listener.strangers) <= MOST_STRANGERS
-                silent[0].settimeout(20)
+                silent[0].settimeout(PATIENCE_S)
                 assert await asyncio.to_thread(silent[0].recv, 1) == b"", "the oldest has made room"
                 known = Client(tls.client_context(authority.pem))
                 url = f"https://127.0.0.1:{port.port}{STATUS}"
                 for _ in range(2):  # the second request after enough strangers to replace all
-                    await known.request("GET", url, bearer="right", timeout_s=20, may_connect=lambda: True)
+                    await known.request("GET", url, bearer="right", timeout_s=PATIENCE_S, may_connect=lambda: True)
                     silent += [socket.create_connection(("127.0.0.1", port.port)) for _ in range(MOST_STRANGERS + 1)]
                 assert len(port._listener.peers) <= MOST_STRANGERS + 1
                 known.close()
@@ -174,7 +175,7 @@ def test_silent_strangers_have_little_time_and_keep_nobody_out(tmp_path: Path, m
         monkeypatch.setattr(tls, "HANDSHAKE_S", 0.2)
         async with served(tmp_path) as (port, _):
             with socket.create_connection(("127.0.0.1", port.port)) as alone:
-                alone.settimeout(20)
+                alone.settimeout(PATIENCE_S)
                 assert await asyncio.to_thread(alone.recv, 1) == b""
 
     on_the_servers_loop(run)
@@ -185,7 +186,8 @@ def test_a_thousand_agents_at_once_get_in(tmp_path: Path) -> None:
 
     async def run() -> None:
         async with served(tmp_path) as (port, authority):
-            answers = await asyncio.gather(*(ask(authority.pem, port.port, patience_s=120) for _ in range(MOST_STRANGERS * 3)))
+            calls = (ask(authority.pem, port.port, patience_s=PATIENCE_S) for _ in range(MOST_STRANGERS * 3))
+            answers = await asyncio.gather(*calls)
             assert set(answers) == {(200, b"in")}
 
     on_the_servers_loop(run)

@@ -14,6 +14,7 @@ from brickyard.domain.periodic import Loop, Periodic, Task
 from brickyard.server import supervisor as module
 from brickyard.server.supervisor import TOLERATED, Supervisor
 from tests.support.golden import Golden
+from tests.support.patience import PATIENCE_S
 
 
 class Quick(Task):
@@ -21,7 +22,7 @@ class Quick(Task):
 
 
 async def begun(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while not condition():
             await asyncio.sleep(0.005)
 
@@ -141,7 +142,7 @@ def test_a_loop_that_does_not_end_holds_up_a_stop_only_for_a_while(monkeypatch: 
         supervisor = Supervisor()
         await supervisor.start({"stubborn": Task(stubborn)})
         await asyncio.sleep(0)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             await supervisor.stop()
         ended.set()
 

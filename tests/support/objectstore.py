@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import obstore
 from obstore.store import S3Store
 
+from tests.support.patience import PATIENCE_S
+
 _SERVE = """
 import sys
 from moto.server import ThreadedMotoServer
@@ -47,7 +49,7 @@ def serve(bucket: str = "bucket") -> Iterator[ObjectStore]:
     try:
         assert process.stdout is not None
         port = int(process.stdout.readline())
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
         connection.request("PUT", f"/{bucket}")
         assert connection.getresponse().status == 200
         connection.close()

@@ -13,7 +13,6 @@ import hashlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,7 @@ import psutil
 
 from brickyard.machine.packageindex import uv_environment
 from tests.support.patience import PATIENCE_S, until
+from tests.support.ports import free_port
 from tests.support.runtimes import cache_dir
 from tests.support.snippets import ROOT
 
@@ -99,7 +99,7 @@ class RayCluster:
     def __init__(self, *, old_state: bool = False, health: Mapping[str, str] = HEALTH, cores: float = 2) -> None:
         """`old_state`: a head that is started again knows what it knew."""
         self.place = Path(tempfile.mkdtemp(prefix="rays-"))  # sockets in there have short paths
-        self.port = free_port(HEAD)
+        self.port = free_port()
         self.address = f"{HEAD}:{self.port}"
         self._old_state = old_state
         self._cores = cores
@@ -203,13 +203,6 @@ def ray_cluster(*, old_state: bool = False) -> Iterator[RayCluster]:
         yield made
     finally:
         made.close()
-
-
-def free_port(host: str) -> int:
-    """A port of that address that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
 
 
 def _family(pid: int) -> list[psutil.Process]:

@@ -179,10 +179,13 @@ def test_any_text_is_a_filter_or_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ['a eq "' + "\\\\" * 3_900, "a" * 7_999, "." * 7_999, '"' * 7_999, "1" * 7_999, "a:" * 3_900])
 def test_a_hostile_filter_takes_no_time(text: str) -> None:
-    began = time.process_time()
-    with pytest.raises(ScimError):
-        parse_filter(text)
-    assert time.process_time() - began < 0.2
+    def took_s() -> float:
+        began = time.process_time()
+        with pytest.raises(ScimError):
+            parse_filter(text)
+        return time.process_time() - began
+
+    assert min(took_s() for _ in range(3)) < 0.2, "also where one of them waits for the garbage collector"
 
 
 def patched(*operations: dict[str, Any], of: dict[str, Any] = ANNA) -> dict[str, Any]:
