@@ -51,3 +51,26 @@ def test_an_instance_that_a_cluster_takes_at_once_joins_it(runtime: str) -> None
 
     ready = [each for each in asyncio.run(scenario()) if each.phase is Phase.READY and each.generation == 2]
     assert all(each.worker_address for each in ready), "it is ready once it has joined"
+
+
+@pytest.mark.parametrize("how", ["end", "gone"])
+def test_instances_end_from_any_thread(how: str) -> None:
+    """asyncio's debug mode (PYTHONDEVMODE=1) refuses what other threads do to a loop's tasks."""
+
+    async def scenario() -> None:
+        server = Quick()
+        provider = SimulatedProvider(node_types=[SMALL])
+        provider.attach(server)
+        provider.launch(LaunchRequest(instance_id="i-1", node_type=SMALL, server_url="", agent_token="a", server_token="s"))
+        before = asyncio.all_tasks()
+        async with asyncio.timeout(PATIENCE_S):
+            while not server.statuses:
+                await asyncio.sleep(0.01)
+        agents = asyncio.all_tasks() - before
+        assert agents
+        await asyncio.to_thread(provider.end if how == "end" else lambda: provider.gone("i-1"))
+        assert not provider.observe()
+        await asyncio.wait(agents, timeout=PATIENCE_S)
+        assert all(each.done() for each in agents)
+
+    asyncio.run(scenario(), debug=True)

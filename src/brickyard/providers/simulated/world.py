@@ -7,6 +7,7 @@ It implements the provider interface. Its agents (`agents.py`) call what `server
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import threading
 from collections.abc import Awaitable, Collection, Mapping, Sequence
@@ -166,7 +167,7 @@ class World:
             self._seen.clear()
             self._listing = None
         for instance_id, agent in agents.items():
-            agent.cancel()
+            self._cancel(agent)
             self.logs.end(instance_id)
 
     # -- failures to inject --------------------------------------------------------------------------------------------
@@ -217,7 +218,14 @@ class World:
         self.kernels.forget(instance_id)
         self.logs.end(instance_id)
         if agent is not None:
-            agent.cancel()
+            self._cancel(agent)
+
+    def _cancel(self, agent: SimulatedAgent) -> None:
+        """From any thread: its tasks are those of the event loop. One that is over has no tasks left."""
+        agent.alive = False
+        assert self._loop is not None  # noqa: S101 - `launch` needs it
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(agent.cancel)
 
     def driver_of(self, cluster_id: str) -> SimulatedAgent | None:
         driver = self.drivers.get(cluster_id)
