@@ -53,6 +53,7 @@ def test_a_second_server_on_the_same_database_is_refused(cli: Cli, tmp_path: Pat
     assert cli.client().clusters.get(str(made.cluster_id)).state is State.RUNNING
 
 
+@pytest.mark.extended  # 45 s: each step of the end waits for as long as a database may take to answer
 def test_a_database_that_hangs_does_not_keep_the_server_from_stopping(cli: Cli, postgres: Postgres) -> None:
     assert cli.run("up", "--detach", "--database-url", postgres.new_database()).returncode == 0
     cli.client().clusters.create(spark_version="17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=1).result()
