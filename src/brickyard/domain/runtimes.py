@@ -17,6 +17,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     python: str  # version specifier of suitable interpreters, e.g. >=3.9,<3.12
     java: tuple[int, ...]  # suitable major versions, best first
     lts: bool = False
+    connect: str = ""  # version of the Spark Connect server that is added, where Spark itself has none; "": `spark_version`
     iceberg: str = ""  # version of Iceberg that suits; "": it cannot be had for this Spark, or was not tested
     environment: str = ""  # name of the locked requirements: several keys may share one environment
 

@@ -29,6 +29,7 @@ def rows() -> tuple[Runtime, ...]:
                 python=environment["python"],
                 java=tuple(environment["java"]),
                 lts=row.get("lts", False),
+                connect=environment.get("connect", ""),
                 iceberg=environment.get("iceberg", ""),
                 environment=row["environment"],
             )

@@ -224,7 +224,8 @@ class Installation:
         if any(jars.glob("spark-connect_*.jar")):
             return ""
         runtime = self._runtime
-        artifact = maven.Artifact("org.apache.spark", f"spark-connect_{runtime.scala_version}", runtime.spark_version)
+        version = runtime.connect or runtime.spark_version
+        artifact = maven.Artifact("org.apache.spark", f"spark-connect_{runtime.scala_version}", version)
         return add_jar(artifact, jars, look=self._look, note=lambda why: self._note(f"Going on without Spark Connect: {why}"))
 
     def _iceberg(self, jars: Path) -> str:
