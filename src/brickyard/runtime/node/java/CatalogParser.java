@@ -5,7 +5,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 
-/** Spark's parser with Databricks' USE CATALOG. */
+/** Spark's parser with Databricks' USE CATALOG, and with advice about statements of Databricks that Spark does not know. */
 public final class CatalogParser implements InvocationHandler {
     private final ParserInterface parser;
 
@@ -29,7 +29,8 @@ public final class CatalogParser implements InvocationHandler {
         try {
             return method.invoke(this.parser, given);
         } catch (InvocationTargetException error) {
-            throw error.getTargetException();
+            String advice = method.getName().startsWith("parsePlan") ? AbsentStatements.advice((String) arguments[0]) : null;
+            throw advice == null ? error.getTargetException() : new UnsupportedOperationException(advice, error.getTargetException());
         }
     }
 }

@@ -7,9 +7,14 @@ import org.apache.spark.SparkContext;
  * makes one: this says what to do (the classes are made by compile_classes.py). Compiled as NodeFiles.java is.
  */
 public class MissingFormat {
+    private static final String LOADER =
+        "Auto Loader (cloudFiles) is not part of this cluster's runtime. A stream of files reads each new file exactly once, also after a "
+        + "failure: put the value of cloudFiles.format in the place of cloudFiles, such as format(\"json\"), give the columns by "
+        + "schema(...), and leave out the options that begin with cloudFiles.";
+
     protected MissingFormat(String format) {
-        throw new UnsupportedOperationException(
-            "The format " + format + " is not part of this cluster's runtime. Use USING PARQUET (the default), ORC, CSV or JSON; or have "
+        throw new UnsupportedOperationException(format.equalsIgnoreCase("cloudFiles") ? LOADER
+            : "The format " + format + " is not part of this cluster's runtime. Use USING PARQUET (the default), ORC, CSV or JSON; or have "
             + "the cluster's spark_conf name the format's jars, extensions and catalog, as its documentation says (spark.jars.packages, "
             + "spark.sql.extensions, spark.sql.catalog.NAME)." + iceberg(format));
     }

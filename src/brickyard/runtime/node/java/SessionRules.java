@@ -35,6 +35,7 @@ public final class SessionRules {
         extensions.injectResolutionRule(new Maker(false));
         extensions.injectParser(new CatalogParser.Maker());
         extensions.injectPostHocResolutionRule(new Maker(true));
+        ReadFiles.offer(extensions);
         FunctionRegistry known = FunctionRegistry$.MODULE$.builtin();
         scala.Option user = known.lookupFunctionBuilder(new FunctionIdentifier("current_user"));
         if (known.lookupFunctionBuilder(SESSION_USER).isEmpty() && user.isDefined()) {

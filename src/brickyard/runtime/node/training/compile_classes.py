@@ -31,7 +31,8 @@ FACES = {
     "CatalogFace": "org.apache.spark.sql.catalyst.catalog.ExternalCatalog",
     "ParserFace": "org.apache.spark.sql.catalyst.parser.ParserInterface",
 }
-MISSING = ("delta", "Delta", "DELTA", "iceberg", "Iceberg", "ICEBERG")  # Spark looks for a format as the statement spells it
+# Spark looks for a format as the statement spells it.
+MISSING = ("delta", "Delta", "DELTA", "iceberg", "Iceberg", "ICEBERG", "cloudFiles", "cloudfiles")
 BOXES = {"boolean": "Boolean", "int": "Integer", "long": "Long", "double": "Double"}
 METHOD = re.compile(r"public (?:abstract|default) ([\w.]+) [\w.]+\.(\w+)\(([^)]*)\)")  # return type, name, parameter types
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same sources make the same JAR
