@@ -60,10 +60,12 @@ from brickyard.domain.identity import USERS_ID, IdentityKind, UserRow
 from brickyard.domain.libraries import InstallLibraries, Library, PythonPyPiLibrary, UninstallLibraries
 from brickyard.domain.secrets import SecretName
 from brickyard.domain.spec import ClusterSpec
+from brickyard.domain.states import ClusterSource
 from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask
 from brickyard.domain.v1 import clusters as v1
 from brickyard.domain.v1.details import GetV1Metrics
 from brickyard.domain.validation import TryPolicy
+from brickyard.domain.warehouses import Warehouse
 from brickyard.features.audit.service import AuditLog
 from brickyard.features.catalog.model import SchemaChanges
 from brickyard.features.catalog.service import CatalogService
@@ -103,6 +105,8 @@ from brickyard.features.snapshots.service import SnapshotService
 from brickyard.features.spend.budgets import BudgetService
 from brickyard.features.spend.model import AskBudgets, AskClusterSpend, AskSpend, BudgetId, ReplaceBudget, SetBudget
 from brickyard.features.spend.service import SpendService
+from brickyard.features.warehouses import model as warehouses
+from brickyard.features.warehouses.service import WarehouseService
 from brickyard.features.workspaceconf.service import WorkspaceConfService
 from brickyard.providers.fleet import Providers
 from brickyard.providers.simulated import SimulatedProvider
@@ -234,6 +238,7 @@ class World(shared.World):
             identity=IdentityServices.build(**common, homes=FormerHomes(tree=workspace_tree.tree, clock=self.clock)),
             policies=self.policies,
             pools=self.pools,
+            warehouses=WarehouseService(**some, clusters=self.clusters, sessions=self.attach),
             global_scripts=GlobalScriptService(**common),
             commands=CommandService(**common, nodes=self.calls),
             runs=RunService(
@@ -297,6 +302,19 @@ class World(shared.World):
         await self.store.write(work)
         return made.cluster_id
 
+    async def warehouse(self, *, stopped: bool = False) -> str:
+        """A SQL warehouse."""
+        cluster_id = await self.cluster(stopped=stopped)
+
+        def work(tx: Tx) -> None:
+            found = tx.clusters.get(cluster_id)
+            assert found is not None
+            kind = Warehouse(cluster_size="2X-Small")
+            tx.clusters.update(msgspec.structs.replace(found, warehouse=kind, source=ClusterSource.SQL))
+
+        await self.store.write(work)
+        return cluster_id
+
     async def pool(self) -> str:
         request = pools.CreateInstancePool(instance_pool_name=f"p{next(self.numbers)}", node_type_id="small")
         return await self.context.services.pools.create(ADMIN, request)
@@ -346,7 +364,7 @@ class World(shared.World):
         """Makes the user the owner of a cluster, a pool or a run."""
 
         def work(tx: Tx) -> None:
-            if kind is ObjectKind.CLUSTER and (cluster := tx.clusters.get(id)) is not None:
+            if kind in (ObjectKind.CLUSTER, ObjectKind.WAREHOUSE) and (cluster := tx.clusters.get(id)) is not None:
                 tx.clusters.update(msgspec.structs.replace(cluster, creator_user_name=owner))
             elif kind is ObjectKind.INSTANCE_POOL and (pool := tx.pools.get(id)) is not None:
                 tx.pools.update(msgspec.structs.replace(pool, creator_user_name=owner))
@@ -545,6 +563,19 @@ def by_governed(kind: type[msgspec.Struct], **fields: Any) -> Example:
     return example
 
 
+def by_warehouse(kind: type[msgspec.Struct], *, stopped: bool = False, **fields: Any) -> Example:
+    async def example(world: World) -> msgspec.Struct:
+        return kind(id=await world.warehouse(stopped=stopped), **fields)
+
+    return example
+
+
+async def new_warehouse(world: World) -> msgspec.Struct:
+    return warehouses.CreateWarehouse(
+        name=f"w{next(world.numbers)}", cluster_size="2X-Small", node_type_id="small", policy_id=None
+    )
+
+
 async def one_pool(world: World) -> msgspec.Struct:
     return pools.InstancePoolId(instance_pool_id=await world.pool())
 
@@ -601,10 +632,12 @@ def by_scope(kind: type[msgspec.Struct], **fields: Any) -> Example:
 def permissions_of(collection: str) -> dict[str, Example]:
     """An object of the collection, and its owner's or everybody's permissions on it."""
 
-    async def example(world: World, kind: type[msgspec.Struct]) -> msgspec.Struct:
+    async def example(world: World, kind: type[msgspec.Struct]) -> msgspec.Struct:  # noqa: PLR0911 - a line for each collection
         match collection:
             case "clusters":
                 return kind(object_id=await world.cluster())
+            case "warehouses":
+                return kind(object_id=await world.warehouse())
             case "instance_pools":
                 return kind(object_id=await world.pool())
             case "cluster_policies":
@@ -842,6 +875,16 @@ EXAMPLES: dict[str, Example] = {
     "policies.cancel_enforcement": by_governed(CancelPendingEnforcement, allow_missing=True),
     "policy_families.list": plain(policies.ListPolicyFamilies()),
     "policy_families.get": plain(policies.PolicyFamilyId(policy_family_id="job-cluster")),
+    "warehouses.create": new_warehouse,
+    "warehouses.list": plain(warehouses.ListWarehouses()),
+    "warehouses.data_sources": plain(Empty()),
+    "warehouses.get": by_warehouse(warehouses.WarehouseId),
+    "warehouses.delete": by_warehouse(warehouses.WarehouseId),
+    "warehouses.edit": by_warehouse(warehouses.EditWarehouse, auto_stop_mins=30, node_type_id="small", name="edited"),
+    "warehouses.start": by_warehouse(warehouses.WarehouseId, stopped=True),
+    "warehouses.stop": by_warehouse(warehouses.WarehouseId),
+    "warehouses.get_config": plain(Empty()),
+    "warehouses.set_config": plain(warehouses.ChangeWarehouseConfig()),
     "instance_pools.create": plain(pools.CreateInstancePool(instance_pool_name="a pool", node_type_id="small")),
     "instance_pools.edit": edit_pool,
     "instance_pools.delete": one_pool,
@@ -946,6 +989,7 @@ EXAMPLES: dict[str, Example] = {
         name: example
         for of in (
             "clusters",
+            "warehouses",
             "instance_pools",
             "cluster_policies",
             "jobs",
@@ -1064,7 +1108,8 @@ async def shown(operation: Operation, world: World, request: msgspec.Struct) -> 
     if isinstance(answer, Stream):
         return 0  # what a stream shows: tests/features/changes/test_changes.py
     decoded = msgspec.json.decode(answer if isinstance(answer, bytes) else msgspec.json.encode(answer))
-    return sum(len(value) for value in decoded.values() if isinstance(value, list))
+    lists = [decoded] if isinstance(decoded, list) else decoded.values()
+    return sum(len(value) for value in lists if isinstance(value, list))
 
 
 async def test_an_upload_as_a_form_is_asked_for_as_well(world: World) -> None:

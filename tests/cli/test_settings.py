@@ -17,6 +17,7 @@ FREE_TEXT = (
     "admin_token",
     "metrics_token",
     "default_runtime",
+    "sql_node_type",
     "host_names",
     "workspace_name",
     *(

@@ -38,6 +38,7 @@ PAGES = {  # of features that a page with another name describes
     "runs": "jobs",
     "runtimes": "operations",
     "schedules": "v1",
+    "warehouses": "sql-warehouses",
     "scripts": "init-scripts",
     "snapshots": "v1",
     "workspaceconf": "ip-access-lists",

@@ -17,7 +17,10 @@ from brickyard.store.tx import Tx
 T = TypeVar("T")
 _ONCE = frozenset({ObjectKind.WORKSPACE, ObjectKind.DBFS_PATH, ObjectKind.VOLUME_PATH, ObjectKind.CATALOG})  # never granted
 
-_WITHIN = {ObjectKind.RUN: (ObjectKind.JOB,)}  # kinds of containers, besides the object's own
+_WITHIN = {  # where grants are recorded, besides the object's own kind
+    ObjectKind.RUN: (ObjectKind.JOB,),
+    ObjectKind.WAREHOUSE: (ObjectKind.CLUSTER,),
+}
 
 
 class Authorizer:

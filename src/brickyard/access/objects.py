@@ -19,7 +19,8 @@ PASSWORDS = SecurableObject(ObjectKind.PASSWORDS)
 
 
 def of_cluster(cluster: Cluster) -> SecurableObject:
-    return SecurableObject(ObjectKind.CLUSTER, cluster.cluster_id, cluster.creator_user_name)
+    kind = ObjectKind.CLUSTER if cluster.warehouse is None else ObjectKind.WAREHOUSE
+    return SecurableObject(kind, cluster.cluster_id, cluster.creator_user_name)
 
 
 def of_pool(pool: Pool) -> SecurableObject:

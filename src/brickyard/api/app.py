@@ -41,6 +41,7 @@ from brickyard.api.databricks import (
     tokens,
     transfers,
     volumes,
+    warehouses,
     workspace,
     workspaceconf,
 )
@@ -71,6 +72,7 @@ def all_operations() -> tuple[Operation, ...]:
         permissions,
         policies,
         pools,
+        warehouses,
         globalscripts,
         attached,
         commands,

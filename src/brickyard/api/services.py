@@ -42,6 +42,7 @@ from brickyard.features.secrets.service import SecretService
 from brickyard.features.snapshots.service import SnapshotService
 from brickyard.features.spend.budgets import BudgetService
 from brickyard.features.spend.service import SpendService
+from brickyard.features.warehouses.service import WarehouseService
 from brickyard.features.workspaceconf.service import WorkspaceConfService
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Services:
 
     clusters: ClusterService
     pools: PoolService
+    warehouses: WarehouseService
     policies: PolicyService
     global_scripts: GlobalScriptService
     libraries: LibraryService

@@ -20,7 +20,7 @@ from brickyard.domain.access import Permission
 from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.cluster import Cluster, Instance, Workbench
-from brickyard.domain.errors import ResourceDoesNotExist
+from brickyard.domain.errors import InvalidState, ResourceDoesNotExist
 from brickyard.domain.policies import PolicyRow
 from brickyard.domain.requests import (
     ChangeClusterOwner,
@@ -33,6 +33,7 @@ from brickyard.domain.requests import (
     UpdateCluster,
 )
 from brickyard.domain.spec import ClusterSpec
+from brickyard.domain.warehouses import Warehouse
 from brickyard.plan import admit, changes, enforcement
 from brickyard.plan.changes import Asked, Changed, Secrets
 from brickyard.plan.mask import apply_mask
@@ -49,10 +50,16 @@ LibraryChange = Callable[[Cluster, Sequence[Instance], PolicyRow | None], Change
 class ClusterCommands:
     """One per server. Methods raise ApiError, after which the transaction must not be committed.
 
+    `of_warehouses`: for SQL warehouses, which the others start and do not change.
+
     They return whether the cluster has changed. If so, its loop is due: whoever opened the transaction wakes it after the commit.
     """
 
-    def __init__(self, *, clock: Clock, ids: Ids, offers: Offers, authorizer: Authorizer, photon: bool) -> None:
+    def __init__(
+        self, *, clock: Clock, ids: Ids, offers: Offers, authorizer: Authorizer, photon: bool, of_warehouses: bool = False
+    ) -> None:
+        self._of_warehouses = of_warehouses
+        self._to_end = Permission.CAN_MANAGE if of_warehouses else Permission.CAN_RESTART
         self._clock = clock
         self._ids = ids
         self._offers = offers
@@ -60,14 +67,27 @@ class ClusterCommands:
         self._facts = FactReader(offers=offers, authorizer=authorizer, photon=photon)
 
     def create(
-        self, tx: Tx, caller: Caller, request: CreateCluster, *, stopped: bool = False, workbench: Workbench | None = None
+        self,
+        tx: Tx,
+        caller: Caller,
+        request: CreateCluster,
+        *,
+        stopped: bool = False,
+        workbench: Workbench | None = None,
+        warehouse: Warehouse | None = None,
     ) -> Cluster:
         """Creates a cluster, which starts unless `stopped`, and returns it. If an active cluster has the idempotency token,
         returns that one."""
         facts, asked = self._facts.of_create(tx, caller, request), self._asked(caller)
-        cluster_id, secrets = self._ids.cluster_id(asked.now), self._secrets()
         created = admit.create(
-            facts, request, asked, cluster_id=cluster_id, secrets=secrets, stopped=stopped, workbench=workbench
+            facts,
+            request,
+            asked,
+            cluster_id=self._ids.cluster_id(asked.now) if warehouse is None else self._ids.hex(16),
+            secrets=self._secrets(),
+            stopped=stopped,
+            workbench=workbench,
+            warehouse=warehouse,
         )
         if created.cluster is facts.same:
             return facts.same
@@ -109,7 +129,7 @@ class ClusterCommands:
         def change(cluster: Cluster, asked: Asked) -> Changed:
             return changes.terminate(cluster, asked, why=why, grace_ms=grace_ms)
 
-        return self._change(tx, caller, Permission.CAN_RESTART, request.cluster_id, change, to="terminate")
+        return self._change(tx, caller, self._to_end, request.cluster_id, change, to="terminate")
 
     def permanent_delete(self, tx: Tx, caller: Caller, request: ClusterId) -> bool:
         """Removes a cluster for good: it no longer exists for any call."""
@@ -238,7 +258,10 @@ class ClusterCommands:
     def _change(self, tx: Tx, caller: Caller, permission: Permission, cluster_id: str, change: Change, *, to: str) -> bool:
         """Finds the cluster, authorises the caller and applies the change. If the cluster stays the same, writes nothing."""
         cluster = existing_cluster(tx, cluster_id)
-        self._authorizer.require(tx, caller, permission, of_cluster(cluster), to=to)
+        on = of_cluster(cluster)
+        self._authorizer.require(tx, caller, on.taking(permission), on, to=to)
+        if cluster.warehouse is not None and not self._of_warehouses and to != "start":
+            raise InvalidState(f"Cluster {cluster_id} is a SQL warehouse. Change it with /api/2.0/sql/warehouses/{cluster_id}.")
         return _write(tx, cluster, change(cluster, self._asked(caller)))
 
     def _asked(self, caller: Caller) -> Asked:

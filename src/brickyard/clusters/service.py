@@ -74,6 +74,9 @@ class ClusterService:
         self.offers = Offers(node_types=node_types, runtimes=runtimes, max_nodes=max_nodes)
         self._reads = ClusterReads(store=store, clock=clock, offers=self.offers, authorizer=authorizer)
         self.commands = ClusterCommands(clock=clock, ids=ids, offers=self.offers, authorizer=authorizer, photon=photon)
+        self.warehouse_commands = ClusterCommands(
+            clock=clock, ids=ids, offers=self.offers, authorizer=authorizer, photon=photon, of_warehouses=True
+        )
         self._validations = ClusterValidations(
             store=store, commands=self.commands, authorizer=authorizer, currency=currency, files=files
         )

@@ -33,6 +33,7 @@ class Permission(StrEnum):
     CAN_ATTACH_TO = "CAN_ATTACH_TO"
     CAN_RESTART = "CAN_RESTART"
     CAN_MANAGE_RUN = "CAN_MANAGE_RUN"
+    CAN_MONITOR = "CAN_MONITOR"
     CAN_MANAGE = "CAN_MANAGE"
     READ = "READ"
     WRITE = "WRITE"
@@ -54,6 +55,7 @@ class ObjectKind(StrEnum):
 
     WORKSPACE = "workspace"
     CLUSTER = "cluster"
+    WAREHOUSE = "warehouse"  # a cluster that is a SQL warehouse
     INSTANCE_POOL = "instance-pool"
     CLUSTER_POLICY = "cluster-policy"
     JOB = "job"  # what the permissions API knows a run by: each run has one of its own
@@ -79,6 +81,13 @@ PERMISSIONS: Mapping[ObjectKind, tuple[Permission, ...]] = {
         Permission.ADMIN,
     ),
     ObjectKind.CLUSTER: (Permission.CAN_ATTACH_TO, Permission.CAN_RESTART, Permission.CAN_MANAGE, Permission.ADMIN),
+    ObjectKind.WAREHOUSE: (
+        Permission.CAN_VIEW,
+        Permission.CAN_USE,
+        Permission.CAN_MONITOR,
+        Permission.CAN_MANAGE,
+        Permission.ADMIN,
+    ),
     ObjectKind.INSTANCE_POOL: (Permission.CAN_ATTACH_TO, Permission.CAN_MANAGE),
     ObjectKind.CLUSTER_POLICY: (Permission.CAN_USE, Permission.ADMIN),
     ObjectKind.JOB: (Permission.CAN_VIEW, Permission.CAN_MANAGE_RUN, Permission.CAN_MANAGE),
@@ -93,6 +102,10 @@ PERMISSIONS: Mapping[ObjectKind, tuple[Permission, ...]] = {
     ObjectKind.TOKENS: (Permission.CAN_USE, Permission.ADMIN),
     ObjectKind.PASSWORDS: (Permission.CAN_USE, Permission.ADMIN),
 }
+
+
+# What a permission on a cluster takes where the cluster is a SQL warehouse: its users' statements start it.
+_ON_WAREHOUSES = {Permission.CAN_ATTACH_TO: Permission.CAN_USE, Permission.CAN_RESTART: Permission.CAN_USE}
 
 
 class Place(NamedTuple):
@@ -114,7 +127,12 @@ class SecurableObject(NamedTuple):
     @property
     def places(self) -> tuple[Place, ...]:
         """Where a permission on the object may have been granted."""
-        return (Place(self.kind, self.id), *self.within)
+        kind = ObjectKind.CLUSTER if self.kind is ObjectKind.WAREHOUSE else self.kind
+        return (Place(kind, self.id), *self.within)
+
+    def taking(self, permission: Permission) -> Permission:
+        """The permission on this kind of object that stands for the given one."""
+        return _ON_WAREHOUSES.get(permission, permission) if self.kind is ObjectKind.WAREHOUSE else permission
 
     def __str__(self) -> str:
         return f"{self.kind.value.replace('-', ' ')} {self.id}".strip()

@@ -20,6 +20,7 @@ from brickyard.domain.scripts import GlobalScriptRef
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import ClusterSource, State
 from brickyard.domain.terminations import TerminationReason
+from brickyard.domain.warehouses import Warehouse
 
 SINGLE_NODE_PROFILE = "spark.databricks.cluster.profile"
 RETENTION_MS = 30 * 24 * 3600 * 1000  # how long a terminated, unpinned cluster is kept before it is removed
@@ -163,6 +164,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     pool_tags: dict[str, str] = {}  # inherited from the instance pool
     libraries: tuple[ClusterLibrary, ...] = ()  # in the order they were added
     workbench: Workbench = Workbench()
+    warehouse: Warehouse | None = None  # it is a SQL warehouse, whose id is its own
     enforcement: DeferredEnforcement | None = None
 
     # Observed
@@ -203,8 +205,9 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unkept_ms(self) -> int:
-        """Since when the cluster has been terminated, unpinned and without a schedule; 0 while it is running or kept."""
-        kept = self.pinned_ms or self.workbench.schedules
+        """Since when the cluster has been terminated, unpinned and without a schedule; 0 while it is running or kept. A
+        warehouse is kept."""
+        kept = self.pinned_ms or self.workbench.schedules or self.warehouse is not None
         return max(self.terminated_ms, self.unpinned_ms) if self.ended and not kept else 0
 
     @property

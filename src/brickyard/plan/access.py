@@ -71,6 +71,7 @@ def access_refusal(
     principal: Principal, permission: Permission, on: SecurableObject, *, to: str, grants: Iterable[Grant] = ()
 ) -> str:
     """Why the principal lacks the permission on the object; "" if they have it. `to` completes "may not ... cluster X"."""
+    permission = on.taking(permission)
     if principal.is_admin:
         return ""
     if permission is Permission.ADMIN:
@@ -105,6 +106,10 @@ class Acl(msgspec.Struct, frozen=True):
 
     on: SecurableObject
     grants: tuple[Grant, ...] = ()
+
+    def allows(self, principal: Principal, permission: Permission) -> bool:
+        """Whether the principal has the permission."""
+        return not access_refusal(principal, permission, self.on, to="", grants=self.grants)
 
     def require(self, principal: Principal, permission: Permission, *, to: str) -> None:
         """Raises PermissionDenied unless the principal has the permission. `to` completes "may not ... cluster X"."""

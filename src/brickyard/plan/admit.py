@@ -17,7 +17,8 @@ from brickyard.domain.errors import ApiError, InvalidParameterValue, QuotaExceed
 from brickyard.domain.policies import PolicyRow
 from brickyard.domain.requests import CreateCluster
 from brickyard.domain.spec import ClusterSpec
-from brickyard.domain.states import State
+from brickyard.domain.states import ClusterSource, State
+from brickyard.domain.warehouses import Warehouse
 from brickyard.plan import changes
 from brickyard.plan.access import Acl
 from brickyard.plan.changes import Asked, Changed, Secrets
@@ -106,6 +107,7 @@ def create(
     secrets: Secrets,
     stopped: bool = False,
     workbench: Workbench | None = None,
+    warehouse: Warehouse | None = None,
 ) -> Changed:
     """The new cluster, which starts unless `stopped`; `facts.same`, without an event, if there is one."""
     check_creator(facts.caller, facts.ingredients)
@@ -124,6 +126,8 @@ def create(
         created.cluster,
         libraries=copied(facts.source) if facts.source is not None else (),
         workbench=workbench or created.cluster.workbench,
+        source=created.cluster.source if warehouse is None else ClusterSource.SQL,
+        warehouse=warehouse,
     )
     return created._replace(cluster=governed(cluster, facts.policy))
 

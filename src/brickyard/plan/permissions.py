@@ -12,7 +12,7 @@ from brickyard.domain.errors import InvalidParameterValue, ResourceLimitExceeded
 from brickyard.domain.identity import ADMINS_ID, USERS_ID
 from brickyard.plan.access import for_everybody
 
-IS_OWNER = "IS_OWNER"  # of a run: who submitted it
+IS_OWNER = "IS_OWNER"  # who submitted a run, or made a warehouse
 MAX_GRANTS = 1_000  # on one object
 _SHOWN = 60
 
@@ -23,11 +23,17 @@ class ObjectType(NamedTuple):
     collection: str
     object_type: str
     kind: ObjectKind
+    aliases: tuple[str, ...] = ()  # of the collection, in paths
 
     @property
     def levels(self) -> tuple[Permission, ...]:
         """What can be granted, lowest first."""
         return tuple(each for each in PERMISSIONS[self.kind] if each is not Permission.ADMIN)
+
+    @property
+    def noun(self) -> str:
+        """The kind's name in sentences."""
+        return "run" if self.kind is ObjectKind.JOB else self.kind.value.replace("-", " ")
 
     @property
     def is_single(self) -> bool:
@@ -42,6 +48,7 @@ class ObjectType(NamedTuple):
 
 OBJECT_TYPES = (
     ObjectType("clusters", "cluster", ObjectKind.CLUSTER),
+    ObjectType("sql/warehouses", "warehouses", ObjectKind.WAREHOUSE, aliases=("warehouses", "sql/endpoints")),
     ObjectType("instance-pools", "instance-pool", ObjectKind.INSTANCE_POOL),
     ObjectType("cluster-policies", "cluster-policy", ObjectKind.CLUSTER_POLICY),
     ObjectType("jobs", "job", ObjectKind.JOB),
@@ -52,10 +59,16 @@ OBJECT_TYPES = (
     ObjectType("authorization", "passwords", ObjectKind.PASSWORDS),
 )
 
+_OWNED = (ObjectKind.JOB, ObjectKind.WAREHOUSE)  # kinds whose owner has a level of its own
 _DESCRIPTIONS: Mapping[tuple[ObjectKind, str], str] = {
     (ObjectKind.CLUSTER, "CAN_ATTACH_TO"): "Can attach notebooks and Spark Connect to the cluster, run code and see its Spark UI",
     (ObjectKind.CLUSTER, "CAN_RESTART"): "Can also start, restart and terminate the cluster",
     (ObjectKind.CLUSTER, "CAN_MANAGE"): "Can also edit, resize and delete the cluster, read its logs and change permissions",
+    (ObjectKind.WAREHOUSE, "CAN_VIEW"): "Can see the warehouse",
+    (ObjectKind.WAREHOUSE, "CAN_USE"): "Can also run statements on the warehouse, which starts it",
+    (ObjectKind.WAREHOUSE, "CAN_MONITOR"): "Can also see everybody's statements on the warehouse",
+    (ObjectKind.WAREHOUSE, IS_OWNER): "Has created the warehouse",
+    (ObjectKind.WAREHOUSE, "CAN_MANAGE"): "Can also edit, stop and delete the warehouse and change permissions",
     (ObjectKind.INSTANCE_POOL, "CAN_ATTACH_TO"): "Can create clusters from the pool",
     (ObjectKind.INSTANCE_POOL, "CAN_MANAGE"): "Can also edit and delete the pool and change permissions",
     (ObjectKind.CLUSTER_POLICY, "CAN_USE"): "Can create clusters under the policy",
@@ -98,14 +111,14 @@ class Wanted(NamedTuple):
 def levels(of: ObjectType) -> list[Level]:
     """What can be granted, with a description, lowest first."""
     names = [each.value for each in of.levels]
-    if of.kind is ObjectKind.JOB:
+    if of.kind in _OWNED:
         names.insert(-1, IS_OWNER)
     return [Level(permission_level=name, description=_DESCRIPTIONS[of.kind, name]) for name in names]
 
 
 def owner_level(of: ObjectType) -> str:
     """What an object's owner is shown to have."""
-    return IS_OWNER if of.kind is ObjectKind.JOB else of.levels[-1].value
+    return IS_OWNER if of.kind in _OWNED else of.levels[-1].value
 
 
 def entries(
@@ -192,6 +205,6 @@ def _level(of: ObjectType, wanted: Wanted, owner: str) -> Permission | None:
         )
     if level == IS_OWNER:
         raise InvalidParameterValue(
-            f"access_control_list: {wanted.name} cannot become the owner: a run belongs to its submitter. Use CAN_MANAGE."
+            f"access_control_list: {wanted.name} cannot become the owner: a {of.noun} belongs to who made it. Use CAN_MANAGE."
         )
     return Permission(level)

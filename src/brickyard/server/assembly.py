@@ -72,6 +72,7 @@ from brickyard.features.secrets.values import SecretValues
 from brickyard.features.snapshots.service import SnapshotService
 from brickyard.features.spend.budgets import BudgetService
 from brickyard.features.spend.service import SpendService
+from brickyard.features.warehouses.service import WarehouseService
 from brickyard.features.workspaceconf.service import WorkspaceConfService
 from brickyard.gateway.history import HistoryServers
 from brickyard.gateway.httpports import HttpPorts, PortTarget
@@ -284,6 +285,14 @@ def _services(
             offers=clusters.offers,
             authorizer=authorizer,
             wake=loops.owners.wake,
+        ),
+        warehouses=WarehouseService(
+            store=store,
+            authorizer=authorizer,
+            clusters=clusters,
+            sessions=attach,
+            node_type=settings.sql_node_type,
+            photon=settings.photon == "standard",
         ),
         global_scripts=GlobalScriptService(store=store, clock=clock, ids=ids, authorizer=authorizer),
         attach=attach,

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select,
 
 from brickyard.domain.access import ObjectKind, Place, Visible
 from brickyard.domain.cluster import Cluster, Target, public_state
-from brickyard.domain.states import State
+from brickyard.domain.states import ClusterSource, State
 from brickyard.store.changeset import Changes
 from brickyard.store.due import Due, DueRows
 from brickyard.store.grants import granted, remove_grants
@@ -199,6 +199,11 @@ class ClusterRows(DueRows[str]):
             query = query.where(or_(t.c.creator == visible.owner, shared))
         found = map(_decode, self._connection.execute(query.order_by(t.c.created_ms, t.c.cluster_id)).scalars())
         return [each for each in found if each.libraries]
+
+    def warehouses(self) -> list[Cluster]:
+        """The clusters that are SQL warehouses, oldest first."""
+        query = select(t.c.doc).where(t.c.source == ClusterSource.SQL.value, t.c.deleted_ms == 0)
+        return list(map(_decode, self._connection.execute(query.order_by(t.c.created_ms, t.c.cluster_id)).scalars()))
 
     def count_pinned(self) -> int:
         return self._connection.execute(

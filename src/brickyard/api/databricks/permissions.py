@@ -45,12 +45,17 @@ def _operations(of: ObjectType) -> tuple[Operation, ...]:
     async def levels(permissions: PermissionService, caller: Caller, request: PermissionsOf) -> PermissionLevels:
         return PermissionLevels(permission_levels=await permissions.levels(caller, of, named(request)))
 
-    single, noun = of.is_single, of.object_type if of.is_single else of.collection.replace("-", "_")
-    on = _SINGLE.get(of.kind) or f"a {of.object_type.replace('-', ' ')}"
-    path = f"permissions/{of.collection}/{of.object_type if single else '{object_id}'}"
+    single = of.is_single
+    noun = of.object_type if single or of.aliases else of.collection.replace("-", "_")
+    on = _SINGLE.get(of.kind) or f"a {'SQL warehouse' if of.kind is ObjectKind.WAREHOUSE else of.object_type.replace('-', ' ')}"
+    named_by = of.object_type if single else "{object_id}"
+    paths = [f"permissions/{collection}/{named_by}" for collection in (of.collection, *of.aliases)]
     see, manage = (Need(each, of.kind, "" if single else "object_id") for each in (sees(of), manages(of)))
     group = Group(
-        "permissions", lambda ctx: ctx.services.permissions, f"/api/2.0/{path}", f"/api/2.0/preview/{path}", errors=(404,)
+        "permissions",
+        lambda ctx: ctx.services.permissions,
+        *(f"/api/2.0/{before}{path}" for before in ("", "preview/") for path in paths),
+        errors=(404,),
     )
     return (
         group("GET", get, f"The permissions on {on}", name=f"get.{noun}", needs=see),

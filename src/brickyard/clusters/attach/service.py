@@ -142,6 +142,18 @@ class AttachService:
         sessions = [self._known(cluster_id, each) for each in answer.connect_sessions]
         return msgspec.structs.replace(answer, connect_sessions=sessions)
 
+    async def session_count(self, cluster_id: str) -> int:
+        """How many Spark Connect sessions a cluster has; 0 if it does not run. Checks no permission."""
+
+        def work(tx: Tx) -> Instance | None:
+            cluster = tx.clusters.get(cluster_id)
+            if cluster is None or public_state(cluster) not in USABLE:
+                return None
+            return driver_instance(cluster, list(tx.instances.of_cluster(cluster_id)))
+
+        driver = await self._store.read(work)
+        return 0 if driver is None else len((await self.ask(driver, nodeops.ATTACHED, Nothing())).connect_sessions)
+
     def _known(self, cluster_id: str, session: ConnectSession) -> ConnectSession:
         """Adds the user and program to a session, because the users' code controls what a driver reports about them."""
         seen = self.connect_clients.find(Session(cluster_id, session.user, session.session_id)) or ConnectClient("", "")

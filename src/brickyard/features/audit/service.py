@@ -290,6 +290,8 @@ def _made(operation: str, changed: Changes) -> dict[str, str]:
             name, ids = "cluster_id", changed.clusters
         case "gpu_clusters.create":
             name, ids = "id", changed.clusters
+        case "warehouses.create":
+            name, ids = "id", changed.clusters
         case "instance_pools.create":
             name, ids = "instance_pool_id", changed.pools
         case "jobs.runs_submit":

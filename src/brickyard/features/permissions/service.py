@@ -158,9 +158,12 @@ class PermissionService:
 
     def _find(self, tx: Tx, of: ObjectType, id: str, parts: tuple[str, ...]) -> _Target:
         name = f"/{of.collection}/{id}"
-        if of.kind is ObjectKind.CLUSTER:
+        if of.kind in (ObjectKind.CLUSTER, ObjectKind.WAREHOUSE):
             try:
-                return _Target(on=of_cluster(existing_cluster(tx, id)), name=name)
+                on = of_cluster(existing_cluster(tx, id))
+                if on.kind is not of.kind:
+                    raise ResourceDoesNotExist(f"There is no {of.noun} {id[:_SHOWN]}.")
+                return _Target(on=on, name=name)
             except InvalidParameterValue as error:  # no id of a cluster is a bad parameter here
                 raise ResourceDoesNotExist(error.message) from error
         if of.kind is ObjectKind.INSTANCE_POOL:

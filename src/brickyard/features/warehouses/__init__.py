@@ -1,0 +1,1 @@
+"""SQL warehouses: clusters that run the statements of SQL clients."""
