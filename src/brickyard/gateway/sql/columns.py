@@ -118,19 +118,21 @@ def _months(value: Any) -> str:
 
 def _text(value: Any) -> str:
     """A value as Spark's own server writes it."""
-    if isinstance(value, str):
-        return value
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, datetime.datetime):
         text = value.strftime("%Y-%m-%d %H:%M:%S")
         return f"{text}.{value.microsecond:06d}".rstrip("0") if value.microsecond else text
     if isinstance(value, datetime.timedelta):
-        sign, size = ("-", -value) if value < datetime.timedelta() else ("", value)
-        hours, rest = divmod(size.seconds, 3600)
-        return f"{sign}{size.days} {hours:02d}:{rest // 60:02d}:{rest % 60:02d}.{size.microseconds:06d}000"
+        return _interval(value)
     if isinstance(value, dict | list):
         return json.dumps(value, default=_text, ensure_ascii=False, separators=(",", ":"))
     if isinstance(value, decimal.Decimal):
         return format(value, "f")
     return str(value)
+
+
+def _interval(value: datetime.timedelta) -> str:
+    sign, size = ("-", -value) if value < datetime.timedelta() else ("", value)
+    hours, rest = divmod(size.seconds, 3600)
+    return f"{sign}{size.days} {hours:02d}:{rest // 60:02d}:{rest % 60:02d}.{size.microseconds:06d}000"

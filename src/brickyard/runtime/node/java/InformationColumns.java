@@ -35,7 +35,11 @@ public final class InformationColumns {
             + "is_system_time_period_end string, system_time_period_timestamp_generation string, is_updatable string, "
             + "partition_ordinal_position int, comment string");
         add("routines", "specific_catalog string, specific_schema string, specific_name string, routine_catalog string, "
-            + "routine_schema string, routine_name string, routine_type string");
+            + "routine_schema string, routine_name string, routine_type string, data_type string, routine_body string, "
+            + "routine_definition string, comment string");
+        add("parameters", "specific_catalog string, specific_schema string, specific_name string, ordinal_position int, "
+            + "parameter_mode string, parameter_name string, data_type string, full_data_type string, parameter_default string, "
+            + "comment string"); // of procedures, which Spark has none of
         // Spark has no constraints, tags, masks and grants of its own: there are no rows.
         add("table_constraints", CONSTRAINT + ", " + TABLE + ", constraint_type string, is_deferrable string, "
             + "initially_deferred string, enforced string, comment string");
