@@ -238,7 +238,7 @@ _ = spark.sql("USE spark_catalog.default")
 
 def test_the_catalog_has_its_names_of_databricks(node: Node) -> None:
     assert node.run(NAMES, context="names").splitlines() == [
-        "[Row(id=2)]", "3 True", "['hive_metastore', 'main', 'spark_catalog']",
+        "[Row(id=2)]", "3 True", "['hive_metastore', 'main', 'spark_catalog', 'system']",
         "main default", "main sales", "main default",
     ]  # fmt: skip
 

@@ -178,7 +178,7 @@ class Metadata:
 
     async def catalogs(self, target: Target) -> Table:
         names = set((await self._sql(target, "SHOW CATALOGS"))[0])
-        if names & set(_SAME):
+        if names & set(_SAME[:2]):
             names.discard(_SPARKS)
         return Table(CATALOGS, [(name,) for name in sorted(names)])
 
