@@ -93,6 +93,8 @@ from brickyard.features.machine.service import MachineService
 from brickyard.features.metrics.service import AskRange
 from brickyard.features.permissions.service import PermissionService
 from brickyard.features.ports.service import PortService
+from brickyard.features.queries.model import ListQueries
+from brickyard.features.queries.service import QueryHistory
 from brickyard.features.runs import model as view
 from brickyard.features.runs.service import RunService
 from brickyard.features.runs.taskfiles import TaskFiles
@@ -105,6 +107,11 @@ from brickyard.features.snapshots.service import SnapshotService
 from brickyard.features.spend.budgets import BudgetService
 from brickyard.features.spend.model import AskBudgets, AskClusterSpend, AskSpend, BudgetId, ReplaceBudget, SetBudget
 from brickyard.features.spend.service import SpendService
+from brickyard.features.statements import model as statements
+from brickyard.features.statements.links import ResultLinks
+from brickyard.features.statements.results import ResultFiles
+from brickyard.features.statements.rows import StatementRows
+from brickyard.features.statements.service import StatementService
 from brickyard.features.warehouses import model as warehouses
 from brickyard.features.warehouses.service import WarehouseService
 from brickyard.features.workspaceconf.service import WorkspaceConfService
@@ -194,6 +201,23 @@ class FakeAgents:
         """Nothing is open."""
 
 
+class NoSpark:
+    """Runs no statement."""
+
+    async def run(self, caller: Caller, query: statements.Query) -> AsyncIterator[statements.Part]:
+        del caller, query
+        for part in list[statements.Part]():
+            yield part
+
+    def columns(self, stream: bytes) -> list[statements.ColumnInfo]:
+        del stream
+        return []
+
+    def rows(self, stream: bytes) -> list[list[str | None]]:
+        del stream
+        return []
+
+
 class World(shared.World):
     """Every service behind the API, with one authorizer."""
 
@@ -238,7 +262,15 @@ class World(shared.World):
             identity=IdentityServices.build(**common, homes=FormerHomes(tree=workspace_tree.tree, clock=self.clock)),
             policies=self.policies,
             pools=self.pools,
-            warehouses=WarehouseService(**some, clusters=self.clusters, sessions=self.attach),
+            warehouses=(warehouses_of := WarehouseService(**some, clusters=self.clusters, sessions=self.attach)),
+            query_history=QueryHistory(**timed, days=30),
+            statements=StatementService(
+                **timed,
+                warehouses=warehouses_of,
+                runner=NoSpark(),
+                files=ResultFiles(root / "statements"),
+                links=ResultLinks(key=b"k" * 32, clock=self.clock),
+            ),
             global_scripts=GlobalScriptService(**common),
             commands=CommandService(**common, nodes=self.calls),
             runs=RunService(
@@ -576,6 +608,33 @@ async def new_warehouse(world: World) -> msgspec.Struct:
     )
 
 
+async def new_statement(world: World) -> msgspec.Struct:
+    warehouse_id = await world.warehouse()
+    return statements.ExecuteStatement(statement="SELECT 1", warehouse_id=warehouse_id, wait_timeout="5s")
+
+
+def by_statement(kind: type[msgspec.Struct], **fields: Any) -> Example:
+    """About a statement with a result of one chunk."""
+
+    async def example(world: World) -> msgspec.Struct:
+        done: Any = await world.context.services.statements.execute(ADMIN, await new_statement(world))  # type: ignore[arg-type] # it is one
+
+        def work(tx: Tx) -> None:
+            rows = tx.rows(StatementRows)
+            found = rows.get(done.statement_id)
+            assert found is not None
+            assert found.manifest is not None
+            chunk = statements.ChunkInfo(chunk_index=0, row_offset=0, row_count=0, byte_count=0)
+            manifest = msgspec.structs.replace(found.manifest, chunks=[chunk], total_chunk_count=1)
+            rows.update(msgspec.structs.replace(found, manifest=manifest))
+
+        await world.store.write(work)
+        ResultFiles(world.place / "statements").write(done.statement_id, 0, b"")
+        return kind(statement_id=done.statement_id, **fields)
+
+    return example
+
+
 async def one_pool(world: World) -> msgspec.Struct:
     return pools.InstancePoolId(instance_pool_id=await world.pool())
 
@@ -875,6 +934,11 @@ EXAMPLES: dict[str, Example] = {
     "policies.cancel_enforcement": by_governed(CancelPendingEnforcement, allow_missing=True),
     "policy_families.list": plain(policies.ListPolicyFamilies()),
     "policy_families.get": plain(policies.PolicyFamilyId(policy_family_id="job-cluster")),
+    "query_history.list": plain(ListQueries()),
+    "statements.execute": new_statement,
+    "statements.get": by_statement(statements.StatementId),
+    "statements.cancel": by_statement(statements.StatementId),
+    "statements.chunk": by_statement(statements.StatementChunk, chunk_index=0),
     "warehouses.create": new_warehouse,
     "warehouses.list": plain(warehouses.ListWarehouses()),
     "warehouses.data_sources": plain(Empty()),

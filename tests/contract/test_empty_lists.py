@@ -16,7 +16,6 @@ def test_lists_are_empty(w: WorkspaceClient) -> None:
     assert list(w.git_credentials.list()) == []
     assert list(w.pipelines.list_pipelines()) == []
     assert list(w.instance_profiles.list()) == []
-    assert list(w.query_history.list().res or []) == []
     assert list(w.serving_endpoints.list()) == []
     assert list(w.experiments.list_experiments()) == []
     assert list(w.experiments.search_experiments()) == []

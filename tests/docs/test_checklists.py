@@ -38,6 +38,8 @@ PAGES = {  # of features that a page with another name describes
     "runs": "jobs",
     "runtimes": "operations",
     "schedules": "v1",
+    "queries": "sql-warehouses",
+    "statements": "sql-warehouses",
     "warehouses": "sql-warehouses",
     "scripts": "init-scripts",
     "snapshots": "v1",

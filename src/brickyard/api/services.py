@@ -33,6 +33,7 @@ from brickyard.features.permissions.service import PermissionService
 from brickyard.features.policies.service import PolicyService
 from brickyard.features.pools.service import PoolService
 from brickyard.features.ports.service import PortService
+from brickyard.features.queries.service import QueryHistory
 from brickyard.features.runs.service import RunService
 from brickyard.features.runtimes.service import RuntimeService
 from brickyard.features.schedules.service import ScheduleService
@@ -42,6 +43,7 @@ from brickyard.features.secrets.service import SecretService
 from brickyard.features.snapshots.service import SnapshotService
 from brickyard.features.spend.budgets import BudgetService
 from brickyard.features.spend.service import SpendService
+from brickyard.features.statements.service import StatementService
 from brickyard.features.warehouses.service import WarehouseService
 from brickyard.features.workspaceconf.service import WorkspaceConfService
 
@@ -56,6 +58,8 @@ class Services:
     clusters: ClusterService
     pools: PoolService
     warehouses: WarehouseService
+    statements: StatementService
+    query_history: QueryHistory
     policies: PolicyService
     global_scripts: GlobalScriptService
     libraries: LibraryService

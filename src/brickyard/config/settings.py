@@ -233,6 +233,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Help("What a cluster that asks for Photon gets: refuse (an error) or standard (Spark's own engine)."),
     ] = "refuse"
     sql_node_type: Annotated[str, Help("Node type of new SQL warehouses.", "i3.xlarge, else the smallest")] = ""
+    sql_history_days: Annotated[float, Help("Days after which SQL statements leave the query history; 0: never.")] = 30.0
     autoscale_up_after_s: Annotated[float, Help("Seconds that tasks wait before an autoscaling cluster grows.")] = 1.0
     autoscale_down_after_s: Annotated[float, Help("Seconds after which an autoscaling cluster removes an idle worker.")] = 150.0
 

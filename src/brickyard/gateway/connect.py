@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol
 from urllib.parse import quote, unquote
@@ -179,7 +179,7 @@ class ConnectGateway:
             address = clients.address(context.peer())
             source = source_of(address, forwarded=any(key.encode() in FORWARDED for key in metadata))
             await self._authenticator.admit(source)
-            caller = await self._authenticator.of_metadata(metadata, address=address, missing=NO_TOKEN)
+            caller = await self._caller(context, address=address)
             clients.known(context.peer())
             left.enter_context(self._calls.enter(CALLS, caller, error=QuotaExceeded))
             endpoint = await self._find(caller, _cluster_id(metadata), finishes=method in FINISHING, address=address)
@@ -204,6 +204,13 @@ class ConnectGateway:
             left.close()
         raise AssertionError("abort raises")
 
+    async def _caller(self, context: Any, *, address: str = "") -> Caller:
+        """Who calls: by the credentials of the call, or, of one that this server makes for somebody, as its context says."""
+        known: Callable[[], Awaitable[Caller]] | None = getattr(context, "caller", None)
+        if known is not None:
+            return await known()
+        return await self._authenticator.of_metadata(_metadata(context), address=address, missing=NO_TOKEN)
+
     async def _while_allowed(self, work: Coroutine[Any, Any, bytes], context: Any, cluster_id: str, source: str) -> bytes:
         """The result of a call in progress. Raises ApiError, and ends the call, when its token is no longer valid, its user may
         no longer attach to the cluster, or IP access lists keep its source out. A database that is away ends nothing."""
@@ -212,7 +219,7 @@ class ConnectGateway:
             while not (await asyncio.wait({call}, timeout=CHECK_S))[0]:
                 try:
                     await self._authenticator.admit(source)
-                    caller = await self._authenticator.of_metadata(_metadata(context), missing=NO_TOKEN)
+                    caller = await self._caller(context)
                     await self._find(caller, cluster_id, finishes=True)
                 except (Unauthenticated, PermissionDenied):
                     raise

@@ -5,7 +5,7 @@ One function per group, in order of dependency; `assemble` builds them all. Add 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,7 @@ from brickyard.features.permissions.service import PermissionService
 from brickyard.features.policies.service import PolicyService
 from brickyard.features.pools.service import PoolService
 from brickyard.features.ports.service import PortService
+from brickyard.features.queries.service import QueryHistory
 from brickyard.features.runs.service import RunService
 from brickyard.features.runtimes.loop import Trainings
 from brickyard.features.runtimes.service import RuntimeService
@@ -72,6 +73,9 @@ from brickyard.features.secrets.values import SecretValues
 from brickyard.features.snapshots.service import SnapshotService
 from brickyard.features.spend.budgets import BudgetService
 from brickyard.features.spend.service import SpendService
+from brickyard.features.statements.links import ResultLinks
+from brickyard.features.statements.results import ResultFiles
+from brickyard.features.statements.service import StatementService
 from brickyard.features.warehouses.service import WarehouseService
 from brickyard.features.workspaceconf.service import WorkspaceConfService
 from brickyard.gateway.history import HistoryServers
@@ -79,6 +83,7 @@ from brickyard.gateway.httpports import HttpPorts, PortTarget
 from brickyard.gateway.pages import Upstream
 from brickyard.gateway.sparkui import SparkUi
 from brickyard.gateway.sqlentrance import SqlEntrance
+from brickyard.gateway.sqlstatements import StatementRunner
 from brickyard.gateway.tcpports import TcpPorts
 from brickyard.gateway.webproxy import WebProxy
 from brickyard.providers.capacity import GIB, allowance
@@ -129,9 +134,13 @@ def assemble(given: Resources, *, loop_lag_s: Lag) -> Parts:
     """Builds everything except the application that is served; `application.py` builds that from the result."""
     loops: Loops
     services: Services
+    gateway: Gateway
 
     def wake(cluster_id: str) -> None:
         loops.owners.wake(cluster_id)  # assigned later: the owners and the agents' service need each other
+
+    def sql() -> SqlEntrance:
+        return gateway.sql  # likewise
 
     def blocked(address: str) -> None:
         services.audit.blocked(address)  # likewise
@@ -155,7 +164,16 @@ def assemble(given: Resources, *, loop_lag_s: Lag) -> Parts:
     uploads = Uploads(place=given.storage.uploads, clock=given.clock)
     multipart = MultipartSessions(place=given.storage.multipart, clock=given.clock)
     services = _services(
-        given, nodes, loops, planner, authorizer=authorizer, vault=vault, sealer=sealer, uploads=uploads, multipart=multipart
+        given,
+        nodes,
+        loops,
+        planner,
+        authorizer=authorizer,
+        vault=vault,
+        sealer=sealer,
+        uploads=uploads,
+        multipart=multipart,
+        sql=sql,
     )
     withdrawal = Withdrawal(store=given.store, authorizer=authorizer, nodes=nodes.calls, agents=nodes.agents)
     nodes.agents.on_users(withdrawal.wake)
@@ -173,6 +191,7 @@ def assemble(given: Resources, *, loop_lag_s: Lag) -> Parts:
     measures = WorkspaceMetrics(given.store, given.providers, loops.room, given.member, lags=lags, samples=nodes.samples)
     given.metrics.register(measures)
     ProcessCollector(registry=given.metrics)
+    gateway = _gateway(given, services, authenticator, tcp_ports)
     return Parts(
         nodes=nodes,
         loops=loops,
@@ -182,7 +201,7 @@ def assemble(given: Resources, *, loop_lag_s: Lag) -> Parts:
         withdrawal=withdrawal,
         trainings=Trainings(cache_dir=given.settings.cache_dir),
         authenticator=authenticator,
-        gateway=_gateway(given, services, authenticator, tcp_ports),
+        gateway=gateway,
         schedules=ScheduleLoop(
             store=given.store,
             clock=given.wall,
@@ -206,6 +225,7 @@ def _services(
     sealer: Sealer,
     uploads: Uploads,
     multipart: MultipartSessions,
+    sql: Callable[[], SqlEntrance],
 ) -> Services:
     settings, store, clock, wall, ids = given.settings, given.store, given.clock, given.wall, given.ids
     dbfs, volumes, workspace = (
@@ -230,6 +250,14 @@ def _services(
         files=FileLookup(dbfs=dbfs_service, volumes=volume_service, workspace=files),
     )
     attach = AttachService(store=store, authorizer=authorizer, nodes=nodes.calls, start=clusters.start)
+    warehouses = WarehouseService(
+        store=store,
+        authorizer=authorizer,
+        clusters=clusters,
+        sessions=attach,
+        node_type=settings.sql_node_type,
+        photon=settings.photon == "standard",
+    )
     logs = ClusterLogs(attach=attach, store=store, nodes=nodes.calls, kept=given.storage.logs)
     homes = FormerHomes(tree=workspace.tree, clock=clock)
     homes.make_tops()
@@ -286,13 +314,16 @@ def _services(
             authorizer=authorizer,
             wake=loops.owners.wake,
         ),
-        warehouses=WarehouseService(
+        warehouses=warehouses,
+        query_history=QueryHistory(store=store, clock=wall, authorizer=authorizer, days=settings.sql_history_days),
+        statements=StatementService(
             store=store,
+            clock=wall,
             authorizer=authorizer,
-            clusters=clusters,
-            sessions=attach,
-            node_type=settings.sql_node_type,
-            photon=settings.photon == "standard",
+            warehouses=warehouses,
+            runner=StatementRunner(entrance=sql, store=store, clock=wall),
+            files=ResultFiles(given.storage.statements),
+            links=ResultLinks(key=given.workspace_key, clock=wall),
         ),
         global_scripts=GlobalScriptService(store=store, clock=clock, ids=ids, authorizer=authorizer),
         attach=attach,
@@ -385,6 +416,6 @@ def _gateway(given: Resources, services: Services, authenticator: Authenticator,
         history=history,
         spark_ui=WebProxy(ui, authenticator=authenticator, links=links, note=note),
         ports=WebProxy(ports, authenticator=authenticator, links=links, note=note),
-        sql=SqlEntrance(authenticator),
+        sql=SqlEntrance(authenticator, warehouses=services.warehouses, observer=services.query_history),
         tcp_ports=tcp_ports,
     )

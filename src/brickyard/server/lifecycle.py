@@ -200,6 +200,8 @@ class Application:
             "withdrawal": parts.withdrawal,
             "uploads": parts.upload_sweep,
             "schedules": parts.schedules,
+            "statements": parts.services.statements,
+            "query history": parts.services.query_history,
             "last use of tokens": parts.services.tokens.use,
             "event loop": self._loop_lag,
             **({"certificate for agents": self._agent_port} if self._agent_port is not None else {}),
@@ -280,6 +282,7 @@ class Application:
         if self._agent_port is not None:
             self.parts.nodes.agents.release()
             await self._agent_port.stop()
+        await self.parts.services.statements.running.close()
         await self.parts.gateway.sql.close()
         if self.connect is not None:
             await self.connect.stop()

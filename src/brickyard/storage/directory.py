@@ -112,6 +112,11 @@ class Storage:
         return self.root / "multipart"
 
     @property
+    def statements(self) -> Path:
+        """Results of SQL statements, for an hour. No cluster sees them."""
+        return self.root / "statements"
+
+    @property
     def instances(self) -> Path:
         """Instances of the local provider: all servers that use it are on one machine."""
         return self.root / "instances"
@@ -133,7 +138,7 @@ class Storage:
 
     @property
     def _places(self) -> tuple[Path, ...]:
-        uploads = (self.uploads, self.multipart)
+        uploads = (self.uploads, self.multipart, self.statements)
         return (*self.trees, self.clusters, self.workspaces, self.snapshots, self.metastore, self._logs, *uploads)
 
     @property

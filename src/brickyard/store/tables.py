@@ -346,6 +346,29 @@ ip_access_lists = Table(
     Column("doc", Text, nullable=False),
 )
 
+statements = Table(
+    "statements",
+    metadata,
+    Column("statement_id", String(36), primary_key=True),
+    Column("expires_ms", BigInteger, nullable=False),
+    Column("doc", Text, nullable=False),
+    Index("statements_expires", "expires_ms"),
+)
+
+queries = Table(
+    "queries",
+    metadata,
+    Column("query_id", String(36), primary_key=True),
+    Column("started_ms", BigInteger, nullable=False),
+    Column("user_id", String(32), nullable=False),
+    Column("cluster_id", String(64), nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("doc", Text, nullable=False),
+    Index("queries_started", "started_ms", "query_id"),
+    Index("queries_user", "user_id", "started_ms", "query_id"),
+    Index("queries_cluster", "cluster_id", "started_ms", "query_id"),
+)
+
 spent_tokens = Table(
     "spent_tokens",
     metadata,

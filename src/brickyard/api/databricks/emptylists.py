@@ -27,7 +27,6 @@ _LISTS = (
     _List("git_credentials", "Credentials for Git", "GET /api/2.0/git-credentials", {"credentials": []}),
     _List("pipelines", "Pipelines", "GET /api/2.0/pipelines", {"statuses": []}),
     _List("instance_profiles", "Instance profiles", "GET /api/2.0/instance-profiles/list", {"instance_profiles": []}),
-    _List("query_history", "SQL queries", "GET /api/2.0/sql/history/queries", {"res": [], "has_next_page": False}),
     _List("serving_endpoints", "Serving endpoints", "GET /api/2.0/serving-endpoints", {"endpoints": []}),
     _List("experiments", "MLflow experiments", "GET /api/2.0/mlflow/experiments/list", {"experiments": []}),
     _List("search_experiments", "MLflow experiments", "POST /api/2.0/mlflow/experiments/search", {"experiments": []}),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 import grpc
 
+from brickyard.domain.caller import Caller
 from brickyard.gateway.connect import CLUSTER_ID, ConnectGateway
 from brickyard.gateway.requests import INTERRUPT, RELEASE
 from brickyard.gateway.sql.failures import SqlFailed, of_status
@@ -24,12 +25,17 @@ _UNKNOWN_OPERATION = "INVALID_HANDLE.OPERATION_NOT_FOUND"
 REATTACHES = 3  # in a row, without a message between them
 
 
+Renewed = Callable[[], Awaitable[Caller]]
+
+
 class Login:
     """The credentials of a session's calls: its client may get new ones while a statement runs."""
 
-    def __init__(self, authorization: str, address: str) -> None:
-        """`authorization` is the header as it was sent, `address` the client's."""
+    def __init__(self, authorization: str, address: str, *, caller: Renewed | None = None) -> None:
+        """`authorization` is the header as it was sent, `address` the client's. `caller`: who it is, in place of a header; raises
+        Unauthenticated once they may call no more."""
         self.authorization = authorization
+        self.caller = caller
         self.address = address
 
 
@@ -221,6 +227,7 @@ class _Context:
 
     def __init__(self, target: Target, request: bytes) -> None:
         self._target = target
+        self.caller = target.login.caller
         self._request: bytes | None = request
         self._messages: asyncio.Queue[bytes | None] = asyncio.Queue(1)
         self._over = False

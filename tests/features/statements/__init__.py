@@ -1,0 +1,1 @@
+"""The Statement Execution API."""
