@@ -60,6 +60,8 @@ NOT_RUN = {
     ("replicas.md", "export BRICKYARD_DATABASE_URL=postgresql://brickyard:PASSWORD@db.internal/brickyard"):
         "tests/replicas/ starts several servers with these settings",
     ("replicas.md", "map $http_upgrade $connection_header {"): "tests/replicas::test_behind_a_proxy runs nginx with it",
+    ("sql-clients.md", "import os"): "tests/spark/test_sql_metadata.py connects so; SQLAlchemy's dialect is no dependency",
+    ("sql-clients.md", "import base64"): "PyHive is no dependency; tried by hand, in the version that clients.md names",
     ("connect.md", "brickyard up --detach --tls"): "tests/server/test_webserver.py serves so; the client is no dependency",
     ("connect.md", "from databricks.connect import DatabricksSession"):
         "needs Python 3.12; tried by hand, in the version that the page names",

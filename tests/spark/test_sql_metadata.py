@@ -33,10 +33,11 @@ def rows(cursor: Any) -> list[dict[str, Any]]:
 
 def make(cursor: Any, schema: str) -> None:
     for statement in (
-        f"CREATE TABLE {schema}.orders (id BIGINT NOT NULL COMMENT 'its number', amount DECIMAL(10,2) DEFAULT 0.5, "
+        f"CREATE TABLE {schema}.orders (id BIGINT COMMENT 'its number', amount DECIMAL(10,2) DEFAULT 0.5, "
         "code VARCHAR(7), tags ARRAY<STRING>, day DATE) USING parquet PARTITIONED BY (day) COMMENT 'what was ordered'",
         f"CREATE VIEW {schema}.large AS SELECT id, amount FROM {schema}.orders WHERE amount > 10",  # noqa: S608 - names of our own
-        f"CREATE TABLE {schema}.`odd name``s%` (a INT) USING parquet",
+        f"CREATE TABLE {schema}.odd_name (`a 'b` INT, `ä ☃` STRING) USING parquet",
+        f"CREATE TABLE {schema}.oddxname (a INT) USING parquet",
         f"CREATE FUNCTION {schema}.area(x DOUBLE) RETURNS DOUBLE RETURN x * x",
         "CREATE TEMPORARY VIEW mine AS SELECT 1 AS one",
     ):
@@ -50,14 +51,20 @@ def test_metadata_calls_describe_what_is_there(cursor: Any, lent_single: Lent) -
     assert [row["TABLE_SCHEM"] for row in rows(cursor.schemas(schema_name=schema))] == [schema]
     found = rows(cursor.tables(catalog_name="main", schema_name=schema))
     assert sorted((row["TABLE_NAME"], row["TABLE_TYPE"], row["REMARKS"]) for row in found) == [
-        ("large", "VIEW", ""), ("odd name`s%", "TABLE", ""), ("orders", "TABLE", "what was ordered"),
+        ("large", "VIEW", ""), ("odd_name", "TABLE", ""), ("oddxname", "TABLE", ""),
+        ("orders", "TABLE", "what was ordered"),
     ]  # fmt: skip
-    assert [row["TABLE_NAME"] for row in rows(cursor.tables(schema_name=schema, table_name=r"odd name`s\%"))] == ["odd name`s%"]
+    assert [row["TABLE_NAME"] for row in rows(cursor.tables(schema_name=schema, table_name=r"odd\_name"))] == ["odd_name"]
+    assert [row["TABLE_NAME"] for row in rows(cursor.tables(schema_name=schema, table_name="odd_name"))] == [
+        "odd_name",
+        "oddxname",
+    ]
+    assert [row["COLUMN_NAME"] for row in rows(cursor.columns(schema_name=schema, table_name=r"odd\_name"))] == ["a 'b", "ä ☃"]
     assert [row["TABLE_NAME"] for row in rows(cursor.tables(table_name="mine"))] == ["mine"]
     columns = rows(cursor.columns(schema_name=schema, table_name="orders"))
     fields = ("COLUMN_NAME", "TYPE_NAME", "NULLABLE", "REMARKS", "COLUMN_DEF", "ORDINAL_POSITION")
     assert [tuple(row[field] for field in fields) for row in columns] == [
-        ("id", "BIGINT", 0, "its number", None, 0), ("amount", "DECIMAL(10,2)", 1, "", "0.5", 1),
+        ("id", "BIGINT", 1, "its number", None, 0), ("amount", "DECIMAL(10,2)", 1, "", "0.5", 1),
         ("code", "VARCHAR(7)", 1, "", None, 2), ("tags", "ARRAY<STRING>", 1, "", None, 3), ("day", "DATE", 1, "", None, 4),
     ]  # fmt: skip
     assert [row["COLUMN_NAME"] for row in rows(cursor.columns(table_name="mine"))] == ["one"]
@@ -76,9 +83,10 @@ QUESTIONS = (
     "SELECT * FROM main.information_schema.table_constraints",
 )
 ANSWERS = [
-    [["large", "VIEW", None, None], ["odd name`s%", "MANAGED", "PARQUET", None],
+    [["large", "VIEW", None, None], ["odd_name", "MANAGED", "PARQUET", None],
+     ["oddxname", "MANAGED", "PARQUET", None],
      ["orders", "MANAGED", "PARQUET", "what was ordered"]],
-    [["id", "bigint", "NO", None], ["amount", "decimal(10,2)", "YES", None], ["code", "varchar(7)", "YES", None],
+    [["id", "bigint", "YES", None], ["amount", "decimal(10,2)", "YES", None], ["code", "varchar(7)", "YES", None],
      ["tags", "array<string>", "YES", None], ["day", "date", "YES", 0]],
     [["large"]],
     [["area"]],
