@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from brickyard.runtime.node.jvm import launch
+from brickyard.runtime.node.jvm import launch, layers
 
 MANIFEST: Any = {
     "java_home": "/j",
@@ -154,3 +154,43 @@ def test_the_log_of_java_is_set_up_in_ascii(tmp_path: Path) -> None:
     assert text.isascii()
     assert "/Gr\\u00fc\\u00dfe \\ud83d\\ude00/logs/log4j-active.log\n" in text
     assert launch.log4j_file(node).as_uri().endswith("/Gr%C3%BC%C3%9Fe%20%F0%9F%98%80/conf/log4j2.properties")
+
+
+LAYERS: Any = {
+    **MANIFEST,
+    "layers": {"delta": ["/l/delta-spark_4.0_2.13-4.4.0.jar", "/l/delta-storage-4.4.0.jar"], "kafka": ["/l/k.jar"]},
+}
+
+
+@pytest.mark.parametrize(
+    ("conf", "names", "lacking"),
+    [
+        ({}, ("delta",), ()),
+        ({layers.SETTING: ""}, (), ()),
+        ({layers.SETTING: "kafka, delta,kafka"}, ("kafka", "delta"), ()),
+        ({layers.SETTING: "delta,comet"}, ("delta",), ("comet",)),
+        ({"spark.jars.packages": "a:b:1,io.delta:delta-spark_2.13:4.0.0"}, (), ()),
+        ({"spark.jars": "dbfs:/delta-core_2.12-2.4.0.jar"}, (), ()),
+        ({"spark.driver.extraClassPath": "/jars/mine.jar"}, ("delta",), ()),
+    ],
+)
+def test_a_cluster_has_the_usual_layers_unless_its_conf_says_otherwise(
+    conf: dict[str, str], names: tuple[str, ...], lacking: tuple[str, ...]
+) -> None:
+    assert layers.names(LAYERS, conf) == names
+    assert layers.lacking(LAYERS, conf) == lacking
+    assert layers.jars(LAYERS, conf) == tuple(jar for name in names for jar in LAYERS["layers"][name])
+    assert layers.names(MANIFEST, conf) == ()
+
+
+def test_layers_are_last_on_the_class_path_of_drivers_and_warm_nodes_alone() -> None:
+    jars = layers.jars(LAYERS, {})
+    warm = launch.prepared_options(1000, [], {}, frugal=True, layers=jars)
+    assert launch.class_path(LAYERS | {"classes": "/c.jar"}, warm, added=("/scripts/*",)).split(":") == [
+        "/s/jars/*", "/c.jar", *jars, "/scripts/*"
+    ]  # fmt: skip
+    assert launch.wanted_options(assignment(), warm, layers=jars) == warm
+    assert launch.wanted_options(assignment(role="worker"), warm) == warm
+    assert launch.prepared_options(512, [], {}, "worker", layers=jars).layers == ()
+    older = launch.prepared_options(1000, [], {}, frugal=True)
+    assert "layers" in launch.difference(older, launch.wanted_options(assignment(), older, layers=jars))

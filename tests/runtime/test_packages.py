@@ -75,6 +75,7 @@ class Machine:
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine(tmp_path)
     monkeypatch.setattr(packages, "DATA", made.data)
+    monkeypatch.setattr("brickyard.runtime.layers.declared", dict)  # they would come first
     packages.layer_dir.cache_clear()
     for name in [name for name in os.environ if name.startswith(("UV_", "PIP_"))]:
         monkeypatch.delenv(name)

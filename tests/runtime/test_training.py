@@ -120,6 +120,12 @@ raise SystemExit(1)
 """
 
 
+@pytest.fixture(autouse=True)
+def without_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would come first."""
+    monkeypatch.setattr("brickyard.runtime.layers.declared", dict)
+
+
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
     """Returns a cache directory with an installed runtime, whose training is the given program."""

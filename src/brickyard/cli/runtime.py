@@ -15,6 +15,9 @@ from brickyard.domain.runtimes import Runtime, RuntimeManifest
 from brickyard.runtime import catalogue, installer
 from brickyard.runtime.installed import installed, runtime_home
 from brickyard.runtime.inuse import RuntimeInUse
+from brickyard.runtime.layers import last_failure as last_failure_of
+from brickyard.runtime.layers import missing, with_layers
+from brickyard.runtime.layerwork import install_layers
 from brickyard.runtime.packages import NoRuntime, PackagesFailed, install_packages, is_missing, read_state
 from brickyard.runtime.training import NothingToTrain, TrainingFailed, is_trained, last_failure, train
 
@@ -59,12 +62,20 @@ def list_runtimes(*, as_json: bool, config_file: Path | None, **options: Any) ->
             state = read_state(runtime_home(environment, cache))
             if state is not None and state.state == "failed":
                 click.echo(f"  the last installation in {environment} failed: {state.message}")
+    for environment in {each.environment: each for each in catalogue.rows()}:
+        _tell_missing(environment, cache)
     if slower:
         click.echo(f"Not trained yet, so starts are slower: {', '.join(each.key for each in slower)}.")
         for environment in {each.environment: each for each in slower}:
             if (failure := last_failure(environment, cache)) is not None:
                 click.echo(f"  the last training in {environment} failed: {failure.message}")
         click.echo("A server trains them when the machine has nothing else to do; `brickyard runtime train KEY` does so now.")
+
+
+def _tell_missing(environment: str, cache: Path) -> None:
+    for layer in missing(environment, cache):
+        failure = last_failure_of(layer, environment, cache)
+        click.echo(f"Without {layer.title} in {environment} yet{f': {failure.message}' if failure else '.'}")
 
 
 def _described(runtime: Runtime, manifest: RuntimeManifest | None, cache: Path) -> dict[str, Any]:
@@ -78,6 +89,7 @@ def _described(runtime: Runtime, manifest: RuntimeManifest | None, cache: Path) 
         "trained": is_trained(manifest),
         "connect": manifest.has_connect,
         "packages": packages,
+        "layers": sorted(with_layers(manifest).layers),
     }
 
 
@@ -95,8 +107,14 @@ def _described(runtime: Runtime, manifest: RuntimeManifest | None, cache: Path) 
     show_default=True,
     help="Also install what notebooks usually import (docs/packages.md). A server does it later, in the background.",
 )
+@click.option(
+    "--layers/--no-layers",
+    default=True,
+    show_default=True,
+    help="Also install Delta Lake, where it suits (docs/tables.md). A server does it later, in the background.",
+)
 @place
-def install(key: str, training: bool, packages: bool, config_file: Path | None, **options: Any) -> None:
+def install(key: str, training: bool, packages: bool, layers: bool, config_file: Path | None, **options: Any) -> None:
     """Install the runtime KEY (by default the newest LTS on Spark 4), and train it. Exit code 4: it is installed, but its
     training has failed."""
     chosen = settings(config_file, **options)
@@ -115,6 +133,8 @@ def install(key: str, training: bool, packages: bool, config_file: Path | None, 
         click.echo(f"It has no Spark Connect server: {manifest.connect_missing or 'it was not searched for'}. {again}")
     if runtime.iceberg and not manifest.has_iceberg:
         click.echo(f"It has no Iceberg tables: {manifest.iceberg_missing or 'Iceberg was not searched for'}. {again}")
+    if layers:
+        _layers(runtime, chosen.cache_dir)
     if packages:
         _packages(runtime, chosen.cache_dir)
     if training and not is_trained(manifest):
@@ -128,6 +148,16 @@ def train_runtime(key: str, config_file: Path | None, **options: Any) -> None:
     """Run the Spark of the installed runtime KEY once, so that later starts are faster."""
     chosen = settings(config_file, **options)
     _train(_find(key or chosen.default_runtime), chosen.cache_dir)
+
+
+def _layers(runtime: Runtime, cache_dir: Path) -> None:
+    """A runtime works without them: what failed is told, and a server tries again."""
+    try:
+        problems = install_layers(runtime.environment, cache_dir=cache_dir, progress=lambda text: click.echo(f"{text}."))
+    except NoRuntime:  # removed meanwhile
+        return
+    for problem in problems:
+        click.echo(f"Going on without it: {problem}", err=True)
 
 
 def _packages(runtime: Runtime, cache_dir: Path) -> None:

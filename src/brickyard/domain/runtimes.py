@@ -56,4 +56,5 @@ class RuntimeManifest(msgspec.Struct, frozen=True, kw_only=True):
     has_iceberg: bool = False  # Iceberg's JAR is on the class path
     iceberg_missing: str = ""  # why it is not, if it was looked for: a clause without a full stop
     classes: str = ""  # JAR of our classes for Spark; not in runtime.json, since it changes with us (runtime/sparkclasses.py)
+    layers: dict[str, tuple[str, ...]] = {}  # name -> JARs of those installed; not in runtime.json (runtime/layers.py)
     installed_ms: int = 0

@@ -64,6 +64,8 @@ OWNED_VARIABLES: dict[str, str] = {
     "SPARK_WORKER_DIR": _DISK,
 }
 
+_USERS = ("spark.brickyard.layers",)  # what users set of what begins like ours
+
 _SHOWN = 140
 MAX_VARIABLE = 128 << 10  # bytes of NAME=VALUE with its end, on Linux
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -136,4 +138,6 @@ def _owned(key: str) -> str:
     """Why the cluster controls that setting; "" if it does not."""
     if why := OWNED_CONF.get(key):
         return why
+    if key in _USERS:
+        return ""
     return next((why for prefix, why in OWNED_CONF.items() if prefix.endswith(".") and key.startswith(prefix)), "")

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,7 @@ from brickyard.machine.locales import use_utf8
 from brickyard.runtime import catalogue, installer
 from brickyard.runtime.background import Background, lowest_priority
 from brickyard.runtime.installed import installed
+from brickyard.runtime.layerwork import install_layers
 from brickyard.runtime.packages import NoRuntime, PackagesFailed, install_packages
 from brickyard.runtime.progress import Report
 from brickyard.runtime.training import NothingToTrain, TrainingFailed, train
@@ -29,7 +31,7 @@ def main() -> int:
     """Returns exit code 0, or 1 after printing the reason as the last line."""
     use_utf8()
     parser = argparse.ArgumentParser(prog="python -m brickyard.runtime", description=__doc__)
-    parser.add_argument("action", choices=["install", "train", "packages", "list", "remove"])
+    parser.add_argument("action", choices=["install", "train", "layers", "packages", "list", "remove"])
     parser.add_argument("key", nargs="?", help="runtime key, for example 17.3.x-scala2.13")
     parser.add_argument("--cache-dir", type=Path, required=True)
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
@@ -39,10 +41,12 @@ def main() -> int:
         type=int,
         default=0,
         metavar="PID",
-        help="with train and packages: while nothing else happens, and PID lives",
+        help="with train, layers and packages: while nothing else happens, and PID lives",
     )
     parser.add_argument(
-        "--patient", action="store_true", help="with packages: at the lowest priority, once no node starts on this machine"
+        "--patient",
+        action="store_true",
+        help="with layers and packages: at the lowest priority, once no node starts on this machine",
     )
     options = parser.parse_args()
     if options.action == "list":
@@ -56,8 +60,8 @@ def main() -> int:
     if options.action == "remove":
         installer.remove(runtime.environment, cache_dir=options.cache_dir)
         return 0
-    if options.action in ("train", "packages"):
-        return _train(runtime, options) if options.action == "train" else _packages(runtime, options)
+    if options.action in _LATER:
+        return _LATER[options.action](runtime, options)
     tell = _Teller(options.json)
     try:
         manifest = installer.install(runtime, cache_dir=options.cache_dir, progress=tell)
@@ -95,20 +99,35 @@ def _train(runtime: Runtime, options: argparse.Namespace) -> int:
     return 0
 
 
-def _packages(runtime: Runtime, options: argparse.Namespace) -> int:
-    wait = None
-    if options.background:
-        _end_with(options.background)
-    if options.background or options.patient:
-        lowest_priority()
-        wait = Background(options.cache_dir).wait_for_a_while
+def _layers(runtime: Runtime, options: argparse.Namespace) -> int:
     try:
-        install_packages(runtime.environment, cache_dir=options.cache_dir, wait=wait)
+        problems = install_layers(runtime.environment, cache_dir=options.cache_dir, wait=_patience(options))
+    except NoRuntime:
+        return _fail(options.json, f"{runtime.key} is not installed.", "INVALID_ARGUMENT")
+    return _fail(options.json, " ".join(problems), "INTERNAL_ERROR") if problems else 0
+
+
+def _packages(runtime: Runtime, options: argparse.Namespace) -> int:
+    try:
+        install_packages(runtime.environment, cache_dir=options.cache_dir, wait=_patience(options))
     except NoRuntime:
         return _fail(options.json, f"{runtime.key} is not installed.", "INVALID_ARGUMENT")
     except PackagesFailed as error:
         return _fail(options.json, f"the packages of {runtime.key} cannot be installed: {error}", "INTERNAL_ERROR")
     return 0
+
+
+_LATER = {"train": _train, "layers": _layers, "packages": _packages}
+
+
+def _patience(options: argparse.Namespace) -> Callable[[Callable[[], None]], None] | None:
+    """Returns what waits for the machine to be idle, if this is work in the background."""
+    if options.background:
+        _end_with(options.background)
+    if not options.background and not options.patient:
+        return None
+    lowest_priority()
+    return Background(options.cache_dir).wait_for_a_while
 
 
 def _end_with(parent: int) -> None:

@@ -31,8 +31,8 @@ def write_manifest(manifest: RuntimeManifest) -> None:
     path = Path(manifest.home, "runtime.json")
     draft = path.with_suffix(".tmp")
     with draft.open("wb") as file:
-        # Our classes are not in it: which ones suit depends on the version of Brickyard.
-        file.write(msgspec.json.encode(msgspec.structs.replace(manifest, classes="")))
+        # Our classes and the layers are not in it: which ones suit depends on the version of Brickyard.
+        file.write(msgspec.json.encode(msgspec.structs.replace(manifest, classes="", layers={})))
         file.flush()
         os.fsync(file.fileno())
     draft.rename(path)

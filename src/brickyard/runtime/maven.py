@@ -40,15 +40,21 @@ class Artifact(NamedTuple):
         return f"{self.group.replace('.', '/')}/{self.name}/{self.version}/{self.name}-{self.version}.jar"
 
 
+def artifact(coordinates: str) -> Artifact:
+    """Returns the artifact with those coordinates, as "io.delta:delta-storage:4.4.0"."""
+    group, name, version = coordinates.split(":")
+    return Artifact(group, name, version)
+
+
 def iceberg(runtime: Runtime) -> Artifact:
     """Returns Iceberg for the runtime's Spark, in one JAR with all that it needs."""
     line = ".".join(runtime.spark_version.split(".")[:2])
     return Artifact("org.apache.iceberg", f"iceberg-spark-runtime-{line}_{runtime.scala_version}", runtime.iceberg)
 
 
-def fetch(artifact: Artifact, directory: Path, *, base: str, look: Callable[[], None]) -> Path:
-    """Fetches the artifact's JAR into `directory`, completely or not at all; `base` is the repository's URL. Calls `look`
-    meanwhile. Raises ArtifactMissing, and OSError for problems with `directory`."""
+def fetch(artifact: Artifact, directory: Path, *, base: str, look: Callable[[], None], sha256: str = "") -> Path:
+    """Fetches the artifact's JAR into `directory`, completely or not at all; `base` is the repository's URL, `sha256` the pinned
+    checksum, if there is one. Calls `look` meanwhile. Raises ArtifactMissing, and OSError for problems with `directory`."""
     if not base:
         raise ArtifactMissing(f"{VARIABLE} is empty")
     if not base.startswith(("https://", "http://")):
@@ -58,10 +64,11 @@ def fetch(artifact: Artifact, directory: Path, *, base: str, look: Callable[[], 
     draft = target.with_suffix(".part")
     try:
         with _told_from(base):
-            expected = _checksum(url)
-            found = _download(url, draft, look)
+            expected = sha256 or _checksum(url)
+            found = _download(url, draft, look, hashlib.sha256() if sha256 else hashlib.sha1(usedforsecurity=False))
         if found != expected:
-            raise ArtifactMissing(f"what {url} sent is not the file whose SHA-1 it names")
+            why = "with the pinned SHA-256" if sha256 else "whose SHA-1 it names"
+            raise ArtifactMissing(f"what {url} sent is not the file {why}")
         draft.rename(target)
     finally:
         draft.unlink(missing_ok=True)
@@ -90,9 +97,9 @@ def _checksum(url: str) -> str:
     return str(words[0]).lower()
 
 
-def _download(url: str, draft: Path, look: Callable[[], None]) -> str:
-    """Writes the file and returns its SHA-1, which guards against broken transfers; the address guards against strangers."""
-    digest = hashlib.sha1(usedforsecurity=False)
+def _download(url: str, draft: Path, look: Callable[[], None], digest: hashlib._Hash) -> str:
+    """Writes the file and returns its checksum. A SHA-1 of the repository's guards against broken transfers; the address guards
+    against strangers."""
     deadline = time.monotonic() + WHOLE_S
     with _open(url) as response, draft.open("wb") as file:
         while chunk := response.read(_CHUNK):

@@ -26,6 +26,7 @@ from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.machine import files
 from brickyard.machine.packageindex import pip_options
 from brickyard.runtime import NODE_CODE
+from brickyard.runtime.layers import sites_of
 from brickyard.runtime.packages import site_of, state_file
 
 PTH = "_brickyard.pth"
@@ -38,7 +39,7 @@ def make(config: AgentConfig, manifest: RuntimeManifest, *, environ: Mapping[str
     """Makes the node's environment, empty. `environ`: where pip's configuration of this machine is looked up. Raises OSError."""
     make_libraries(config, manifest, environ)
     late = site_of(manifest)
-    under = (config.libraries_dir / "site", runtime_packages(manifest), late, pip_home(config))
+    under = (config.libraries_dir / "site", runtime_packages(manifest), *sites_of(manifest), late, pip_home(config))
     make_venv(config.python_dir, manifest, under=tuple(path for path in under if path is not None))
     if late is not None:
         follow_late_packages(config, manifest, late)

@@ -16,6 +16,7 @@ from brickyard.agent.state import NodeState
 from brickyard.agent.steps.work import Work
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.machine.children import Child
+from brickyard.runtime.layers import with_layers
 from brickyard.runtime.sparkclasses import with_classes
 from brickyard.sandbox.launcher import enter
 
@@ -23,7 +24,7 @@ _decode_runtime_manifest = msgspec.json.Decoder(RuntimeManifest).decode
 
 
 FAILURE = "SPARK_IMAGE_DOWNLOAD_FAILURE"
-PACKAGES = "packages"  # the work in the background
+LATER = "layers and packages"  # the work in the background
 GRACE_S = 2.0  # for the launcher to end what the installer has started
 
 
@@ -36,30 +37,37 @@ async def runtime(node: NodeState, key: str) -> RuntimeManifest:
     """Returns the runtime and protects it from removal. Raises HostError."""
     await asyncio.to_thread(node.use.begin, node.config.environments.get(key) or key)
     manifest = await ensure(node.config, key, progress=node.progress)
-    if node.config.train_runtimes and PACKAGES not in node.background:
-        node.background[PACKAGES] = asyncio.create_task(_packages(node, key))
-    return manifest
+    if node.config.train_runtimes and LATER not in node.background:
+        node.background[LATER] = asyncio.create_task(_complete(node, key))
+    return await asyncio.to_thread(with_layers, manifest)
 
 
-async def _packages(node: NodeState, key: str) -> None:
-    """Installs the runtime's second layer of packages, where no server of this machine does. The node does not wait for it, and
-    nothing depends on it: what failed is tried again by the next node."""
+async def _complete(node: NodeState, key: str) -> None:
+    """Installs the runtime's layers and its second layer of packages, where no server of this machine does. The node does not
+    wait for them, and nothing depends on them: what failed is tried again by the next node."""
+    try:
+        for action, what in (("layers", "the runtime's layers"), ("packages", "the runtime's second layer of packages")):
+            await _later(node, action, key, what)
+    finally:
+        node.background.pop(LATER, None)
+
+
+async def _later(node: NodeState, action: str, key: str, what: str) -> None:
     config = node.config
-    command = [config.python, "-m", "brickyard.runtime", "packages", key, "--cache-dir", config.cache_dir, "--patient"]
+    command = [config.python, "-m", "brickyard.runtime", action, key, "--cache-dir", config.cache_dir, "--patient"]
     try:
         child = await Child.start(enter(config.python, "plain", command), env=os.environ)
     except OSError as error:
-        node.say(f"the runtime's second layer of packages cannot be installed: {error}")
+        node.say(f"{what} cannot be installed: {error}")
         return
     try:
         child.close_input()
         while await child.line():
             pass
         if await child.ended():
-            node.say(f"the runtime's second layer of packages is not there: {' | '.join(child.tail)[-MAX_TEXT:]}")
+            node.say(f"{what} cannot be installed: {' | '.join(child.tail)[-MAX_TEXT:]}")
     finally:
         await child.end(grace_s=GRACE_S)
-        node.background.pop(PACKAGES, None)
 
 
 class _Problem(msgspec.Struct):

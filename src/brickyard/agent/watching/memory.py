@@ -13,7 +13,14 @@ DRIVER_SHARE = 0.6  # the rest is for kernels, Python workers and the JVM's memo
 MACHINE_SHARE = 0.75  # for any node type: a heap must not exceed the machine
 MINIMUM_MB = 384
 
-_COLD = ("spark.jars", "spark.files", "spark.archives", "spark.submit.pyFiles", "spark.driver.extraClassPath")
+_COLD = (
+    "spark.jars",
+    "spark.files",
+    "spark.archives",
+    "spark.submit.pyFiles",
+    "spark.driver.extraClassPath",
+    "spark.brickyard.layers",
+)
 _UNITS_MB = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024, "p": 1024**3, "": 1}
 
 

@@ -1,8 +1,8 @@
-"""Completes the runtimes of the server's machine in the background: their second layer of packages (`runtime/packages.py`), then
-class-data archives, with which JVMs start faster.
+"""Completes the runtimes of the server's machine in the background: their layers (`runtime/layers.py`) and their second layer of
+packages (`runtime/packages.py`), then class-data archives, with which JVMs start faster.
 
-The packages come first, since notebooks import them: at the lowest priority, once the machine has nothing else to do, or after a
-minute without a node that starts. The archives wait until nothing else happens, and stop as soon as a node starts
+Layers and packages come first, since notebooks use them: at the lowest priority, once the machine has nothing else to do, or
+after a minute without a node that starts. The archives wait until nothing else happens, and stop as soon as a node starts
 (`runtime/background.py`). One runtime at a time, in a process of its own. Whatever kills it, the next one begins anew.
 """
 
@@ -21,7 +21,7 @@ from typing import NamedTuple
 import structlog
 
 from brickyard.domain.periodic import Periodic
-from brickyard.runtime import catalogue
+from brickyard.runtime import catalogue, layers
 from brickyard.runtime.installed import installed
 from brickyard.runtime.lock import at_work
 from brickyard.runtime.packages import KIND as PACKAGES
@@ -69,12 +69,16 @@ class Trainings(Periodic):
     def next(self) -> Work | None:
         """Returns what is to be done next. Reads files."""
         now_ms = time.time_ns() // 1_000_000
-        for environment, key in {each.environment: each.key for each in catalogue.rows()}.items():
+        keys = {each.environment: each.key for each in catalogue.rows()}
+        for environment, key in keys.items():
+            if layers.due(environment, self._cache_dir, now_ms=now_ms) and not at_work(environment, self._cache_dir, layers.KIND):
+                return Work("layers", key)
+        for environment, key in keys.items():
             if not is_missing(environment, self._cache_dir) or at_work(environment, self._cache_dir, PACKAGES):
                 continue
             if not failed_lately(environment, self._cache_dir, now_ms=now_ms):
                 return Work("packages", key)
-        for environment, key in {each.environment: each.key for each in catalogue.rows()}.items():
+        for environment, key in keys.items():
             manifest = installed(environment, self._cache_dir)
             if manifest is None or is_trained(manifest) or at_work(environment, self._cache_dir):
                 continue

@@ -58,6 +58,7 @@ class ManifestDocument(TypedDict):
     has_iceberg: NotRequired[bool]
     iceberg_missing: NotRequired[str]
     classes: NotRequired[str]
+    layers: NotRequired[Mapping[str, Sequence[str]]]  # name -> JARs
     login_classes: NotRequired[str]  # in a training only, in the place of `classes`
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..contexts.process import Cells
-from ..jvm import launch
+from ..jvm import launch, layers
 from ..processes import Spawner, kill_descendants
 from ..protocol import Channel, OpError, hosts
 from ..spark.place import Place, tree_dirs
@@ -90,6 +90,7 @@ class NodeHost:
                 message.get("env") or {},
                 message.get("role") or "",
                 frugal=warm,
+                layers=layers.jars(message["manifest"], {}),
             )
             if warm:
                 self._channel.status(message="starting Java")  # not `_report`: the cluster that takes over needs a fresh one

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..jvm import launch
+from ..jvm import launch, layers
 from ..jvm.launch import JvmOptions, LaunchError
 from ..jvm.process import Jvm, JvmError
 from ..processes import Spawner
@@ -57,7 +57,8 @@ class NodeJvm:
         if self._warming is not None:
             self._warming.cut(assignment)
         try:
-            wanted = launch.wanted_options(assignment, prepared.options if prepared else None)
+            jars = layers.jars(manifest, assignment.get("spark_conf") or {})
+            wanted = launch.wanted_options(assignment, prepared.options if prepared else None, layers=jars)
             if prepared is not None:
                 reason = "init scripts changed files that a running JVM has read" if scripted and prepared.outdated else ""
                 if not reason and prepared.alive and prepared.options == wanted and prepared.host == place.ports_host:

@@ -4,6 +4,7 @@ import java.lang.reflect.Field;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.internal.SQLConf$;
 
 /**
  * The names that Databricks has for what is one catalog here: `hive_metastore` and `main` lead to the very object that Spark has as
@@ -24,7 +25,7 @@ public final class CatalogNames {
     /** Gives a session these names, and the catalog `system`. */
     public static void give(CatalogManager manager, SQLConf conf, CatalogPlugin system) throws Exception {
         scala.collection.mutable.HashMap catalogs = (scala.collection.mutable.HashMap) read(manager, "catalogs");
-        CatalogPlugin ours = manager.v2SessionCatalog();
+        CatalogPlugin ours = ours(manager, conf);
         synchronized (manager) {
             for (int index = 0; index < NAMES.length; index++) {
                 if (!conf.contains(SETTING + NAMES[index])) {
@@ -40,7 +41,7 @@ public final class CatalogNames {
     /** Takes back a name for which the session has got a catalog of its own since. */
     public static void giveUp(CatalogManager manager, SQLConf conf, CatalogPlugin system) throws Exception {
         for (int index = 0; index < NAMES.length; index++) {
-            giveUp(manager, conf, NAMES[index], manager.v2SessionCatalog());
+            giveUp(manager, conf, NAMES[index], ours(manager, conf));
         }
         giveUp(manager, conf, system.name(), system);
     }
@@ -58,12 +59,29 @@ public final class CatalogNames {
     }
 
     /** The name by which the session has chosen its current catalog, or null if it has chosen none of these. */
-    public static String current(CatalogManager manager) throws Exception {
+    public static String current(CatalogManager manager, SQLConf conf) throws Exception {
         scala.Option chosen = (scala.Option) read(manager, "_currentCatalogName");
-        if (chosen.isDefined() && manager.currentCatalog() == manager.v2SessionCatalog()) {
+        if (chosen.isDefined() && manager.currentCatalog() == ours(manager, conf)) {
             return (String) chosen.get();
         }
         return null;
+    }
+
+    /** The session's catalog by its own settings. Spark goes by those of the calling thread, which may be no session's. */
+    private static CatalogPlugin ours(CatalogManager manager, SQLConf conf) {
+        return (CatalogPlugin) SQLConf$.MODULE$.withExistingConf(conf, new Ours(manager));
+    }
+
+    private static final class Ours extends scala.runtime.AbstractFunction0 {
+        private final CatalogManager manager;
+
+        Ours(CatalogManager manager) {
+            this.manager = manager;
+        }
+
+        public Object apply() {
+            return this.manager.v2SessionCatalog();
+        }
     }
 
     private static Object read(Object owner, String name) throws Exception {

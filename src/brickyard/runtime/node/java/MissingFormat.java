@@ -16,7 +16,13 @@ public class MissingFormat {
         throw new UnsupportedOperationException(format.equalsIgnoreCase("cloudFiles") ? LOADER
             : "The format " + format + " is not part of this cluster's runtime. Use USING PARQUET (the default), ORC, CSV or JSON; or have "
             + "the cluster's spark_conf name the format's jars, extensions and catalog, as its documentation says (spark.jars.packages, "
-            + "spark.sql.extensions, spark.sql.catalog.NAME)." + iceberg(format));
+            + "spark.sql.extensions, spark.sql.catalog.NAME)." + delta(format) + iceberg(format));
+    }
+
+    private static String delta(String format) {
+        return !format.equalsIgnoreCase("delta") ? "" : " A machine installs Delta Lake after the runtime, in the background: run `brickyard "
+            + "runtime list`, which says where it is missing and why, and restart the cluster once it is there (docs/packages.md has the "
+            + "runtimes that it suits).";
     }
 
     private static String iceberg(String format) {

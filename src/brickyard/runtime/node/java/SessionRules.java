@@ -153,7 +153,7 @@ public final class SessionRules {
 
         private String catalog() {
             try {
-                return CatalogNames.current(this.state.catalogManager());
+                return CatalogNames.current(this.state.catalogManager(), this.state.conf());
             } catch (Exception unknown) {
                 return null;
             }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -93,6 +93,7 @@ class JvmOptions(NamedTuple):
     env: tuple[tuple[str, str], ...] = ()  # the user's variables, sorted
     submit_conf: tuple[tuple[str, str], ...] = ()  # sorted; if not empty, the JVM starts through SparkSubmit
     frugal: bool = False  # it may wait long for its role, and should return unused memory meanwhile
+    layers: tuple[str, ...] = ()  # JARs of the runtime's layers, after Spark's own and ours
 
 
 def size_mb(text: str) -> int | None:
@@ -102,21 +103,33 @@ def size_mb(text: str) -> int | None:
 
 
 def prepared_options(
-    heap_mb: int, java_options: list[str], env: Mapping[str, str], role: str = "", *, frugal: bool = False
+    heap_mb: int,
+    java_options: list[str],
+    env: Mapping[str, str],
+    role: str = "",
+    *,
+    frugal: bool = False,
+    layers: Sequence[str] = (),
 ) -> JvmOptions:
-    """Returns the options of a JVM that starts before its assignment is known."""
+    """Returns the options of a JVM that starts before its assignment is known. `layers`: the JARs that drivers usually have."""
     worker = role == WORKER
-    return JvmOptions(heap_mb=heap_mb, worker=worker, java_options=tuple(java_options), env=user_env(env), frugal=frugal)
+    return JvmOptions(
+        heap_mb=heap_mb, worker=worker, java_options=tuple(java_options), env=user_env(env), frugal=frugal,
+        layers=() if worker else tuple(layers),
+    )  # fmt: skip
 
 
-def wanted_options(assignment: AssignmentDocument, prepared: JvmOptions | None) -> JvmOptions:
-    """Returns the options that an assignment needs. Options that it leaves open stay as prepared. Raises LaunchError."""
+def wanted_options(assignment: AssignmentDocument, prepared: JvmOptions | None, *, layers: Sequence[str] = ()) -> JvmOptions:
+    """Returns the options that an assignment needs. Options that it leaves open stay as prepared. `layers`: the JARs of a
+    driver's. Raises LaunchError."""
     conf: Mapping[str, str] = assignment.get("spark_conf") or {}
     env = user_env(assignment.get("spark_env_vars") or {})
     if assignment["role"] == WORKER:
         if prepared is None:
             return JvmOptions(heap_mb=WORKER_HEAP_MB, worker=True, env=env)
-        return JvmOptions(heap_mb=prepared.heap_mb, worker=prepared.worker, env=env, frugal=prepared.frugal)
+        return JvmOptions(
+            heap_mb=prepared.heap_mb, worker=prepared.worker, env=env, frugal=prepared.frugal, layers=prepared.layers
+        )
     return JvmOptions(
         heap_mb=_driver_heap(conf, assignment, prepared),
         java_options=_driver_java_options(conf),
@@ -124,6 +137,7 @@ def wanted_options(assignment: AssignmentDocument, prepared: JvmOptions | None) 
         env=env,
         submit_conf=tuple(sorted((key, value) for key, value in conf.items() if key in SUBMIT_CONF and value)),
         frugal=prepared is not None and prepared.frugal,
+        layers=tuple(layers),
     )
 
 
@@ -141,7 +155,8 @@ def difference(prepared: JvmOptions, wanted: JvmOptions) -> str:
     if prepared.env != wanted.env:
         names = ", ".join(sorted({key for key, _ in set(prepared.env) ^ set(wanted.env)}))
         return f"a running JVM does not see new environment variables ({names})"
-    return "" if prepared == wanted else "the warm JVM was started for another role"
+    other = "other layers of the runtime" if prepared.layers != wanted.layers else "another role"
+    return "" if prepared == wanted else f"the warm JVM was started for {other}"
 
 
 def _driver_heap(conf: Mapping[str, str], assignment: AssignmentDocument, prepared: JvmOptions | None) -> int:
@@ -254,11 +269,11 @@ def added_by_scripts(node_dir: Path, *, driver: bool) -> tuple[str, ...]:
 
 def class_path(manifest: ManifestDocument, options: JvmOptions, *, added: tuple[str, ...] = ()) -> str:
     """Returns the class path: always the same string for the same runtime, and without directories, because archives depend on
-    both. The user's JARs come first, and then nothing of Spark's is rewritten. Archives are made without our own classes, which
-    come last: additions after an archive's class path do not affect it."""
+    both. The user's JARs come first, and then nothing of Spark's is rewritten. Archives are made without our own classes and the
+    runtime's layers, which come last: additions after an archive's class path do not affect it."""
     first = options.class_path or filter(None, [manifest.get("rewritten")])
     last = manifest.get("classes") or login.classes(manifest)
-    return ":".join([*first, f"{manifest['spark_home']}/jars/*", *filter(None, [last]), *added])
+    return ":".join([*first, f"{manifest['spark_home']}/jars/*", *filter(None, [last]), *options.layers, *added])
 
 
 def module_flags(java_version: str) -> list[str]:

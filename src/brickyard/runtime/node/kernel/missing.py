@@ -10,9 +10,9 @@ from types import TracebackType
 PACKAGE = "delta"
 EXPLAINED = (ModuleNotFoundError, TypeError)  # errors that `explain` may know
 WHAT_TO_DO = (
-    "If this is Delta Lake's: it is not part of this cluster's runtime. Use tables in Parquet (the default), ORC, CSV or JSON; "
-    "or have the cluster's spark_conf name Delta's jars, extensions and catalog, as its documentation says (spark.jars.packages, "
-    "spark.sql.extensions, spark.sql.catalog.spark_catalog), and install delta-spark of the same version as a library."
+    "If this is Delta Lake's: this cluster started before its runtime had it, or no release suits its Spark. Run "
+    "`brickyard runtime list`, which says where it is missing and why, and restart the cluster once it is there "
+    "(docs/packages.md has the runtimes). Until then use tables in Parquet (the default), ORC, CSV or JSON."
 )
 
 

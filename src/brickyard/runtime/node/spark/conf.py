@@ -3,7 +3,7 @@
 * OWN settings say where the cluster's parts are and who may talk to them. The user's values are ignored, with a note.
 * DEFAULTS apply where the cluster's conf sets nothing.
 * MERGED settings combine the user's values with ours: Java options of the executors, filters of the web UI, interceptors of
-  Spark 3's Connect server.
+  Spark 3's Connect server, extensions of the runtime's layers.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..jvm import login
+from ..jvm import layers, login
 from ..jvm.archives import archive_flags
 from ..jvm.launch import PATIENT_COMPILER, ROOM_FOR_CLASSES, SEEN_JARS, SUBMIT_CONF, user_env
 from . import apart, resources, tuning
+from . import layers as layersettings
 from .clients import CLIENTS
 from .place import Place
 from .redaction import redact
@@ -133,16 +134,20 @@ def driver_conf(
     values.update(_own(assignment, manifest, place, master_url))
     values.update(resources.of_driver(assignment, values, place.node_dir, single=master_url.startswith("local[")))
     values.update(_files(assignment, manifest, place, values, single=master_url.startswith("local[")))
-    if has_iceberg(manifest, place, values) and ICEBERG_CATALOG not in values:
+    if iceberg := has_iceberg(manifest, place, values) and ICEBERG_CATALOG not in values:
         values.update(_ICEBERG)
     elif missing := manifest.get("iceberg_missing"):
         values[ICEBERG_MISSING] = missing
     if not asked.get(EXECUTOR_JARS) and (rewritten := manifest.get("rewritten")):
         values[EXECUTOR_JARS] = rewritten
+    notes += [f"{layers.SETTING} names {name}, and this runtime has no such layer." for name in layers.lacking(manifest, asked)]
+    values.update(
+        layersettings.settings(layers.names(manifest, asked), values, cores=worker_size(assignment)[0], iceberg=iceberg)
+    )
     kept_apart = apart.options(place) if assignment.get("user_isolation") else ()
     last = (*kept_apart, *login.words(manifest))
     values["spark.executor.extraJavaOptions"] = _executor_java_options(asked, executor_archive, last)
-    last_jars = [values.get(EXECUTOR_LAST_JARS) or login.classes(manifest)]
+    last_jars = [values.get(EXECUTOR_LAST_JARS) or login.classes(manifest), *layers.jars(manifest, asked)]
     if assignment.get("init_scripts"):
         last_jars.append(f"{SEEN_JARS}/*")
     if jars := ":".join(filter(None, last_jars)):

@@ -1,0 +1,125 @@
+"""Layers of a runtime: JARs, with a Python package where one belongs to them. What is declared, and what is installed.
+
+A runtime works without them. They are installed after it (`layerwork.py`), while clusters run, into the runtime's home; a node
+that starts afterwards has them. Each lies in a directory that is named after its declaration in `data/layers.toml`: another
+version of Brickyard with other JARs has another beside it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from brickyard.domain.runtimes import RuntimeManifest
+from brickyard.runtime.catalogue import DATA
+from brickyard.runtime.installed import installed, runtime_home
+
+KIND = "layers"  # of its lock; its directory in the runtime's home
+USUAL = ("delta",)  # those that every runtime gets which can have them
+AGAIN_MS = 600_000  # after an installation that failed, as without a network
+
+
+class Layer(msgspec.Struct, frozen=True):
+    """What a layer is in one environment. `jars`: pairs of coordinates and SHA-256; `python`: a pip requirement with its hash, or
+    ""."""
+
+    name: str
+    title: str
+    jars: tuple[tuple[str, str], ...]
+    python: str = ""
+
+    def directory(self, home: Path) -> Path:
+        """Its directory in a runtime's home, whether it is there or not."""
+        return home / KIND / f"{self.name}-{hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:16]}"
+
+    def paths(self, home: Path) -> tuple[str, ...]:
+        """The paths of its JARs in the order of the declaration."""
+        directory = self.directory(home)
+        return tuple(str(directory / jar_name(coordinates)) for coordinates, _ in self.jars)
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why the last installation of a layer failed."""
+
+    message: str
+    at_ms: int
+
+
+def jar_name(coordinates: str) -> str:
+    """Returns the name of the JAR with those coordinates, as "io.delta:delta-storage:4.4.0"."""
+    _, name, version = coordinates.split(":")
+    return f"{name}-{version}.jar"
+
+
+_decode_failure = msgspec.json.Decoder(Failure).decode
+
+
+class _Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    jars: tuple[tuple[str, str], ...]
+    python: str = ""
+
+
+class _Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    title: str
+    environments: dict[str, _Environment]
+
+
+@functools.cache
+def declared() -> Mapping[str, Mapping[str, Layer]]:
+    """Returns environment -> name -> layer."""
+    document = msgspec.convert(tomllib.loads((DATA / "layers.toml").read_text()), dict[str, _Declared])
+    found: dict[str, dict[str, Layer]] = {}
+    for name, layer in document.items():
+        for environment, parts in layer.environments.items():
+            found.setdefault(environment, {})[name] = Layer(name, layer.title, parts.jars, parts.python)
+    return found
+
+
+def layers_of(environment: str, names: Sequence[str] = USUAL) -> list[Layer]:
+    """Returns those of the named layers that the environment can have."""
+    known = declared().get(environment, {})
+    return [known[name] for name in names if name in known]
+
+
+def with_layers(manifest: RuntimeManifest) -> RuntimeManifest:
+    """Returns the manifest with the layers that are installed now."""
+    home, known = Path(manifest.home), declared().get(manifest.environment, {})
+    found = {name: layer.paths(home) for name, layer in known.items() if layer.directory(home).is_dir()}
+    return msgspec.structs.replace(manifest, layers=found)
+
+
+def sites_of(manifest: RuntimeManifest) -> list[Path]:
+    """Returns where nodes find the layers' Python packages, whether they are there or not."""
+    home, known = Path(manifest.home), declared().get(manifest.environment, {})
+    return [layer.directory(home) / "site" for layer in known.values() if layer.python]
+
+
+def missing(environment: str, cache_dir: Path, names: Sequence[str] = USUAL) -> list[Layer]:
+    """Returns the named layers that an installed runtime lacks."""
+    home = runtime_home(environment, cache_dir)
+    lacking = [layer for layer in layers_of(environment, names) if not layer.directory(home).is_dir()]
+    return lacking if lacking and installed(environment, cache_dir) is not None else []
+
+
+def last_failure(layer: Layer, environment: str, cache_dir: Path) -> Failure | None:
+    """Returns why the layer's last installation failed, if it did."""
+    try:
+        return _decode_failure(failure_file(runtime_home(environment, cache_dir), layer).read_bytes())
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def due(environment: str, cache_dir: Path, *, now_ms: int) -> bool:
+    """Whether a layer is to be installed now: one that failed a short time ago has to wait."""
+    failures = (last_failure(layer, environment, cache_dir) for layer in missing(environment, cache_dir))
+    return any(failure is None or not 0 <= now_ms - failure.at_ms < AGAIN_MS for failure in failures)
+
+
+def failure_file(home: Path, layer: Layer) -> Path:
+    """Returns the file that says why the layer's last installation failed."""
+    return home / KIND / f"{layer.name}.failure.json"

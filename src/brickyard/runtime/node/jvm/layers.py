@@ -1,0 +1,45 @@
+"""Which layers of the runtime a driver's JVM has on its class path (`brickyard/runtime/layers.py` installs them). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..documents import ManifestDocument
+
+SETTING = "spark.brickyard.layers"  # names with commas between them, in the place of the usual ones
+USUAL = ("delta",)
+# Where a cluster's conf brings its own JARs of the same classes, those count: the class path's would come before them.
+_BRINGS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
+_MARKS = {"delta": ("io.delta:", "delta-core_", "delta-spark_")}
+
+
+def names(manifest: ManifestDocument, conf: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the layers of a cluster with that conf, of those that are installed."""
+    brought = " ".join(conf.get(key, "") for key in _BRINGS)
+    return tuple(
+        name
+        for name in wanted(conf)
+        if name in _installed(manifest) and not any(mark in brought for mark in _MARKS.get(name, ()))
+    )
+
+
+def wanted(conf: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the layers that a conf asks for, whether they are installed or not."""
+    asked = conf.get(SETTING)
+    return USUAL if asked is None else tuple(dict.fromkeys(filter(None, (each.strip() for each in asked.split(",")))))
+
+
+def jars(manifest: ManifestDocument, conf: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns their JARs, in the order in which they are on the class path."""
+    return tuple(jar for name in names(manifest, conf) for jar in _installed(manifest)[name])
+
+
+def lacking(manifest: ManifestDocument, conf: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the layers that a conf names and the runtime lacks."""
+    return tuple(name for name in wanted(conf) if name not in _installed(manifest)) if SETTING in conf else ()
+
+
+def _installed(manifest: ManifestDocument) -> Mapping[str, tuple[str, ...]]:
+    return {name: tuple(found) for name, found in (manifest.get("layers") or {}).items()}

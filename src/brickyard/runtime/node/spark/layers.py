@@ -1,0 +1,36 @@
+"""The Spark settings that belong to a runtime's layers, merged with those of the cluster's conf, which win. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+EXTENSIONS, CATALOG = "spark.sql.extensions", "spark.sql.catalog.spark_catalog"
+DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+ICEBERG_CATALOG = "org.apache.iceberg.spark.SparkSessionCatalog"
+BOTH_CATALOGS = "brickyard.IcebergOverDelta"
+DELTA_ENTRIES = "spark.databricks.delta.catalog.update.enabled"
+DELTA_PARTITIONS = "spark.databricks.delta.snapshotPartitions"
+LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+LISTINGS_PER_CORE, FEWEST_LISTINGS = 8, 32
+
+
+def settings(names: Sequence[str], values: Mapping[str, str], *, cores: int, iceberg: bool = False) -> dict[str, str]:
+    """Returns the settings for a driver with those layers. `values`: its other settings; `cores`: of a worker, or of a cluster's
+    only node; `iceberg`: whether Iceberg's catalog is the cluster's, and not its user's."""
+    found: dict[str, str] = {}
+    if "delta" in names:
+        found[EXTENSIONS] = joined(DELTA_EXTENSION, values.get(EXTENSIONS, ""))  # theirs come later, and so around it
+        theirs = values.get(CATALOG, DELTA_CATALOG)
+        found[CATALOG] = BOTH_CATALOGS if theirs == ICEBERG_CATALOG and iceberg else theirs
+        # The entry in the metastore then has the columns: the catalog's API and metadata of SQL clients read no Delta logs.
+        found[DELTA_ENTRIES] = values.get(DELTA_ENTRIES, "true")
+        # Delta reads a table's log with 50 tasks, whatever its size, and VACUUM lists directories with 10,000.
+        found[DELTA_PARTITIONS] = values.get(DELTA_PARTITIONS, str(max(1, cores)))
+        found[LISTING] = values.get(LISTING, str(max(FEWEST_LISTINGS, LISTINGS_PER_CORE * cores)))
+    return found
+
+
+def joined(first: str, rest: str) -> str:
+    """Returns names with commas between them, each once."""
+    return ",".join(dict.fromkeys([first, *filter(None, (name.strip() for name in rest.split(",")))]))
