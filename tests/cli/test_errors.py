@@ -187,7 +187,9 @@ def test_a_runtime_without_spark_connect_says_so(cli: Cli, tmp_path: Path, golde
     golden(remedy, "`brickyard runtime train KEY`")
     assert [line.split()[0] for line in table if line.split()[1] == "installed"] == without.split(", ")
     assert max(map(len, table)) <= 80
-    installed = cli.run("runtime", "install", "16.4.x-scala2.12", "--no-layers", "--no-packages", "--cache-dir", str(tmp_path / "cache"))
+    installed = cli.run(
+        "runtime", "install", "16.4.x-scala2.12", "--no-layers", "--no-packages", "--cache-dir", str(tmp_path / "cache")
+    )
     golden.line(installed.stdout, manifest["connect_missing"], "brickyard runtime remove 16.4")
 
 
