@@ -1022,6 +1022,7 @@ EXAMPLES: dict[str, Example] = {
     "metastores.current": plain(Empty()),
     "metastores.summary": plain(Empty()),
     "tables.list": plain(tables.ListTables(catalog_name="main", schema_name="default")),
+    "functions.list": plain(tables.ListFunctions(catalog_name="main", schema_name="default")),
     "tables.read": table,
     "tables.exists": plain(tables.TableName(full_name="main.default.nothing")),
     "volumes.create": create_volume,

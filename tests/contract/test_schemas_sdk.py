@@ -15,6 +15,7 @@ from databricks.sdk.service.catalog import EnablePredictiveOptimization, VolumeT
 from databricks.sdk.service.iam import ComplexValue
 
 from brickyard.cli.token import create
+from brickyard.storage.metastore import MetastoreFiles
 from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S
 from tests.support.server import TOKEN, Server
@@ -322,3 +323,11 @@ def test_schemas_are_directories_of_volumes(w: WorkspaceClient, name: str) -> No
         with pytest.raises(NotFound):
             list(w.files.list_directory_contents(missing))
     w.schemas.delete(f"main.{name}", force=True)
+
+
+def test_functions_of_a_schema(w: WorkspaceClient, server: Server) -> None:
+    assert list(w.functions.list("main", "default")) == []
+    metastore = MetastoreFiles(server.data_dir / "metastore")
+    with metastore.locked():
+        assert metastore.put(metastore.entry("default", "function", "plus_one"), "", b"{}", database="default")
+    assert [each.full_name for each in w.functions.list("main", "default")] == ["main.default.plus_one"]

@@ -73,6 +73,28 @@ class ListTablesResponse(msgspec.Struct, frozen=True, kw_only=True, omit_default
     next_page_token: str = ""
 
 
+class ListFunctions(Wire, frozen=True, kw_only=True):
+    catalog_name: str
+    schema_name: str
+
+    @property
+    def schema(self) -> str:
+        return f"{self.catalog_name}.{self.schema_name}"
+
+
+class FunctionInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the functions' bodies and parameters only Spark knows."""
+
+    name: str
+    catalog_name: str
+    schema_name: str
+    full_name: str
+
+
+class ListFunctionsResponse(msgspec.Struct, frozen=True, kw_only=True):
+    functions: list[FunctionInfo]
+
+
 class TableExistsResponse(msgspec.Struct, frozen=True, kw_only=True):
     table_exists: bool
 
@@ -97,6 +119,16 @@ async def _read(tables: TableService, caller: Caller, request: TableName) -> Tab
 
 async def _exists(tables: TableService, caller: Caller, request: TableName) -> TableExistsResponse:
     return TableExistsResponse(table_exists=await tables.find(caller, request.full_name) is not None)
+
+
+async def _functions(tables: TableService, caller: Caller, request: ListFunctions) -> ListFunctionsResponse:
+    found = await tables.functions_of(caller, request.catalog_name, request.schema_name)
+    return ListFunctionsResponse(
+        functions=[
+            FunctionInfo(name=name, catalog_name=catalog, schema_name=schema, full_name=f"{catalog}.{schema}.{name}")
+            for catalog, schema, name in found
+        ]
+    )
 
 
 def _info(table: Table, *, columns: bool = True, properties: bool = True) -> TableInfo:
@@ -137,5 +169,8 @@ _TABLES = Group("tables", lambda ctx: ctx.services.tables, "/api/2.1/unity-catal
 OPERATIONS: tuple[Operation, ...] = (
     _TABLES("GET", _list, "Tables and views of a schema", name="list"),
     _TABLES("GET /{full_name}", _read, "Look at a table or view", name="read"),
+    Group("functions", lambda ctx: ctx.services.tables, "/api/2.1/unity-catalog/functions", needs=_SEE, errors=(404,))(
+        "GET", _functions, "Functions that users have made in a schema", name="list"
+    ),
     _TABLES("GET /{full_name}/exists", _exists, "Whether there is a table or view of a name", name="exists"),
 )

@@ -11,7 +11,7 @@ from brickyard.domain.errors import InvalidParameterValue
 from brickyard.features.catalog.metastorework import run
 from brickyard.features.catalog.model import TableDoesNotExist, stable_id
 from brickyard.features.catalog.tabledescriptions import TableDescription, described
-from brickyard.storage.metastore import MetastoreFiles, Refused, read
+from brickyard.storage.metastore import Kind, MetastoreFiles, Refused, read
 from brickyard.storage.schemas import ONE, Schemas
 from brickyard.store.store import Store
 
@@ -60,6 +60,17 @@ class TableService:
 
         return await run(find)
 
+    async def functions_of(self, caller: Caller, catalog: str, schema: str) -> list[tuple[str, str, str]]:
+        """The functions that users have made in a schema: catalog, schema and name of each."""
+        await self._may_see(caller, f"{catalog}.{schema}")
+
+        def find() -> list[tuple[str, str, str]]:
+            kept = self._schemas.catalog(catalog)
+            name = self._schemas.schema(kept, schema)
+            return [(kept, name, each) for each in self._names(kept, name, "function")]
+
+        return await run(find)
+
     async def read(self, caller: Caller, full_name: str) -> Table:
         """The table or view with that name of three parts."""
         table = await self.find(caller, full_name)
@@ -83,9 +94,9 @@ class TableService:
 
         return await run(look)
 
-    def _names(self, catalog: str, schema: str) -> list[str]:
+    def _names(self, catalog: str, schema: str, kind: Kind = "table") -> list[str]:
         try:
-            return self._metastore.names(schema, "table") if catalog in ONE else []
+            return self._metastore.names(schema, kind) if catalog in ONE else []
         except Refused:  # the name of a directory that is too long for a database
             return []
 
