@@ -151,6 +151,8 @@ class SqlService:
             if namespace is not None and namespace.catalogName:
                 await self._driver.run(target, f"SET CATALOG {quoted(namespace.catalogName)}")
             if schema := (namespace.schemaName if namespace is not None else "") or settings.schema:
+                while len(self._awaited) >= MAX_AWAITED:  # sessions that ended without a word
+                    del self._awaited[next(iter(self._awaited))]
                 self._awaited[target.session_id] = schema
                 await self._use_awaited(target)
         except SqlFailed as error:
@@ -399,6 +401,7 @@ class SqlService:
         self._tables[client.user, operation_id] = table
 
 
+MAX_AWAITED = 2_000
 MAX_TABLES = 200  # answers to questions for metadata that wait for their clients; the oldest is dropped
 
 
