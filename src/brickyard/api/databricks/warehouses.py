@@ -81,5 +81,6 @@ OPERATIONS: tuple[Operation, ...] = (
         "SQL warehouses, as clients from before the Warehouses API list them",
         name="data_sources",
         needs=_warehouse(Permission.CAN_VIEW, EVERY),
+        documented=False,  # the answer is a list, as only clients from then expect
     ),
 )

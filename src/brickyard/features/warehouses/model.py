@@ -191,7 +191,7 @@ class ChangeWarehouseConfig(Wire, frozen=True, kw_only=True):
     sql_configuration_parameters: ConfPairs | None = None
     global_param: ConfPairs | None = None
     config_param: ConfPairs | None = None
-    enabled_warehouse_types: tuple[TypePair, ...] | None = None
+    enabled_warehouse_types: list[TypePair] | None = None
     channel: Channel | None = None
     enable_serverless_compute: bool | None = None
     instance_profile_arn: str | None = None

@@ -157,7 +157,8 @@ def configured(request: ChangeWarehouseConfig) -> WarehouseConfig:
         if not pair.key.startswith("spark."):
             raise InvalidParameterValue(f"data_access_config: {pair.key[:_SHOWN]!r} is no setting of Spark (spark.*).")
     default = WarehouseConfig()
-    types = default.enabled_warehouse_types if request.enabled_warehouse_types is None else request.enabled_warehouse_types
+    given_types = request.enabled_warehouse_types
+    types = default.enabled_warehouse_types if given_types is None else tuple(given_types)
     for each in types:
         if each.enabled and each.warehouse_type not in (WarehouseType.CLASSIC, WarehouseType.PRO):
             raise InvalidParameterValue(f"enabled_warehouse_types: {each.warehouse_type.value} is not supported.")
