@@ -340,6 +340,7 @@ print(total == 6 * sum(range(20000)))
 """
 
 
+@pytest.mark.extended  # over a minute; tests/spark/test_cluster.py and test_data.py let workers leave jobs
 def test_a_worker_retires_while_a_job_runs(cluster: Cluster) -> None:
     """With cached blocks that both workers have: Spark itself would look for a third one for ever."""
     driver, (leaving, staying) = cluster.driver, cluster.workers

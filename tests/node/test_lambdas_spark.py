@@ -65,6 +65,7 @@ def test_lambdas_are_serialized_and_read_as_the_original_ones(node: Node) -> Non
         assert int(compared) > 20, beginning
 
 
+@pytest.mark.extended  # two starts without archives
 @pytest.mark.any_runtime
 @pytest.mark.parametrize("harm", ["truncated", "lost"])
 def test_a_jar_that_cannot_be_read_costs_only_time(manifest: dict[str, Any], tmp_path: Path, harm: str) -> None:
@@ -97,6 +98,7 @@ print(json.dumps(train.rewrite(manifest, seen, scratch / "rewritten")))
 """
 
 
+@pytest.mark.extended  # part of a training
 @pytest.mark.any_runtime
 def test_without_rewritten_classes_the_training_goes_on(manifest: dict[str, Any], tmp_path: Path) -> None:
     home, file = tmp_path / "home", tmp_path / "manifest.json"

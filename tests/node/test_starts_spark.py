@@ -51,11 +51,12 @@ def test_options_that_the_prepared_jvm_lacks_start_another(new_node: NewNode) ->
     ("conf", "name"),
     [
         ({"spark.memory.fraction": "plenty"}, "spark.memory.fraction"),
-        ({"spark.serializer": "com.example.Missing"}, "spark.serializer"),
-        ({"spark.driver.memory": "much"}, "spark.driver.memory"),
         ({"spark.driver.extraJavaOptions": "-Xss1"}, "stack size"),
-        ({"spark.sql.session.timeZone": "Nowhere/City"}, "spark.sql.session.timeZone"),
         ({"spark.sql.shuffle.partitions": "abc"}, "spark.sql.shuffle.partitions"),
+        # As the others: those of the context, of the JVM and of the session.
+        pytest.param({"spark.serializer": "com.example.Missing"}, "spark.serializer", marks=pytest.mark.extended),
+        pytest.param({"spark.driver.memory": "much"}, "spark.driver.memory", marks=pytest.mark.extended),
+        pytest.param({"spark.sql.session.timeZone": "Nowhere/City"}, "spark.sql.session.timeZone", marks=pytest.mark.extended),
     ],
 )
 def test_a_setting_that_spark_refuses_is_named(new_node: NewNode, conf: dict[str, str], name: str) -> None:

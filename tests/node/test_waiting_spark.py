@@ -188,6 +188,7 @@ def same(waited: dict[str, str], started: dict[str, str]) -> None:
     assert waited["threads"] == started["threads"]
 
 
+@pytest.mark.extended  # a node is warmed; test_waiting_command.py has what fits
 @pytest.mark.any_runtime
 @pytest.mark.usefixtures("met")  # other JVMs beside it that use the same archives, as on most machines with a warm node
 @pytest.mark.parametrize("manifest", [SPARK_4], indirect=True)
@@ -203,6 +204,7 @@ def test_an_executor_that_does_not_fit_starts_its_own_jvm_and_says_why(new_node:
     assert line.partition(": ")[2] in output.read_text(), "the log of the executor says why as well"
 
 
+@pytest.mark.extended  # a node is warmed; test_cluster.py lets workers leave
 @pytest.mark.any_runtime
 @pytest.mark.parametrize("manifest", [SPARK_4], indirect=True)
 def test_it_leaves_gracefully_with_its_worker(met: Met, new_node: Callable[[], Node]) -> None:

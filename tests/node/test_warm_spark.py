@@ -186,6 +186,7 @@ def test_a_cluster_that_comes_at_once_cuts_the_practice_off(new_node: Callable[[
     assert not (node.directory / "tmp" / "practice").exists()
 
 
+@pytest.mark.extended  # a node is warmed; test_starts_spark.py starts another JVM for such a conf
 @pytest.mark.any_runtime
 @pytest.mark.parametrize("manifest", [SPARK_4], indirect=True)
 def test_a_conf_that_it_cannot_serve_gets_a_jvm_of_its_own(new_node: Callable[[], Node]) -> None:
@@ -201,6 +202,7 @@ def test_a_conf_that_it_cannot_serve_gets_a_jvm_of_its_own(new_node: Callable[[]
     assert json.dumps(node.history).count("cold_reason") == 1
 
 
+@pytest.mark.extended  # a node is warmed; tests/agent/test_warm.py has what becomes of one that fails
 @pytest.mark.any_runtime
 @pytest.mark.parametrize("manifest", [SPARK_4], indirect=True)
 def test_a_warm_jvm_that_dies_is_told(new_node: Callable[[], Node]) -> None:

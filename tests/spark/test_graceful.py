@@ -98,7 +98,11 @@ class Place:
         self.api.data("POST", f"/{self.id}/start", {"wait_for_ready": True})
 
 
-@pytest.fixture(scope="module", params=[None, DataSecurityMode.USER_ISOLATION], ids=["shared", "isolated"])
+# Isolated: with --all, since it is the same from the agent on, and another cluster.
+ISOLATED = pytest.param(DataSecurityMode.USER_ISOLATION, id="isolated", marks=pytest.mark.extended)
+
+
+@pytest.fixture(scope="module", params=[pytest.param(None, id="shared"), ISOLATED])
 def place(live: Live, request: pytest.FixtureRequest) -> Place:
     return Place(live, request.param)
 
