@@ -75,7 +75,8 @@ def test_every_answer_is_a_documented_one(name: str, server: Server, known: dict
     def send(case: schemathesis.Case[Any]) -> None:
         deepened(case.body, known)
         deepened(case.query, known)
-        answer = case.call(base_url=server.url, session=session, headers={"Authorization": f"Bearer {TOKEN}"})
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        answer = case.call(base_url=server.url, session=session, headers=headers, timeout=PATIENCE_S)
         case.validate_response(answer, checks=CHECKS)
 
     every = 8 if operation.path in SAME_FIELDS and not DEEP else 1
