@@ -65,6 +65,8 @@ NOT_RUN = {
     ("connect.md", "brickyard up --detach --tls"): "tests/server/test_webserver.py serves so; the client is no dependency",
     ("connect.md", "from databricks.connect import DatabricksSession"):
         "needs Python 3.12; tried by hand, in the version that the page names",
+    ("sql.md", "from databricks import sql"): "needs a cluster's id; tests/spark/test_sql.py connects so",
+    ("sql.md", "from pyhive import hive"): "PyHive is no dependency; tests/spark/test_sql.py connects so where it is installed",
     ("jupyter.md", 'pip install ".[jupyter]" jupyterlab'): "downloads; the tests' environment has the extra",
     ("service.md", "useradd --system --create-home --home-dir /srv/brickyard brickyard"): "changes the machine, as root",
     ("service.md", "chown root:brickyard /etc/brickyard/brickyard.toml"): "the same",

@@ -94,7 +94,7 @@ def rows_in(operation: Operation, part: Part) -> Any:
 
 def _batch(chunk: Chunk, *, compress: bool) -> Any:
     batches = cut(chunk.stream).batches
-    return ttypes.TSparkArrowBatch(lz4.frame.compress(batches) if compress else bytes(batches), chunk.rows)
+    return ttypes.TSparkArrowBatch(lz4.frame.compress(batches, block_linked=False) if compress else bytes(batches), chunk.rows)
 
 
 def table_description(table: Table) -> Any:

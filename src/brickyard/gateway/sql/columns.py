@@ -127,9 +127,7 @@ def _text(value: Any) -> str:
         return _interval(value)
     if isinstance(value, dict | list):
         return json.dumps(value, default=_text, ensure_ascii=False, separators=(",", ":"))
-    if isinstance(value, decimal.Decimal):
-        return format(value, "f")
-    return str(value)
+    return format(value, "f") if isinstance(value, decimal.Decimal) else str(value)
 
 
 def _interval(value: datetime.timedelta) -> str:

@@ -16,7 +16,9 @@ _ERROR_INFO = "google.rpc.ErrorInfo"
 _ERROR_CLASS = re.compile(r"\A\s*\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]")
 _SQLSTATE = re.compile(r"SQLSTATE: ([0-9A-Z]{5})")
 # What follows a message and is for the developers of Spark: a plan, the JVM's stack.
-_TAIL = re.compile(r"\n(?:\s*(?:'|[+:]- |\+- )|\s+at [\w.$/]+\(|Driver stacktrace:|== (?:Parsed|Analyzed|Optimized|Physical) )")
+_TAIL = re.compile(
+    r"(?<=\d);\n(?=\S)|\n(?:\s*(?:'|[+:]- |\+- )|\s+at [\w.$/]+\(|Driver stacktrace:|== (?:Parsed|Analyzed|Optimized|Physical) )"
+)
 # By the status of a call that failed before the statement ran.
 _CALL_STATES = {
     grpc.StatusCode.UNAUTHENTICATED: "28000",

@@ -140,9 +140,9 @@ class Operation:
             )
             self._observer.ended(self.statement, outcome)
 
-    def touch(self, seconds: float = IDLE_S) -> None:
-        """Its client has asked for it, and may stay away for so long."""
-        self._idle_at = time.monotonic() + seconds
+    def touch(self, seconds: float | None = None) -> None:
+        """Its client has asked for it, and may stay away for so long; None: IDLE_S."""
+        self._idle_at = time.monotonic() + (IDLE_S if seconds is None else seconds)
 
     def idle(self, now: float) -> bool:
         """Whether its client has stayed away for too long."""

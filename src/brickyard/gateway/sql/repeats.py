@@ -42,8 +42,8 @@ class Repeats:
         self._unanswered: dict[tuple[str, ...], asyncio.Event] = {}  # set once there is an answer, or nobody who waits for one
 
     async def admit(self, target: Target, request: Any, operation_id: str) -> Operation | None:
-        """The operation of the same request whose answer was lost; None: run it, with that id. Ends with `undelivered`,
-        `delivered` or `abandon`. Raises SqlFailed: the statement has run before, and nobody knows whether its client knows."""
+        """The operation of the same request whose answer was lost; None: run it, with that id. Ends with `undelivered` or
+        `over`. Raises SqlFailed: the statement has run before, and nobody knows whether its client knows."""
         key = _key(target, request)
         while (twin := self._unanswered.get(key)) is not None:
             await twin.wait()
@@ -56,7 +56,7 @@ class Repeats:
             if _changes(request):
                 await self._mark(target, MARK + key[-1], operation_id)
         except BaseException:
-            self.abandon(target, request)
+            self._answered(key)
             raise
         return None
 
@@ -66,9 +66,8 @@ class Repeats:
             raise SqlFailed(UNKNOWN, sql_state=OUTCOME_UNKNOWN)
         await self._driver.configure(target, {mark: operation_id})
 
-    def abandon(self, target: Target, request: Any) -> None:
-        """It was not run."""
-        if (event := self._unanswered.pop(_key(target, request), None)) is not None:
+    def _answered(self, key: tuple[str, ...]) -> None:
+        if (event := self._unanswered.pop(key, None)) is not None:
             event.set()
 
     def undelivered(self, operation: Operation, request: Any) -> None:
@@ -77,17 +76,17 @@ class Repeats:
         self._orphans = {key: orphan for key, orphan in self._orphans.items() if orphan.until > now}
         self._orphans[_key(operation.target, request)] = _Orphan(operation, now + GONE_S)
         operation.touch(GONE_S)
-        self.abandon(operation.target, request)
+        self._answered(_key(operation.target, request))
 
-    async def delivered(self, operation: Operation, request: Any) -> None:
-        """Its client has the answer."""
-        key = _key(operation.target, request)
+    async def over(self, target: Target, request: Any) -> None:
+        """Its client has the answer, or it was not run."""
+        key = _key(target, request)
         try:
             if _changes(request):
                 with contextlib.suppress(SqlFailed, ApiError):  # the session may be over, or its cluster
-                    await self._driver.unset(operation.target, MARK + key[-1])
+                    await self._driver.unset(target, MARK + key[-1])
         finally:
-            self.abandon(operation.target, request)
+            self._answered(key)
 
 
 def _changes(request: Any) -> bool:

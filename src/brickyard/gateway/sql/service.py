@@ -136,7 +136,7 @@ class SqlService:
         }.get(name)
 
     async def open_session(self, client: Client, request: Any) -> Any:
-        """Raises SqlFailed: the cluster does not run, or there are too many sessions."""
+        """Raises SqlFailed if the cluster does not run, QuotaExceeded if there are too many sessions."""
         version = _version(request)
         try:
             settings = session_settings(request.configuration or {})
@@ -216,7 +216,7 @@ class SqlService:
         except SqlFailed as error:
             return ttypes.TExecuteStatementResp(status=failed(error))
         client.delivery.on_loss(lambda: self._repeats.undelivered(operation, request))
-        client.delivery.on_success(lambda: self._repeats.delivered(operation, request))
+        client.delivery.on_success(lambda: self._repeats.over(target, request))
         await operation.wait(DIRECT_S if request.runAsync or request.getDirectResults else WAIT_S)
         if operation.error is not None and (operation.error.session_gone or not (request.runAsync or request.getDirectResults)):
             await operation.close()
@@ -244,7 +244,7 @@ class SqlService:
         try:
             return self.operations.begin(statement, query, target, client.principal, timeout_s=request.queryTimeout or None)
         except SqlFailed:
-            self._repeats.abandon(target, request)
+            await self._repeats.over(target, request)
             raise
 
     async def _direct(self, client: Client, operation: Operation) -> Any:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from brickyard.domain.access import Principal
 from brickyard.domain.clock import Monotonic
+from brickyard.domain.errors import QuotaExceeded
 from brickyard.domain.quotas import Occupancy, Quota, Slot
 from brickyard.gateway.sql.driver import Target
-from brickyard.gateway.sql.failures import SqlFailed
 
 IDLE_S = 3600.0  # Spark's limit [spark.connect.session.manager.defaultSessionTimeout]
 OPEN = Quota("open SQL sessions", total=2_000, share=500, reserve=200, admin_share=500)
@@ -31,17 +31,17 @@ class Sessions:
         self._looked = monotonic()
 
     def open(self, principal: Principal, target: Target) -> None:
-        """Count one more. Raises SqlFailed."""
+        """Count one more. Raises QuotaExceeded."""
         now = self._monotonic()
         if now - self._looked > _LOOK_S:
             self._looked = now
             for key in [key for key, each in self._open.items() if now - each.used > IDLE_S]:
                 self._open.pop(key).slot.release()
-        slot = self._occupancy.enter(OPEN, principal, error=lambda why: SqlFailed(why, sql_state="53300"))
+        slot = self._occupancy.enter(OPEN, principal, error=QuotaExceeded)
         self._open[target[:3]] = _Session(now, slot)
 
     def touch(self, principal: Principal, target: Target) -> None:
-        """It is in use. One of another server counts from now on. Raises SqlFailed."""
+        """It is in use. One of another server counts from now on. Raises QuotaExceeded."""
         known = self._open.get(target[:3])
         if known is None:
             self.open(principal, target)
