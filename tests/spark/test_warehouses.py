@@ -33,7 +33,10 @@ def test_statements_start_a_stopped_warehouse_and_bring_their_results(live: Live
 
     def run(statement: str, **fields: object) -> sql.StatementResponse:
         answer = w.statement_execution.execute_statement(
-            statement, warehouse_id, wait_timeout="50s", **fields  # type: ignore[arg-type] # the SDK's own
+            statement,
+            warehouse_id,
+            wait_timeout="50s",
+            **fields,  # type: ignore[arg-type] # the SDK's own
         )
         deadline = time.monotonic() + 600
         while answer.status and answer.status.state in (sql.StatementState.PENDING, sql.StatementState.RUNNING):
@@ -58,9 +61,7 @@ def test_statements_start_a_stopped_warehouse_and_bring_their_results(live: Live
     failed = run("SELECT * FROM nothing_there")
     assert failed.status is not None
     assert (failed.status.state, failed.status.sql_state) == (sql.StatementState.FAILED, "42P01")
-    links = run(
-        "SELECT id FROM range(100000)", disposition=sql.Disposition.EXTERNAL_LINKS, format=sql.Format.CSV, row_limit=1000
-    )
+    links = run("SELECT id FROM range(100000)", disposition=sql.Disposition.EXTERNAL_LINKS, format=sql.Format.CSV, row_limit=1000)
     assert links.manifest is not None
     assert (links.manifest.total_row_count, links.manifest.truncated) == (1000, True)
     assert links.result is not None
