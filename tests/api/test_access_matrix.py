@@ -171,6 +171,8 @@ async def grant(site: Site, need: Need, id: str, held: Permission | None, holder
         run = await site.world.store.read(lambda tx: tx.runs.get(int(id)))
         assert run is not None
         kind, place_id = ObjectKind.JOB, str(run.job_id)
+    if kind is ObjectKind.WAREHOUSE:
+        kind = ObjectKind.CLUSTER
     grants = [Grant(holder, held)] if held else []
     await site.world.store.write(lambda tx: tx.grants.put(Place(kind, place_id), grants))
 

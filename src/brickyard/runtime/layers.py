@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from brickyard.domain.decoding import converter
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.runtime.catalogue import DATA
 from brickyard.runtime.installed import installed, runtime_home
@@ -69,10 +70,13 @@ class _Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     environments: dict[str, _Environment]
 
 
+_convert = converter(dict[str, _Declared])
+
+
 @functools.cache
 def declared() -> Mapping[str, Mapping[str, Layer]]:
     """Returns environment -> name -> layer."""
-    document = msgspec.convert(tomllib.loads((DATA / "layers.toml").read_text()), dict[str, _Declared])
+    document = _convert(tomllib.loads((DATA / "layers.toml").read_text()))
     found: dict[str, dict[str, Layer]] = {}
     for name, layer in document.items():
         for environment, parts in layer.environments.items():

@@ -43,6 +43,7 @@ from brickyard.features.warehouses.rules import (
     wanted,
     with_config,
 )
+from brickyard.plan.liveedit import with_warehouse
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -113,7 +114,7 @@ class WarehouseService:
                 self._commands.edit(tx, caller, EditCluster(cluster_id=request.id, **_fields(new.spec)))
             after = _existing(tx, request.id)
             if new.warehouse != after.warehouse:
-                tx.clusters.update(msgspec.structs.replace(after, warehouse=new.warehouse))
+                tx.clusters.update(with_warehouse(after, new.warehouse))
 
         await self._change(request.id, work)
 
