@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 import urllib.request
 from collections.abc import Iterator
 from itertools import pairwise
@@ -148,3 +150,11 @@ def test_every_alert_says_how_bad_it_is_and_what_to_do(rule: dict[str, Any]) -> 
     assert rule["annotations"].keys() == {"summary", "description"}
     left = {label for use in uses(parsed(rule["expr"])) for _, by in use.around[:1] for label in by}
     assert set(re.findall(r"\$labels\.(\w+)", json.dumps(rule["annotations"]))) <= left
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool on PATH (Debian: apt install prometheus)")
+def test_prometheus_itself_raises_the_alerts_and_no_others() -> None:
+    made = subprocess.run(
+        ["promtool", "test", "rules", "brickyard.rules.test.yml"], cwd=GRAFANA, capture_output=True, text=True, check=False
+    )
+    assert made.returncode == 0, made.stdout + made.stderr

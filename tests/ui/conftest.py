@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,9 @@ from brickyard.storage.directory import Storage
 from tests.cli.conftest import cli as cli  # noqa: PLC0414 - a fixture
 from tests.support.server import TOKEN, Server
 
-WAIT_MS = 25_000
+SLOWER = float(os.environ.get("BRICKYARD_TEST_SLOWER_BROWSER", "1"))  # for races: pages run this many times slower
+WAIT_MS = int(25_000 * SLOWER)
+SETTLED_MS = 1000
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
@@ -91,6 +94,8 @@ class Session:
         page.set_default_timeout(WAIT_MS)
         page.on("console", self._console)
         page.on("pageerror", lambda error: self.said.append(str(error)))
+        if SLOWER > 1:
+            self.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": SLOWER})
         return page
 
     def _console(self, message: ConsoleMessage) -> None:
@@ -103,6 +108,13 @@ class Session:
         )
         assert answer.status == 303
 
+    def forgets(self) -> None:
+        """What the page asked for before it knew that something was deleted may have been refused; later it asks no more."""
+        assert all("status of 40" in each for each in self.said)
+        self.said.clear()
+        self.page.wait_for_timeout(SETTLED_MS)
+        assert self.said == [], "the page asks for what it knows to be deleted"
+
     def go(self, path: str) -> Page:
         self.page.goto(self.server.url + path)
         return self.page
@@ -114,4 +126,6 @@ def session(chromium: Browser, server: Server) -> Iterator[Session]:
     opened = Session(context, server)
     opened.log_in()
     yield opened
+    for page in context.pages:
+        page.unroute_all(behavior="ignoreErrors")  # a handler that still reads an answer
     context.close()

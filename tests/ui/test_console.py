@@ -161,8 +161,16 @@ def test_ten_thousand_rows_are_drawn_as_far_as_they_are_seen(opened: Open) -> No
     assert grid.locator("tbody tr").count() < 100
     grid.locator("th").nth(0).get_by_role("button").click()
     expect(grid.locator("tbody td").first).to_have_text("1")
-    grid.evaluate("element => element.scrollTo(0, element.scrollHeight)")
-    expect(grid.get_by_role("cell", name=str(MANY), exact=True)).to_be_visible()
+    grid.evaluate("element => element.parentElement.scrollTo(0, element.scrollHeight)")
+    expect(grid.get_by_role("gridcell", name=str(MANY), exact=True)).to_be_visible()
+    reached = grid.locator("[aria-selected=true]")
+    for key, (row, column) in {"Control+Home": (1, 1), "ArrowRight": (1, 2), "End": (1, 2), "Control+End": (MANY, 2)}.items():
+        grid.press(key)
+        expect(reached).to_have_text(str(row) if column == 1 else f"row {MANY - row}")
+        expect(reached).to_be_in_viewport()
+    grid.press("PageUp")
+    grid.press("Home")
+    until(lambda: MANY - 30 < int(reached.inner_text()) < MANY, "a page above the end")
     page.reload()  # the result is larger than what the browser keeps: the session still has it
     expect(grid.locator("tbody tr").nth(2)).to_be_visible()
 
@@ -233,6 +241,13 @@ def test_completion_offers_words_of_spark_and_of_the_catalog(opened: Open) -> No
     options = page.get_by_role("option")
     code(page).press_sequentially("spark.createDa")
     expect(options.filter(has_text="createDataFrame")).to_be_visible()
+    page.keyboard.press("Escape")
+    code(page).fill("yearly_total = 1")
+    page.keyboard.press("Escape")
+    page.keyboard.press("b")
+    page.keyboard.press("Enter")
+    page.keyboard.type("yearl")
+    expect(options.filter(has_text="yearly_total")).to_be_visible()  # a name of another cell
     page.keyboard.press("Escape")
     code(page).fill("")
     page.get_by_label("Language", exact=True).select_option("sql")

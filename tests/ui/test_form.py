@@ -17,6 +17,7 @@ from tests.ui.axe import violations
 from tests.ui.conftest import Session
 from tests.ui.editing import RUNTIME, TYPE, accepted, body_of, made_of, opened
 
+SETTLE_MS = 600  # until a field has looked if its path exists
 SIZES = ((390, 844), (640, 900), (900, 900), (1440, 900), (720, 450))  # the last: 1440 by 900 at 200 %
 
 
@@ -191,6 +192,26 @@ def test_scripts_and_people_are_chosen_from_what_exists_and_checked(session: Ses
     accepted(page)
     assert violations(page) == []
     assert session.said == []
+
+
+def test_a_message_that_appears_under_a_press_takes_no_click(session: Session) -> None:
+    page = session.go("/compute/create")
+    libraries = opened(page, "Libraries")
+    add = libraries.get_by_role("button", name="Add a library")
+    add.click()
+    libraries.get_by_label("Kind of library 1").select_option("jar")
+    with page.expect_response(re.compile("/dbfs/list")):
+        libraries.get_by_label("Library 1", exact=True).fill("dbfs:/none.jar")
+    page.wait_for_timeout(SETTLE_MS)
+    add.scroll_into_view_if_needed()
+    add.hover()
+    page.mouse.down()
+    page.wait_for_timeout(SETTLE_MS)
+    message = libraries.get_by_text("dbfs:/none.jar does not exist.")
+    expect(message).to_have_count(0)  # it would move the button away from under the pointer
+    page.mouse.up()
+    expect(libraries.get_by_label("Kind of library 2")).to_be_visible()
+    expect(message).to_be_visible()
 
 
 def test_what_the_policy_gives_is_shown_beside_a_mistake(session: Session, w: WorkspaceClient) -> None:

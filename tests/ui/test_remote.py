@@ -21,7 +21,7 @@ from tests.ui.axe import violations, violations_in_both_schemes
 from tests.ui.conftest import WAIT_MS
 
 COMMON: dict[str, Any] = {"spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge", "num_workers": 1}
-OF_DATABRICKS = ["Configuration", "Notebooks", "Libraries", "Event log", "Permissions"]
+OF_DATABRICKS = ["Configuration", "Notebooks", "Libraries", "Event log", "JDBC/ODBC", "Permissions"]
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def test_another_brickyard_has_everything(
         w.clusters.unpin(cluster)
         page = window.go(f"/compute/clusters/{cluster}?tab=metrics")
         expect(page.get_by_role("heading", name="far away")).to_be_visible()
-        assert len(tabs(page)) == 9
+        assert len(tabs(page)) == 10
         page.get_by_role("tab", name="Driver logs").click()
         expect(page.get_by_role("tabpanel")).to_contain_text("of the simulated driver")
         page.get_by_role("tab", name="Spark UI").click()

@@ -5,6 +5,7 @@ Each begins at the list of clusters. docs/ui.md has the table; what it says is w
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +25,9 @@ from tests.ui.conftest import Session
 COMMON: dict[str, Any] = {"spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge"}
 FULL = "r5.xlarge"
 WIDTHS = (390, 640, 900, 1440)
+MOST_KEYS = 150
+_FOCUSED = "element => element.contains(document.activeElement) || element.closest('button, a') === document.activeElement"
+_CHOSEN = "element => element.hasAttribute('data-combobox-selected')"
 TABLE = re.compile(r"^\| \d+\. (?P<step>[^|]+?) \| [^|]+ \| (?P<now>\d+) \|$", re.MULTILINE)
 
 
@@ -60,6 +64,39 @@ class Hands:
         self.click(self.page.get_by_role("link", name=name, exact=True))
         expect(self.page.get_by_role("heading", name=name)).to_be_visible()
         return self.page
+
+
+class Keyboard(Hands):
+    """Somebody without a mouse: Tab to what is there, arrows in tabs and lists, Enter."""
+
+    def click(self, where: Locator) -> None:
+        expect(where).to_be_visible()
+        role = where.get_attribute("role")
+        if role == "option":
+            self._walk(where, "ArrowDown", "the option", _CHOSEN)
+        elif role == "tab":
+            self._walk(where.locator("xpath=ancestor::*[@role='tablist']"), "Tab", "the tabs")
+            self._walk(where, "ArrowRight", "the tab")
+        else:
+            self._walk(where, "Tab", "it")
+        self.page.keyboard.press("Enter")
+
+    def type(self, where: Locator, text: str, key: str = "Enter") -> None:
+        expect(where).to_be_visible()
+        self._walk(where, "Tab", "the field")
+        self.page.keyboard.press("Control+a")
+        self.page.keyboard.type(text)
+        if key:
+            self.page.keyboard.press(key)
+        if where.evaluate("element => element.isContentEditable"):
+            self.page.keyboard.press("Escape")  # in code, Tab indents
+
+    def _walk(self, where: Locator, key: str, what: str, reached: str = _FOCUSED) -> None:
+        for _ in range(MOST_KEYS):
+            if where.evaluate(reached):
+                return
+            self.page.keyboard.press(key)
+        raise AssertionError(f"{key} does not reach {what}: {where}")
 
 
 @pytest.fixture(scope="module")
@@ -202,3 +239,18 @@ def test_the_ten_steps_take_what_the_table_says(
         step(hands, w, workspace, tmp_path)
         counted[name] = hands.count
     assert counted == said
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("width", [390, 720, 1440])
+def test_each_step_is_done_by_keyboard_alone(
+    session: Session, w: WorkspaceClient, workspace: dict[str, str], width: int, step: str, tmp_path: Path
+) -> None:
+    """720 pixels: 1440 at 200 %. At 1440 beside five other tabs of the same browser."""
+    if width == WIDTHS[-1]:
+        for _ in range(5):
+            session.open().goto(f"{session.server.url}/compute")
+    session.page.set_viewport_size({"width": width, "height": 450 if width == 720 else 800})
+    STEPS[step](Keyboard(session), w, workspace, tmp_path)
+    if pictures := os.environ.get("BRICKYARD_TEST_PICTURES"):
+        session.page.screenshot(path=f"{pictures}/{width}-{step.split(',')[0].replace(' ', '-')}.png")

@@ -24,12 +24,12 @@ from brickyard.features.statements.model import (
     ColumnInfo,
     Disposition,
     ExecuteStatement,
+    ExecutionState,
     Format,
     OnWaitTimeout,
     Part,
     Query,
     SignedChunk,
-    State,
     StatementAnswer,
     StatementChunk,
     StatementFailed,
@@ -129,7 +129,7 @@ async def office(store: Store, tmp_path: Path) -> AsyncIterator[Office]:
 async def test_a_result_is_there_with_the_answer_and_for_an_hour(office: Office) -> None:
     office.spark.parts = [[["1"], [None]], [["3"]]]
     answer = await office.execute()
-    assert answer.status.state is State.SUCCEEDED
+    assert answer.status.state is ExecutionState.SUCCEEDED
     assert answer.manifest is not None
     assert answer.result is not None
     assert [(each.row_offset, each.row_count) for each in answer.manifest.chunks] == [(0, 2), (2, 1)]
@@ -155,13 +155,13 @@ async def test_it_goes_on_or_ends_when_the_wait_is_over(office: Office) -> None:
     office.spark.go.clear()
     begun = await office.execute(wait_timeout="0s")
     assert not begun.status.state.final
-    await office.until(begun.statement_id, lambda found: found.status.state is State.RUNNING)
+    await office.until(begun.statement_id, lambda found: found.status.state is ExecutionState.RUNNING)
     await office.statements.cancel(ADMIN, StatementId(statement_id=begun.statement_id))
-    assert (await office.get(begun.statement_id)).status.state is State.CANCELED
+    assert (await office.get(begun.statement_id)).status.state is ExecutionState.CANCELED
     await office.statements.cancel(ADMIN, StatementId(statement_id=begun.statement_id))
     await office.statements.running.wait(begun.statement_id, 5)
     assert office.spark.ended == [begun.statement_id]
-    assert (await office.get(begun.statement_id)).status.state is State.CANCELED
+    assert (await office.get(begun.statement_id)).status.state is ExecutionState.CANCELED
 
 
 async def test_on_wait_timeout_cancel(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +169,7 @@ async def test_on_wait_timeout_cancel(office: Office, monkeypatch: pytest.Monkey
     wait = office.statements.running.wait
     monkeypatch.setattr(office.statements.running, "wait", lambda statement_id, _: wait(statement_id, 0.05))
     ended = await office.execute(on_wait_timeout=OnWaitTimeout.CANCEL)
-    assert ended.status.state is State.CANCELED
+    assert ended.status.state is ExecutionState.CANCELED
 
 
 @both_databases
@@ -179,7 +179,7 @@ async def test_a_server_that_is_killed_fails_its_statements_and_nobody_runs_them
     other = office.server()
     office.clock.advance(ms=LOST_MS + 1)
     found = await other.get(ADMIN, StatementId(statement_id=begun.statement_id))
-    assert found.status.state is State.FAILED
+    assert found.status.state is ExecutionState.FAILED
     assert found.status.error is not None
     office.spark.go.set()  # the first server was only slow: what it says now comes too late
     await office.statements.running.wait(begun.statement_id, 5)
@@ -200,7 +200,7 @@ async def test_a_statement_is_its_users_alone(office: Office) -> None:
 async def test_failures_say_why(office: Office) -> None:
     office.spark.failure = StatementFailed("[TABLE_OR_VIEW_NOT_FOUND] no", sql_state="42P01")
     answer = await office.execute()
-    assert (answer.status.state, answer.status.sql_state) == (State.FAILED, "42P01")
+    assert (answer.status.state, answer.status.sql_state) == (ExecutionState.FAILED, "42P01")
     assert answer.status.error is not None
     assert answer.status.error.message.startswith("[TABLE_OR_VIEW")
     with pytest.raises(ResourceDoesNotExist):
@@ -211,7 +211,7 @@ async def test_limits(office: Office) -> None:
     part: list[list[str | None]] = [["x" * 1000]] * 1000
     office.spark.parts = [part] * 30
     answer = await office.execute()
-    assert (answer.status.state, answer.manifest) == (State.FAILED, None)  # INLINE: 25 MiB
+    assert (answer.status.state, answer.manifest) == (ExecutionState.FAILED, None)  # INLINE: 25 MiB
     large = await office.execute(disposition=Disposition.EXTERNAL_LINKS)
     assert large.manifest is not None
     assert large.manifest.total_byte_count > MAX_INLINE

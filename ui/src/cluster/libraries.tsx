@@ -6,6 +6,7 @@ import { POLL_MS } from "../api/live";
 import type { components } from "../api/schema";
 import { useActions } from "../clusters/actions";
 import { active } from "../clusters/facts";
+import { PathInput } from "../editor/pathinput";
 import { confirm } from "../kit/confirm";
 import { LineForm } from "../kit/forms";
 import { PlainTable } from "../kit/plaintable";
@@ -13,7 +14,6 @@ import { Reading } from "../kit/reading";
 import { toast } from "../kit/toasts";
 import { useKeptText } from "../lib/kept";
 import { ENDS, HINTS, made, named, SOURCES, type Source, sourceOf } from "./librarykinds";
-import { PathInput } from "./pathinput";
 import type { TabProps } from "./tab";
 
 type Status = components["schemas"]["LibraryFullStatus"];

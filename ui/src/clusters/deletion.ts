@@ -29,7 +29,9 @@ export function useDeletion({ noun, uses, consequence, call, refresh }: Kind) {
   const queries = useQueryClient();
   const [busy, setBusy] = useState("");
   const remove = async (id: string, name: string): Promise<boolean> => {
-    const using = (await queries.ensureQueryData(clustersQuery).catch(() => [])).filter(uses(id));
+    const known = () => queries.getQueryData(clustersQuery.queryKey) ?? [];
+    const clusters = await queries.fetchQuery({ ...clustersQuery, staleTime: 0 }).catch(known); // one may just have been created
+    const using = clusters.filter(uses(id));
     const question = {
       title: `Delete ${name}?`,
       consequence: consequence(listed(using)),

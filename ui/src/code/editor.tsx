@@ -59,16 +59,18 @@ interface Props {
   label: string;
   hint: string;
   names: CatalogNames;
+  /** The names that the other cells give. */
+  defined: () => string[];
   keys: Keys;
   onChange: (code: string) => void;
 }
 
 /** The code of a cell. */
-export function CodeEditor({ code, language, label, hint, names, keys, onChange }: Props) {
+export function CodeEditor({ code, language, label, hint, names, defined, keys, onChange }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView>(null);
-  const latest = useRef({ keys, onChange });
-  latest.current = { keys, onChange };
+  const latest = useRef({ keys, onChange, defined });
+  latest.current = { keys, onChange, defined };
   const first = useRef({ code, language, label, hint, names });
   const parts = useRef({ language: new Compartment(), label: new Compartment(), hint: new Compartment() });
 
@@ -107,7 +109,7 @@ export function CodeEditor({ code, language, label, hint, names, keys, onChange 
           closeBrackets(),
           EditorView.lineWrapping,
           keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, indentWithTab]),
-          at.language.of(languageOf(given.language, given.names)),
+          at.language.of(languageOf(given.language, given.names, () => latest.current.defined())),
           at.hint.of(placeholder(given.hint)),
           at.label.of(EditorView.contentAttributes.of({ "aria-label": given.label })),
           syntaxHighlighting(colours),
@@ -125,7 +127,7 @@ export function CodeEditor({ code, language, label, hint, names, keys, onChange 
     const at = parts.current;
     view.current?.dispatch({
       effects: [
-        at.language.reconfigure(languageOf(language, names)),
+        at.language.reconfigure(languageOf(language, names, () => latest.current.defined())),
         at.hint.reconfigure(placeholder(hint)),
         at.label.reconfigure(EditorView.contentAttributes.of({ "aria-label": label })),
       ],

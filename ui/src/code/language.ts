@@ -57,13 +57,16 @@ const namesIn =
 
 const words: CompletionSource = (context) => completeAnyWord(context);
 
-/** The grammar of a language, and what completes it. */
-export function languageOf(language: Language, names: CatalogNames): Extension {
+/** The grammar of a language, and what completes it. `defined`: the names that other cells give. */
+export function languageOf(language: Language, names: CatalogNames, defined: () => string[]): Extension {
+  const session: CompletionSource = (context) =>
+    completeFromList(completions(defined(), language === "sql" ? "class" : "variable"))(context);
   if (language === "python")
     return [
       python(),
       pythonLanguage.data.of({ autocomplete: ifNotIn(NO_CODE, sparkInPython) }),
       pythonLanguage.data.of({ autocomplete: ifNotIn(NO_CODE, words) }),
+      pythonLanguage.data.of({ autocomplete: ifNotIn(NO_CODE, session) }),
     ];
   if (language === "sql") {
     const grammar = sql({ dialect: SPARK_SQL, upperCaseKeywords: true });
@@ -72,6 +75,7 @@ export function languageOf(language: Language, names: CatalogNames): Extension {
       grammar,
       SPARK_SQL.language.data.of({ autocomplete: ifNotIn(NO_CODE, functions) }),
       SPARK_SQL.language.data.of({ autocomplete: ifNotIn(NO_CODE, namesIn(names)) }),
+      SPARK_SQL.language.data.of({ autocomplete: ifNotIn(NO_CODE, session) }),
     ];
   }
   return [];

@@ -1,7 +1,7 @@
 import { Radio } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { principalsQuery } from "./choices";
+import { principalsQuery } from "../access/principalinput";
 import { Label, Locked, TextField, useField } from "./fields";
 import { write } from "./spec";
 import { SETTLE_MS, useEditor } from "./state";
@@ -70,13 +70,13 @@ function UserField() {
   const path = ["single_user_name"];
   const typed = String(useField(path).value ?? "");
   const [text] = useDebouncedValue(typed, SETTLE_MS);
-  const users = useQuery(principalsQuery("user_name", text)).data ?? [];
+  const users = useQuery(principalsQuery(text, "user_name")).data ?? [];
   return (
     <TextField
       path={path}
       label="User"
       help="Only this user can run code on the cluster."
-      options={users.map((each) => each.value)}
+      options={users.map((each) => each.name)}
     />
   );
 }

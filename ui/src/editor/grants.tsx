@@ -1,9 +1,9 @@
 import { Button, NativeSelect } from "@mantine/core";
+import { PrincipalInput } from "../access/principalinput";
 import { KINDS } from "../access/principals";
 import { LEVELS, type Level } from "../clusters/rights";
 import { Icon } from "../kit/icons";
 import type { Grant } from "./calls";
-import { PrincipalInput } from "./choosers";
 import { RemoveButton } from "./fields";
 import { useEditor } from "./state";
 
@@ -17,7 +17,7 @@ export function Grants() {
       <ul className="scripts" aria-label="Permissions">
         {grants.map((grant, at) => {
           const put = (changed: Partial<Grant>) =>
-            change(grants.map((each, other) => (other === at ? { ...each, ...changed } : each)));
+            change((now) => now.map((each, other) => (other === at ? { ...each, ...changed } : each)));
           return (
             <li
               // biome-ignore lint/suspicious/noArrayIndexKey: a permission is what is at that place
@@ -48,7 +48,7 @@ export function Grants() {
               />
               <RemoveButton
                 label={`Remove permission ${at + 1}`}
-                onClick={() => change(grants.filter((_, other) => other !== at))}
+                onClick={() => change((now) => now.filter((_, other) => other !== at))}
               />
             </li>
           );
@@ -58,7 +58,7 @@ export function Grants() {
         <Button
           variant="default"
           leftSection={<Icon name="plus" size={14} />}
-          onClick={() => change([...grants, { kind: "user_name", name: "", level: "CAN_ATTACH_TO" }])}
+          onClick={() => change((now) => [...now, { kind: "user_name", name: "", level: "CAN_ATTACH_TO" }])}
         >
           Add a permission
         </Button>

@@ -2,9 +2,9 @@ import { Button, NativeSelect, TextInput } from "@mantine/core";
 import type { Policy } from "../api/offers";
 import { Icon } from "../kit/icons";
 import type { Library } from "./calls";
-import { PathInput } from "./choosers";
 import { idOf, RemoveButton } from "./fields";
 import { KINDS, kindOf, libraryName } from "./librarykinds";
+import { PathInput } from "./pathinput";
 import { read, write } from "./spec";
 import { useEditor } from "./state";
 
@@ -43,7 +43,7 @@ export function LibraryRows({
   help,
 }: {
   libraries: Library[];
-  change: (libraries: Library[]) => void;
+  change: (make: (libraries: Library[]) => Library[]) => void;
   help: string;
 }) {
   return (
@@ -51,7 +51,7 @@ export function LibraryRows({
       <ul className="scripts" aria-label="Libraries">
         {libraries.map((library, at) => {
           const kind = kindOf(library);
-          const put = (next: Library) => change(libraries.map((each, other) => (other === at ? next : each)));
+          const put = (next: Library) => change((now) => now.map((each, other) => (other === at ? next : each)));
           return (
             <li
               // biome-ignore lint/suspicious/noArrayIndexKey: a library is what is at that place
@@ -98,7 +98,7 @@ export function LibraryRows({
               )}
               <RemoveButton
                 label={`Remove library ${at + 1}`}
-                onClick={() => change(libraries.filter((_, other) => other !== at))}
+                onClick={() => change((now) => now.filter((_, other) => other !== at))}
               />
             </li>
           );
@@ -108,7 +108,7 @@ export function LibraryRows({
         <Button
           variant="default"
           leftSection={<Icon name="plus" size={14} />}
-          onClick={() => change([...libraries, { pypi: { package: "" } }])}
+          onClick={() => change((now) => [...now, { pypi: { package: "" } }])}
         >
           Add a library
         </Button>

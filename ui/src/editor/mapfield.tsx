@@ -1,4 +1,4 @@
-import { type ReactNode, useEffect, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import { idOf, Label, Locked, RestartBadge, restarts } from "./fields";
 import { mapOf, type Pair, pairsOf } from "./pairing";
 import { Pairs } from "./pairs";
@@ -23,7 +23,11 @@ export function MapField({ name, label, ...words }: Props) {
   useEffect(() => {
     setPairs((now) => (same(mapOf(now), value) ? now : pairsOf(value))); // changed elsewhere: as JSON, by a merge
   }, [value]);
-  const change = (next: Pair[]) => {
+  const latest = useRef(pairs);
+  latest.current = pairs;
+  const change = (make: (now: Pair[]) => Pair[]) => {
+    const next = make(latest.current);
+    latest.current = next;
     setPairs(next);
     const map = mapOf(next);
     editor.set([name], Object.keys(map).length > 0 ? map : undefined);

@@ -1,12 +1,13 @@
 import { Button, TextInput } from "@mantine/core";
 import type { ClipboardEvent, MouseEvent, ReactNode } from "react";
+import { flushSync } from "react-dom";
 import { Icon } from "../kit/icons";
 import { RemoveButton } from "./fields";
 import { linesOf, type Pair, pair } from "./pairing";
 
 interface Props {
   pairs: Pair[];
-  change: (pairs: Pair[]) => void;
+  change: (make: (pairs: Pair[]) => Pair[]) => void;
   keyLabel: string;
   valueLabel: string;
   add: string;
@@ -18,18 +19,20 @@ interface Props {
 /** Keys and values that people choose, inside a fieldset. Pasting several lines makes several pairs. */
 export function Pairs({ pairs, change, keyLabel, valueLabel, add, help, errorOf, beside }: Props) {
   const edit = (id: number, part: Partial<Pair>) =>
-    change(pairs.map((each) => (each.id === id ? { ...each, ...part } : each)));
+    change((now) => now.map((each) => (each.id === id ? { ...each, ...part } : each)));
   const paste = (event: ClipboardEvent, id: number) => {
     const text = event.clipboardData.getData("text");
     if (!text.trim().includes("\n")) return;
     event.preventDefault();
     const pasted = linesOf(text).map(([key, value]) => pair(key, value));
-    change(pairs.flatMap((each) => (each.id !== id ? [each] : each.key || each.value ? [each, ...pasted] : pasted)));
+    change((now) =>
+      now.flatMap((each) => (each.id !== id ? [each] : each.key || each.value ? [each, ...pasted] : pasted)),
+    );
   };
   const grow = (event: MouseEvent<HTMLElement>) => {
     const box = event.currentTarget.closest("fieldset");
-    change([...pairs, pair()]);
-    requestAnimationFrame(() => [...(box?.querySelectorAll<HTMLInputElement>(".pair input") ?? [])].at(-2)?.focus());
+    flushSync(() => change((now) => [...now, pair()])); // later, the focus would leave a field in which one types already
+    [...(box?.querySelectorAll<HTMLInputElement>(".pair input") ?? [])].at(-2)?.focus();
   };
   const keys = pairs.map((each) => each.key);
   return (
@@ -54,7 +57,7 @@ export function Pairs({ pairs, change, keyLabel, valueLabel, add, help, errorOf,
             />
             <RemoveButton
               label={`Remove ${each.key || `row ${at + 1}`}`}
-              onClick={() => change(pairs.filter((one) => one.id !== each.id))}
+              onClick={() => change((now) => now.filter((one) => one.id !== each.id))}
             />
             {each.key !== "" && beside?.(each.key)}
           </div>

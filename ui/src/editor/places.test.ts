@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { typedIn } from "./places";
+import { entriesOf, type Typed, typedIn } from "./places";
 
 test.each([
   ["/Volumes/main/def", "volumes", "/Volumes/main", "def"],
@@ -30,4 +30,16 @@ test.each([
   "dbfs:x",
 ])("nothing can be listed for %j", (text) => {
   expect(typedIn(text)).toBeUndefined();
+});
+
+test.each(["/", "/Vol", "/Volumes", "/Volumes/"])("%s may become a path in a volume", (text) => {
+  expect(typedIn(text)).toEqual({ folder: { api: "volumes", path: "/Volumes" }, before: "/Volumes/", name: "" });
+});
+
+test("folders are offered, and then files of the kind, in which the name is", () => {
+  const names = ["b.whl", "notes.md", "builds/", "a.whl"];
+  const offered = (typed: string, ends?: string) => entriesOf(typedIn(typed) as Typed, names, ends);
+  expect(offered("/Volumes/v/", ".whl")).toEqual(["/Volumes/v/builds/", "/Volumes/v/a.whl", "/Volumes/v/b.whl"]);
+  expect(offered("/Volumes/v/B")).toEqual(["/Volumes/v/builds/", "/Volumes/v/b.whl"]);
+  expect(offered("/Volumes/v/x")).toEqual([]);
 });

@@ -11,9 +11,14 @@ export interface Typed {
   name: string;
 }
 
+const VOLUMES = "/Volumes/";
+
 /** Where a path leads that is being typed; undefined if nothing can be listed there: the node's own files, object stores, and what
  * does not begin like a path. `bare`: where a path without a prefix lies. */
 export function typedIn(text: string, bare?: "workspace"): Typed | undefined {
+  if (bare === undefined && text !== "" && VOLUMES.startsWith(text))
+    // a single slash may become one
+    return { folder: { api: "volumes", path: "/Volumes" }, before: VOLUMES, name: "" };
   const slash = text.lastIndexOf("/");
   if (slash < 0) return undefined;
   const before = text.slice(0, slash + 1);
@@ -31,4 +36,14 @@ export function typedIn(text: string, bare?: "workspace"): Typed | undefined {
   if (/^\/dbfs(\/|$)/.test(folder))
     return { folder: { api: "dbfs", path: folder.slice("/dbfs".length) || "/" }, before, name };
   return bare === undefined ? undefined : { folder: { api: bare, path: folder }, before, name };
+}
+
+/** Of a folder's names, those of folders (with a slash at their end) and of files that end so, as paths, if what is typed is in
+ * them. Folders come first. */
+export function entriesOf({ before, name }: Typed, names: readonly string[], ends = ""): string[] {
+  const isFolder = (each: string) => each.endsWith("/");
+  return names
+    .filter((each) => (isFolder(each) || each.endsWith(ends)) && each.toLowerCase().includes(name.toLowerCase()))
+    .sort((one, other) => Number(isFolder(other)) - Number(isFolder(one)) || one.localeCompare(other))
+    .map((each) => before + each);
 }

@@ -1,9 +1,10 @@
 import { ActionIcon, Button, NativeSelect, TextInput } from "@mantine/core";
 import { type DragEvent, useRef, useState } from "react";
+import { flushSync } from "react-dom";
 import type { components } from "../api/schema";
 import { Icon } from "../kit/icons";
-import { PathInput } from "./choosers";
 import { idOf, Locked, RemoveButton, RestartBadge, restarts } from "./fields";
+import { PathInput } from "./pathinput";
 import { read, write } from "./spec";
 import { errorsAt, useEditor } from "./state";
 
@@ -30,14 +31,18 @@ export function InitScripts() {
   const [said, setSaid] = useState("");
   const list = useRef<HTMLOListElement>(null);
   if (editor.lock(["init_scripts"]) !== undefined) return <Locked path={["init_scripts"]} label="Init scripts" />;
-  const change = (next: Script[]) => editor.set(["init_scripts"], next);
+  const change = (make: (now: Script[]) => Script[]) =>
+    editor.change((spec) => write(spec, ["init_scripts"], make((read(spec, ["init_scripts"]) ?? []) as Script[])));
   const move = (from: number, to: number) => {
-    const moved = scripts[from];
-    if (moved === undefined || to < 0 || to >= scripts.length || from === to) return;
-    const others = scripts.filter((_, at) => at !== from);
-    change([...others.slice(0, to), moved, ...others.slice(to)]);
-    setSaid(`Script ${from + 1} moved to position ${to + 1} of ${scripts.length}`);
-    requestAnimationFrame(() => list.current?.querySelectorAll<HTMLButtonElement>(".handle")[to]?.focus());
+    if (to < 0 || to >= scripts.length || from === to) return;
+    flushSync(() => {
+      change((now) => {
+        const others = now.filter((_, at) => at !== from);
+        return [...others.slice(0, to), ...now.slice(from, from + 1), ...others.slice(to)];
+      });
+      setSaid(`Script ${from + 1} moved to position ${to + 1} of ${scripts.length}`);
+    });
+    list.current?.querySelectorAll<HTMLButtonElement>(".handle")[to]?.focus();
   };
   const drop = (event: DragEvent, to: number) => {
     event.preventDefault();
@@ -54,9 +59,9 @@ export function InitScripts() {
           const known = placeOf(script);
           const place = known?.place ?? "workspace";
           const set = (path: string[], value: unknown) =>
-            change(scripts.map((each, other) => (other === at ? write(each, path, value) : each)));
+            change((now) => now.map((each, other) => (other === at ? write(each, path, value) : each)));
           const choose = (next: string) =>
-            change(scripts.map((each, other) => (other === at ? moved(each, next) : each)));
+            change((now) => now.map((each, other) => (other === at ? moved(each, next) : each)));
           return (
             <li
               // biome-ignore lint/suspicious/noArrayIndexKey: a script is what is at that place
@@ -144,7 +149,7 @@ export function InitScripts() {
                 </ActionIcon>
                 <RemoveButton
                   label={`Remove script ${at + 1}`}
-                  onClick={() => change(scripts.filter((_, other) => other !== at))}
+                  onClick={() => change((now) => now.filter((_, other) => other !== at))}
                 />
               </span>
             </li>
@@ -158,7 +163,7 @@ export function InitScripts() {
         <Button
           variant="default"
           leftSection={<Icon name="plus" size={14} />}
-          onClick={() => change([...scripts, { workspace: { destination: "" } }])}
+          onClick={() => change((now) => [...now, { workspace: { destination: "" } }])}
         >
           Add a script
         </Button>

@@ -3,6 +3,7 @@ import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-quer
 import { createContext, type ReactNode, useCallback, useContext, useMemo } from "react";
 import { type NodeType, nodeTypesQuery, type Policy, type Pool, policiesQuery, poolsQuery } from "../api/offers";
 import { pricesQuery, runtimesQuery } from "../api/queries";
+import { useStill } from "../lib/press";
 import { type FieldError, type Grant, type Library, type Lock, type Target, type Verdict, validate } from "./calls";
 import { pathOf, type Rules, rulesOf, yielded } from "./policy";
 import { type Path, read, type Spec, same, write } from "./spec";
@@ -28,10 +29,10 @@ export interface Editor {
   change: (make: (spec: Spec) => Spec) => void;
   choosePolicy: (id: string | undefined) => Promise<void>;
   libraries: Library[];
-  setLibraries: (libraries: Library[]) => void;
+  setLibraries: (make: (libraries: Library[]) => Library[]) => void;
   libraryError: string | undefined;
   grants?: Grant[]; // what a new cluster is to give; there is a tab for those of one that exists
-  setGrants?: (grants: Grant[]) => void;
+  setGrants?: (make: (grants: Grant[]) => Grant[]) => void;
   verdict: Verdict | undefined;
   checking: boolean;
   trouble: unknown; // why the server could not say anything
@@ -87,10 +88,10 @@ interface Begin {
   draft: Spec;
   setDraft: (make: (spec: Spec) => Spec) => void;
   libraries: Library[];
-  setLibraries: (libraries: Library[]) => void;
+  setLibraries: (make: (libraries: Library[]) => Library[]) => void;
   libraryError: string | undefined;
   grants?: Grant[];
-  setGrants?: (grants: Grant[]) => void;
+  setGrants?: (make: (grants: Grant[]) => Grant[]) => void;
   prefilled: Spec;
 }
 
@@ -105,7 +106,8 @@ export function useEditorState(begin: Begin): Editor {
     placeholderData: keepPreviousData,
     refetchInterval: (query) => (query.state.status === "error" ? AGAIN_MS : false),
   });
-  const verdict = asked.data;
+  const verdict = useStill(asked.data);
+  const trouble = useStill(asked.error);
   const set = useCallback((path: Path, value: unknown) => setDraft((now) => write(now, path, value)), [setDraft]);
   const rules = useMemo(
     () => rulesOf(offers.policies.find((each) => each.policy_id === draft.policy_id)),
@@ -141,9 +143,9 @@ export function useEditorState(begin: Begin): Editor {
     ...(begin.grants && begin.setGrants ? { grants: begin.grants, setGrants: begin.setGrants } : {}),
     verdict,
     checking: asked.isFetching || settled !== draft,
-    trouble: asked.error,
-    errors: asked.isError ? NO_ERRORS : (verdict?.errors ?? NO_ERRORS),
-    warnings: asked.isError ? NO_ERRORS : (verdict?.warnings ?? NO_ERRORS),
+    trouble,
+    errors: trouble ? NO_ERRORS : (verdict?.errors ?? NO_ERRORS),
+    warnings: trouble ? NO_ERRORS : (verdict?.warnings ?? NO_ERRORS),
     lock,
     rules,
     offers,

@@ -137,7 +137,7 @@ function Form({ user, id, initial: given, fixedFamily = false }: FormProps) {
           <Part title="Libraries">
             <LibraryRows
               libraries={draft.libraries}
-              change={(libraries) => set({ libraries })}
+              change={(make) => setDraft((now) => ({ ...now, libraries: make(now.libraries) }))}
               help="If set, clusters of this policy have exactly these libraries from their next start on."
             />
           </Part>

@@ -183,7 +183,7 @@ function Form({ user, id, initial: given }: { user: string; id?: string; initial
             <fieldset className="map" aria-label="Tags">
               <Pairs
                 pairs={draft.tags}
-                change={(tags) => form.setFieldValue("tags", tags)}
+                change={(make) => form.setFieldValue("tags", make)}
                 keyLabel="Key"
                 valueLabel="Value"
                 add="Add a tag"

@@ -1,37 +1,25 @@
 import { Button, Group, Modal, NumberInput, Text } from "@mantine/core";
-import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { api, body } from "../api/client";
 import { DialogForm } from "../kit/forms";
 import { PlainTable } from "../kit/plaintable";
 import { Reading } from "../kit/reading";
 import { lasting } from "../lib/time";
+import { limitsQuery, startWith } from "./calls";
 import { type Limits, limitsOf, updatesOf } from "./words";
 
-const POLL_MS = 15_000;
 const FIELDS = [
   { name: "idle_minutes", label: "Minutes without use", least: 10, most: 10_000 },
   { name: "max_runtime_minutes", label: "Minutes since the start", least: 1, most: undefined },
   { name: "max_cost", label: "Cost since the start", least: 0, most: undefined },
 ] as const;
 
-const limitsQuery = (id: string) =>
-  queryOptions({
-    queryKey: ["cluster", id, "limits"],
-    queryFn: async () => {
-      const { data } = await body(api.GET("/v1/clusters/{cluster_id}", { params: { path: { cluster_id: id } } }));
-      return { limits: data.auto_terminate, status: data.status };
-    },
-    refetchInterval: POLL_MS,
-  });
-
 /** What stops a cluster by itself. */
 export function LimitsTab({ id }: { id: string }) {
   const asked = useQuery(limitsQuery(id));
   const [starting, setStarting] = useState(false);
   if (asked.data === undefined) return <Reading query={asked} what="Reading the limits" rows={4} />;
-  const { limits, status } = asked.data;
-  const stopped = status === "stopped" || status === "error";
+  const { limits, stopped } = asked.data;
   return (
     <>
       <Group justify="space-between" gap="xs">
@@ -65,12 +53,7 @@ function Start({ id, limits, stopped, close }: { id: string; limits: Limits; sto
     Object.fromEntries(FIELDS.map(({ name }) => [name, limits[name] ?? ""])),
   );
   const start = async () => {
-    const asked = {
-      params: { path: { cluster_id: id } },
-      body: { auto_terminate_updates: updatesOf(given, limits) } as never,
-    };
-    if (stopped) await body(api.POST("/v1/clusters/{cluster_id}/start", asked));
-    else await body(api.POST("/v1/clusters/{cluster_id}/restart", asked));
+    await startWith(id, stopped, { auto_terminate_updates: updatesOf(given, limits) });
     await queries.invalidateQueries({ queryKey: ["cluster", id] });
     close();
   };

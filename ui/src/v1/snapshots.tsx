@@ -1,5 +1,5 @@
 import { Button, Text, TextInput } from "@mantine/core";
-import { infiniteQueryOptions, useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
+import { infiniteQueryOptions, useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, body, words } from "../api/client";
 import { confirm } from "../kit/confirm";
@@ -11,6 +11,7 @@ import { Reading } from "../kit/reading";
 import { toast } from "../kit/toasts";
 import { bytes } from "../lib/sizes";
 import { exactly } from "../lib/time";
+import { limitsQuery, startWith } from "./calls";
 import type { Snapshot } from "./words";
 
 const PATH = "/v1/clusters/{cluster_id}/snapshots";
@@ -31,7 +32,9 @@ const snapshotsQuery = (id: string) =>
       query.state.data?.pages.flat().some((each) => each.status === "creating") ? POLL_MS : false,
   });
 
-/** Snapshots of the cluster's workspace directory. A start can restore one. */
+const nameOf = (each: Snapshot) => each.name || each.id;
+
+/** Snapshots of the cluster's workspace directory: taken, restored and deleted. */
 export function Snapshots({ id }: { id: string }) {
   const asked = useInfiniteQuery(snapshotsQuery(id));
   const queries = useQueryClient();
@@ -43,6 +46,21 @@ export function Snapshots({ id }: { id: string }) {
     onSuccess: again,
     onError: (error) => toast(words(error), { failed: true }),
   });
+  const stopped = useQuery(limitsQuery(id)).data?.stopped;
+  const restoring = useMutation({
+    mutationFn: (each: Snapshot) => startWith(id, stopped === true, { restore_from_snapshot: each.id }),
+    onSuccess: async (_, each) => {
+      toast(`The cluster is ${stopped ? "starting" : "restarting"} with the files of ${nameOf(each)}.`);
+      await queries.invalidateQueries({ queryKey: ["cluster", id] });
+    },
+    onError: (error) => toast(words(error), { failed: true }),
+  });
+  const restore = async (each: Snapshot) => {
+    const ends = stopped ? "" : " What runs on the cluster ends.";
+    const consequence = `The cluster ${stopped ? "starts" : "restarts"} with the files of this snapshot. What was changed in /workspace since then is lost, unless another snapshot has it.${ends}`;
+    const action = stopped ? "Restore and start" : "Restore and restart";
+    if (await confirm({ title: `Restore ${nameOf(each)}?`, consequence, action })) restoring.mutate(each);
+  };
   const take = async () => {
     const given = name.trim() ? { name: name.trim() } : {};
     await body(api.POST(PATH, { params: { path: { cluster_id: id } }, body: given as never }));
@@ -51,8 +69,7 @@ export function Snapshots({ id }: { id: string }) {
   };
   const remove = async (each: Snapshot) => {
     const consequence = "The files in it are lost, where no other snapshot has them.";
-    if (await confirm({ title: `Delete ${each.name || each.id}?`, consequence, action: "Delete" }))
-      removing.mutate(each);
+    if (await confirm({ title: `Delete ${nameOf(each)}?`, consequence, action: "Delete" })) removing.mutate(each);
   };
   const shown = asked.data?.pages.flat();
   return (
@@ -103,11 +120,23 @@ export function Snapshots({ id }: { id: string }) {
                 </span>
               </td>
               <td className="end">
+                {each.status === "available" && (
+                  <Button
+                    variant="subtle"
+                    color="gray"
+                    disabled={stopped === undefined || restoring.isPending}
+                    loading={restoring.isPending && restoring.variables?.id === each.id}
+                    aria-label={`Restore ${nameOf(each)}`}
+                    onClick={() => void restore(each)}
+                  >
+                    Restore
+                  </Button>
+                )}
                 <Button
                   variant="subtle"
                   color="gray"
                   loading={removing.isPending && removing.variables?.id === each.id}
-                  aria-label={`Delete ${each.name || each.id}`}
+                  aria-label={`Delete ${nameOf(each)}`}
                   onClick={() => void remove(each)}
                 >
                   Delete

@@ -19,13 +19,14 @@ async def _submit(runs: RunService, caller: Caller, request: SubmitRun) -> view.
 
 async def _get(runs: RunService, caller: Caller, request: view.GetRun) -> view.RunView:
     run = await runs.get(caller, request)
-    tasks = run.tasks and [replace(task, run_page_url=_page(request.base_url, task.run_id)) for task in run.tasks]
-    return replace(run, run_page_url=_page(request.base_url, run.run_id), tasks=tasks)
+    page = _page(request.base_url, run.job_run_id)
+    tasks = run.tasks and [replace(task, run_page_url=page) for task in run.tasks]
+    return replace(run, run_page_url=page, tasks=tasks)
 
 
 def _page(base_url: str, run_id: int) -> str:
-    """The URL of a run. Clients such as Airflow's operators require it and display it."""
-    return f"{base_url}/api/2.2/jobs/runs/get?run_id={run_id}"
+    """The web page of a run, which shows all its tasks. Clients such as Airflow's operators require it and display it."""
+    return f"{base_url}/jobs/runs/{run_id}"
 
 
 def _run(permission: Permission, of: str = "run_id") -> Need:

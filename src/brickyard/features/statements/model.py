@@ -16,7 +16,7 @@ from brickyard.domain.sources import UNKNOWN
 from brickyard.domain.spec import Wire
 
 
-class State(StrEnum):
+class ExecutionState(StrEnum):
     PENDING = "PENDING"
     RUNNING = "RUNNING"
     SUCCEEDED = "SUCCEEDED"
@@ -26,7 +26,7 @@ class State(StrEnum):
 
     @property
     def final(self) -> bool:
-        return self not in (State.PENDING, State.RUNNING)
+        return self not in (ExecutionState.PENDING, ExecutionState.RUNNING)
 
 
 class Disposition(StrEnum):
@@ -123,7 +123,7 @@ class ServiceError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatementStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    state: State
+    state: ExecutionState
     error: ServiceError | None = None
     sql_state: str = ""
 
@@ -169,7 +169,7 @@ class StatementRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     expires_ms: int  # when it is forgotten, with its result
     disposition: Disposition
     format: Format
-    state: State = State.PENDING
+    state: ExecutionState = ExecutionState.PENDING
     error: ServiceError | None = None
     sql_state: str = ""
     manifest: Manifest | None = None

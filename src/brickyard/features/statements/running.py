@@ -21,12 +21,12 @@ from brickyard.features.statements.model import (
     ChunkInfo,
     ColumnInfo,
     Disposition,
+    ExecutionState,
     Manifest,
     Query,
     ResultSchema,
     ServiceError,
     SqlRunner,
-    State,
     StatementFailed,
     StatementRow,
 )
@@ -81,21 +81,25 @@ class RunningStatements:
         beat = asyncio.create_task(self._beat(row.statement_id, asyncio.current_task()))
         try:
             manifest = await self._result(caller, row, query, byte_limit)
-            await self.finish(row.statement_id, State.SUCCEEDED, manifest=manifest)
+            await self.finish(row.statement_id, ExecutionState.SUCCEEDED, manifest=manifest)
         except StatementFailed as error:
             failure = ServiceError(error_code=error.error_code, message=error.message)
-            await self.finish(row.statement_id, State.FAILED, error=failure, sql_state=error.sql_state)
+            await self.finish(row.statement_id, ExecutionState.FAILED, error=failure, sql_state=error.sql_state)
         except ApiError as error:
-            await self.finish(row.statement_id, State.FAILED, error=ServiceError(error_code="BAD_REQUEST", message=error.message))
+            await self.finish(
+                row.statement_id, ExecutionState.FAILED, error=ServiceError(error_code="BAD_REQUEST", message=error.message)
+            )
         except asyncio.CancelledError:
             # Canceled by its user, which is recorded already, or the server stops.
             stopped = ServiceError(error_code="CANCELLED", message="The server that ran this statement was stopped.")
-            await asyncio.shield(self.finish(row.statement_id, State.FAILED, error=stopped))
+            await asyncio.shield(self.finish(row.statement_id, ExecutionState.FAILED, error=stopped))
             raise
         except Exception:
             log.exception("statement_failed", statement_id=row.statement_id)
             message = "The server failed to run this statement. Its log says why."
-            await self.finish(row.statement_id, State.FAILED, error=ServiceError(error_code="INTERNAL_ERROR", message=message))
+            await self.finish(
+                row.statement_id, ExecutionState.FAILED, error=ServiceError(error_code="INTERNAL_ERROR", message=message)
+            )
         finally:
             beat.cancel()
 
@@ -108,7 +112,9 @@ class RunningStatements:
             async for part in parts:
                 if not part.rows:
                     columns = self._runner.columns(part.stream)
-                    await self._change(row.statement_id, lambda found: msgspec.structs.replace(found, state=State.RUNNING))
+                    await self._change(
+                        row.statement_id, lambda found: msgspec.structs.replace(found, state=ExecutionState.RUNNING)
+                    )
                     continue
                 if byte_limit is not None and chunks and size + len(part.stream) > byte_limit:
                     truncated = True
@@ -149,7 +155,7 @@ class RunningStatements:
     async def finish(
         self,
         statement_id: str,
-        state: State,
+        state: ExecutionState,
         *,
         manifest: Manifest | None = None,
         error: ServiceError | None = None,

@@ -21,6 +21,7 @@ from brickyard.features.statements.links import ResultLinks
 from brickyard.features.statements.model import (
     Disposition,
     ExecuteStatement,
+    ExecutionState,
     ExternalLink,
     Format,
     Manifest,
@@ -30,7 +31,6 @@ from brickyard.features.statements.model import (
     ServiceError,
     SignedChunk,
     SqlRunner,
-    State,
     StatementAnswer,
     StatementChunk,
     StatementId,
@@ -162,7 +162,7 @@ class StatementService(Periodic):
     # --- inside ---
 
     async def _cancel(self, statement_id: str) -> None:
-        await self.running.finish(statement_id, State.CANCELED)
+        await self.running.finish(statement_id, ExecutionState.CANCELED)
         self.running.stop(statement_id)
 
     async def _known(self, statement_id: str) -> StatementRow:
@@ -185,11 +185,13 @@ class StatementService(Periodic):
         if found.state.final or now - found.beat_ms < LOST_MS:
             return found
         lost = ServiceError(error_code="ABORTED", message=LOST)
-        return await self.running.finish(statement_id, State.FAILED, error=lost) or await self._find(caller, statement_id)
+        return await self.running.finish(statement_id, ExecutionState.FAILED, error=lost) or await self._find(
+            caller, statement_id
+        )
 
     async def _answer(self, row: StatementRow, base_url: str) -> StatementAnswer:
         result = None
-        if row.manifest is not None and row.state is State.SUCCEEDED:
+        if row.manifest is not None and row.state is ExecutionState.SUCCEEDED:
             result = ResultData(data_array=[] if row.disposition is Disposition.INLINE else None)
             if row.manifest.total_chunk_count:
                 result = await self._data(row, row.manifest, 0, base_url)

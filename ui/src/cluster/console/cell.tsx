@@ -6,6 +6,7 @@ import { CodeEditor } from "../../code/editor";
 import { Icon } from "../../kit/icons";
 import { lasting, useNow } from "../../lib/time";
 import { type Cell, failed, type Run, waits } from "./cells";
+import { definedNames } from "./defined";
 import { recalled } from "./history";
 import type { Notebook } from "./notebook";
 import { Output } from "./output";
@@ -74,6 +75,8 @@ export function CellView({ cell, number, notebook, languages, names, runs, go, g
       if (event.shiftKey) keys.runAndNext();
       else if (modified) start();
       else goTo(id, true);
+    } else if (event.key === "Tab" && !event.shiftKey) {
+      place.current?.querySelector<HTMLElement>(":is(.under, .output) :is(button, select):enabled")?.focus(); // in the code, Tab indents
     } else if (modified) return;
     else if (event.altKey && event.key === "ArrowUp") notebook.move(id, -1);
     else if (event.altKey && event.key === "ArrowDown") notebook.move(id, 1);
@@ -97,6 +100,12 @@ export function CellView({ cell, number, notebook, languages, names, runs, go, g
         label={number === 1 ? "Code" : `Code ${number}`}
         hint={HINTS[language]}
         names={names}
+        defined={() =>
+          definedNames(
+            notebook.cells.get().filter((each) => each.id !== id),
+            language,
+          )
+        }
         keys={keys}
         onChange={(text) => notebook.change(id, { code: text })}
       />
