@@ -4,7 +4,7 @@ import type { components, paths } from "./schema";
 import { session } from "./session";
 
 export type Cluster = components["schemas"]["ClusterDetails"] & { cluster_id: string };
-export type State = components["schemas"]["State"];
+export type State = NonNullable<Cluster["state"]>;
 
 /** An answer of the server that is an error, in its own words. */
 export class ApiError extends Error {
