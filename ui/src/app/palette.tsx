@@ -54,6 +54,7 @@ function usePlaces(): () => Generator<Place> {
     const schedules = () => navigate({ to: "/schedules", search: {} });
     yield { id: "schedules", name: "Schedules and snapshots", icon: "clock", go: schedules };
     yield { id: "files", name: "Files", icon: "rows", go: () => navigate({ to: "/files", search: {} }) };
+    yield { id: "catalog", name: "Catalog", icon: "database", go: () => navigate({ to: "/catalog", search: {} }) };
     yield { id: "spend", name: "Spend", icon: "coins", go: () => navigate({ to: "/spend", search: {} }) };
     yield { id: "settings", name: "Settings: your tokens", icon: "lock", go: () => navigate({ to: "/settings" }) };
     if (me?.groups.has("admins"))

@@ -10,6 +10,7 @@ import { readCreateSearch, readPolicySearch } from "../policies/search";
 import { readPoolSearch } from "../pools/search";
 import type { RunsSearch } from "../runs/search";
 import type { SpendSearch } from "../spend/search";
+import type { CatalogSearch } from "../sql/search";
 import type { V1Search } from "../v1/search";
 import { Shell } from "./shell";
 
@@ -128,6 +129,13 @@ const files = createRoute({
   component: page(() => import("../files/page"), "FilesPage"),
 });
 
+const catalog = createRoute({
+  getParentRoute: () => root,
+  path: "/catalog",
+  validateSearch: readLater<CatalogSearch>,
+  component: page(() => import("../sql/catalogpage"), "CatalogPage"),
+});
+
 const runs = createRoute({
   getParentRoute: () => root,
   path: "/jobs/runs",
@@ -155,7 +163,7 @@ const documentation = createRoute({
 });
 
 const pools = [pool, createPool, editPool] as const;
-const others = [spend, files, runs, run, schedules, documentation] as const;
+const others = [spend, files, catalog, runs, run, schedules, documentation] as const;
 const policies = [policy, createPolicy, editPolicy] as const;
 
 export const router = createRouter({

@@ -36,11 +36,17 @@ export function Shell() {
         <Place to="/jobs/runs" icon="play" label="Runs" />
         <Place to="/schedules" icon="clock" label="Schedules" />
         <Place to="/files" icon="rows" label="Files" />
+        <Place to="/catalog" icon="database" label="Catalog" />
         <Place to="/spend" icon="coins" label="Spend" />
         <Admin />
         <div className="rest" />
         <Scheme />
-        <IconButton tip="Keyboard shortcuts (?)" aria-label="Show keyboard shortcuts" onClick={() => help.set(true)}>
+        <IconButton
+          tip="Keyboard shortcuts (?)"
+          aria-label="Show keyboard shortcuts"
+          className="keyhelp"
+          onClick={() => help.set(true)}
+        >
           <Icon name="keyboard" />
         </IconButton>
         <User />

@@ -3,8 +3,14 @@ import { useEffect, useState } from "react";
 import { Icon } from "./icons";
 import { IconButton } from "./plain";
 
+interface Props {
+  text: string;
+  change: (text: string) => void;
+  by?: string; // what of the list's objects is searched
+}
+
 /** The search field of a list. */
-export function Search({ text, change }: { text: string; change: (text: string) => void }) {
+export function Search({ text, change, by = "name or id" }: Props) {
   const [typed, setTyped] = useState(text);
   const soon = useDebouncedCallback(change, 150);
   useEffect(() => setTyped(text), [text]);
@@ -13,8 +19,8 @@ export function Search({ text, change }: { text: string; change: (text: string) 
       <Icon name="search" />
       <input
         data-search
-        aria-label="Search by name or id"
-        placeholder="Search by name or id"
+        aria-label={`Search by ${by}`}
+        placeholder={`Search by ${by}`}
         value={typed}
         onChange={(event) => {
           setTyped(event.currentTarget.value);

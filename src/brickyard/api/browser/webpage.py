@@ -27,6 +27,7 @@ PATHS = (
     "/settings",
     "/spend",
     "/files",
+    "/catalog",
     "/schedules",
     "/jobs/runs",
     "/jobs/runs/{run_id}",
