@@ -43,7 +43,7 @@ def test_a_warehouse_reads_back_as_it_was_written(w: WorkspaceClient) -> None:
         "channel": sql.Channel(name=sql.ChannelName.CHANNEL_NAME_PREVIEW),
         "tags": sql.EndpointTags(custom_tags=[sql.EndpointTagPair(key="team", value="a")]),
         "spot_instance_policy": sql.SpotInstancePolicy.RELIABILITY_OPTIMIZED,
-        "enable_photon": False,
+        "enable_photon": True,  # Terraform's default
         "enable_serverless_compute": False,
         "warehouse_type": sql.CreateWarehouseRequestWarehouseType.PRO,
         "min_num_clusters": 1,
@@ -111,7 +111,6 @@ def test_names_are_unique_and_come_free(w: WorkspaceClient) -> None:
         ("auto_stop_mins", 3),
         ("min_num_clusters", 2),
         ("max_num_clusters", 5),
-        ("enable_photon", True),
         ("enable_serverless_compute", True),
         ("instance_profile_arn", "arn:x"),
         ("channel", sql.Channel(name=sql.ChannelName.CHANNEL_NAME_PREVIOUS)),

@@ -38,3 +38,5 @@ class Warehouse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     channel: ChannelName = ChannelName.CURRENT
     warehouse_type: WarehouseType = WarehouseType.CLASSIC
     spot_instance_policy: SpotPolicy = SpotPolicy.COST_OPTIMIZED
+    # As it was sent: Databricks' clients send true unless told otherwise. The cluster's `runtime_engine` says what it has.
+    enable_photon: bool = False

@@ -42,7 +42,7 @@ requests = st.builds(
     tags=st.one_of(st.none(), st.builds(Tags, custom_tags=st.lists(st.builds(TagPair, key=st.text("k", min_size=1))))),
     spot_instance_policy=st.sampled_from([None, *SpotPolicy]),
     warehouse_type=st.sampled_from([None, WarehouseType.CLASSIC, WarehouseType.PRO, WarehouseType.UNSPECIFIED]),
-    enable_photon=st.sampled_from([None, False]),
+    enable_photon=st.sampled_from([None, False, True]),
     enable_serverless_compute=st.sampled_from([None, False]),
     min_num_clusters=st.sampled_from([None, 1]),
     max_num_clusters=st.sampled_from([None, 1]),
@@ -92,7 +92,6 @@ def test_an_edit_that_names_everything_is_a_new_warehouse(first: CreateWarehouse
         ("auto_stop_mins", -1),
         ("min_num_clusters", 0),
         ("max_num_clusters", 2),
-        ("enable_photon", True),
         ("enable_serverless_compute", True),
         ("instance_profile_arn", "arn"),
         ("max_dbu", 3),
@@ -107,9 +106,11 @@ def test_the_rest_is_refused_by_name(field: str, value: object) -> None:
         wanted(CreateWarehouse(**asked), WarehouseConfig(), OFFERED)
 
 
-def test_photon_as_the_server_has_it() -> None:
+@pytest.mark.parametrize(("photon", "engine"), [(True, "PHOTON"), (False, None)])
+def test_photon_is_kept_as_it_was_sent_and_the_cluster_has_what_the_server_has(photon: bool, engine: str | None) -> None:
     asked = CreateWarehouse(name="w", cluster_size="Small", enable_photon=True)
-    assert wanted(asked, WarehouseConfig(), OFFERED._replace(photon=True)).spec.runtime_engine == "PHOTON"
+    spec, warehouse = wanted(asked, WarehouseConfig(), OFFERED._replace(photon=photon))
+    assert (spec.runtime_engine, warehouse.enable_photon) == (engine, True)
 
 
 def test_the_node_type_of_the_workspace() -> None:

@@ -107,11 +107,8 @@ def wanted(request: CreateWarehouse, config: WarehouseConfig, offered: Offered, 
         channel=_channel(request.channel, was.channel if was else config.channel.name or ChannelName.CURRENT),
         warehouse_type=_type(request.warehouse_type, was, config),
         spot_instance_policy=_spot(request.spot_instance_policy, was),
+        enable_photon=(was is not None and was.enable_photon) if request.enable_photon is None else request.enable_photon,
     )
-    photon = request.enable_photon
-    if photon and not offered.photon:
-        raise InvalidParameterValue('enable_photon: Photon is not offered; send false, or set photon = "standard" on the server.')
-    engine = old.runtime_engine if photon is None else RuntimeEngine.PHOTON if photon else None
     tags = old.custom_tags if request.tags is None else {each.key: each.value for each in request.tags.custom_tags}
     minutes = old.autotermination_minutes if request.auto_stop_mins is None else request.auto_stop_mins
     spec = ClusterSpec(
@@ -122,7 +119,7 @@ def wanted(request: CreateWarehouse, config: WarehouseConfig, offered: Offered, 
         policy_id=request.policy_id or old.policy_id,
         autotermination_minutes=_auto_stop(DEFAULT_AUTO_STOP_MINUTES if minutes is None else minutes),
         custom_tags=tags or None,
-        runtime_engine=engine,
+        runtime_engine=RuntimeEngine.PHOTON if warehouse.enable_photon and offered.photon else None,
         data_security_mode=DataSecurityMode.USER_ISOLATION,
         aws_attributes=AwsAttributes(availability=AwsAvailability.SPOT_WITH_FALLBACK, first_on_demand=1)
         if warehouse.spot_instance_policy is SpotPolicy.COST_OPTIMIZED

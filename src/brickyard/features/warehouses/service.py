@@ -19,7 +19,7 @@ from brickyard.domain.caller import Caller
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.errors import ApiError, InvalidParameterValue, InvalidState, ResourceDoesNotExist
 from brickyard.domain.requests import ClusterId, CreateCluster, EditCluster, StartCluster
-from brickyard.domain.spec import ClusterSpec, RuntimeEngine
+from brickyard.domain.spec import ClusterSpec
 from brickyard.features.warehouses.model import (
     ChangeWarehouseConfig,
     Channel,
@@ -304,7 +304,7 @@ def _view(cluster: Cluster, base_url: str, *, sessions: int) -> WarehouseView:
         channel=Channel(name=warehouse.channel),
         tags=tags_of(cluster),
         spot_instance_policy=warehouse.spot_instance_policy,
-        enable_photon=spec.runtime_engine is RuntimeEngine.PHOTON,
+        enable_photon=warehouse.enable_photon,
         warehouse_type=warehouse.warehouse_type,
         health=health_of(cluster),
         jdbc_url=f"jdbc:spark://{name}:{port}/default;transportMode=http;ssl={int(secure)};AuthMech=3;httpPath={path};",
