@@ -16,6 +16,7 @@ from databricks.sql.thrift_api.TCLIService import ttypes
 from brickyard.domain.errors import QuotaExceeded
 from brickyard.domain.statements import StatementState
 from brickyard.gateway.sql import operations, sessions
+from brickyard.gateway.sql.settings import TIMESTAMP_AS_STRING
 from tests.gateway.sqlworld import PATH, Refused, SqlWorld, served, sql_world
 
 _STATUS, _STATE = ttypes.TStatusCode, ttypes.TOperationState
@@ -98,7 +99,7 @@ async def test_the_version_of_the_protocol_is_of_the_clients_kind(tmp_path: Path
             version.HIVE_CLI_SERVICE_PROTOCOL_V6,
             version.HIVE_CLI_SERVICE_PROTOCOL_V10,
             version.SPARK_CLI_SERVICE_PROTOCOL_V6,
-            version.SPARK_CLI_SERVICE_PROTOCOL_V7,
+            version.SPARK_CLI_SERVICE_PROTOCOL_V8,
         ]
 
 
@@ -123,9 +124,10 @@ async def test_a_warehouse_is_its_cluster_and_another_path_is_refused(tmp_path: 
 async def test_what_is_wrong_with_a_session_is_said_when_it_is_opened(tmp_path: Path) -> None:
     async with sql_world(tmp_path) as w:
         token = await w.world.token("me@example.com")
-        request = ttypes.TOpenSessionReq(configuration={"spark.sql.ansi.enabled": "false", "no_such_setting": "1"})
-        answer = await w.call(token, "OpenSession", request)
-        assert (answer.status.statusCode, answer.status.sqlState) == (_STATUS.ERROR_STATUS, "42000")
+        for name, value in (("no_such_setting", "1"), (TIMESTAMP_AS_STRING, "true")):
+            request = ttypes.TOpenSessionReq(configuration={"spark.sql.ansi.enabled": "false", name: value})
+            answer = await w.call(token, "OpenSession", request)
+            assert (answer.status.statusCode, answer.status.sqlState) == (_STATUS.ERROR_STATUS, "42000")
         namespace = ttypes.TNamespace(catalogName="main", schemaName="s`x")
         await w.session(token, initialNamespace=namespace)
         assert w.spark.ran == ["SET CATALOG `main`", "USE SCHEMA `s``x`"]

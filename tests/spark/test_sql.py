@@ -85,7 +85,7 @@ def test_types_parameters_state_and_errors(lent_single: Lent, cursor: Any) -> No
 
 
 def test_what_nobody_waits_for_ends_in_spark(lent_single: Lent) -> None:
-    user, cluster_id = lent_single.user, lent_single.cluster_id
+    user, cluster_id, context = lent_single.user, lent_single.cluster_id, lent_single.context()
     ends: list[Callable[[Any, Any], None]] = [
         lambda _connection, cursor: cursor.cancel(),
         lambda connection, _cursor: connection.close(),
@@ -94,14 +94,20 @@ def test_what_nobody_waits_for_ends_in_spark(lent_single: Lent) -> None:
         connection = connect(user, cluster_id)
         cursor = connection.cursor()
         cursor.execute_async(SLOW)
-        jobs(lent_single, 1)
+        jobs(lent_single, context, 1)
         end(connection, cursor)
-        jobs(lent_single, 0)
+        jobs(lent_single, context, 0)
 
 
-def jobs(lent: Lent, number: int) -> None:
+def jobs(lent: Lent, context: str, number: int) -> None:
     """Wait until so many Spark jobs run."""
-    until(lambda: int(lent.user.run_kept(lent.cluster_id, JOBS)) == number, f"never {number} jobs")
+
+    def found() -> int:
+        results = lent.finish(context, lent.begin(context, JOBS)).results
+        assert results is not None
+        return int(str(results.data))
+
+    until(lambda: found() == number, f"never {number} jobs")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pyhive") is None, reason="PyHive is not installed")
@@ -116,6 +122,7 @@ def test_pyhive(lent_single: Lent) -> None:
         found = cursor.fetchall()
         assert found[7] == (7, '{"k":7}', decimal.Decimal("1.5"), "[1]", True)
         assert len(found) == 3000
+        assert cursor.fetch_logs() == []
         with pytest.raises(hive.OperationalError):
             cursor.execute("SELEC 1")
 

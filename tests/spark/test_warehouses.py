@@ -6,6 +6,7 @@ import time
 
 import pytest
 import requests
+from databricks import sql as connector
 from databricks.sdk.service import sql
 
 from brickyard.sandbox import launcher
@@ -81,4 +82,27 @@ def test_statements_start_a_stopped_warehouse_and_bring_their_results(live: Live
     history = {each.query_id: each for each in w.query_history.list(include_metrics=True).res or []}
     assert history[answer.statement_id].status is sql.QueryStatus.FINISHED
     assert history[failed.statement_id].status is sql.QueryStatus.FAILED
+    w.warehouses.delete(warehouse_id)
+
+
+def test_a_sql_client_starts_a_stopped_warehouse(live: Live) -> None:
+    w = live.w
+    made = w.api_client.do(
+        "POST", "/api/2.0/sql/warehouses", body={"name": "thrift", "cluster_size": "2X-Small", "node_type_id": NODE}
+    )
+    warehouse_id = str(made["id"])
+    w.warehouses.stop(warehouse_id)
+    w.warehouses.wait_get_warehouse_stopped(warehouse_id)
+    odbc = w.warehouses.get(warehouse_id).odbc_params
+    assert odbc is not None
+    uri = f"{w.config.host}{odbc.path}"
+    with (
+        connector.connect("127.0.0.1", str(odbc.path), w.config.token, _connection_uri=uri, enable_telemetry=False) as connection,
+        connection.cursor() as cursor,
+    ):
+        assert w.warehouses.get(warehouse_id).state is sql.State.RUNNING
+        found = cursor.execute("SELECT :n + 1, current_user()", {"n": 41}).fetchall()
+        assert [tuple(row) for row in found] == [(42, w.current_user.me().user_name)]
+    ran = [each for each in w.query_history.list().res or [] if each.warehouse_id == warehouse_id]
+    assert [each.status for each in ran] == [sql.QueryStatus.FINISHED]
     w.warehouses.delete(warehouse_id)

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from databricks.sql.thrift_api.TCLIService import ttypes
 
 from brickyard.gateway.sql.columns import Column
+from brickyard.gateway.sql.settings import TIMESTAMP_AS_STRING
 
 _TYPE = ttypes.TTypeId
 _COMPLEX = {_TYPE.ARRAY_TYPE, _TYPE.MAP_TYPE, _TYPE.STRUCT_TYPE}
 _INTERVALS = {_TYPE.INTERVAL_YEAR_MONTH_TYPE, _TYPE.INTERVAL_DAY_TIME_TYPE}
 _EMPTY = bytes(16)
-TIMESTAMP_AS_STRING = "spark.thriftserver.arrowBasedRowSet.timestampAsString"
 
 
 class Form(NamedTuple):

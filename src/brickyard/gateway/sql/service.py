@@ -42,7 +42,7 @@ from brickyard.gateway.sql.operations import GONE_S, Operation, Operations, Phas
 from brickyard.gateway.sql.parameters import BadParameter, bound
 from brickyard.gateway.sql.repeats import Repeats
 from brickyard.gateway.sql.sessions import Sessions
-from brickyard.gateway.sql.settings import UnknownSetting, session_settings
+from brickyard.gateway.sql.settings import TIMESTAMP_AS_STRING, UnknownSetting, session_settings
 
 DIRECT_S = 5.0  # how long a call that may run on waits for its result
 POLL_S = 1.0  # how long a question for the state waits for another one
@@ -230,7 +230,9 @@ class SqlService:
         """The operation of a request: a new one, unless the request repeats one whose answer was lost. Raises SqlFailed."""
         try:
             given = bound(request.parameters or [])
-            overlay = session_settings(request.confOverlay or {})
+            overlay = session_settings(
+                {key: value for key, value in (request.confOverlay or {}).items() if key != TIMESTAMP_AS_STRING}
+            )
         except (BadParameter, UnknownSetting) as error:
             raise SqlFailed(str(error), sql_state=INVALID_SETTING) from error
         if overlay.spark:

@@ -11,13 +11,15 @@ _NAMES = {
     "timezone": "spark.sql.session.timeZone",
     "max_file_partition_bytes": "spark.sql.files.maxPartitionBytes",
 }
+# How one statement's result is read: `handles.Form` has it. A session has no place for it, as its handle says nothing of results.
+TIMESTAMP_AS_STRING = "spark.thriftserver.arrowBasedRowSet.timestampAsString"
 # What says something of the client, or asks for what is so anyway.
 _NO_EFFECT = ("spark.thriftserver.", "spark.sql.thriftserver.", "query_tags", "use_cached_result", "hive.server2.")
 _PREFIXES = ("set:hiveconf:", "set:hivevar:", "set:system:", "hiveconf:", "hivevar:")
 
 
 class UnknownSetting(Exception):
-    """A setting that Spark has not; says which."""
+    """A setting that Spark or a session has not; says which."""
 
 
 class Settings(NamedTuple):
@@ -29,7 +31,7 @@ class Settings(NamedTuple):
 
 
 def session_settings(given: Mapping[str, str]) -> Settings:
-    """What a client's configuration means. Raises UnknownSetting."""
+    """What a client's configuration of a session means. Raises UnknownSetting."""
     spark: dict[str, str] = {}
     schema = ""
     for name, value in given.items():
@@ -38,6 +40,8 @@ def session_settings(given: Mapping[str, str]) -> Settings:
             schema = value
         elif known := _NAMES.get(key.lower()):
             spark[known] = value
+        elif key == TIMESTAMP_AS_STRING and value.lower() == "true":
+            raise UnknownSetting(f"Configuration {key} is not available for a session. Set it for each statement.")
         elif key.lower().startswith(_NO_EFFECT):
             continue
         elif key.startswith("spark."):
