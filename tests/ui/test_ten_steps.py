@@ -244,7 +244,7 @@ def test_the_ten_steps_take_what_the_table_says(
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("width", [390, 720, 1440])
 def test_each_step_is_done_by_keyboard_alone(
-    session: Session, w: WorkspaceClient, workspace: dict[str, str], width: int, step: str, tmp_path: Path
+    session: Session, w: WorkspaceClient, workspace: dict[str, str], *, width: int, step: str, tmp_path: Path
 ) -> None:
     """720 pixels: 1440 at 200 %. At 1440 beside five other tabs of the same browser."""
     if width == WIDTHS[-1]:
@@ -253,4 +253,4 @@ def test_each_step_is_done_by_keyboard_alone(
     session.page.set_viewport_size({"width": width, "height": 450 if width == 720 else 800})
     STEPS[step](Keyboard(session), w, workspace, tmp_path)
     if pictures := os.environ.get("BRICKYARD_TEST_PICTURES"):
-        session.page.screenshot(path=f"{pictures}/{width}-{step.split(',')[0].replace(' ', '-')}.png")
+        session.page.screenshot(path=f"{pictures}/{width}-{step.split(',', maxsplit=1)[0].replace(' ', '-')}.png")
