@@ -1,5 +1,5 @@
 import { MantineProvider } from "@mantine/core";
-import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { setNonce } from "get-nonce";
 import { StrictMode } from "react";
@@ -7,6 +7,7 @@ import { createRoot } from "react-dom/client";
 import { ApiError } from "./api/client";
 import { opensList } from "./api/early";
 import { follow, refreshAfterLogIn } from "./api/live";
+import { Queries } from "./api/queryclient";
 import { session } from "./api/session";
 import { router } from "./app/router";
 import { theme, variables } from "./app/theme";
@@ -17,7 +18,7 @@ import { loadTheRest } from "./kit/later";
 const nonce = document.querySelector<HTMLMetaElement>('meta[name="style-nonce"]')?.content ?? "";
 setNonce(nonce);
 
-const queries = new QueryClient({
+const queries = new Queries({
   defaultOptions: {
     queries: {
       staleTime: 30_000,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Cluster } from "../api/client";
-import { accessOf, failed, hourly, runOf, since, target } from "./facts";
+import { accessOf, failed, hourly, money, runOf, since, target } from "./facts";
 
 const of = (fields: Partial<Cluster>) => ({ cluster_id: "c", ...fields }) as Cluster;
 
@@ -46,6 +46,13 @@ describe("facts", () => {
     expect(accessOf(of({ data_security_mode: "USER_ISOLATION" }))).toBe("Standard");
     expect(accessOf(of({}))).toBe("No isolation shared");
     expect(accessOf(of({ data_security_mode: "LEGACY_TABLE_ACL" }))).toBe("LEGACY_TABLE_ACL");
+  });
+
+  it("shows amounts as exactly as they differ", () => {
+    expect(money(0.0025, "USD", 0.0025)).toBe("$0.0025");
+    expect(money(0.005, "USD", 0.0025)).toBe("$0.0050");
+    expect(money(1234.5, "USD")).toBe("$1,234.50");
+    expect(money(20, "USD", 10)).toBe("$20.00");
   });
 
   it("counts from the last start or restart, or from the end", () => {

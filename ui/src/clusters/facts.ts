@@ -59,9 +59,12 @@ export function hourly(cluster: Cluster, perHour: Map<string, number> | undefine
   return driver === undefined || workers === undefined ? undefined : driver + workers * running(cluster);
 }
 
-export function money(amount: number, currency: string): string {
+/** `step`: the smallest difference that is to be seen, for amounts beside each other; else a hundredth or what the currency has. */
+export function money(amount: number, currency: string, step = 1): string {
+  const digits = [2, 3, 4, 5].find((each) => Math.abs(step * 10 ** each - Math.round(step * 10 ** each)) < 1e-6) ?? 6;
   try {
-    return new Intl.NumberFormat(undefined, { style: "currency", currency }).format(amount);
+    const more = digits > 2 ? { minimumFractionDigits: digits } : {};
+    return new Intl.NumberFormat(undefined, { style: "currency", currency, ...more }).format(amount);
   } catch {
     return `${amount.toFixed(2)} ${currency}`;
   }

@@ -55,7 +55,11 @@ export function SpendChart({ days, series, currency, line }: Props) {
             incrs: [1, 2, 7, 14, 30, 60, 90],
             values: (_, splits) => splits.map((at) => (days[at] === undefined ? "" : short(days[at]))),
           },
-          { ...axis, size: 64, values: (_, splits) => splits.map((value) => money(value, currency)) },
+          {
+            ...axis,
+            size: 64,
+            values: (_, splits) => splits.map((value) => money(value, currency, (splits[1] ?? 1) - (splits[0] ?? 0))),
+          },
         ],
         series: [
           {},
