@@ -25,6 +25,9 @@ WITH_SPARK = ("README.md", "connect.md", "jobs.md")
 OLD_CLI = "the older CLI is no dependency; tried by hand, in the version that the page names, and it needs port 80"
 AIRFLOW = "Airflow is no dependency (600 packages); tried by hand, in the version that the page names"
 NOT_RUN = {
+    ("sql-warehouses.md", "from databricks.sdk.service.sql import StatementParameterListItem"):
+        "needs Spark; tests/spark/test_warehouses.py does so",
+    ("tables.md", "from delta.tables import DeltaTable"): "needs Spark; tests/spark/test_delta.py does so",
     ("README.md", "git clone REPOSITORY brickyard && cd brickyard"): "tests/fresh/test_fresh_machine.py does so",
     ("README.md", "python3 -m venv client && . client/bin/activate"): "downloads; the snippets after it run with its packages",
     ("clients.md", "brickyard up --detach --host 127.0.0.2 --port 80"): OLD_CLI,
@@ -65,8 +68,6 @@ NOT_RUN = {
     ("connect.md", "brickyard up --detach --tls"): "tests/server/test_webserver.py serves so; the client is no dependency",
     ("connect.md", "from databricks.connect import DatabricksSession"):
         "needs Python 3.12; tried by hand, in the version that the page names",
-    ("sql.md", "from databricks import sql"): "needs a cluster's id; tests/spark/test_sql.py connects so",
-    ("sql.md", "from pyhive import hive"): "PyHive is no dependency; tests/spark/test_sql.py connects so where it is installed",
     ("jupyter.md", 'pip install ".[jupyter]" jupyterlab'): "downloads; the tests' environment has the extra",
     ("service.md", "useradd --system --create-home --home-dir /srv/brickyard brickyard"): "changes the machine, as root",
     ("service.md", "chown root:brickyard /etc/brickyard/brickyard.toml"): "the same",

@@ -26,18 +26,21 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 SINGLE: dict[str, Any] = {"is_single_node": True, "kind": Kind.CLASSIC_PREVIEW}
 
 
+NO_LAYERS = {"spark.brickyard.layers": ""}  # the runtime by itself; Delta: test_delta.py
+
+
 @pytest.fixture(scope="module")
 def several(live: Live) -> str:
     """A cluster of a driver and two workers on Spark 4."""
     speculation = {"": "true", ".interval": "200ms", ".multiplier": "1.5", ".quantile": "0.5"}
-    conf = {"spark.sql.shuffle.partitions": "4", **{f"spark.speculation{key}": value for key, value in speculation.items()}}
+    conf = {"spark.sql.shuffle.partitions": "4", **NO_LAYERS, **{f"spark.speculation{key}": value for key, value in speculation.items()}}
     return live.create("several", SPARK_4, num_workers=2, spark_conf=conf)
 
 
 @pytest.fixture(scope="module")
 def single(live: Live, several: str) -> str:
     """A cluster of one node, on another line of Spark if all are tested."""
-    return live.create("single", OTHER, spark_conf={"spark.sql.shuffle.partitions": "2"}, **SINGLE)
+    return live.create("single", OTHER, spark_conf={"spark.sql.shuffle.partitions": "2", **NO_LAYERS}, **SINGLE)
 
 
 TABLES = """
