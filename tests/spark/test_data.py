@@ -33,7 +33,11 @@ NO_LAYERS = {"spark.brickyard.layers": ""}  # the runtime by itself; Delta: test
 def several(live: Live) -> str:
     """A cluster of a driver and two workers on Spark 4."""
     speculation = {"": "true", ".interval": "200ms", ".multiplier": "1.5", ".quantile": "0.5"}
-    conf = {"spark.sql.shuffle.partitions": "4", **NO_LAYERS, **{f"spark.speculation{key}": value for key, value in speculation.items()}}
+    conf = {
+        "spark.sql.shuffle.partitions": "4",
+        **NO_LAYERS,
+        **{f"spark.speculation{key}": value for key, value in speculation.items()},
+    }
     return live.create("several", SPARK_4, num_workers=2, spark_conf=conf)
 
 
