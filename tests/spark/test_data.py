@@ -205,7 +205,7 @@ print(json.dumps([
     spark.catalog.tableExists("made"), spark.table("renamed").count(), str(stats.rowCount().get()), stats.colStats().size(),
     spark.sql("show tblproperties renamed ('k')").first()[1], [r.v for r in spark.table("d.v").orderBy("v").collect()],
     spark.sql("describe database d2").where("info_name = 'Location'").first()[1],
-    [r.function for r in spark.sql("show user functions in d2").collect() if r.function not in ("session_user", "read_files")],  # ours
+    [r.function for r in spark.sql("show user functions in d2").collect() if r.function not in ("session_user", "read_files")],
     spark.table("d.p").where("k = 11").count(),
     sorted(r.tableName for r in spark.sql("show tables in d").collect()),
     sorted(r.namespace for r in spark.sql("show databases").collect()),
