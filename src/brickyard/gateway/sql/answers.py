@@ -7,13 +7,14 @@ from typing import Any
 import lz4.frame
 from databricks.sql.thrift_api.TCLIService import ttypes
 
-from brickyard.gateway.sql.columns import row_set, rows_of, table_schema
+from brickyard.gateway.sql.columns import row_set, table_schema
 from brickyard.gateway.sql.driver import Chunk
 from brickyard.gateway.sql.failures import CANCELED, SqlFailed
 from brickyard.gateway.sql.handles import form_of
 from brickyard.gateway.sql.ipc import cut
 from brickyard.gateway.sql.metadata import Table
 from brickyard.gateway.sql.operations import Operation, Part, Phase
+from brickyard.gateway.sql.values import values_of
 
 _STATE = ttypes.TOperationState
 _STATES = {
@@ -87,7 +88,7 @@ def rows_in(operation: Operation, part: Part) -> Any:
     if form.takes(operation.columns):
         batches = [_batch(chunk, compress=form.lz4) for chunk in part.chunks]
         return ttypes.TRowSet(startRowOffset=part.start, rows=[], arrowBatches=batches)
-    values = [rows_of(chunk.stream) for chunk in part.chunks]
+    values = [values_of(chunk.stream) for chunk in part.chunks]
     joined = [[value for each in values for value in each[at]] for at in range(len(operation.columns))]
     return row_set(operation.columns, joined, start=part.start)
 

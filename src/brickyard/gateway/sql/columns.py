@@ -12,7 +12,7 @@ import nanoarrow
 from databricks.sql.thrift_api.TCLIService import ttypes
 from nanoarrow.ipc import InputStream
 
-from brickyard.gateway.sql.values import values_of
+from brickyard.gateway.sql.values import interval_text, months_text
 
 _TYPE = ttypes.TTypeId
 # By Arrow's names of types. What is not there is text.
@@ -88,11 +88,6 @@ def _column(field: Any) -> Column:
     return Column(field.name, kind)
 
 
-def rows_of(stream: bytes) -> list[list[Any]]:
-    """The values of an Arrow stream, a list for each column."""
-    return values_of(stream)
-
-
 def row_set(columns: Sequence[Column], values: Sequence[list[Any]], *, start: int = 0) -> Any:
     """A TRowSet of columns, whose first row is that number."""
     made = [_set_of(column, value) for column, value in zip(columns, values, strict=True)]
@@ -103,17 +98,13 @@ def _set_of(column: Column, values: list[Any]) -> Any:
     name, kind, empty = _SETS.get(column.type, _TEXT)
     convert: Callable[[Any], Any] = _text if name == "stringVal" else lambda value: value
     if column.type == _TYPE.INTERVAL_YEAR_MONTH_TYPE:
-        convert = _months
+        convert = months_text
     nulls = bytearray((len(values) + 7) // 8)
     for at, value in enumerate(values):
         if value is None:
             nulls[at // 8] |= 1 << at % 8
     given = [empty if value is None else convert(value) for value in values]
     return ttypes.TColumn(**{name: kind(values=given, nulls=bytes(nulls))})
-
-
-def _months(value: Any) -> str:
-    return f"{'-' if value < 0 else ''}{abs(value) // 12}-{abs(value) % 12}"
 
 
 def _text(value: Any) -> str:
@@ -124,13 +115,7 @@ def _text(value: Any) -> str:
         text = value.strftime("%Y-%m-%d %H:%M:%S")
         return f"{text}.{value.microsecond:06d}".rstrip("0") if value.microsecond else text
     if isinstance(value, datetime.timedelta):
-        return _interval(value)
+        return interval_text(value)
     if isinstance(value, dict | list):
         return json.dumps(value, default=_text, ensure_ascii=False, separators=(",", ":"))
     return format(value, "f") if isinstance(value, decimal.Decimal) else str(value)
-
-
-def _interval(value: datetime.timedelta) -> str:
-    sign, size = ("-", -value) if value < datetime.timedelta() else ("", value)
-    hours, rest = divmod(size.seconds, 3600)
-    return f"{sign}{size.days} {hours:02d}:{rest // 60:02d}:{rest % 60:02d}.{size.microseconds:06d}000"

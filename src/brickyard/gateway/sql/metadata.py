@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 from databricks.sql.thrift_api.TCLIService import ttypes
 
-from brickyard.gateway.sql.columns import Column, rows_of
+from brickyard.gateway.sql.columns import Column
 from brickyard.gateway.sql.driver import Driver, Query, Target
 from brickyard.gateway.sql.failures import SqlFailed
+from brickyard.gateway.sql.values import values_of
 
 _TYPE = ttypes.TTypeId
 _STRING, _INT, _SMALL, _BOOL = _TYPE.STRING_TYPE, _TYPE.INT_TYPE, _TYPE.SMALLINT_TYPE, _TYPE.BOOLEAN_TYPE
@@ -290,7 +291,7 @@ class Metadata:
 
     async def _sql(self, target: Target, statement: str) -> list[list[Any]]:
         """The columns of a statement's result."""
-        parts = [rows_of(chunk.stream) async for chunk in self._driver.execute(target, str(uuid.uuid4()), Query(statement))]
+        parts = [values_of(chunk.stream) async for chunk in self._driver.execute(target, str(uuid.uuid4()), Query(statement))]
         return [[value for part in parts for value in part[at]] for at in range(len(parts[0]))]
 
 

@@ -13,7 +13,7 @@ import nanoarrow
 from nanoarrow.ipc import InputStream
 
 from brickyard.features.statements.model import ColumnInfo
-from brickyard.gateway.sql.values import values_of
+from brickyard.gateway.sql.values import interval_text, months_text, values_of
 
 _SIMPLE = {  # by the format of Arrow's C data interface: the type in SQL, and its name
     "n": ("VOID", "NULL"),
@@ -47,7 +47,7 @@ def rows_in(stream: bytes) -> list[list[str | None]]:
     with nanoarrow.ArrayStream(InputStream.from_readable(stream)) as found:
         formats = [child.format for child in nanoarrow.c_array_stream(found).get_schema().children]
     columns = [
-        [None if value is None else _months(value) if kind == "tiM" else text_of(value) for value in column]
+        [None if value is None else months_text(value) if kind == "tiM" else text_of(value) for value in column]
         for kind, column in zip(formats, values_of(stream), strict=True)
     ]
     return [list(row) for row in zip(*columns, strict=True)]
@@ -115,7 +115,7 @@ def _plain(value: Any) -> Any:  # noqa: PLR0911 - a line for each type
     if isinstance(value, datetime.date):
         return value.isoformat()
     if isinstance(value, datetime.timedelta):
-        return _interval(value)
+        return interval_text(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(value).decode()
     if isinstance(value, decimal.Decimal):
@@ -136,13 +136,3 @@ def _number(value: float) -> str:
         return text if "." in text else f"{text}.0"
     digits, _, exponent = format(decimal.Decimal(repr(value)).normalize(), "E").partition("E")
     return f"{digits if '.' in digits else f'{digits}.0'}E{int(exponent)}"
-
-
-def _months(value: int) -> str:
-    return f"{'-' if value < 0 else ''}{abs(value) // 12}-{abs(value) % 12}"
-
-
-def _interval(value: datetime.timedelta) -> str:
-    sign, size = ("-", -value) if value < datetime.timedelta() else ("", value)
-    hours, rest = divmod(size.seconds, 3600)
-    return f"{sign}{size.days} {hours:02d}:{rest // 60:02d}:{rest % 60:02d}.{size.microseconds:06d}000"

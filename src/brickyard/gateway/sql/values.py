@@ -6,6 +6,7 @@ changed, the data is not copied.
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import nanoarrow
@@ -66,3 +67,15 @@ def _converted(value: Any, schema: Any) -> Any:
 def _key(entry: dict[str, Any]) -> Any:
     key = next(iter(entry.values()))
     return key if isinstance(key, str | int | float) else str(key)  # as JSON has keys
+
+
+def months_text(months: int) -> str:
+    """An INTERVAL YEAR TO MONTH as Spark writes it."""
+    return f"{'-' if months < 0 else ''}{abs(months) // 12}-{abs(months) % 12}"
+
+
+def interval_text(value: datetime.timedelta) -> str:
+    """An INTERVAL DAY TO SECOND as Spark writes it."""
+    sign, size = ("-", -value) if value < datetime.timedelta() else ("", value)
+    hours, rest = divmod(size.seconds, 3600)
+    return f"{sign}{size.days} {hours:02d}:{rest // 60:02d}:{rest % 60:02d}.{size.microseconds:06d}000"
