@@ -16,6 +16,7 @@ from brickyard.domain.audit import AuditPosition
 from brickyard.domain.decoding import Decoders
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.queries import ClusterOrder, ClusterPosition, ClusterSort, EventPosition, RunPosition
+from brickyard.domain.statements import StatementPosition
 
 _INT64 = 2**63
 T = TypeVar("T")
@@ -45,7 +46,7 @@ class RunCursor(msgspec.Struct, frozen=True, array_like=True):
     at: RunPosition
 
 
-def encode(cursor: ClusterCursor | EventCursor | RunCursor | AuditPosition) -> str:
+def encode(cursor: ClusterCursor | EventCursor | RunCursor | AuditPosition | StatementPosition) -> str:
     """The cursor as URL-safe text for clients."""
     return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
 
@@ -98,7 +99,17 @@ def audit_position(token: str) -> AuditPosition | None:
     return position
 
 
-_TOKENS = Decoders(ClusterCursor, EventCursor, RunCursor, AuditPosition)
+def statement_position(token: str | None) -> StatementPosition | None:
+    """The token's position; None if there is no token. Raises InvalidParameterValue."""
+    if not token:
+        return None
+    position = _decode(token, StatementPosition)
+    if not _fits(position.started_ms) or "\0" in position.statement_id:
+        raise _unknown()
+    return position
+
+
+_TOKENS = Decoders(ClusterCursor, EventCursor, RunCursor, AuditPosition, StatementPosition)
 
 
 def _decode(token: str, kind: type[T]) -> T:

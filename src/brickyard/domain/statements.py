@@ -1,10 +1,18 @@
-"""SQL statements that ran on a cluster, as their history has them."""
+"""SQL statements: the settings that they run with, and what their history has of them."""
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 
 import msgspec
+
+# Names of Databricks' SQL settings, and Spark's [Databricks, "Configuration parameters" of SQL].
+SQL_SETTINGS: Mapping[str, str] = {
+    "ANSI_MODE": "spark.sql.ansi.enabled",
+    "TIMEZONE": "spark.sql.session.timeZone",
+    "MAX_FILE_PARTITION_BYTES": "spark.sql.files.maxPartitionBytes",
+}
 
 
 class StatementSource(enum.StrEnum):
@@ -47,3 +55,10 @@ class StatementOutcome(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
     sql_state: str = ""
     error_class: str = ""
+
+
+class StatementPosition(msgspec.Struct, frozen=True, array_like=True):
+    """A position in the history, newest first: the next page holds what is strictly older."""
+
+    started_ms: int
+    statement_id: str

@@ -1,4 +1,5 @@
-"""What a SQL warehouse has beside its cluster's specification, with the field names of Databricks' Warehouses API.
+"""What a SQL warehouse has beside its cluster's specification, with the field names of Databricks' Warehouses API; and which
+cluster is behind one.
 
 Source: databricks-sdk `service/sql.py`.
 """
@@ -6,8 +7,11 @@ Source: databricks-sdk `service/sql.py`.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Protocol
 
 import msgspec
+
+from brickyard.domain.caller import Caller
 
 
 class ChannelName(StrEnum):
@@ -40,3 +44,21 @@ class Warehouse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     spot_instance_policy: SpotPolicy = SpotPolicy.COST_OPTIMIZED
     # As it was sent: Databricks' clients send true unless told otherwise. The cluster's `runtime_engine` says what it has.
     enable_photon: bool = False
+
+
+class Warehouses(Protocol):
+    """Those of the workspace, for what runs statements on them. Implemented by `WarehouseService`."""
+
+    async def cluster_of(self, caller: Caller, warehouse_id: str) -> str | None:
+        """The id of the warehouse's cluster; None if there is no such warehouse. The cluster need not run. Called with every
+        request to a warehouse, so it should be quick. Raises ApiError, such as PermissionDenied."""
+        ...
+
+
+class NoWarehouses:
+    """A workspace without any."""
+
+    async def cluster_of(self, caller: Caller, warehouse_id: str) -> str | None:
+        """Always None."""
+        del caller, warehouse_id
+        return None

@@ -8,13 +8,13 @@ from starlette.types import Receive, Scope, Send
 
 from brickyard.api.edge.authentication import Authenticator
 from brickyard.domain.errors import ResourceDoesNotExist
+from brickyard.domain.warehouses import NoWarehouses, Warehouses
 from brickyard.gateway.answers import refuse
 
 if TYPE_CHECKING:
     from brickyard.gateway.connect import ConnectGateway
     from brickyard.gateway.sql.door import SqlDoor
     from brickyard.gateway.sql.observing import StatementObserver
-    from brickyard.gateway.sql.warehouses import Warehouses
 
 
 NO_SPARK = "No provider of this workspace runs Spark."
@@ -58,7 +58,6 @@ class SqlEntrance:
             # Thrift and Arrow, only where they are used.
             from brickyard.gateway.sql.door import SqlDoor  # noqa: PLC0415
             from brickyard.gateway.sql.observing import Unobserved  # noqa: PLC0415
-            from brickyard.gateway.sql.warehouses import NoWarehouses  # noqa: PLC0415
 
             self._door = SqlDoor(
                 authenticator=self._authenticator,

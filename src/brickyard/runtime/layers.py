@@ -19,9 +19,9 @@ from brickyard.domain.decoding import converter
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.runtime.catalogue import DATA
 from brickyard.runtime.installed import installed, runtime_home
+from brickyard.runtime.node.jvm.layers import USUAL
 
 KIND = "layers"  # of its lock; its directory in the runtime's home
-USUAL = ("delta",)  # those that every runtime gets which can have them
 AGAIN_MS = 600_000  # after an installation that failed, as without a network
 
 

@@ -18,8 +18,9 @@ from brickyard.machine.packageindex import uv_environment
 from brickyard.runtime import maven
 from brickyard.runtime.installed import installed
 from brickyard.runtime.inuse import RuntimeInUse, unused
-from brickyard.runtime.layers import KIND, USUAL, Failure, Layer, declared, failure_file, missing
+from brickyard.runtime.layers import KIND, Failure, Layer, declared, failure_file, missing
 from brickyard.runtime.lock import sole
+from brickyard.runtime.node.jvm.layers import USUAL
 from brickyard.runtime.packages import NoRuntime
 from brickyard.runtime.python import uv_binary
 from brickyard.runtime.watch import CommandFailed, run_watched

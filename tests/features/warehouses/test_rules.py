@@ -25,7 +25,7 @@ from brickyard.features.warehouses.model import (
     WarehouseConfig,
     WarehouseState,
 )
-from brickyard.features.warehouses.rules import SIZES, SQL_SETTINGS, Offered, conf_of, configured, health_of, state_of, wanted
+from brickyard.features.warehouses.rules import SETTINGS, SIZES, Offered, conf_of, configured, health_of, state_of, wanted
 from brickyard.runtime.catalogue import rows as runtimes
 from brickyard.testing.builders import SMALL, cluster, up
 
@@ -119,12 +119,12 @@ def test_the_node_type_of_the_workspace() -> None:
     assert wanted(asked, WarehouseConfig(), OFFERED._replace(node_type="big")).spec.node_type_id == "big"
 
 
-@given(st.dictionaries(st.sampled_from(sorted(SQL_SETTINGS)), st.text("01"), max_size=4), st.booleans())
+@given(st.dictionaries(st.sampled_from(sorted(SETTINGS)), st.text("01"), max_size=4), st.booleans())
 def test_settings_of_all_warehouses_are_spark_settings(parameters: dict[str, str], older: bool) -> None:
     pairs = [ConfPair(key=key.lower(), value=value) for key, value in parameters.items()]
     given = ConfPairs(config_pair=pairs) if older else ConfPairs(configuration_pairs=pairs)
     made = configured(ChangeWarehouseConfig(sql_configuration_parameters=given))
-    assert conf_of(made) == {SQL_SETTINGS[key]: value for key, value in parameters.items()}
+    assert conf_of(made) == {SETTINGS[key]: value for key, value in parameters.items()}
 
 
 def test_a_running_warehouse_is_healthy_and_one_that_lacks_workers_degraded() -> None:

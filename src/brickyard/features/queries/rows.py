@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 from sqlalchemy import Connection, delete, insert, or_, select, tuple_, update
 
+from brickyard.domain.statements import StatementPosition
 from brickyard.features.queries.model import RUNNING, QueryRow
 from brickyard.store.tables import queries as t
 
@@ -41,8 +42,8 @@ class QueryRows:
         if not changed.rowcount:
             self._connection.execute(insert(t), {"query_id": row.query_id, **_columns(row)})
 
-    def page(self, which: Which, *, limit: int, after: tuple[int, str] | None = None) -> list[QueryRow]:
-        """The matching rows, newest first, strictly after that start time and id."""
+    def page(self, which: Which, *, limit: int, after: StatementPosition | None = None) -> list[QueryRow]:
+        """The matching rows, newest first, strictly after that position."""
         query = select(t.c.doc).order_by(t.c.started_ms.desc(), t.c.query_id.desc()).limit(limit)
         if which.seen_by is not None:
             query = query.where(or_(t.c.user_id == which.seen_by, t.c.cluster_id.in_(sorted(which.monitored))))
@@ -59,7 +60,7 @@ class QueryRows:
         if which.until_ms is not None:
             query = query.where(t.c.started_ms <= which.until_ms)
         if after is not None:
-            query = query.where(tuple_(t.c.started_ms, t.c.query_id) < tuple_(*after))
+            query = query.where(tuple_(t.c.started_ms, t.c.query_id) < tuple_(after.started_ms, after.statement_id))
         return list(map(_decode, self._connection.execute(query).scalars()))
 
     def running(self) -> Sequence[QueryRow]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Sequence
 
 import msgspec
@@ -14,8 +12,9 @@ from brickyard.domain.access import Permission
 from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import InvalidParameterValue
+from brickyard.domain.pagetokens import encode, statement_position
 from brickyard.domain.periodic import Periodic
-from brickyard.domain.statements import Statement, StatementOutcome
+from brickyard.domain.statements import Statement, StatementOutcome, StatementPosition
 from brickyard.features.queries.model import ListQueries, QueryFilter, QueryList, QueryRow, TimeRange
 from brickyard.features.queries.rows import QueryRows, Which
 from brickyard.features.queries.rules import MOST_TEXT, view
@@ -121,7 +120,7 @@ class QueryHistory(Periodic):
         size = PAGE if request.max_results is None else request.max_results
         if not 1 <= size <= MOST_PAGE:
             raise InvalidParameterValue(f"max_results is {size}; it must be between 1 and {MOST_PAGE}.")
-        after = _position(request.page_token)
+        after = statement_position(request.page_token)
 
         def work(tx: Tx) -> Sequence[QueryRow]:
             self._authorizer.require(tx, caller, Permission.WORKSPACE_ACCESS, WORKSPACE, to="see the SQL statements of the")
@@ -134,7 +133,7 @@ class QueryHistory(Periodic):
         return QueryList(
             res=[view(row, with_metrics=request.include_metrics) for row in page],
             has_next_page=more,
-            next_page_token=_token(page[-1]) if more else "",
+            next_page_token=encode(StatementPosition(page[-1].started_ms, page[-1].query_id)) if more else "",
         )
 
     def _which(self, tx: Tx, caller: Caller, asked: QueryFilter) -> Which:
@@ -156,17 +155,3 @@ class QueryHistory(Periodic):
             from_ms=times.start_time_ms,
             until_ms=times.end_time_ms,
         )
-
-
-def _token(row: QueryRow) -> str:
-    return base64.urlsafe_b64encode(f"{row.started_ms}.{row.query_id}".encode()).decode()
-
-
-def _position(token: str | None) -> tuple[int, str] | None:
-    if not token:
-        return None
-    try:
-        started, _, query_id = base64.b64decode(token, altchars=b"-_", validate=True).decode().partition(".")
-        return int(started), query_id
-    except (binascii.Error, ValueError) as error:
-        raise InvalidParameterValue("page_token is not valid. Omit it to get the first page.") from error

@@ -6,7 +6,6 @@ import asyncio
 import functools
 import uuid
 from datetime import UTC, datetime
-from typing import Protocol
 
 import msgspec
 
@@ -17,6 +16,7 @@ from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import ResourceDoesNotExist
 from brickyard.domain.periodic import Periodic
+from brickyard.domain.warehouses import Warehouses
 from brickyard.features.statements.links import ResultLinks
 from brickyard.features.statements.model import (
     Disposition,
@@ -52,14 +52,6 @@ _TYPES = {
     Format.ARROW_STREAM: "application/vnd.apache.arrow.stream",
     Format.CSV: "text/csv",
 }
-
-
-class Warehouses(Protocol):
-    """Implemented by `WarehouseService`."""
-
-    async def cluster_of(self, caller: Caller, warehouse_id: str) -> str | None:
-        """The id of a warehouse's cluster; None if there is no such warehouse. Raises PermissionDenied."""
-        ...
 
 
 class StatementService(Periodic):

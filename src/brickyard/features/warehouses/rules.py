@@ -21,6 +21,7 @@ from brickyard.domain.spec import (
     DataSecurityMode,
     RuntimeEngine,
 )
+from brickyard.domain.statements import SQL_SETTINGS
 from brickyard.domain.states import State
 from brickyard.domain.terminations import TerminationReasonCode, TerminationReasonType
 from brickyard.domain.warehouses import ChannelName, SpotPolicy, Warehouse, WarehouseType
@@ -55,13 +56,7 @@ MAX_NAME = 99  # "less than 100 characters"
 DEFAULT_AUTO_STOP_MINUTES = 120
 LEAST_AUTO_STOP_MINUTES = 10
 DEFAULT_NODE_TYPE = "i3.xlarge"
-# Names of Databricks' SQL settings, and Spark's [Databricks, "Configuration parameters" of SQL].
-SQL_SETTINGS = {
-    "ANSI_MODE": "spark.sql.ansi.enabled",
-    "TIMEZONE": "spark.sql.session.timeZone",
-    "MAX_FILE_PARTITION_BYTES": "spark.sql.files.maxPartitionBytes",
-    "LEGACY_TIME_PARSER_POLICY": "spark.sql.legacy.timeParserPolicy",
-}
+SETTINGS: Mapping[str, str] = {**SQL_SETTINGS, "LEGACY_TIME_PARSER_POLICY": "spark.sql.legacy.timeParserPolicy"}
 _STATES = {
     State.PENDING: WarehouseState.STARTING,
     State.RESTARTING: WarehouseState.STARTING,
@@ -131,7 +126,7 @@ def wanted(request: CreateWarehouse, config: WarehouseConfig, offered: Offered, 
 
 def conf_of(config: WarehouseConfig) -> dict[str, str]:
     """Spark's settings that every warehouse has."""
-    parameters = {SQL_SETTINGS[pair.key.upper()]: pair.value for pair in config.sql_configuration_parameters.configuration_pairs}
+    parameters = {SETTINGS[pair.key.upper()]: pair.value for pair in config.sql_configuration_parameters.configuration_pairs}
     return {**{pair.key: pair.value for pair in config.data_access_config}, **parameters}
 
 
@@ -146,9 +141,9 @@ def configured(request: ChangeWarehouseConfig) -> WarehouseConfig:
     for given in (request.sql_configuration_parameters, request.global_param, request.config_param):
         pairs += [*given.configuration_pairs, *given.config_pair] if given is not None else []
     for pair in pairs:
-        if pair.key.upper() not in SQL_SETTINGS:
+        if pair.key.upper() not in SETTINGS:
             raise InvalidParameterValue(
-                f"sql_configuration_parameters: {pair.key[:_SHOWN]} is not supported. Use one of: {', '.join(SQL_SETTINGS)}."
+                f"sql_configuration_parameters: {pair.key[:_SHOWN]} is not supported. Use one of: {', '.join(SETTINGS)}."
             )
     for pair in request.data_access_config or ():
         if not pair.key.startswith("spark."):

@@ -17,6 +17,7 @@ from brickyard.api.edge.authentication import Authenticator, address_of, bearer_
 from brickyard.domain.caller import Caller
 from brickyard.domain.errors import ApiError, MalformedRequest, ResourceDoesNotExist, TemporarilyUnavailable
 from brickyard.domain.printable import printable
+from brickyard.domain.warehouses import Warehouses
 from brickyard.gateway.connect import ConnectGateway, status_error
 from brickyard.gateway.sql import thrift
 from brickyard.gateway.sql.delivery import Delivery
@@ -24,7 +25,6 @@ from brickyard.gateway.sql.driver import Driver
 from brickyard.gateway.sql.failures import SqlFailed
 from brickyard.gateway.sql.observing import StatementObserver
 from brickyard.gateway.sql.service import Client, SqlService
-from brickyard.gateway.sql.warehouses import Warehouses
 
 PREFIX = "/sql/"
 MAX_BODY = 16 << 20  # bytes: statements are text

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-# Names of Databricks' SQL settings, and Spark's [Databricks, "Configuration parameters" of SQL].
-_NAMES = {
-    "ansi_mode": "spark.sql.ansi.enabled",
-    "timezone": "spark.sql.session.timeZone",
-    "max_file_partition_bytes": "spark.sql.files.maxPartitionBytes",
-}
+from brickyard.domain.statements import SQL_SETTINGS
+
 # How one statement's result is read: `handles.Form` has it. A session has no place for it, as its handle says nothing of results.
 TIMESTAMP_AS_STRING = "spark.thriftserver.arrowBasedRowSet.timestampAsString"
 # What says something of the client, or asks for what is so anyway.
@@ -38,7 +34,7 @@ def session_settings(given: Mapping[str, str]) -> Settings:
         key = next((name[len(prefix) :] for prefix in _PREFIXES if name.startswith(prefix)), name)
         if key == "use:database":
             schema = value
-        elif known := _NAMES.get(key.lower()):
+        elif known := SQL_SETTINGS.get(key.upper()):
             spark[known] = value
         elif key == TIMESTAMP_AS_STRING and value.lower() == "true":
             raise UnknownSetting(f"Configuration {key} is not available for a session. Set it for each statement.")

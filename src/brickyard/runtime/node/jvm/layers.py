@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ..documents import ManifestDocument
 
 SETTING = "spark.brickyard.layers"  # names with commas between them, in the place of the usual ones
-USUAL = ("delta",)
+USUAL = ("delta",)  # those that every runtime gets which can have them, and every cluster which says nothing else
 # Where a cluster's conf brings its own JARs of the same classes, those count: the class path's would come before them.
 _BRINGS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 _MARKS = {"delta": ("io.delta:", "delta-core_", "delta-spark_")}

@@ -36,12 +36,11 @@ EXECUTOR_JARS = "spark.executor.extraClassPath"  # before Spark's own
 # In a worker's environment, this ends up last on its executors' class path, so archives stay usable.
 EXECUTOR_LAST_JARS = "spark.executorEnv.SPARK_DIST_CLASSPATH"
 WAREHOUSE = "dbfs:/user/hive/warehouse"  # managed tables, where Databricks has them
-ICEBERG_CATALOG = "spark.sql.catalog.spark_catalog"
 ICEBERG_MISSING = "spark.brickyard.missing.iceberg"  # why the runtime lacks it, for java/MissingFormat.java
 _ICEBERG = {
-    ICEBERG_CATALOG: "org.apache.iceberg.spark.SparkSessionCatalog",
-    f"{ICEBERG_CATALOG}.catalog-impl": "brickyard.IcebergTables",
-    f"{ICEBERG_CATALOG}.cache-enabled": "false",  # other clusters change the tables as well
+    layersettings.CATALOG: layersettings.ICEBERG_CATALOG,
+    f"{layersettings.CATALOG}.catalog-impl": "brickyard.IcebergTables",
+    f"{layersettings.CATALOG}.cache-enabled": "false",  # other clusters change the tables as well
 }
 WRITES = "/user/hive/.writes"  # in the workspace's files: records of unfinished writes, a directory per cluster
 
@@ -134,7 +133,7 @@ def driver_conf(
     values.update(_own(assignment, manifest, place, master_url))
     values.update(resources.of_driver(assignment, values, place.node_dir, single=master_url.startswith("local[")))
     values.update(_files(assignment, manifest, place, values, single=master_url.startswith("local[")))
-    if iceberg := has_iceberg(manifest, place, values) and ICEBERG_CATALOG not in values:
+    if iceberg := has_iceberg(manifest, place, values) and layersettings.CATALOG not in values:
         values.update(_ICEBERG)
     elif missing := manifest.get("iceberg_missing"):
         values[ICEBERG_MISSING] = missing
