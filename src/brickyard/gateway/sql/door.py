@@ -20,11 +20,12 @@ from brickyard.domain.printable import printable
 from brickyard.domain.warehouses import Warehouses
 from brickyard.gateway.connect import ConnectGateway, status_error
 from brickyard.gateway.sql import thrift
+from brickyard.gateway.sql.client import Client
 from brickyard.gateway.sql.delivery import Delivery
 from brickyard.gateway.sql.driver import Driver
 from brickyard.gateway.sql.failures import SqlFailed
 from brickyard.gateway.sql.observing import StatementObserver
-from brickyard.gateway.sql.service import Client, SqlService
+from brickyard.gateway.sql.service import SqlService
 
 PREFIX = "/sql/"
 MAX_BODY = 16 << 20  # bytes: statements are text

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from databricks.sql.thrift_api.TCLIService import ttypes
 
-from brickyard.domain.access import Principal
-from brickyard.domain.statements import Statement, StatementSource
 from brickyard.gateway.sql import metadata
 from brickyard.gateway.sql.answers import (
     description_of,
@@ -24,9 +21,10 @@ from brickyard.gateway.sql.answers import (
     table_description,
     table_status,
 )
+from brickyard.gateway.sql.awaited import AwaitedSchemas
+from brickyard.gateway.sql.client import Client
 from brickyard.gateway.sql.columns import row_set
-from brickyard.gateway.sql.delivery import Delivery
-from brickyard.gateway.sql.driver import Driver, Login, Query, Target
+from brickyard.gateway.sql.driver import Driver, Query, Target
 from brickyard.gateway.sql.failures import INVALID_SETTING, SqlFailed
 from brickyard.gateway.sql.handles import (
     Form,
@@ -49,6 +47,7 @@ POLL_S = 1.0  # how long a question for the state waits for another one
 WAIT_S = 24 * 3600.0  # how long a call that must not run on waits
 MAX_BYTES = 8 << 20  # of a result in one answer; a single part of Spark's is never cut
 VERSION = ttypes.TProtocolVersion.SPARK_CLI_SERVICE_PROTOCOL_V8  # from here on, Databricks' JDBC driver binds parameters
+MAX_TABLES = 200  # answers to questions for metadata that wait for their clients; the oldest is dropped
 _HIVE_VERSION = ttypes.TProtocolVersion.HIVE_CLI_SERVICE_PROTOCOL_V10
 _SPARK_VERSIONS = 0xA500  # protocol versions of Databricks' clients begin above
 _LOG = 1  # TFetchResultsReq.fetchType
@@ -57,41 +56,7 @@ CLOSED_STATEMENT = (
     "This statement is not open: it was closed, nobody asked for it in 15 minutes, or its server has ended. Run it again."
 )
 CLOSED_SESSION = "This session is not open: it was closed, it was idle for an hour, or its cluster has restarted. Connect again."
-
-
-class Client(NamedTuple):
-    """Who calls, which cluster, with what credentials and program, and what becomes of the answer. `warehouse_id`: "" if the
-    client named the cluster."""
-
-    principal: Principal
-    cluster_id: str
-    authorization: str
-    address: str
-    application: str
-    delivery: Delivery
-    warehouse_id: str = ""
-
-    @property
-    def user(self) -> str:
-        return self.principal.user_name
-
-    def target(self, session_id: str, incarnation: str = "") -> Target:
-        """A session of the caller."""
-        return Target(self.cluster_id, session_id, self.user, Login(self.authorization, self.address), incarnation)
-
-    def statement(self, statement_id: str, session_id: str, text: str) -> Statement:
-        """A statement of the caller that begins now."""
-        return Statement(
-            statement_id=statement_id,
-            user_name=self.user,
-            cluster_id=self.cluster_id,
-            warehouse_id=self.warehouse_id,
-            session_id=session_id,
-            text=text,
-            source=StatementSource.THRIFT,
-            client_application=self.application,
-            started_ms=int(time.time() * 1000),
-        )
+Handler = Callable[[Client, Any], Awaitable[Any]]
 
 
 class SqlService:
@@ -104,11 +69,8 @@ class SqlService:
         self._sessions = Sessions()
         self._repeats = Repeats(driver)
         self._tables: dict[tuple[str, str], Table] = {}
-        self._awaited: dict[str, str] = {}  # session -> its schema that does not exist yet
-
-    def handler(self, name: str) -> Callable[[Client, Any], Awaitable[Any]] | None:
-        """What answers a call; None if it is not served."""
-        return {
+        self._awaited = AwaitedSchemas(driver)
+        self._handlers: dict[str, Handler] = {
             "OpenSession": self.open_session,
             "CloseSession": self.close_session,
             "GetInfo": self.get_info,
@@ -133,7 +95,11 @@ class SqlService:
             "CloseOperation": self.close_operation,
             "GetResultSetMetadata": self.result_metadata,
             "FetchResults": self.fetch,
-        }.get(name)
+        }
+
+    def handler(self, name: str) -> Handler | None:
+        """What answers a call; None if it is not served."""
+        return self._handlers.get(name)
 
     async def open_session(self, client: Client, request: Any) -> Any:
         """Raises SqlFailed if the cluster does not run, QuotaExceeded if there are too many sessions."""
@@ -151,10 +117,7 @@ class SqlService:
             if namespace is not None and namespace.catalogName:
                 await self._driver.run(target, f"SET CATALOG {quoted(namespace.catalogName)}")
             if schema := (namespace.schemaName if namespace is not None else "") or settings.schema:
-                while len(self._awaited) >= MAX_AWAITED:  # sessions that ended without a word
-                    del self._awaited[next(iter(self._awaited))]
-                self._awaited[target.session_id] = schema
-                await self._use_awaited(target)
+                await self._awaited.expect(target, schema)
         except SqlFailed as error:
             self._sessions.close(target)
             if error.of_the_call:
@@ -170,20 +133,9 @@ class SqlService:
             canUseMultipleCatalogs=True,
         )
 
-    async def _use_awaited(self, target: Target) -> None:
-        """Use the schema that the session was opened with, which a client such as dbt creates later: until then, `default`."""
-        if schema := self._awaited.get(target.session_id):
-            try:
-                await self._driver.run(target, f"USE SCHEMA {quoted(schema)}")
-            except SqlFailed as error:
-                if "SCHEMA_NOT_FOUND" in error.text:
-                    return
-                raise
-            self._awaited.pop(target.session_id, None)
-
     async def close_session(self, client: Client, request: Any) -> Any:
         target = client.target(*session_ids(request.sessionHandle))
-        self._awaited.pop(target.session_id, None)
+        self._awaited.forget(target)
         self._sessions.close(target)
         await self.operations.close_session(target)
         try:
@@ -237,7 +189,7 @@ class SqlService:
             raise SqlFailed(str(error), sql_state=INVALID_SETTING) from error
         if overlay.spark:
             raise SqlFailed(f"Set {next(iter(overlay.spark))} for the session: use SET.", sql_state=INVALID_SETTING)
-        await self._use_awaited(target)
+        await self._awaited.use(target)
         statement = client.statement(new_operation_id(Form.of(request)), target.session_id, request.statement or "")
         if (known := await self._repeats.admit(target, request, statement.statement_id)) is not None:
             return known
@@ -371,7 +323,7 @@ class SqlService:
     def _table(self, client: Client, handle: Any) -> Table | None:
         return self._tables.get((client.user, operation_ids(handle)[0]))
 
-    def _get(self, read: Callable[[Target, Any], Awaitable[Table]]) -> Callable[[Client, Any], Awaitable[Any]]:
+    def _get(self, read: Callable[[Target, Any], Awaitable[Table]]) -> Handler:
         """Answers a question whose answer is a table."""
 
         async def answer(client: Client, request: Any) -> Any:
@@ -401,10 +353,6 @@ class SqlService:
         while len(self._tables) >= MAX_TABLES:
             del self._tables[next(iter(self._tables))]
         self._tables[client.user, operation_id] = table
-
-
-MAX_AWAITED = 2_000
-MAX_TABLES = 200  # answers to questions for metadata that wait for their clients; the oldest is dropped
 
 
 async def _done(table: Table) -> Table:
