@@ -246,6 +246,7 @@ async def test_another_server_goes_on_with_a_statement_whose_result_nobody_has_f
         part = await fetched(w, token, handle, entrance=w.other)
         assert (part.results.startRowOffset, part.results.arrowBatches[0].rowCount) == (0, 5)
         assert w.spark.ran == ["rows 10 5"]
+        assert [each.text for each in w.observer.begun] == ["rows 10 5"], "told once, with its text"
         large = (await w.begin(token, session, "rows 3000000 1000000")).operationHandle
         await fetched(w, token, large)
         assert (await fetched(w, token, large, entrance=w.other)).status.statusCode == _STATUS.INVALID_HANDLE_STATUS, (

@@ -245,17 +245,27 @@ class Operations:
         self, statement: Statement, query: Query, target: Target, principal: Principal, *, timeout_s: float | None = None
     ) -> Operation:
         """Run a statement. Raises SqlFailed if too many are open."""
-        return self._begin(statement, target, principal, self._driver.execute(target, statement.statement_id, query), timeout_s)
+        result = self._driver.execute(target, statement.statement_id, query)
+        return self._begin(statement, target, principal, result, self._observer, timeout_s=timeout_s)
 
     def adopt(self, statement: Statement, target: Target, principal: Principal) -> Operation:
         """Go on with a statement that another server has begun and nobody has fetched from."""
-        return self._begin(statement, target, principal, self._driver.reattach(target, statement.statement_id), None)
+        result = self._driver.reattach(target, statement.statement_id)
+        # Who began it has told of it, with its text, which is not known here.
+        return self._begin(statement, target, principal, result, Unobserved())
 
     def _begin(
-        self, statement: Statement, target: Target, principal: Principal, result: AsyncIterator[Chunk], timeout_s: float | None
+        self,
+        statement: Statement,
+        target: Target,
+        principal: Principal,
+        result: AsyncIterator[Chunk],
+        observer: StatementObserver,
+        *,
+        timeout_s: float | None = None,
     ) -> Operation:
         slot = self._occupancy.enter(OPEN, principal, error=lambda why: SqlFailed(why, sql_state="53300"))
-        operation = Operation(statement, target, self._driver, self._observer, slot)
+        operation = Operation(statement, target, self._driver, observer, slot)
         operation.on_end = lambda: self._forget(operation)
         self._known[operation.id] = operation
         if self._sweep is None or self._sweep.done():

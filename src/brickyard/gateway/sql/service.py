@@ -55,7 +55,6 @@ _NEXT = (None, ttypes.TFetchOrientation.FETCH_NEXT, ttypes.TFetchOrientation.FET
 CLOSED_STATEMENT = (
     "This statement is not open: it was closed, nobody asked for it in 15 minutes, or its server has ended. Run it again."
 )
-CLOSED_SESSION = "This session is not open: it was closed, it was idle for an hour, or its cluster has restarted. Connect again."
 Handler = Callable[[Client, Any], Awaitable[Any]]
 
 
