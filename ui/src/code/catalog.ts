@@ -1,5 +1,5 @@
 import type { QueryClient } from "@tanstack/react-query";
-import { api, body } from "../api/client";
+import { catalogs, schemas, table, tables } from "../api/catalog";
 import { type Source, sourceNamed, sourcesOf } from "./sqlnames";
 
 const FRESH_MS = 60_000;
@@ -26,33 +26,29 @@ export class CatalogNames {
 
   catalogs = () =>
     this.#cached(["catalogs"], async () => {
-      const found = (await body(api.GET("/api/2.1/unity-catalog/catalogs"))).catalogs ?? [];
+      const found = await catalogs();
       return found.map(({ name }) => ({ name, kind: "catalog" as const }));
     });
 
   schemas = (catalog: string) =>
     this.#cached(["schemas", catalog], async () => {
       if (!has(await this.catalogs(), catalog)) return [];
-      const query = { catalog_name: catalog };
-      const found = (await body(api.GET("/api/2.1/unity-catalog/schemas", { params: { query } }))).schemas ?? [];
+      const found = (await schemas(catalog)).schemas ?? [];
       return found.map(({ name }) => ({ name, kind: "schema" as const }));
     });
 
   tables = (catalog: string, schema: string) =>
     this.#cached(["tables", catalog, schema], async () => {
       if (!has(await this.schemas(catalog), schema)) return [];
-      const query = { catalog_name: catalog, schema_name: schema, omit_columns: true, omit_properties: true };
-      const found = (await body(api.GET("/api/2.1/unity-catalog/tables", { params: { query } }))).tables ?? [];
+      const found = (await tables(catalog, schema)).tables ?? [];
       return found.map(({ name }) => ({ name, kind: "table" as const }));
     });
 
-  columns = (table: string[]) =>
-    this.#cached(["columns", ...table], async () => {
-      const [catalog = "", schema = "", name = ""] = table;
+  columns = (path: string[]) =>
+    this.#cached(["columns", ...path], async () => {
+      const [catalog = "", schema = "", name = ""] = path;
       if (!has(await this.tables(catalog, schema), name)) return [];
-      const path = { full_name: table.join(".") };
-      const found =
-        (await body(api.GET("/api/2.1/unity-catalog/tables/{full_name}", { params: { path } }))).columns ?? [];
+      const found = (await table(...path)).columns ?? [];
       return found.map(({ name, type_text }) => ({ name, kind: "column" as const, detail: type_text }));
     });
 
