@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from brickyard.machine.files import write_atomic
+
 
 class ResultFiles:
     """Below one directory of the workspace's storage. Methods block, and raise OSError."""
@@ -16,9 +18,7 @@ class ResultFiles:
         """Write a chunk, whole or not at all."""
         file = self._file(statement_id, index)
         file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_suffix(".part")
-        part.write_bytes(stream)
-        part.replace(file)
+        write_atomic(file, stream)
 
     def read(self, statement_id: str, index: int) -> bytes:
         return self._file(statement_id, index).read_bytes()
