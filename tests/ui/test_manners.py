@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -53,6 +53,30 @@ def test_rows_keep_their_places_under_the_pointer(session: Session, w: Workspace
     assert names(page) == ["bbb", "aaa", "0 ccc"]
     w.clusters.edit(made["ccc"], cluster_name="ccc", **COMMON)
     expect(page.locator("tbody tr").first).to_contain_text("ccc")
+    assert session.said == []
+
+
+def test_who_types_and_leaves_at_once_is_not_led_back(session: Session, made: dict[str, str]) -> None:
+    page = session.page
+    page.clock.install()
+    page.clock.pause_at(datetime.now(UTC) + timedelta(hours=1))
+    session.go("/compute")
+    expect(page.locator("tbody tr")).to_have_count(3)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:  # the code of the next page is on its way for long
+        held.append(route)
+
+    page.route("**/assets/*.js", hold)
+    page.get_by_role("textbox", name="Search by name or id").fill("aaa")
+    row(page, "aaa").get_by_role("link").first.click()
+    page.clock.run_for(1000)
+    page.clock.resume()
+    for each in held:
+        each.continue_()
+    page.unroute_all()
+    expect(page.get_by_role("heading", name="aaa")).to_be_visible()
+    expect(page).to_have_url(f"{session.server.url}/compute/clusters/{made['aaa']}")
     assert session.said == []
 
 

@@ -1,5 +1,4 @@
 import { Button, Group, SegmentedControl, Text, TextInput, UnstyledButton } from "@mantine/core";
-import { useDebouncedCallback } from "@mantine/hooks";
 import { queryOptions, useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useEffect, useId, useMemo, useState } from "react";
@@ -11,6 +10,7 @@ import { Icon } from "../kit/icons";
 import { More } from "../kit/more";
 import { Reading } from "../kit/reading";
 import { Scroller } from "../kit/scroller";
+import { useTyping } from "../kit/typing";
 import { exactly, toTheSecond } from "../lib/time";
 import { type Names, nameOfTarget, operationsOf, type Target, targetsOf } from "./auditobjects";
 import { identitiesQuery, nameOf } from "./scim";
@@ -227,7 +227,7 @@ function User({ text, change }: Pick<ExactProps, "text" | "change">) {
 function Exact({ label, text, change, choices, typing }: ExactProps) {
   const [typed, setTyped] = useState(text ?? "");
   const list = useId();
-  const later = useDebouncedCallback((next: string) => {
+  const later = useTyping((next) => {
     typing?.(next.trim());
     change(next.trim() || undefined);
   }, 300);

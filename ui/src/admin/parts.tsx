@@ -1,13 +1,13 @@
 import { ActionIcon, Checkbox, Stack, TextInput } from "@mantine/core";
-import { useDebouncedCallback } from "@mantine/hooks";
 import { useEffect, useState } from "react";
 import { Icon } from "../kit/icons";
+import { useTyping } from "../kit/typing";
 import { ENTITLEMENTS } from "./scim";
 
 /** A search field whose text is in the address. */
 export function Find({ label, text, change }: { label: string; text: string; change: (text?: string) => void }) {
   const [typed, setTyped] = useState(text);
-  const later = useDebouncedCallback((next: string) => change(next || undefined), 150);
+  const later = useTyping((next) => change(next || undefined), 150);
   useEffect(() => setTyped(text), [text]);
   return (
     <TextInput

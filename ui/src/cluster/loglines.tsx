@@ -1,5 +1,4 @@
 import { ActionIcon, Button, Group, TextInput, Tooltip } from "@mantine/core";
-import { useDebouncedCallback } from "@mantine/hooks";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { words } from "../api/client";
@@ -7,6 +6,7 @@ import { marked, pieces, plain } from "../code/ansi";
 import { Icon } from "../kit/icons";
 import { Scroller } from "../kit/scroller";
 import { toast } from "../kit/toasts";
+import { useTyping } from "../kit/typing";
 import { bytes, count } from "../lib/sizes";
 
 const LINE = 18; // pixels
@@ -37,7 +37,7 @@ export function LogLines({ lines, complete, wrap, find, onFind, earlier, before,
   const [typed, setTyped] = useState(find);
   const [at, setAt] = useState(-1); // of the hits; -1: none was gone to yet
   const arriving = useRef(find !== ""); // a link leads to the first line that has it
-  const later = useDebouncedCallback(onFind, 200);
+  const later = useTyping(onFind, 200);
   const wanted = typed.toLowerCase();
   const hits = useMemo(() => {
     if (wanted === "") return [];

@@ -1,7 +1,7 @@
-import { useDebouncedCallback } from "@mantine/hooks";
 import { useEffect, useState } from "react";
 import { Icon } from "./icons";
 import { IconButton } from "./plain";
+import { useTyping } from "./typing";
 
 interface Props {
   text: string;
@@ -12,7 +12,7 @@ interface Props {
 /** The search field of a list. */
 export function Search({ text, change, by = "name or id" }: Props) {
   const [typed, setTyped] = useState(text);
-  const soon = useDebouncedCallback(change, 150);
+  const soon = useTyping(change, 150);
   useEffect(() => setTyped(text), [text]);
   return (
     <div className="searchfield">
