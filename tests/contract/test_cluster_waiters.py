@@ -142,7 +142,7 @@ def test_selected_runtimes_are_offered_and_start(w: WorkspaceClient, wanted: dic
     assert cluster.spark_version == key
 
 
-@pytest.mark.parametrize("wanted", [{"ml": True}, {"genomics": True}, {"photon": True}, {"spark_version": "2.4"}])
+@pytest.mark.parametrize("wanted", [{"ml": True}, {"genomics": True}, {"spark_version": "2.4"}])
 def test_runtimes_that_are_not_offered_are_not_found(w: WorkspaceClient, wanted: dict[str, Any], golden: Golden) -> None:
     with golden.refused(ValueError):
         w.clusters.select_spark_version(**wanted)

@@ -89,7 +89,7 @@ def test_later_nodes_are_spot_and_a_lost_one_on_demand_is_replaced_by_such() -> 
 def test_without_a_spot_market_every_node_is_on_demand_and_an_event_says_so(golden: Golden) -> None:
     of = asked(2, aws_attributes=SPOT, runtime_engine=RuntimeEngine.PHOTON)
     assert not any(node.spot for node in decide(of, [], policy=Policy()).new)
-    running = decide(of, nodes(of, 2), policy=Policy()).events[0]
+    running = decide(of, nodes(of, 2), policy=Policy(photon=False)).events[0]
     assert running.type is EventType.RUNNING
     message = running.details.driver_state_message or ""
     golden(message, "aws_attributes.availability", "PHOTON")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import types
 import typing
@@ -36,7 +37,7 @@ from brickyard.plan.policies.governing import NOTHING, govern
 from brickyard.plan.spec import RULES, Offered
 from brickyard.plan.specifying import mistakes, specify
 from brickyard.plan.zones import ZONES
-from brickyard.testing.builders import RUNTIMES, SIZES, SMALL
+from brickyard.testing.builders import RUNTIMES, SIZES, SMALL, SPARK_4
 from tests.support.golden import Golden
 
 GOOD = ClusterSpec(cluster_name="c", spark_version="17.3.x-scala2.13", node_type_id="small", num_workers=2)
@@ -179,6 +180,20 @@ def test_photon_is_accepted_where_the_workspace_says_what_it_gets() -> None:
     asked = but(runtime_engine=RuntimeEngine.PHOTON)
     accepted = check(asked, msgspec.structs.replace(OFFERED, photon=True))
     assert accepted.runtime_engine is RuntimeEngine.PHOTON
+
+
+NATIVE = msgspec.structs.replace(SPARK_4, key="17.3.x-photon-scala2.13")
+WITH_NATIVE = msgspec.structs.replace(OFFERED, runtimes=RUNTIMES | {NATIVE.key: NATIVE})
+
+
+def test_photon_is_accepted_by_field_and_by_key_where_the_runtime_has_it() -> None:
+    for asked in (but(runtime_engine=RuntimeEngine.PHOTON), but(spark_version=NATIVE.key)):
+        assert check(asked, WITH_NATIVE) == check(check(asked, WITH_NATIVE), WITH_NATIVE)
+        apart = msgspec.structs.replace(asked, data_security_mode=DataSecurityMode.USER_ISOLATION)
+        with pytest.raises(InvalidParameterValue, match="USER_ISOLATION"):
+            check(apart, WITH_NATIVE)
+    with pytest.raises(InvalidParameterValue, match=re.escape("17.3.x-scala2.13")):  # the one that has it
+        check(but(spark_version="16.4.x-scala2.12", runtime_engine=RuntimeEngine.PHOTON), WITH_NATIVE)
 
 
 def test_what_holds_without_a_cloud_is_accepted() -> None:

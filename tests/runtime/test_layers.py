@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ from brickyard.machine import mavenrepo
 from brickyard.runtime import catalogue, layers
 from brickyard.runtime.installed import installed, runtime_home, write_manifest
 from brickyard.runtime.layers import Layer, due, last_failure, missing, with_layers
-from brickyard.runtime.layerwork import install_layers
+from brickyard.runtime.layerwork import install_layers, require_layers
 from brickyard.runtime.maven import artifact
+from brickyard.runtime.node.jvm.layers import NATIVE, library_flags
 from brickyard.runtime.packages import NoRuntime
 from brickyard.runtime.sparkclasses import SOURCES
 from tests.agent.runtime import make_runtime
@@ -41,6 +43,7 @@ class Machine:
             path.parent.mkdir(parents=True)
             path.write_text(f"the JAR {coordinates}")
         self._patch = patch
+        self.key = "17.3.x-scala2.13"
         self.declare()
 
     def declare(self, *, python: str = "") -> Layer:
@@ -58,7 +61,7 @@ class Machine:
     def manifest(self) -> RuntimeManifest:
         found = installed(ENVIRONMENT, self.cache)
         assert found is not None
-        return with_layers(found)
+        return with_layers(found, self.key)
 
     def install(self) -> list[str]:
         return install_layers(ENVIRONMENT, cache_dir=self.cache)
@@ -120,6 +123,44 @@ def test_its_python_package_lies_beside_the_jars(machine: Machine, monkeypatch: 
     assert machine.install() == []
     (site,) = layers.sites_of(machine.manifest)
     assert (site / "delta" / "__init__.py").is_file()
+
+
+def test_what_only_photon_loads_is_installed_for_it_alone(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    jar = machine.path(COORDINATES[0])
+    with zipfile.ZipFile(jar, "w") as archive:
+        archive.writestr("place/lib.so", "a library")
+    layer = Layer("comet", "Comet", ((COORDINATES[0], hashlib.sha256(jar.read_bytes()).hexdigest()),), native="place/lib.so")
+    monkeypatch.setattr(layers, "declared", lambda: {ENVIRONMENT: {"comet": layer}})
+    monkeypatch.setattr("brickyard.runtime.layerwork.declared", layers.declared)
+    told: list[str] = []
+
+    def require(key: str) -> list[str]:
+        return require_layers(key, ENVIRONMENT, cache_dir=machine.cache, progress=told.append)
+
+    assert require(machine.key) == [] == told, "nothing is required"
+    assert machine.install() == [] and not layer.directory(machine.home).exists(), "it is not usual"
+    assert require("17.3.x-photon-scala2.13") == []
+    assert any(COORDINATES[0] in each for each in told)
+    assert machine.manifest.layers == {}
+    machine.key = "17.3.x-photon-scala2.13"
+    (path,) = machine.manifest.layers["comet"]
+    assert (Path(path).parent / NATIVE / "lib.so").read_text() == "a library"
+    assert library_flags([path])[0].startswith(f"-Djava.library.path={Path(path).parent / NATIVE}:")
+
+
+def test_what_is_required_and_missing_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = Layer("comet", "Comet", (("org.example:none:1.0", "0" * 64),))
+    monkeypatch.setattr(layers, "declared", lambda: {ENVIRONMENT: {"comet": layer}})
+    key = "17.3.x-photon-scala2.13"
+    (problem,) = require_layers(key, ENVIRONMENT, cache_dir=machine.cache, progress=lambda _: None)
+    assert "org.example:none:1.0" in problem
+
+
+def test_every_runtime_with_photon_has_its_layer() -> None:
+    for runtime in catalogue.rows():
+        wanted = layers.asked_by(runtime.key)
+        assert [layer.name for layer in layers.layers_of(runtime.environment, wanted)] == list(wanted)
+        assert bool(wanted) == runtime.photon
 
 
 def test_without_a_runtime_there_is_nothing_to_install(tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ def versions(file: Path) -> dict[str, list[str]]:
 def table() -> str:
     """The table of the page."""
     environments = list(dict.fromkeys(row.environment for row in catalogue.rows()))
-    keys = [", ".join(row.key.partition(".x")[0] for row in catalogue.rows() if row.environment == each) for each in environments]
+    rows = [row for row in catalogue.rows() if not row.photon]
+    keys = [", ".join(row.key.partition(".x")[0] for row in rows if row.environment == each) for each in environments]
     asked = [line for line in (catalogue.DATA / "packages.in").read_text().splitlines() if line and not line.startswith("#")]
     lines = [f"| package | {' | '.join(keys)} |", f"|---|{'---|' * len(keys)}"]
     for names, file in ((asked, lock_file), (OWN, lambda each: catalogue.DATA / f"{each}.txt")):

@@ -89,7 +89,7 @@ def _described(runtime: Runtime, manifest: RuntimeManifest | None, cache: Path) 
         "trained": is_trained(manifest),
         "connect": manifest.has_connect,
         "packages": packages,
-        "layers": sorted(with_layers(manifest).layers),
+        "layers": sorted(with_layers(manifest, runtime.key).layers),
     }
 
 

@@ -230,7 +230,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_nodes: Annotated[int, Help("Most workers of one cluster, and most instances of one pool.")] = 1_000
     photon: Annotated[
         Literal["refuse", "standard"],
-        Help("What a cluster that asks for Photon gets: refuse (an error) or standard (Spark's own engine)."),
+        Help("What Photon means: refuse (an error where the runtime lacks it) or standard (Spark's own engine everywhere)."),
     ] = "refuse"
     sql_node_type: Annotated[str, Help("Node type of new SQL warehouses.", "i3.xlarge, else the smallest")] = ""
     sql_history_days: Annotated[float, Help("Days after which SQL statements leave the query history; 0: never.")] = 30.0

@@ -5,6 +5,17 @@ from __future__ import annotations
 import msgspec
 
 _SESSIONS_SINCE = 4  # major version of Spark
+_PHOTON, _SCALA = "-photon-", "-scala"
+
+
+def is_photon(key: str) -> bool:
+    """Whether a runtime's key names the native engine: 18.0.x-photon-scala2.13."""
+    return _PHOTON in key
+
+
+def photon_key(key: str) -> str:
+    """Returns the key of the same runtime with the native engine, whether there is one or not."""
+    return key if is_photon(key) else key.replace(_SCALA, f"{_PHOTON}{_SCALA[1:]}", 1)
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,6 +31,11 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     connect: str = ""  # version of the Spark Connect server that is added, where Spark itself has none; "": `spark_version`
     iceberg: str = ""  # version of Iceberg that suits; "": it cannot be had for this Spark, or was not tested
     environment: str = ""  # name of the locked requirements: several keys may share one environment
+
+    @property
+    def photon(self) -> bool:
+        """Whether its clusters have the native engine."""
+        return is_photon(self.key)
 
     @property
     def isolates_users(self) -> bool:

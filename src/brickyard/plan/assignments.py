@@ -10,7 +10,8 @@ from brickyard.domain.cluster import Cluster, custom_tags, default_tags
 from brickyard.domain.libraries import Library
 from brickyard.domain.node import Assignment, Role
 from brickyard.domain.nodetypes import NodeType
-from brickyard.domain.spec import ISOLATING_MODES
+from brickyard.domain.runtimes import photon_key
+from brickyard.domain.spec import ISOLATING_MODES, ClusterSpec, RuntimeEngine
 from brickyard.domain.states import ClusterSource
 from brickyard.plan.logconf import log_destination
 from brickyard.plan.scripts import scripts_of
@@ -30,6 +31,7 @@ def assignment_for(
     sizes: Mapping[str, NodeType],
     after: Assignment | None = None,
     encrypted: bool = False,
+    photon: bool = True,
 ) -> Assignment:
     """The assignment of a node in the cluster's current incarnation, before its master is known. `after` is the last one."""
     spec, own = cluster.spec, sizes[node_type_id]
@@ -40,7 +42,7 @@ def assignment_for(
         cluster_id=cluster.cluster_id,
         cluster_name=spec.cluster_name or "",
         role=role,
-        runtime=spec.spark_version or "",
+        runtime=runtime_of(spec, photon=photon),
         node_type_id=own.node_type_id,
         cores=_cores(own),
         memory_mb=own.memory_mb,
@@ -64,6 +66,13 @@ def assignment_for(
         logs=log_destination(spec.cluster_log_conf),
         **libraries_of(cluster),
     )
+
+
+def runtime_of(spec: ClusterSpec, *, photon: bool) -> str:
+    """The key of the runtime that a cluster's nodes have. `photon`: of the planner's settings."""
+    key = spec.spark_version or ""
+    native = photon and spec.runtime_engine is RuntimeEngine.PHOTON and spec.data_security_mode not in ISOLATING_MODES
+    return photon_key(key) if native else key
 
 
 class LibraryFields(TypedDict):

@@ -169,6 +169,6 @@ def remarks(spec: ClusterSpec, policy: Policy, offered: Mapping[str, NodeType]) 
     providers = {provider_of(types_of(spec, role)[0], offered, policy) for role in (Role.DRIVER, Role.WORKER)}
     if (market := market_of(spec)).spot and not providers & policy.spot_markets and not spec.instance_pool_id:
         found.append(f"{market.field}, but there is no spot market here: every node is on demand.")
-    if spec.runtime_engine is RuntimeEngine.PHOTON:
+    if spec.runtime_engine is RuntimeEngine.PHOTON and not policy.photon:
         found.append("runtime_engine is PHOTON, which is not offered: the cluster runs on the standard engine.")
     return " ".join(found)

@@ -29,6 +29,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     spot_markets: frozenset[str] = frozenset()  # the names of providers that have one
     max_nodes: int = DEFAULT_MAX_NODES  # the most workers of one cluster, and instances of one pool
     nodes_per_pass: int = 100  # how many nodes one pass may change: everybody's writes wait for it
+    photon: bool = True  # clusters that ask for Photon have the native engine; False: Spark's own
     currency: str = "USD"  # of the node types' prices
     provider: str = ""  # the name of the default provider
     encrypting: frozenset[str] = frozenset()  # providers whose nodes are on different machines: Spark encrypts what they send

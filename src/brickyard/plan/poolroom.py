@@ -114,7 +114,7 @@ def joined(instance: Instance, cluster: Cluster, *, role: Role, preloaded: str, 
         ready_ms=0,
         idle_ms=0,
         created_ms=now,
-        cold=cold_reason(instance, runtime=cluster.spec.spark_version or "", preloaded=preloaded),
+        cold=cold_reason(instance, runtime=assignment.runtime, preloaded=preloaded),
     )
 
 

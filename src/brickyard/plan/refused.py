@@ -15,7 +15,6 @@ from brickyard.domain.spec import (
     ClusterSpec,
     DataSecurityMode,
     DependencyMode,
-    RuntimeEngine,
 )
 
 # Field -> (whether a non-empty value is refused, why).
@@ -33,10 +32,6 @@ REFUSED: dict[str, tuple[_Test, str]] = {
     "enable_local_disk_encryption": (_any, "the machine's disks are used unchanged"),
     "ssh_public_keys": (_any, "nodes have no SSH server"),
     "use_ml_runtime": (_any, "machine learning runtimes are not offered; choose one of spark-versions"),
-    "runtime_engine": (
-        lambda value: value is RuntimeEngine.PHOTON,
-        'Photon is not offered; leave it out, use STANDARD, or set photon = "standard" on the server',
-    ),
     "dependency_mode": (
         lambda value: value is DependencyMode.DEPENDENCY_MODE_ENVIRONMENTS,
         "environments per command are not supported yet",
@@ -80,12 +75,11 @@ for _path, (_refused, _why) in REFUSED.items():
     _BY_FIELD.setdefault(_field, []).append((_path, _below, _refused, _why))
 
 
-def check_refused(spec: ClusterSpec, *, photon: bool = False) -> None:
-    """Raises InvalidParameterValue for the first unsupported field. `photon`: a request for Photon gets the standard engine
-    instead."""
+def check_refused(spec: ClusterSpec) -> None:
+    """Raises InvalidParameterValue for the first unsupported field."""
     for field, rules in _BY_FIELD.items():
         given: Any = getattr(spec, field)
-        if given is None or (photon and field == "runtime_engine"):
+        if given is None:
             continue
         for path, below, refused, why in rules:
             value = given

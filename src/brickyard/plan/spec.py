@@ -20,7 +20,7 @@ from brickyard.domain.node import Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.policies import PolicyRow
 from brickyard.domain.pools import Pool
-from brickyard.domain.runtimes import Runtime
+from brickyard.domain.runtimes import Runtime, is_photon, photon_key
 from brickyard.domain.spec import ISOLATING_MODES, AutoScale, ClusterSpec, DataSecurityMode, Kind, RuntimeEngine
 from brickyard.plan.autoscale import check_autoscale, check_window
 from brickyard.plan.launching import apart, types_of
@@ -209,7 +209,22 @@ def _named_engine(spec: ClusterSpec) -> ClusterSpec:
     return spec if spec.runtime_engine is not RuntimeEngine.NULL else msgspec.structs.replace(spec, runtime_engine=None)
 
 
-def _check_runtime(spec: ClusterSpec, runtimes: Mapping[str, Runtime]) -> None:
+def _check_photon(spec: ClusterSpec, runtimes: Mapping[str, Runtime]) -> None:
+    key = spec.spark_version or ""
+    if photon_key(key) not in runtimes:
+        those = [each for each in runtimes if photon_key(each) in runtimes and not is_photon(each)]
+        instead = f"Choose spark_version {' or '.join(those)}, or leave" if those else "Leave"
+        raise InvalidParameterValue(f"runtime_engine PHOTON is not offered on {key}. {instead} runtime_engine out.")
+    if spec.data_security_mode in ISOLATING_MODES:
+        asked = "runtime_engine PHOTON" if spec.runtime_engine is not None else f"spark_version {key}"
+        raise InvalidParameterValue(
+            f"{asked} cannot be used with data_security_mode {spec.data_security_mode}: native code reads files without the "
+            "checks that keep users apart. Choose SINGLE_USER or NONE, or the standard engine."
+        )
+
+
+def _check_runtime(spec: ClusterSpec, runtimes: Mapping[str, Runtime], *, standard: bool) -> None:
+    """`standard`: a request for Photon gets Spark's own engine."""
     if not spec.spark_version:
         raise InvalidParameterValue("Missing required field: spark_version")
     if "-photon-" in spec.spark_version and spec.runtime_engine is not None:
@@ -217,6 +232,8 @@ def _check_runtime(spec: ClusterSpec, runtimes: Mapping[str, Runtime]) -> None:
     if spec.spark_version not in runtimes:
         raise InvalidParameterValue(f"Invalid spark version {spec.spark_version[:_SHOWN]}. Use one of: {', '.join(runtimes)}.")
     runtime = runtimes[spec.spark_version]
+    if runtime.photon or (spec.runtime_engine is RuntimeEngine.PHOTON and not standard):
+        _check_photon(spec, runtimes)
     if spec.data_security_mode in ISOLATING_MODES and not runtime.isolates_users:
         raise InvalidParameterValue(
             f"data_security_mode {spec.data_security_mode} needs the Spark Connect of Spark 4, and {runtime.key} has Spark "
@@ -349,8 +366,8 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("", lambda spec, _offered, _user: _check_extent(spec)),
     ("runtime_engine", lambda spec, _offered, _user: _named_engine(spec)),
     ("is_single_node", lambda spec, _offered, _user: _single_node_defaults(spec)),
-    ("", lambda spec, offered, _user: check_refused(spec, photon=offered.photon)),
-    ("spark_version", lambda spec, offered, _user: _check_runtime(spec, offered.runtimes)),
+    ("", lambda spec, _offered, _user: check_refused(spec)),
+    ("spark_version", lambda spec, offered, _user: _check_runtime(spec, offered.runtimes, standard=offered.photon)),
     ("num_workers", lambda spec, offered, _user: _size(spec, offered.max_nodes)),
     ("instance_pool_id", lambda spec, offered, _user: _pool_defaults(spec, offered.pools)),
     ("node_type_id", lambda spec, offered, _user: _node_types(spec, offered.node_types)),

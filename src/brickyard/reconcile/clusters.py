@@ -344,6 +344,11 @@ def _new_instance(
         pool_id=node.pool_id,
         cold="the pool had no idle instance" if node.pool_id else "",
         assignment=assignment_for(
-            cluster, role=node.role, node_type_id=node.node_type_id, sizes=sizes, encrypted=provider in policy.encrypting
+            cluster,
+            role=node.role,
+            node_type_id=node.node_type_id,
+            sizes=sizes,
+            encrypted=provider in policy.encrypting,
+            photon=policy.photon,
         ),
     )

@@ -19,7 +19,7 @@ from brickyard.machine.locales import use_utf8
 from brickyard.runtime import catalogue, installer
 from brickyard.runtime.background import Background, lowest_priority
 from brickyard.runtime.installed import installed
-from brickyard.runtime.layerwork import install_layers
+from brickyard.runtime.layerwork import install_layers, require_layers
 from brickyard.runtime.packages import NoRuntime, PackagesFailed, install_packages
 from brickyard.runtime.progress import Report
 from brickyard.runtime.training import NothingToTrain, TrainingFailed, train
@@ -48,6 +48,7 @@ def main() -> int:
         action="store_true",
         help="with layers and packages: at the lowest priority, once no node starts on this machine",
     )
+    parser.add_argument("--required", action="store_true", help="with layers: those that the runtime cannot do without, at once")
     options = parser.parse_args()
     if options.action == "list":
         for each in catalogue.rows():
@@ -101,10 +102,18 @@ def _train(runtime: Runtime, options: argparse.Namespace) -> int:
 
 def _layers(runtime: Runtime, options: argparse.Namespace) -> int:
     try:
-        problems = install_layers(runtime.environment, cache_dir=options.cache_dir, wait=_patience(options))
+        if options.required:
+            problems = require_layers(
+                runtime.key,
+                runtime.environment,
+                cache_dir=options.cache_dir,
+                progress=lambda text: _say(options.json, {"message": text}, text),
+            )
+        else:
+            problems = install_layers(runtime.environment, cache_dir=options.cache_dir, wait=_patience(options))
     except NoRuntime:
         return _fail(options.json, f"{runtime.key} is not installed.", "INVALID_ARGUMENT")
-    return _fail(options.json, " ".join(problems), "INTERNAL_ERROR") if problems else 0
+    return _fail(options.json, " ".join(problems), "SPARK_IMAGE_DOWNLOAD_FAILURE") if problems else 0
 
 
 def _packages(runtime: Runtime, options: argparse.Namespace) -> int:

@@ -7,7 +7,9 @@ import functools
 import tomllib
 from pathlib import Path
 
-from brickyard.domain.runtimes import Runtime
+import msgspec
+
+from brickyard.domain.runtimes import Runtime, photon_key
 
 DATA = Path(__file__).parent / "data"
 
@@ -20,20 +22,22 @@ def rows() -> tuple[Runtime, ...]:
     for row in document["runtime"]:
         environment = document["environments"][row["environment"]]
         spark, scala = environment["spark_version"], environment["scala_version"]
-        found.append(
-            Runtime(
-                key=row["key"],
-                name=f"{row['label']} (includes Apache Spark {spark}, Scala {scala})",
-                spark_version=spark,
-                scala_version=scala,
-                python=environment["python"],
-                java=tuple(environment["java"]),
-                lts=row.get("lts", False),
-                connect=environment.get("connect", ""),
-                iceberg=environment.get("iceberg", ""),
-                environment=row["environment"],
-            )
+        runtime = Runtime(
+            key=row["key"],
+            name=f"{row['label']} (includes Apache Spark {spark}, Scala {scala})",
+            spark_version=spark,
+            scala_version=scala,
+            python=environment["python"],
+            java=tuple(environment["java"]),
+            lts=row.get("lts", False),
+            connect=environment.get("connect", ""),
+            iceberg=environment.get("iceberg", ""),
+            environment=row["environment"],
         )
+        found.append(runtime)
+        if row.get("photon", False):
+            name = f"{row['label']} Photon (includes Apache Spark {spark}, Scala {scala})"
+            found.append(msgspec.structs.replace(runtime, key=photon_key(runtime.key), name=name))
     return tuple(found)
 
 
@@ -53,4 +57,5 @@ def unknown(key: str) -> str:
 
 def default() -> Runtime:
     """Returns the newest LTS runtime on Spark 4."""
-    return next(runtime for runtime in reversed(rows()) if runtime.lts and runtime.spark_version.startswith("4."))
+    plain = (runtime for runtime in reversed(rows()) if not runtime.photon)
+    return next(runtime for runtime in plain if runtime.lts and runtime.spark_version.startswith("4."))

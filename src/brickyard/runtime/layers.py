@@ -16,23 +16,25 @@ from pathlib import Path
 import msgspec
 
 from brickyard.domain.decoding import converter
-from brickyard.domain.runtimes import RuntimeManifest
+from brickyard.domain.runtimes import RuntimeManifest, is_photon
 from brickyard.runtime.catalogue import DATA
 from brickyard.runtime.installed import installed, runtime_home
-from brickyard.runtime.node.jvm.layers import USUAL
+from brickyard.runtime.node.jvm.layers import PHOTON, USUAL
 
 KIND = "layers"  # of its lock; its directory in the runtime's home
+REQUIRED = "required-layers"  # of the lock of those without which a runtime does not start: they wait for no others
 AGAIN_MS = 600_000  # after an installation that failed, as without a network
 
 
-class Layer(msgspec.Struct, frozen=True):
+class Layer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a layer is in one environment. `jars`: pairs of coordinates and SHA-256; `python`: a pip requirement with its hash, or
-    ""."""
+    ""; `native`: a library within the JARs that is unpacked beside them, or ""."""
 
     name: str
     title: str
     jars: tuple[tuple[str, str], ...]
     python: str = ""
+    native: str = ""
 
     def directory(self, home: Path) -> Path:
         """Its directory in a runtime's home, whether it is there or not."""
@@ -63,6 +65,7 @@ _decode_failure = msgspec.json.Decoder(Failure).decode
 class _Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     jars: tuple[tuple[str, str], ...]
     python: str = ""
+    native: str = ""
 
 
 class _Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,7 +83,7 @@ def declared() -> Mapping[str, Mapping[str, Layer]]:
     found: dict[str, dict[str, Layer]] = {}
     for name, layer in document.items():
         for environment, parts in layer.environments.items():
-            found.setdefault(environment, {})[name] = Layer(name, layer.title, parts.jars, parts.python)
+            found.setdefault(environment, {})[name] = Layer(name, layer.title, parts.jars, parts.python, parts.native)
     return found
 
 
@@ -90,10 +93,17 @@ def layers_of(environment: str, names: Sequence[str] = USUAL) -> list[Layer]:
     return [known[name] for name in names if name in known]
 
 
-def with_layers(manifest: RuntimeManifest) -> RuntimeManifest:
-    """Returns the manifest with the layers that are installed now."""
-    home, known = Path(manifest.home), declared().get(manifest.environment, {})
-    found = {name: layer.paths(home) for name, layer in known.items() if layer.directory(home).is_dir()}
+def asked_by(key: str) -> tuple[str, ...]:
+    """Returns the layers without which a runtime with that key does not start."""
+    return PHOTON if is_photon(key) else ()
+
+
+def with_layers(manifest: RuntimeManifest, key: str) -> RuntimeManifest:
+    """Returns the manifest with the layers that are installed now, of those that clusters of the runtime with that key load."""
+    home, asked = Path(manifest.home), asked_by(key)
+    known = declared().get(manifest.environment, {})
+    loaded = {name: layer for name, layer in known.items() if name in asked or name not in PHOTON}
+    found = {name: layer.paths(home) for name, layer in loaded.items() if layer.directory(home).is_dir()}
     return msgspec.structs.replace(manifest, layers=found)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import shutil
 import time
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -18,14 +20,15 @@ from brickyard.machine.packageindex import uv_environment
 from brickyard.runtime import maven
 from brickyard.runtime.installed import installed
 from brickyard.runtime.inuse import RuntimeInUse, unused
-from brickyard.runtime.layers import KIND, Failure, Layer, declared, failure_file, missing
-from brickyard.runtime.lock import sole
-from brickyard.runtime.node.jvm.layers import USUAL
+from brickyard.runtime.layers import KIND, REQUIRED, Failure, Layer, asked_by, declared, failure_file, missing
+from brickyard.runtime.lock import LOOK_S, at_work, sole
+from brickyard.runtime.node.jvm.layers import NATIVE, USUAL
 from brickyard.runtime.packages import NoRuntime
 from brickyard.runtime.python import uv_binary
 from brickyard.runtime.watch import CommandFailed, run_watched
 
 LIMIT_S = 600.0
+_MACHINES = {"x86_64": "amd64"}  # Java's names
 
 
 def install_layers(
@@ -35,10 +38,11 @@ def install_layers(
     names: Sequence[str] = USUAL,
     progress: Callable[[str], None] = lambda _: None,
     wait: Callable[[Callable[[], None]], None] | None = None,
+    kind: str = KIND,
 ) -> list[str]:
-    """Installs the named layers that are missing, unless another process does so now. Returns a sentence for each that failed:
-    all else works without. `wait` returns when the installation may begin. Raises NoRuntime."""
-    with sole(environment, cache_dir, KIND) as alone:
+    """Installs the named layers that are missing, unless another process of that kind does so now. Returns a sentence for each
+    that failed: all else works without. `wait` returns when the installation may begin. Raises NoRuntime."""
+    with sole(environment, cache_dir, kind) as alone:
         manifest = installed(environment, cache_dir)
         if manifest is None:
             raise NoRuntime
@@ -59,11 +63,28 @@ def install_layers(
         return problems
 
 
+def require_layers(key: str, environment: str, *, cache_dir: Path, progress: Callable[[str], None]) -> list[str]:
+    """Installs the layers without which the runtime with that key does not start, or waits for another process that does so.
+    Returns a sentence for each that failed. Raises NoRuntime."""
+    names, told = asked_by(key), False
+    while lacking := missing(environment, cache_dir, names):
+        if problems := install_layers(environment, cache_dir=cache_dir, names=names, progress=progress, kind=REQUIRED):
+            return problems
+        if at_work(environment, cache_dir, REQUIRED):
+            if not told:
+                progress(f"Waiting for {lacking[0].title}, which is being installed")
+                told = True
+            time.sleep(LOOK_S)
+    if installed(environment, cache_dir) is None:
+        raise NoRuntime
+    return []
+
+
 def _install(layer: Layer, manifest: RuntimeManifest, progress: Callable[[str], None]) -> None:
     """Raises ArtifactMissing, CommandFailed, OSError."""
     home = Path(manifest.home)
     target = layer.directory(home)
-    draft = target.with_name(f"{target.name}.draft")
+    draft = _draft(target)
     shutil.rmtree(draft, ignore_errors=True)  # of a killed installation
     draft.mkdir(parents=True)
     try:
@@ -74,6 +95,9 @@ def _install(layer: Layer, manifest: RuntimeManifest, progress: Callable[[str], 
                 maven.fetch(maven.artifact(coordinates), draft, base=base, sha256=sha256, look=lambda: None)
             except maven.ArtifactMissing as error:
                 raise maven.ArtifactMissing(f"{coordinates} is missing: {error}") from error
+        if layer.native:
+            progress(f"Unpacking {layer.title}")
+            _unpack(layer.native.format(machine=_MACHINES.get(platform.machine(), platform.machine())), draft)
         if layer.python:
             progress(f"Fetching {layer.python.split()[0]}")
             _install_package(layer.python, draft, manifest)
@@ -82,6 +106,19 @@ def _install(layer: Layer, manifest: RuntimeManifest, progress: Callable[[str], 
         failure_file(home, layer).unlink(missing_ok=True)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _unpack(name: str, directory: Path) -> None:
+    """Unpacks a library from the JAR that has it. Raises ArtifactMissing."""
+    (directory / NATIVE).mkdir()
+    target = directory / NATIVE / name.rpartition("/")[2]
+    for jar in sorted(directory.glob("*.jar")):
+        with zipfile.ZipFile(jar) as archive:
+            if name in archive.namelist():
+                with archive.open(name) as source, target.open("wb") as file:
+                    shutil.copyfileobj(source, file)
+                return
+    raise maven.ArtifactMissing(f"there is no {name} in it: it has nothing for this machine's processor")
 
 
 def _install_package(requirement: str, directory: Path, manifest: RuntimeManifest) -> None:
@@ -94,6 +131,10 @@ def _install_package(requirement: str, directory: Path, manifest: RuntimeManifes
         "--no-deps", "--no-build", "--compile-bytecode", "-r", str(lock),
     )  # fmt: skip
     run_watched(command, watch=lambda _pid, _lines: None, environment=environ | uv_environment(os.environ), limit_s=LIMIT_S)
+
+
+def _draft(target: Path) -> Path:
+    return target.with_name(f"{target.name}.draft")
 
 
 def _failed(layer: Layer, manifest: RuntimeManifest, error: Exception) -> str:
@@ -109,6 +150,7 @@ def _drop_older(manifest: RuntimeManifest, cache_dir: Path) -> None:
     """Removes layers of other versions of Brickyard, unless a node may use one."""
     home = Path(manifest.home)
     ours = {layer.directory(home) for layer in declared().get(manifest.environment, {}).values()}
+    ours |= {_draft(path) for path in ours}  # of an installation that another process does
     with contextlib.suppress(RuntimeInUse, OSError), unused(cache_dir, manifest.environment):
         for path in (home / KIND).iterdir():
             if path.is_dir() and path not in ours:

@@ -241,7 +241,7 @@ def _services(
         clock=clock,
         ids=ids,
         node_types=given.node_types,
-        runtimes=runtimes(),
+        runtimes=[each for each in runtimes() if not each.photon or settings.photon != "standard"],
         photon=settings.photon == "standard",
         max_nodes=settings.max_nodes,
         currency=given.prices.currency,

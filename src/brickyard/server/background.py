@@ -231,6 +231,7 @@ def _policy(settings: Settings, providers: Providers, prices: Prices) -> Policy:
         spot_markets=frozenset(provider.name for provider in providers if provider.spot_market),
         provider=providers.default.name,
         encrypting=frozenset(provider.name for provider in providers if provider.where == "elsewhere"),
+        photon=settings.photon != "standard",
         currency=prices.currency,
         max_nodes=settings.max_nodes,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,7 +16,7 @@ from brickyard.agent.state import NodeState
 from brickyard.agent.steps.work import Work
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.machine.children import Child
-from brickyard.runtime.layers import with_layers
+from brickyard.runtime.layers import asked_by, with_layers
 from brickyard.runtime.sparkclasses import with_classes
 from brickyard.sandbox.launcher import enter
 
@@ -39,7 +39,20 @@ async def runtime(node: NodeState, key: str) -> RuntimeManifest:
     manifest = await ensure(node.config, key, progress=node.progress)
     if node.config.train_runtimes and LATER not in node.background:
         node.background[LATER] = asyncio.create_task(_complete(node, key))
-    return await asyncio.to_thread(with_layers, manifest)
+    manifest = await asyncio.to_thread(with_layers, manifest, key)
+    if set(asked_by(key)) <= manifest.layers.keys():
+        return manifest
+    await _require(node, key)
+    return await asyncio.to_thread(with_layers, manifest, key)
+
+
+async def _require(node: NodeState, key: str) -> None:
+    """Installs the layers without which the runtime does not start. Raises HostError."""
+    config = node.config
+    command = [config.python, "-m", "brickyard.runtime", "layers", key, "--cache-dir", config.cache_dir, "--required", "--json"]
+    last = await _run(config, command, node.progress)
+    if last.error is not None:
+        raise HostError(*_failure(last, key))
 
 
 async def _complete(node: NodeState, key: str) -> None:
@@ -107,6 +120,14 @@ async def ensure(config: AgentConfig, runtime: str, *, progress: Callable[[str],
         return manifest
     command = [config.python, "-m", "brickyard.runtime", "install", runtime, "--cache-dir", config.cache_dir, "--json"]
     command += ["--training"] if config.train_runtimes else []
+    last = await _run(config, command, progress)
+    if last.manifest is not None:
+        return last.manifest
+    raise HostError(*_failure(last, runtime))
+
+
+async def _run(config: AgentConfig, command: Sequence[str], progress: Callable[[str], None]) -> _Line:
+    """Runs an installer to its end; returns its last line with a manifest or an error. Raises HostError."""
     try:
         # Under the launcher, so that the installer and the package installers it starts end when we do.
         child = await Child.start(enter(config.python, "plain", command), env=os.environ)
@@ -118,11 +139,14 @@ async def ensure(config: AgentConfig, runtime: str, *, progress: Callable[[str],
         code = await child.ended()
     finally:
         await child.end(grace_s=GRACE_S)
-    if last.manifest is not None:
-        return last.manifest
-    words = " | ".join(child.tail)[-MAX_TEXT:] or f"the installer ended with code {code}"
-    problem = last.error if isinstance(last.error, _Problem) else _Problem(message=last.error or words)
-    raise HostError(problem.code or FAILURE, f"runtime {runtime} cannot be installed: {problem.message}")
+    if code and last.manifest is None and last.error is None:
+        return _Line(error=" | ".join(child.tail)[-MAX_TEXT:] or f"the installer ended with code {code}")
+    return last
+
+
+def _failure(last: _Line, runtime: str) -> tuple[str, str]:
+    problem = last.error if isinstance(last.error, _Problem) else _Problem(message=last.error or "it said nothing")
+    return problem.code or FAILURE, f"runtime {runtime} cannot be installed: {problem.message}"
 
 
 async def _follow(child: Child, progress: Callable[[str], None]) -> _Line:

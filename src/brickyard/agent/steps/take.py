@@ -23,7 +23,7 @@ async def _take(node: NodeState) -> None:
         node.cold_reason = f"the cluster's directories cannot be shown to a node that runs already: {why}"
         return
     if node.manifest is not None:  # layers may have come since the warm node was made: its JVM is then replaced
-        node.manifest = await asyncio.to_thread(with_layers, node.manifest)
+        node.manifest = await asyncio.to_thread(with_layers, node.manifest, wanted.runtime)
     node.adopt(wanted, Stage.STARTED, phase=Phase.STARTING, warm_start=True)
     await asyncio.to_thread(begin.record, node, wanted)
     begin.refuse(wanted)

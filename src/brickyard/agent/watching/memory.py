@@ -7,9 +7,10 @@ import re
 import shlex
 
 from brickyard.domain.node import Assignment, Role
+from brickyard.domain.runtimes import is_photon
+from brickyard.runtime.node.jvm.launch import DRIVER_SHARE, driver_share
 
 WORKER_HEAP_MB = 512  # a worker only hands out work; its executors have their own JVMs
-DRIVER_SHARE = 0.6  # the rest is for kernels, Python workers and the JVM's memory outside the heap
 MACHINE_SHARE = 0.75  # for any node type: a heap must not exceed the machine
 MINIMUM_MB = 384
 
@@ -30,13 +31,14 @@ def heap_mb(assignment: Assignment, *, machine_mb: int | None = None) -> int:
         return WORKER_HEAP_MB
     if asked := memory_mb(assignment.spark_conf.get("spark.driver.memory", "")):
         return asked
-    return driver_heap_mb(assignment.memory_mb, machine_mb=machine_mb)
+    share = driver_share(photon=is_photon(assignment.runtime), single=assignment.role is Role.SINGLE)
+    return driver_heap_mb(assignment.memory_mb, machine_mb=machine_mb, share=share)
 
 
-def driver_heap_mb(node_mb: int, *, machine_mb: int | None = None) -> int:
+def driver_heap_mb(node_mb: int, *, machine_mb: int | None = None, share: float = DRIVER_SHARE) -> int:
     """Returns the heap of a driver whose conf does not set one, on a node with `node_mb` MiB."""
     machine = _machine_mb() if machine_mb is None else machine_mb
-    return max(MINIMUM_MB, int(min(node_mb * DRIVER_SHARE, machine * MACHINE_SHARE)))
+    return max(MINIMUM_MB, int(min(node_mb * share, machine * MACHINE_SHARE)))
 
 
 def memory_mb(text: str) -> int | None:

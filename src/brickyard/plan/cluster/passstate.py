@@ -234,6 +234,7 @@ class Pass(msgspec.Struct, kw_only=True):
             sizes=self.sizes,
             after=node.assignment,
             encrypted=(node.provider or self.policy.provider) in self.policy.encrypting,
+            photon=self.policy.photon,
         )
 
     def end(self, reason: TerminationReason, message: str, *, state_loss: bool = False) -> None:

@@ -94,7 +94,8 @@ def said(problems: Iterable[Problem]) -> str:
 
 def auto_versions(runtimes: Iterable[Runtime]) -> dict[str, str]:
     """What auto:latest and the like mean among the runtimes on offer. Those for machine learning have no meaning here."""
-    newest = sorted(runtimes, key=lambda runtime: (_release(runtime), _numbers(runtime.scala_version)), reverse=True)
+    plain = (each for each in runtimes if not each.photon)
+    newest = sorted(plain, key=lambda runtime: (_release(runtime), _numbers(runtime.scala_version)), reverse=True)
     lts = [runtime for runtime in newest if runtime.lts]
     found: dict[str, str] = {}
     for name, among in (("auto:latest", newest), ("auto:latest-lts", lts)):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from ..clock import Clock, now_ms
+from ..jvm import layers
 from ..jvm.errors import error_text
 from ..jvm.process import Jvm, usable
 from ..jvm.scala import Scala
@@ -310,6 +311,8 @@ class DriverRole(Role):
         driver = Driver(
             self._scala, conf=values, connect_token=token, apart=self.isolates_users, places=apart.places(self._place)
         )
+        if layers.has_photon(manifest):
+            self._report.log(f"Photon is DataFusion Comet {driver.native_engine()}")
         driver.bound_ports()
         driver.keep_files_apart()
         driver.hide_secret()

@@ -58,7 +58,8 @@ class NodeJvm:
             self._warming.cut(assignment)
         try:
             jars = layers.jars(manifest, assignment.get("spark_conf") or {})
-            wanted = launch.wanted_options(assignment, prepared.options if prepared else None, layers=jars)
+            options, photon = prepared.options if prepared else None, layers.has_photon(manifest)
+            wanted = launch.wanted_options(assignment, options, layers=jars, photon=photon)
             if prepared is not None:
                 reason = "init scripts changed files that a running JVM has read" if scripted and prepared.outdated else ""
                 if not reason and prepared.alive and prepared.options == wanted and prepared.host == place.ports_host:

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import login
 from .archives import archive_flags, major
+from .layers import library_flags
 
 if TYPE_CHECKING:
     from ..documents import AssignmentDocument, ManifestDocument
 
-WORKER = "worker"
+WORKER, SINGLE = "worker", "single"
 WORKER_HEAP_MB = 512  # a worker hands out work; its executors have their own JVMs
 DRIVER_SHARE = 0.6
 MINIMUM_HEAP_MB = 384
@@ -119,9 +120,11 @@ def prepared_options(
     )  # fmt: skip
 
 
-def wanted_options(assignment: AssignmentDocument, prepared: JvmOptions | None, *, layers: Sequence[str] = ()) -> JvmOptions:
+def wanted_options(
+    assignment: AssignmentDocument, prepared: JvmOptions | None, *, layers: Sequence[str] = (), photon: bool = False
+) -> JvmOptions:
     """Returns the options that an assignment needs. Options that it leaves open stay as prepared. `layers`: the JARs of a
-    driver's. Raises LaunchError."""
+    driver's; `photon`: whether the cluster has the native engine. Raises LaunchError."""
     conf: Mapping[str, str] = assignment.get("spark_conf") or {}
     env = user_env(assignment.get("spark_env_vars") or {})
     if assignment["role"] == WORKER:
@@ -131,7 +134,7 @@ def wanted_options(assignment: AssignmentDocument, prepared: JvmOptions | None, 
             heap_mb=prepared.heap_mb, worker=prepared.worker, env=env, frugal=prepared.frugal, layers=prepared.layers
         )
     return JvmOptions(
-        heap_mb=_driver_heap(conf, assignment, prepared),
+        heap_mb=_driver_heap(conf, assignment, prepared, photon=photon),
         java_options=_driver_java_options(conf),
         class_path=tuple(part for part in conf.get("spark.driver.extraClassPath", "").split(":") if part),
         env=env,
@@ -159,14 +162,22 @@ def difference(prepared: JvmOptions, wanted: JvmOptions) -> str:
     return "" if prepared == wanted else f"the warm JVM was started for {other}"
 
 
-def _driver_heap(conf: Mapping[str, str], assignment: AssignmentDocument, prepared: JvmOptions | None) -> int:
+def driver_share(*, photon: bool, single: bool) -> float:
+    """Returns the heap's share in a driver's node. Where the native engine runs in the driver's own JVM, it has as much."""
+    return DRIVER_SHARE / 2 if photon and single else DRIVER_SHARE
+
+
+def _driver_heap(conf: Mapping[str, str], assignment: AssignmentDocument, prepared: JvmOptions | None, *, photon: bool) -> int:
     asked = conf.get("spark.driver.memory", "")
     if asked:
         size = size_mb(asked)
         if size is None:
             raise LaunchError(f'spark.driver.memory is "{asked}", which is not a size. Write it like 4g or 512m.')
         return size
-    return prepared.heap_mb if prepared else max(MINIMUM_HEAP_MB, int(assignment["memory_mb"] * DRIVER_SHARE))
+    halved = photon and assignment["role"] == SINGLE
+    if prepared and not halved:
+        return prepared.heap_mb
+    return max(MINIMUM_HEAP_MB, int(assignment["memory_mb"] * driver_share(photon=photon, single=halved)))
 
 
 def _driver_java_options(conf: Mapping[str, str]) -> tuple[str, ...]:
@@ -240,6 +251,7 @@ def command(manifest: ManifestDocument, options: JvmOptions, *, node_dir: Path, 
         f"-Djava.io.tmpdir={node_dir / 'tmp'}",
         f"-Duser.home={node_dir}/home",
         *options.java_options,
+        *library_flags(options.layers),
         "-cp",
         class_path(manifest, options, added=added_by_scripts(node_dir, driver=not options.worker)),
         *login.words(manifest),

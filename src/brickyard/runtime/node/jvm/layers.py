@@ -1,8 +1,9 @@
-"""Which layers of the runtime a driver's JVM has on its class path (`brickyard/runtime/layers.py` installs them). Pure."""
+"""Which layers of the runtime a driver's JVM has on its class path (`brickyard/runtime/layers.py` installs them)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
 
 SETTING = "spark.brickyard.layers"  # names with commas between them, in the place of the usual ones
 USUAL = ("delta",)  # those that every runtime gets which can have them, and every cluster which says nothing else
+PHOTON = ("comet",)  # the manifest has it only where the runtime's key asks for it, and then the cluster cannot do without
+NATIVE = "native"  # beside a layer's JARs: libraries
+_LIBRARY_PATH = ("/usr/java/packages/lib", "/usr/lib64", "/lib64", "/lib", "/usr/lib")  # Java's own
 # Where a cluster's conf brings its own JARs of the same classes, those count: the class path's would come before them.
 _BRINGS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 _MARKS = {"delta": ("io.delta:", "delta-core_", "delta-spark_")}
@@ -20,7 +24,7 @@ def names(manifest: ManifestDocument, conf: Mapping[str, str]) -> tuple[str, ...
     brought = " ".join(conf.get(key, "") for key in _BRINGS)
     return tuple(
         name
-        for name in wanted(conf)
+        for name in dict.fromkeys((*wanted(conf), *PHOTON))
         if name in _installed(manifest) and not any(mark in brought for mark in _MARKS.get(name, ()))
     )
 
@@ -34,6 +38,18 @@ def wanted(conf: Mapping[str, str]) -> tuple[str, ...]:
 def jars(manifest: ManifestDocument, conf: Mapping[str, str]) -> tuple[str, ...]:
     """Returns their JARs, in the order in which they are on the class path."""
     return tuple(jar for name in names(manifest, conf) for jar in _installed(manifest)[name])
+
+
+def has_photon(manifest: ManifestDocument) -> bool:
+    """Whether the cluster has the native engine."""
+    return any(name in _installed(manifest) for name in PHOTON)
+
+
+def library_flags(jars: Sequence[str]) -> tuple[str, ...]:
+    """Returns what a JVM with those JARs is told of the libraries that were unpacked beside them. A JVM that finds none unpacks
+    its own into a directory that users' code can write to."""
+    found = dict.fromkeys(str(place) for jar in jars if (place := Path(jar).parent / NATIVE).is_dir())
+    return (f"-Djava.library.path={':'.join([*found, *_LIBRARY_PATH])}",) if found else ()
 
 
 def lacking(manifest: ManifestDocument, conf: Mapping[str, str]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..jvm import layers, login
 from ..jvm.archives import archive_flags
 from ..jvm.launch import PATIENT_COMPILER, ROOM_FOR_CLASSES, SEEN_JARS, SUBMIT_CONF, user_env
-from . import apart, resources, tuning
+from . import apart, photon, resources, tuning
 from . import layers as layersettings
 from .clients import CLIENTS
 from .place import Place
@@ -143,14 +143,17 @@ def driver_conf(
     values.update(
         layersettings.settings(layers.names(manifest, asked), values, cores=worker_size(assignment)[0], iceberg=iceberg)
     )
+    jars = layers.jars(manifest, asked)
+    if layers.has_photon(manifest):
+        values.update(photon.settings(assignment, values))
     kept_apart = apart.options(place) if assignment.get("user_isolation") else ()
-    last = (*kept_apart, *login.words(manifest))
+    last = (*layers.library_flags(jars), *kept_apart, *login.words(manifest))
     values["spark.executor.extraJavaOptions"] = _executor_java_options(asked, executor_archive, last)
-    last_jars = [values.get(EXECUTOR_LAST_JARS) or login.classes(manifest), *layers.jars(manifest, asked)]
+    last_jars = [values.get(EXECUTOR_LAST_JARS) or login.classes(manifest), *jars]
     if assignment.get("init_scripts"):
         last_jars.append(f"{SEEN_JARS}/*")
-    if jars := ":".join(filter(None, last_jars)):
-        values[EXECUTOR_LAST_JARS] = jars
+    if last_path := ":".join(filter(None, last_jars)):
+        values[EXECUTOR_LAST_JARS] = last_path
     if kept_apart:
         values.update(apart.SETTINGS)
         values["spark.plugins"] = _joined(apart.PLUGIN, values.get("spark.plugins", ""))

@@ -71,6 +71,11 @@ class Driver:
         self._streams: Any = None  # all streaming queries that run, of all sessions
         self.migration_round_s = float(self._sc.conf().getTimeAsMs(REATTEMPT, "30s")) / 1000
 
+    def native_engine(self) -> str:
+        """Returns the native engine's version. Raises Py4JError if its library is not there: queries would run without it."""
+        self._scala.java("org.apache.comet.NativeBase").isLoaded()
+        return str(self._sc.conf().get("spark.comet.version", ""))
+
     def _make_connect(self, conf: Mapping[str, str], token: str, places: str | None) -> ConnectServer:
         if places is not None:
             return ApartConnectServer(self._scala, self._sc, token=token, places=places)

@@ -1,0 +1,62 @@
+"""The Spark settings of a cluster with the native engine (DataFusion Comet). Pure.
+
+Its memory is outside of the heap, and is taken from the heap's share of the node: a node takes no more than without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..jvm.launch import DRIVER_SHARE, MINIMUM_HEAP_MB, SINGLE, LaunchError, driver_share, size_mb
+from .layers import EXTENSIONS, joined
+from .sizes import MINIMUM_EXECUTOR_MB, executor_memory_mb, worker_size
+
+if TYPE_CHECKING:
+    from ..documents import AssignmentDocument
+
+PLUGIN = "org.apache.spark.CometPlugin"
+SHUFFLE = "org.apache.spark.sql.comet.execution.shuffle.CometShuffleManager"
+SCANS = "brickyard.NativeScans"  # before Comet's own extension, which its plugin adds at the end
+EXPLAINED = "org.apache.comet.ExtendedExplainInfo"
+OFF_HEAP, OFF_HEAP_SIZE = "spark.memory.offHeap.enabled", "spark.memory.offHeap.size"
+HEAP_SHARE = 1 / 3  # of an executor's memory
+MINIMUM_OFF_HEAP_MB = 256
+_PLUGINS, _EXECUTOR, _DRIVER = "spark.plugins", "spark.executor.memory", "spark.driver.memory"
+_EXPLAINERS, _LOGGED = "spark.sql.extendedExplainProviders", "spark.comet.explain.fallback.log.enabled"
+
+
+def settings(assignment: AssignmentDocument, values: Mapping[str, str]) -> dict[str, str]:
+    """Returns the settings for a driver. `values`: its other settings. Raises LaunchError if too little is left for it."""
+    return {
+        **_memory(assignment, values),
+        _PLUGINS: joined(PLUGIN, values.get(_PLUGINS, "")),
+        "spark.shuffle.manager": SHUFFLE,
+        EXTENSIONS: joined(SCANS, values.get(EXTENSIONS, "")),
+        _EXPLAINERS: joined(EXPLAINED, values.get(_EXPLAINERS, "")),  # EXPLAIN and the Spark UI say what falls back
+        _LOGGED: values.get(_LOGGED, "true"),  # and so does the driver's log
+    }
+
+
+def _memory(assignment: AssignmentDocument, values: Mapping[str, str]) -> dict[str, str]:
+    asked = assignment.get("spark_conf") or {}
+    if asked.get(OFF_HEAP_SIZE):
+        return {OFF_HEAP: "true"}
+    single = assignment["role"] == SINGLE
+    _, memory_mb = worker_size(assignment)
+    share = int(memory_mb * DRIVER_SHARE) if single else executor_memory_mb(memory_mb)
+    name = _DRIVER if single else _EXECUTOR
+    if named := size_mb(asked.get(name, "")):
+        heap = named
+    elif single:
+        heap = max(MINIMUM_HEAP_MB, int(memory_mb * driver_share(photon=True, single=True)))
+    else:
+        heap = max(MINIMUM_EXECUTOR_MB, int(share * HEAP_SHARE))
+    left = share - heap
+    if left < MINIMUM_OFF_HEAP_MB:
+        what = f"{name} is {asked[name]}" if name in asked else f"the node has {memory_mb} MiB"
+        raise LaunchError(
+            f"{what}, which leaves {max(0, left)} MiB for Photon, whose memory is outside of Java's heap: it needs "
+            f"{MINIMUM_OFF_HEAP_MB}. Leave {name} out, or choose a larger node type."
+        )
+    return {OFF_HEAP: "true", OFF_HEAP_SIZE: f"{left}m"} | ({} if single else {_EXECUTOR: f"{heap}m"})
