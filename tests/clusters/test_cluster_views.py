@@ -109,6 +109,8 @@ def test_node_types_have_every_field_that_clients_sort_by() -> None:
     assert None not in fields.values()
     for name in ("is_deprecated", "num_cores", "memory_mb", "num_gpus", "instance_type_id", "node_info", "is_graviton"):
         assert name in fields
+    assert not fields["photon_worker_capable"]
+    assert msgspec.to_builtins(node_type_view(SMALL, photon=True))["photon_worker_capable"]
     disks = fields["node_instance_type"]
     assert set(disks) == {
         "instance_type_id",

@@ -8,8 +8,8 @@ import pytest
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.node import Assignment, Role
 from brickyard.domain.nodetypes import NodeType
-from brickyard.domain.spec import DataSecurityMode
-from brickyard.plan.assignments import assignment_for
+from brickyard.domain.spec import DataSecurityMode, RuntimeEngine
+from brickyard.plan.assignments import assignment_for, runtime_of
 from brickyard.testing.builders import SIZES, cluster
 
 LARGE = NodeType(node_type_id="large", num_cores=8.0, memory_mb=32_768, category="General Purpose", num_gpus=1)
@@ -59,3 +59,21 @@ def test_nodes_know_the_tags_and_none_of_the_users_hides_a_default_one() -> None
         "ClusterId": "0101-000000-testtest",
     }
     assert found.custom_tags == {"x_Vendor": "mine", "team": "a"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "photon", "key"),
+    [
+        ({"runtime_engine": RuntimeEngine.PHOTON}, True, "17.3.x-photon-scala2.13"),
+        ({"runtime_engine": RuntimeEngine.PHOTON}, False, "17.3.x-scala2.13"),
+        ({"runtime_engine": RuntimeEngine.STANDARD}, True, "17.3.x-scala2.13"),
+        (
+            {"runtime_engine": RuntimeEngine.PHOTON, "data_security_mode": DataSecurityMode.USER_ISOLATION},
+            True,
+            "17.3.x-scala2.13",
+        ),
+        ({"spark_version": "17.3.x-photon-scala2.13"}, True, "17.3.x-photon-scala2.13"),
+    ],
+)
+def test_both_spellings_of_photon_are_one_runtime_of_nodes(fields: dict[str, object], photon: bool, key: str) -> None:
+    assert runtime_of(with_spec(cluster(), **fields).spec, photon=photon) == key

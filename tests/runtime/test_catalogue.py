@@ -43,6 +43,7 @@ def test_the_sdk_selects_runtimes() -> None:
     assert sdk.select_spark_version(long_term_support=True, scala="2.13") == "17.3.x-scala2.13"
     assert sdk.select_spark_version(latest=True, scala="2.13") == catalogue.rows()[-1].key
     assert sdk.select_spark_version(spark_version="3.4") == "13.3.x-scala2.12"
+    assert sdk.select_spark_version(photon=True, scala="2.13") == "18.0.x-photon-scala2.13"
 
 
 @pytest.mark.parametrize("wanted", [{}, {"min_memory_gb": 16}, {"min_cores": 4}, {"category": "Storage Optimized"}])

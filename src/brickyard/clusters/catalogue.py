@@ -45,4 +45,6 @@ class Offers:
 
     def node_type_list(self) -> bytes:
         """The same, encoded for clients."""
-        return _encode(ListNodeTypesResponse(node_types=[node_type_view(each) for each in self.node_types().values()]))
+        photon = any(runtime.photon for runtime in self.runtimes.values())
+        views = [node_type_view(each, photon=photon) for each in self.node_types().values()]
+        return _encode(ListNodeTypesResponse(node_types=views))

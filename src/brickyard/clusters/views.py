@@ -121,8 +121,12 @@ def _node(node: Instance) -> SparkNode:
     )
 
 
-def node_type_view(node_type: NodeType) -> NodeTypeView:
-    """A node type with every field that clients sort or filter by."""
+SMALLEST_PHOTON_MB = 1_280  # of memory: less leaves a single node too little beside Java's heap
+
+
+def node_type_view(node_type: NodeType, *, photon: bool = False) -> NodeTypeView:
+    """A node type with every field that clients sort or filter by. `photon`: whether a runtime on offer has it."""
+    capable = photon and node_type.memory_mb >= SMALLEST_PHOTON_MB
     return NodeTypeView(
         node_type_id=node_type.node_type_id,
         memory_mb=node_type.memory_mb,
@@ -135,6 +139,8 @@ def node_type_view(node_type: NodeType) -> NodeTypeView:
         is_deprecated=node_type.is_deprecated,
         display_order=node_type.display_order,
         provider=node_type.provider,
+        photon_driver_capable=capable,
+        photon_worker_capable=capable,
         node_instance_type=NodeInstanceType(
             instance_type_id=node_type.node_type_id,
             local_disks=node_type.local_disks,

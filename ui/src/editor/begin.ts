@@ -9,9 +9,12 @@ import type { Offers } from "./state";
 export const newestFirst = (offers: Offers) =>
   [...offers.runtimes].sort(([one], [other]) => other.localeCompare(one, undefined, { numeric: true }));
 
+/** Whether a runtime's key names the native engine, which others have by runtime_engine. */
+export const isPhoton = (key: string) => key.includes("-photon-");
+
 /** What a new cluster begins with: the newest long-term runtime, and a small node of the kind that is listed first. */
 export function beginning(offers: Offers, user: string): Spec {
-  const runtimes = newestFirst(offers);
+  const runtimes = newestFirst(offers).filter(([key]) => !isPhoton(key));
   const runtime = runtimes.find(([, label]) => label.includes("LTS")) ?? runtimes[0];
   const usual = offers.nodeTypes.filter((each) => !each.is_deprecated && each.num_gpus === 0);
   const node = usual.find((each) => each.num_cores >= 2) ?? usual[0];

@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { count } from "../lib/sizes";
 import { AccessField } from "./access";
+import { isPhoton } from "./begin";
 import { checks, refusalQuery } from "./calls";
 import { CheckField, SelectField, TextField } from "./fields";
 import { Grants } from "./grants";
@@ -159,9 +160,12 @@ function PolicyField() {
   );
 }
 
+const NATIVE = "A native engine (DataFusion Comet) runs what it knows of a query. Its memory is taken from Java's heap.";
+
 function RuntimeFields() {
   const { offers, draft, rules } = useEditor();
   const photon = useQuery(refusalQuery("runtime_engine", "PHOTON", draft)).data;
+  const native = [...offers.runtimes.keys()].some(isPhoton);
   return (
     <>
       <SelectField path={["spark_version"]} label="Runtime version" data={runtimeOptions(offers, rules)} />
@@ -170,7 +174,7 @@ function RuntimeFields() {
         label="Use Photon acceleration"
         on="PHOTON"
         refusal={photon}
-        help={checks() ? "This server runs it with Spark's own engine." : "Faster queries at a higher price."}
+        help={!checks() ? "Faster queries at a higher price." : native ? NATIVE : "This server runs it with Spark's own engine."}
       />
     </>
   );
