@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -148,6 +149,14 @@ def test_a_machine_without_the_storage_is_refused(tmp_path: Path, found: str | N
     if found:
         path.write_text(found)
     with pytest.raises(UnitError, match=why):
+        place(unit)
+
+
+def test_a_mount_on_which_commits_could_replace_each_other_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = document(tmp_path)
+    (Path(unit.storage_dir) / "dbfs").mkdir()
+    monkeypatch.setattr("os.link", shutil.copy)
+    with pytest.raises(UnitError, match=f"{unit.storage_dir}/dbfs"):
         place(unit)
 
 

@@ -25,6 +25,8 @@ import brickyard
 from brickyard.agent.config import AgentConfig
 from brickyard.machine import files, linux, locks
 from brickyard.machine.gpus import Gpu, opened
+from brickyard.storage import newnames
+from brickyard.storage.directory import Storage
 
 ADDRESS_VARIABLE = "BRICKYARD_NODE_ADDRESS"
 TOKENS_VARIABLE = "BRICKYARD_UNIT_TOKENS"  # JSON of Tokens, where the document has none
@@ -256,3 +258,10 @@ def _check_storage(unit: Unit) -> None:
             f"the storage of workspace {unit.workspace_id} must be at {unit.storage_dir} on every machine with nodes; on "
             f"{socket.gethostname()}, that directory {why}."
         )
+    try:
+        storage = Storage(path.parent)
+        lost = newnames.trouble((storage.metastore, storage.clusters, *storage.trees))
+    except OSError as error:
+        lost = f"{unit.storage_dir} cannot be written ({error.strerror})"
+    if lost:
+        raise UnitError(f"cannot use the storage of workspace {unit.workspace_id} on {socket.gethostname()}: {lost}.")

@@ -20,6 +20,7 @@ from brickyard.machine.packageindex import uv_environment
 from brickyard.sandbox.probe import Allowed, allowed_here
 from brickyard.server.datadir import Workspace
 from brickyard.server.preflight import ServerError, listen
+from brickyard.storage import newnames
 
 MUCH = 8  # above this memory_overcommit, more nodes may use the whole machine at once than any machine can take
 ASKED_FOR = "pyspark"  # every runtime needs this package from the index
@@ -52,6 +53,7 @@ def command(as_json: bool, config_file: Path | None, **options: Any) -> None:
         _java(),
         _disk("data directory", chosen.data_dir, 1_000, keep=_floor(chosen)),
         *([] if chosen.storage_dir == chosen.data_dir else [_disk("storage", chosen.storage_dir, 1_000, keep=_floor(chosen))]),
+        *_names(chosen.storage_dir),
         _disk("cache directory", chosen.cache_dir, 1_500),
         _port(chosen),
         _connect_port(chosen),
@@ -110,6 +112,21 @@ def _disk(name: str, path: Path, needed_mb: int, *, keep: int = 0) -> Finding:
             "Free space, or choose another.",
         )  # fmt: skip
     return Finding(name, "ok", f"{path}, {disk.left(Lack.SIZE)}")
+
+
+def _names(storage: Path) -> list[Finding]:
+    """Whether commits to tables are safe there. What cannot be tried yet is tried at the start."""
+    if not storage.is_dir() or not os.access(storage, os.W_OK | os.X_OK):
+        return []
+    try:
+        why = newnames.trouble([storage])
+    except OSError:
+        return []
+    name = "file system"
+    if why:
+        return [Finding(name, "broken", f"{why}.")]
+    kind = newnames.filesystem_of(storage.resolve(), newnames.MOUNTS.read_text())
+    return [Finding(name, "ok", f"{kind or 'unknown'} at {storage}: a new name goes to one writer")]
 
 
 def _floor(chosen: Settings) -> int:

@@ -77,6 +77,7 @@ class Workspace:
         full = [prepare(self.data_dir, known=known, called=_CALLED, remedy=_REMEDY)]
         if self._storage_dir != self.data_dir:
             full.append(Storage(self._storage_dir).prepare(instead_of=Storage(self.data_dir)))
+        Storage(self._storage_dir).check_names()
         why = "; ".join(each for each in full if each)
         return f"{why}. Until there is room, terminate clusters and delete files; nothing else may work." if why else ""
 

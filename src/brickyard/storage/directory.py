@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from brickyard.machine import files, locks
 from brickyard.machine.disk import Amount
 from brickyard.machine.pressure import DBFS_FULL
+from brickyard.storage import newnames
 from brickyard.storage.private import WorkspaceError, create_private, prepare, unusable, write_private
 
 if TYPE_CHECKING:
@@ -183,6 +184,15 @@ class Storage:
                 f"servers and move there what exists of {names}; or correct storage_url."
             )
         return prepare(self.root, known=self._key_file.exists(), called=_CALLED, remedy=_REMEDY)
+
+    def check_names(self) -> None:
+        """Refuses a file system on which commits to tables could replace each other. Raises WorkspaceError."""
+        try:
+            why = newnames.trouble((self.root, *self.trees))
+        except OSError as error:
+            raise self._unusable(error) from error
+        if why:
+            raise WorkspaceError(f"cannot use the {_CALLED} {self.root}: {why}, or {_REMEDY}.")
 
     @property
     def _key_file(self) -> Path:
