@@ -12,8 +12,10 @@ from brickyard.runtime.node.spark.layers import (
     DELTA_EXTENSION,
     DELTA_PARTITIONS,
     EXTENSIONS,
+    FORMAT,
     ICEBERG_CATALOG,
     LISTING,
+    format_notes,
     settings,
 )
 
@@ -45,6 +47,25 @@ def test_a_clusters_own_extensions_stay_in_their_order(theirs: str, merged: str)
 def test_a_clusters_own_settings_win() -> None:
     theirs = {CATALOG: "a.Catalog", DELTA_PARTITIONS: "7", LISTING: "9"}
     assert settings(["delta"], theirs, cores=4).items() >= theirs.items()
+
+
+@pytest.mark.parametrize(("cores", "partitions", "listings"), [(0, "1", "32"), (8, "8", "64"), (4_000, "50", "10000")])
+def test_a_cluster_of_any_size_reads_logs_with_no_more_tasks_than_delta_and_spark_themselves(
+    cores: int, partitions: str, listings: str
+) -> None:
+    found = settings(["delta"], {}, cores=cores)
+    assert (found[DELTA_PARTITIONS], found[LISTING]) == (partitions, listings)
+
+
+def test_the_workspaces_format_is_the_default_where_the_layer_is() -> None:
+    assert settings(["delta"], {}, cores=1, table_format="delta")[FORMAT] == "delta"
+    assert settings(["delta"], {FORMAT: "orc"}, cores=1, table_format="delta")[FORMAT] == "orc"
+    assert FORMAT not in settings(["delta"], {}, cores=1, table_format="parquet")
+    assert FORMAT not in settings([], {}, cores=1, table_format="delta")
+    assert len(format_notes([], {}, table_format="delta")) == 1
+    assert not format_notes(["delta"], {}, table_format="delta")
+    assert not format_notes([], {FORMAT: "orc"}, table_format="delta")
+    assert not format_notes([], {}, table_format="parquet")
 
 
 def test_where_iceberg_is_a_part_of_the_runtime_both_catalogs_are_one() -> None:

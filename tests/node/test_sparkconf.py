@@ -44,6 +44,20 @@ def test_the_users_value_wins_over_a_default() -> None:
     assert conf_of(assignment()).values["spark.app.name"] == "name"
 
 
+def test_delta_reads_logs_with_the_cores_of_all_workers_that_may_come() -> None:
+    manifest = {**SPARK_4, "layers": {"delta": ["/l/delta.jar"]}}
+    for fields, cores in (({"most_workers": 3, "worker_cores": 4}, "12"), ({"role": "single"}, "4")):
+        assert conf_of(assignment(**fields), manifest).values["spark.databricks.delta.snapshotPartitions"] == cores
+
+
+def test_the_workspaces_format_needs_the_layer_and_the_log_says_where_it_is_missing() -> None:
+    asked, key = assignment(table_format="delta"), "spark.sql.sources.default"
+    with_layer = conf_of(asked, {**SPARK_4, "layers": {"delta": ["/l/delta.jar"]}})
+    assert with_layer.values[key] == "delta" and not with_layer.notes
+    without = conf_of(asked)
+    assert key not in without.values and len(without.notes) == 1
+
+
 def test_programs_find_the_clusters_tags() -> None:
     made = conf_of(assignment(default_tags={"ClusterId": "c-1"}, custom_tags={"team": "a"}))
     tags = json.loads(made.values["spark.databricks.clusterUsageTags.clusterAllTags"])

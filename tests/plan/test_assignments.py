@@ -8,7 +8,7 @@ import pytest
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.node import Assignment, Role
 from brickyard.domain.nodetypes import NodeType
-from brickyard.domain.spec import DataSecurityMode, RuntimeEngine
+from brickyard.domain.spec import AutoScale, DataSecurityMode, RuntimeEngine
 from brickyard.plan.assignments import assignment_for, runtime_of
 from brickyard.testing.builders import SIZES, cluster
 
@@ -36,7 +36,20 @@ def test_a_driver_knows_the_size_of_its_workers() -> None:
 
 def test_a_single_node_has_no_workers() -> None:
     alone = assigned(cluster(single=True), Role.SINGLE, "small")
-    assert (alone.worker_cores, alone.worker_memory_mb) == (0, 0)
+    assert (alone.worker_cores, alone.worker_memory_mb, alone.most_workers) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("size", "most"), [({"num_workers": 3}, 3), ({"autoscale": AutoScale(min_workers=1, max_workers=8)}, 8)])
+def test_a_driver_knows_how_many_workers_there_may_be(size: dict[str, object], most: int) -> None:
+    of = with_spec(cluster(), **{"num_workers": None, **size})
+    assert assigned(of, Role.DRIVER, "small").most_workers == most
+    assert assigned(of, Role.WORKER, "small").most_workers == 0
+
+
+def test_drivers_have_the_workspaces_format_of_tables() -> None:
+    for role, expected in ((Role.DRIVER, "delta"), (Role.SINGLE, "delta"), (Role.WORKER, "parquet")):
+        made = assignment_for(cluster(), role=role, node_type_id="small", sizes=TYPES, table_format="delta")
+        assert made.table_format == expected
 
 
 @pytest.mark.parametrize("mode", DataSecurityMode)

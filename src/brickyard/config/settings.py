@@ -232,6 +232,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Literal["refuse", "standard"],
         Help("What Photon means: refuse (an error where the runtime lacks it) or standard (Spark's own engine everywhere)."),
     ] = "refuse"
+    default_table_format: Annotated[
+        Literal["parquet", "delta"],
+        Help("Format of tables that name none, on clusters that have Delta Lake: parquet or delta."),
+    ] = "parquet"
     sql_node_type: Annotated[str, Help("Node type of new SQL warehouses.", "i3.xlarge, else the smallest")] = ""
     sql_history_days: Annotated[float, Help("Days after which SQL statements leave the query history; 0: never.")] = 30.0
     autoscale_up_after_s: Annotated[float, Help("Seconds that tasks wait before an autoscaling cluster grows.")] = 1.0

@@ -223,6 +223,12 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
             return self.spec.num_workers or 0
         return min(max(self.target_workers, scale.min_workers or 0), scale.max_workers or 0)
 
+    @property
+    def most_workers(self) -> int:
+        """How many workers the cluster may come to have."""
+        scale = self.spec.autoscale
+        return (scale.max_workers if scale is not None else self.spec.num_workers) or 0
+
 
 class LaunchError(msgspec.Struct, frozen=True, kw_only=True):
     """Why the provider refused a launch. `kind` is the class name of the ProviderError."""

@@ -26,6 +26,8 @@ from brickyard.domain.packedsamples import PackedSamples
 from brickyard.domain.samples import NodeSamples
 from brickyard.domain.scripts import InitScript, ScriptsReport
 
+PARQUET = "parquet"  # the format of tables that name none, unless the workspace has another
+
 
 class Role(StrEnum):
     """The role of a node in its cluster."""
@@ -93,6 +95,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     worker_cores: int = 0  # per worker, which may differ in size from the driver; 0: the cluster has no workers
     worker_memory_mb: int = 0
     worker_gpus: int = 0
+    most_workers: int = 0  # drivers: how many workers the cluster may have
+    table_format: str = PARQUET  # of tables that name none, where the driver has it
     spark_conf: dict[str, str] = {}
     spark_env_vars: dict[str, str] = {}
     secret: str  # spark.authenticate.secret, one per cluster and driver start

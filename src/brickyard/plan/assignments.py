@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from brickyard.domain.cluster import Cluster, custom_tags, default_tags
 from brickyard.domain.libraries import Library
-from brickyard.domain.node import Assignment, Role
+from brickyard.domain.node import PARQUET, Assignment, Role
 from brickyard.domain.nodetypes import NodeType
 from brickyard.domain.runtimes import photon_key
 from brickyard.domain.spec import ISOLATING_MODES, ClusterSpec, RuntimeEngine
@@ -32,6 +32,7 @@ def assignment_for(
     after: Assignment | None = None,
     encrypted: bool = False,
     photon: bool = True,
+    table_format: str = PARQUET,
 ) -> Assignment:
     """The assignment of a node in the cluster's current incarnation, before its master is known. `after` is the last one."""
     spec, own = cluster.spec, sizes[node_type_id]
@@ -50,6 +51,8 @@ def assignment_for(
         worker_cores=_cores(worker) if worker else 0,
         worker_memory_mb=worker.memory_mb if worker else 0,
         worker_gpus=worker.num_gpus if worker else 0,
+        most_workers=cluster.most_workers if role is Role.DRIVER else 0,
+        table_format=table_format if role is not Role.WORKER else PARQUET,
         spark_conf=spec.spark_conf or {},
         spark_env_vars=spec.spark_env_vars or {},
         secret=cluster.secret,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from brickyard.domain.node import PARQUET
 from brickyard.plan.autoscale import Rules
 
 DEFAULT_MAX_NODES = 1_000
@@ -32,4 +33,5 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     photon: bool = True  # clusters that ask for Photon have the native engine; False: Spark's own
     currency: str = "USD"  # of the node types' prices
     provider: str = ""  # the name of the default provider
+    table_format: str = PARQUET  # of tables that name none, where a cluster's runtime has it
     encrypting: frozenset[str] = frozenset()  # providers whose nodes are on different machines: Spark encrypts what they send

@@ -350,5 +350,6 @@ def _new_instance(
             sizes=sizes,
             encrypted=provider in policy.encrypting,
             photon=policy.photon,
+            table_format=policy.table_format,
         ),
     )

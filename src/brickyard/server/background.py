@@ -234,6 +234,7 @@ def _policy(settings: Settings, providers: Providers, prices: Prices) -> Policy:
         photon=settings.photon != "standard",
         currency=prices.currency,
         max_nodes=settings.max_nodes,
+        table_format=settings.default_table_format,
     )
 
 

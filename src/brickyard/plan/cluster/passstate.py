@@ -235,6 +235,7 @@ class Pass(msgspec.Struct, kw_only=True):
             after=node.assignment,
             encrypted=(node.provider or self.policy.provider) in self.policy.encrypting,
             photon=self.policy.photon,
+            table_format=self.policy.table_format,
         )
 
     def end(self, reason: TerminationReason, message: str, *, state_loss: bool = False) -> None:

@@ -26,6 +26,8 @@ class AssignmentDocument(TypedDict):
     worker_cores: NotRequired[int]
     worker_memory_mb: NotRequired[int]
     worker_gpus: NotRequired[int]
+    most_workers: NotRequired[int]
+    table_format: NotRequired[str]
     spark_conf: NotRequired[Mapping[str, str]]
     spark_env_vars: NotRequired[Mapping[str, str]]
     encrypted: NotRequired[bool]

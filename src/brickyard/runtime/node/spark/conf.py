@@ -21,7 +21,7 @@ from . import layers as layersettings
 from .clients import CLIENTS
 from .place import Place
 from .redaction import redact
-from .sizes import check_size, executor_memory_mb, worker_size
+from .sizes import check_size, cluster_cores, executor_memory_mb, worker_size
 
 if TYPE_CHECKING:
     from ..documents import AssignmentDocument, ManifestDocument
@@ -139,9 +139,11 @@ def driver_conf(
         values[ICEBERG_MISSING] = missing
     if not asked.get(EXECUTOR_JARS) and (rewritten := manifest.get("rewritten")):
         values[EXECUTOR_JARS] = rewritten
+    has_layers, table_format = layers.names(manifest, asked), assignment.get("table_format", "")
     notes += [f"{layers.SETTING} names {name}, and this runtime has no such layer." for name in layers.lacking(manifest, asked)]
+    notes += layersettings.format_notes(has_layers, values, table_format=table_format)
     values.update(
-        layersettings.settings(layers.names(manifest, asked), values, cores=worker_size(assignment)[0], iceberg=iceberg)
+        layersettings.settings(has_layers, values, cores=cluster_cores(assignment), iceberg=iceberg, table_format=table_format)
     )
     jars = layers.jars(manifest, asked)
     if layers.has_photon(manifest):

@@ -12,12 +12,17 @@ BOTH_CATALOGS = "brickyard.IcebergOverDelta"
 DELTA_ENTRIES = "spark.databricks.delta.catalog.update.enabled"
 DELTA_PARTITIONS = "spark.databricks.delta.snapshotPartitions"
 LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
-LISTINGS_PER_CORE, FEWEST_LISTINGS = 8, 32
+FORMAT = "spark.sql.sources.default"
+MOST_PARTITIONS = 50  # Delta's own number: each is a task, and small tables have little in each
+LISTINGS_PER_CORE, FEWEST_LISTINGS, MOST_LISTINGS = 8, 32, 10_000  # the last is Spark's own number
 
 
-def settings(names: Sequence[str], values: Mapping[str, str], *, cores: int, iceberg: bool = False) -> dict[str, str]:
-    """Returns the settings for a driver with those layers. `values`: its other settings; `cores`: of a worker, or of a cluster's
-    only node; `iceberg`: whether Iceberg's catalog is the cluster's, and not its user's."""
+def settings(
+    names: Sequence[str], values: Mapping[str, str], *, cores: int, iceberg: bool = False, table_format: str = ""
+) -> dict[str, str]:
+    """Returns the settings for a driver with those layers. `values`: its other settings; `cores`: of all workers that the cluster
+    may have, or of its only node; `iceberg`: whether Iceberg's catalog is the cluster's, and not its user's; `table_format`: the
+    workspace's, of tables that name none."""
     found: dict[str, str] = {}
     if "delta" in names:
         found[EXTENSIONS] = joined(DELTA_EXTENSION, values.get(EXTENSIONS, ""))  # theirs come later, and so around it
@@ -26,9 +31,22 @@ def settings(names: Sequence[str], values: Mapping[str, str], *, cores: int, ice
         # The entry in the metastore then has the columns: the catalog's API and metadata of SQL clients read no Delta logs.
         found[DELTA_ENTRIES] = values.get(DELTA_ENTRIES, "true")
         # Delta reads a table's log with 50 tasks, whatever its size, and VACUUM lists directories with 10,000.
-        found[DELTA_PARTITIONS] = values.get(DELTA_PARTITIONS, str(max(1, cores)))
-        found[LISTING] = values.get(LISTING, str(max(FEWEST_LISTINGS, LISTINGS_PER_CORE * cores)))
+        found[DELTA_PARTITIONS] = values.get(DELTA_PARTITIONS, str(max(1, min(MOST_PARTITIONS, cores))))
+        listings = min(MOST_LISTINGS, max(FEWEST_LISTINGS, LISTINGS_PER_CORE * cores))
+        found[LISTING] = values.get(LISTING, str(listings))
+        if table_format == "delta":
+            found[FORMAT] = values.get(FORMAT, table_format)
     return found
+
+
+def format_notes(names: Sequence[str], values: Mapping[str, str], *, table_format: str) -> list[str]:
+    """Returns what the log says where the cluster cannot have the workspace's format."""
+    if table_format != "delta" or "delta" in names or FORMAT in values:
+        return []
+    return [
+        "The workspace's default_table_format is delta, and this cluster has no Delta Lake of the runtime's: tables that name no "
+        "format are Parquet. `brickyard runtime list` says which runtimes have it."
+    ]
 
 
 def joined(first: str, rest: str) -> str:

@@ -25,6 +25,11 @@ def worker_size(assignment: AssignmentDocument) -> tuple[int, int]:
     return cores, assignment.get("worker_memory_mb") or assignment["memory_mb"]
 
 
+def cluster_cores(assignment: AssignmentDocument) -> int:
+    """Returns the cores of all workers that the cluster may have, or of its only node."""
+    return max(1, worker_size(assignment)[0]) * max(1, assignment.get("most_workers") or 0)
+
+
 _REACH_EXECUTORS = ("spark.executor", "spark.plugins", "spark.jars", "spark.memory.", "spark.extraListeners", "spark.archives")
 
 
