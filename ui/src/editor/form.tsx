@@ -160,12 +160,13 @@ function PolicyField() {
   );
 }
 
-const NATIVE = "A native engine (DataFusion Comet) runs what it knows of a query. Its memory is taken from Java's heap.";
+const NATIVE =
+  "A native engine (DataFusion Comet) runs what it knows of a query. Its memory is taken from Java's heap.";
 
 function RuntimeFields() {
   const { offers, draft, rules } = useEditor();
   const photon = useQuery(refusalQuery("runtime_engine", "PHOTON", draft)).data;
-  const native = [...offers.runtimes.keys()].some(isPhoton);
+  const here = [...offers.runtimes.keys()].some(isPhoton) ? NATIVE : "This server runs it with Spark's own engine.";
   return (
     <>
       <SelectField path={["spark_version"]} label="Runtime version" data={runtimeOptions(offers, rules)} />
@@ -174,7 +175,7 @@ function RuntimeFields() {
         label="Use Photon acceleration"
         on="PHOTON"
         refusal={photon}
-        help={!checks() ? "Faster queries at a higher price." : native ? NATIVE : "This server runs it with Spark's own engine."}
+        help={checks() ? here : "Faster queries at a higher price."}
       />
     </>
   );
