@@ -12,6 +12,8 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.Thrift import TApplicationException, TException, TMessageType
 from thrift.transport.TTransport import TMemoryBuffer
 
+from brickyard.gateway.sql import shape
+
 
 class NotThrift(Exception):
     """A body that is no call of this protocol."""
@@ -25,9 +27,8 @@ class Call(NamedTuple):
 
 def decoded(body: bytes) -> Call:
     """The call in a body. Raises NotThrift. No size in it may be larger than the body."""
-    protocol = TBinaryProtocolAccelerated(
-        TMemoryBuffer(body), string_length_limit=len(body), container_length_limit=len(body), fallback=False
-    )
+    buffer = TMemoryBuffer(body)
+    protocol = TBinaryProtocolAccelerated(buffer, string_length_limit=len(body), container_length_limit=len(body), fallback=False)
     try:
         name, kind, sequence = protocol.readMessageBegin()
         arguments = getattr(TCLIService, f"{name}_args", None)
@@ -35,8 +36,11 @@ def decoded(body: bytes) -> Call:
             raise NotThrift(f"{name[:100]!r} is no call.")
         if arguments is None:  # of a client of Hive's, as GetLog is: it goes on without once it reads that nobody serves it
             return Call(name, sequence, None)
+        shape.admit(body, buffer.cstringio_buf.tell())
         given = arguments()
         given.read(protocol)
+    except shape.TooMany as error:
+        raise NotThrift(str(error)) from error
     except (TException, EOFError, ValueError, TypeError, RecursionError, OverflowError, MemoryError) as error:
         raise NotThrift("The body is no call of Thrift's binary protocol.") from error
     if given.req is None:
