@@ -24,12 +24,14 @@ from brickyard.domain.cluster import Cluster, Target
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.nodeops import AgentRefused, AgentUnreachable
 from brickyard.domain.spec import ClientsTypes, DataSecurityMode, WorkloadType
+from brickyard.domain.warehouses import Warehouse
 from brickyard.gateway import connect
 from brickyard.gateway.connect import MAX_MESSAGE
 from brickyard.gateway.endpoints import FRESH_S, OPEN_S, Endpoints
 from brickyard.gateway.errors import GatewayError
 from brickyard.gateway.requests import interruption, sender
 from brickyard.nodes.ways import short
+from brickyard.plan.attach import Client
 from brickyard.testing.builders import cluster, up
 from tests.gateway.driver import BLOCK, SERVICE, FakeDriver
 from tests.gateway.world import CLUSTER_ID, as_metadata, call, credentials, method, world
@@ -43,6 +45,7 @@ NO_NOTEBOOKS = up(
     spec=msgspec.structs.replace(RUNNING.spec, workload_type=WorkloadType(clients=ClientsTypes(notebooks=False))),
 )
 APART = up(cluster(), spec=msgspec.structs.replace(RUNNING.spec, data_security_mode=DataSecurityMode.USER_ISOLATION))
+WAREHOUSE = up(cluster(creator_user_name="me@example.com"), warehouse=Warehouse(cluster_size="2X-Small"))
 THEIRS = up(cluster(), spec=msgspec.structs.replace(RUNNING.spec, single_user_name="other@example.com"))
 
 
@@ -230,6 +233,7 @@ def test_sessions_that_are_silent_are_forgotten(monkeypatch: pytest.MonkeyPatch)
         (cluster(), credentials("{token}"), "UNAVAILABLE", "Pending"),
         (THEIRS, credentials("{token}"), "PERMISSION_DENIED", "the single user of this cluster is 'other@example.com'"),
         (NO_NOTEBOOKS, credentials("{token}"), "PERMISSION_DENIED", "its workload_type.clients.notebooks is false"),
+        (WAREHOUSE, credentials("{token}"), "PERMISSION_DENIED", "is a SQL warehouse, which only runs SQL statements"),
         (msgspec.structs.replace(RUNNING, deleted_ms=1), credentials("{token}"), "NOT_FOUND", "does not exist"),
     ],
 )
@@ -386,13 +390,13 @@ async def test_the_driver_hears_that_it_is_used_but_not_with_every_call(tmp_path
         endpoints = Endpoints(attach=w.attach, patience_s=0, may_start=False, monotonic=lambda: now)
         me = Caller(user_name="me@example.com", user_id="1", is_admin=False, token_id="t")
         for _ in range(50):
-            await endpoints.find(me, CLUSTER_ID)
+            await endpoints.find(me, CLUSTER_ID, client=Client.NOTEBOOKS)
         assert w.agent.asked == 1
         now = FRESH_S + 1
-        await endpoints.find(me, CLUSTER_ID)
+        await endpoints.find(me, CLUSTER_ID, client=Client.NOTEBOOKS)
         assert w.agent.asked == 1
         now += OPEN_S
-        await endpoints.find(me, CLUSTER_ID)  # in the background
+        await endpoints.find(me, CLUSTER_ID, client=Client.NOTEBOOKS)  # in the background
         await until(lambda: w.agent.asked == 2)
 
 
@@ -402,11 +406,11 @@ async def test_a_permission_that_was_taken_away_ends_within_seconds(tmp_path: Pa
         now = 0.0
         endpoints = Endpoints(attach=w.attach, patience_s=0, may_start=False, monotonic=lambda: now)
         me = Caller(user_name="me@example.com", user_id="1", is_admin=False, token_id="t")
-        await endpoints.find(me, CLUSTER_ID)
+        await endpoints.find(me, CLUSTER_ID, client=Client.NOTEBOOKS)
         await w.set(THEIRS)
         now = FRESH_S + 0.1
         with pytest.raises(Exception, match="single user"):
-            await endpoints.find(me, CLUSTER_ID)
+            await endpoints.find(me, CLUSTER_ID, client=Client.NOTEBOOKS)
 
 
 async def test_a_call_in_progress_ends_with_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

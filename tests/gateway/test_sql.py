@@ -15,8 +15,10 @@ from databricks.sql.thrift_api.TCLIService import ttypes
 
 from brickyard.domain.errors import QuotaExceeded
 from brickyard.domain.statements import StatementState
+from brickyard.domain.warehouses import Warehouse
 from brickyard.gateway.sql import operations, sessions
 from brickyard.gateway.sql.settings import TIMESTAMP_AS_STRING
+from brickyard.testing.builders import cluster, up
 from tests.gateway.sqlworld import PATH, Refused, SqlWorld, served, sql_world
 
 _STATUS, _STATE = ttypes.TStatusCode, ttypes.TOperationState
@@ -105,6 +107,7 @@ async def test_the_version_of_the_protocol_is_of_the_clients_kind(tmp_path: Path
 
 async def test_a_warehouse_is_its_cluster_and_another_path_is_refused(tmp_path: Path) -> None:
     async with sql_world(tmp_path) as w:
+        await w.world.set(up(cluster(creator_user_name="me@example.com"), warehouse=Warehouse(cluster_size="2X-Small")))
         token = await w.world.token("me@example.com")
         opened = ttypes.TOpenSessionReq(configuration={})
         handle = (await w.call(token, "OpenSession", opened, path="/sql/1.0/warehouses/w1")).sessionHandle

@@ -91,12 +91,15 @@ class _Workload(msgspec.Struct):
 _workload = msgspec.json.Decoder(_Workload).decode
 
 
+_ASKED = {str(each): each for each in (Client.JOBS, Client.NOTEBOOKS)}
+
+
 def _client(asked: str | None) -> Client | None:
     if not asked:
         return None
     try:
-        return Client(asked.lower())
-    except ValueError as error:
+        return _ASKED[asked.lower()]
+    except KeyError as error:
         raise InvalidParameterValue(f"can_use_client is {asked[:60]!r}; it must be JOBS or NOTEBOOKS.") from error
 
 

@@ -43,6 +43,7 @@ from brickyard.gateway.endpoints import Endpoint, Endpoints
 from brickyard.gateway.errors import GatewayError
 from brickyard.gateway.relay import ONE_TO_ONE, ClientGone, Metadata, Relay, Saw
 from brickyard.gateway.requests import FINISHING, INTERRUPT, MAX_TEXT, RELEASE, interruption, sender
+from brickyard.plan.attach import Client
 
 CLUSTER_ID = "x-databricks-cluster-id"
 USER = "x-brickyard-user"  # tells the driver who calls; it matters if users are kept apart (UserGuard.java)
@@ -97,7 +98,9 @@ log = structlog.get_logger(__name__)
 
 
 class Clients(Protocol):
-    """Whose connections a gRPC server has. `peer` is gRPC's name for a connection."""
+    """Whose connections a gRPC server has, and what for. `peer` is gRPC's name for a connection."""
+
+    kind: Client
 
     def address(self, peer: str) -> str:
         """The client's address; "" if unknown. Raises TemporarilyUnavailable for a connection that has gone already."""
@@ -110,6 +113,8 @@ class Clients(Protocol):
 
 class Direct:
     """Clients that call the gateway's own port."""
+
+    kind = Client.NOTEBOOKS
 
     def address(self, peer: str) -> str:
         return address_in(peer)[0]
@@ -182,7 +187,9 @@ class ConnectGateway:
             caller = await self._caller(context, address=address)
             clients.known(context.peer())
             left.enter_context(self._calls.enter(CALLS, caller, error=QuotaExceeded))
-            endpoint = await self._find(caller, _cluster_id(metadata), finishes=method in FINISHING, address=address)
+            endpoint = await self._find(
+                caller, _cluster_id(metadata), clients.kind, finishes=method in FINISHING, address=address
+            )
             passed_on = _passed_on(metadata, endpoint, caller.user_name)
             interrupts: list[bytes] = []
 
@@ -193,7 +200,7 @@ class ConnectGateway:
 
             work = self._pass_on(method, context, passed_on, endpoint, saw)
             try:
-                return await self._while_allowed(work, context, endpoint.cluster_id, source)
+                return await self._while_allowed(work, context, clients.kind, endpoint.cluster_id, source)
             except (Unauthenticated, PermissionDenied):
                 await self._interrupt(endpoint, passed_on, interrupts)
                 raise
@@ -211,7 +218,9 @@ class ConnectGateway:
             return await known()
         return await self._authenticator.of_metadata(_metadata(context), address=address, missing=NO_TOKEN)
 
-    async def _while_allowed(self, work: Coroutine[Any, Any, bytes], context: Any, cluster_id: str, source: str) -> bytes:
+    async def _while_allowed(
+        self, work: Coroutine[Any, Any, bytes], context: Any, kind: Client, cluster_id: str, source: str
+    ) -> bytes:
         """The result of a call in progress. Raises ApiError, and ends the call, when its token is no longer valid, its user may
         no longer attach to the cluster, or IP access lists keep its source out. A database that is away ends nothing."""
         call = asyncio.ensure_future(work)
@@ -220,7 +229,7 @@ class ConnectGateway:
                 try:
                     await self._authenticator.admit(source)
                     caller = await self._caller(context)
-                    await self._find(caller, cluster_id, finishes=True)
+                    await self._find(caller, cluster_id, kind, finishes=True)
                 except (Unauthenticated, PermissionDenied):
                     raise
                 except ApiError:
@@ -239,9 +248,9 @@ class ConnectGateway:
             except grpc.aio.AioRpcError as error:
                 log.warning("operation_not_interrupted", cluster_id=endpoint.cluster_id, why=error.details())
 
-    async def _find(self, caller: Caller, cluster_id: str, *, finishes: bool, address: str = "") -> Endpoint:
+    async def _find(self, caller: Caller, cluster_id: str, kind: Client, *, finishes: bool, address: str = "") -> Endpoint:
         try:
-            return await self._endpoints.find(caller, cluster_id, finishes=finishes, address=address)
+            return await self._endpoints.find(caller, cluster_id, client=kind, finishes=finishes, address=address)
         except ApiError:
             raise
         except Exception as error:

@@ -15,6 +15,7 @@ from brickyard.domain.nodeops import CONNECT_OPEN, Nothing
 from brickyard.domain.notes import Note, unnoted
 from brickyard.domain.spec import ISOLATING_MODES
 from brickyard.nodes.ways import short
+from brickyard.plan.attach import Client
 
 FRESH_S = 2.0  # how long a revoked permission or a replaced driver may still count
 OPEN_S = 30.0  # an endpoint in use is requested again this often, which tells the driver that it is in use
@@ -55,18 +56,26 @@ class Endpoints:
         self._may_start = may_start
         self._note = note
         self._monotonic = monotonic
-        self._known: dict[tuple[str, str], _Known] = {}
+        self._known: dict[tuple[str, str, Client], _Known] = {}
         self._opened: dict[tuple[str, int], tuple[Endpoint, float]] = {}
         self._openings: dict[tuple[str, int], asyncio.Task[Endpoint]] = {}
 
-    async def find(self, caller: Caller, cluster_id: str, *, finishes: bool = False, address: str = "") -> Endpoint:
-        """The endpoint for this caller; waits while the cluster starts. `finishes`: the call is about something that runs
-        already, which a cluster that is about to stop may let finish. `address`: the client's. Raises ApiError."""
-        key = (caller.user_name, cluster_id)
+    async def find(
+        self,
+        caller: Caller,
+        cluster_id: str,
+        *,
+        client: Client,
+        finishes: bool = False,
+        address: str = "",
+    ) -> Endpoint:
+        """The endpoint for this caller and kind of work; waits while the cluster starts. `finishes`: the call is about something
+        that runs already, which a cluster that is about to stop may let finish. `address`: the client's. Raises ApiError."""
+        key = (caller.user_name, cluster_id, client)
         known = self._known.get(key)
         if known is not None and self._monotonic() < known.until:
             return known.endpoint
-        if finishes and (last := await self._attach.finishing(caller, cluster_id)) is not None:
+        if finishes and (last := await self._attach.finishing(caller, cluster_id, client=client)) is not None:
             return await self._open(last)  # not to be known: other calls must not find it
 
         def noted() -> None:
@@ -74,7 +83,7 @@ class Endpoints:
 
         # A client that goes away says so: that starts no cluster which has ended meanwhile.
         on_start = noted if self._may_start and not finishes else None
-        running = await self._attach.running(caller, cluster_id, patience_s=self._patience_s, on_start=on_start)
+        running = await self._attach.running(caller, cluster_id, client=client, patience_s=self._patience_s, on_start=on_start)
         endpoint = await self._open(running)
         if len(self._known) >= MAX_KNOWN:
             self._known.clear()

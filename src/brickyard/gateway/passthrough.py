@@ -17,6 +17,7 @@ from typing import NamedTuple
 from brickyard.domain.errors import TemporarilyUnavailable
 from brickyard.gateway.connect import address_in
 from brickyard.machine.tls import Peer
+from brickyard.plan.attach import Client
 
 CLOSE_S = 10.0  # for what is still to be sent to one side when the other has ended
 MOST_OF_ADDRESS = 256  # connections of one address: a program has one, and its sessions share it
@@ -31,6 +32,7 @@ class _Client(NamedTuple):
 class Passthrough:
     """One per server. `port`: the gateway's, on loopback."""
 
+    kind = Client.NOTEBOOKS  # its connections are Spark Connect clients'
     port = 0
 
     def __init__(self) -> None:

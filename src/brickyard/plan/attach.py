@@ -11,21 +11,31 @@ from brickyard.domain.spec import ClientsTypes, ClusterSpec
 
 
 class Client(StrEnum):
-    """The kinds of work that a cluster may refuse, named as in `workload_type.clients`."""
+    """The kinds of work that a cluster may refuse, named as in `workload_type.clients`, which counts SQL as notebooks."""
 
     NOTEBOOKS = "notebooks"  # anything interactive: execution contexts, Spark Connect
     JOBS = "jobs"
+    SQL = "sql"  # the only one that a SQL warehouse takes
 
 
 def takes(spec: ClusterSpec, client: Client) -> bool:
     """Whether a cluster accepts that kind of work: all kinds, unless its workload_type forbids it."""
     clients = (spec.workload_type.clients if spec.workload_type else None) or ClientsTypes()
-    return (clients.notebooks if client is Client.NOTEBOOKS else clients.jobs) is not False
+    return (clients.jobs if client is Client.JOBS else clients.notebooks) is not False
+
+
+def cluster_refusal(cluster: Cluster, *, user_name: str, client: Client | None = None) -> str:
+    """Why the user may not do that kind of work on the cluster (None: only view it), or "" if they may."""
+    if cluster.warehouse is not None and client not in (None, Client.SQL):
+        return (
+            f"Cluster {cluster.cluster_id} is a SQL warehouse, which only runs SQL statements: use a SQL client or"
+            " /api/2.0/sql/statements. Run other code on a cluster."
+        )
+    return attach_refusal(cluster.spec, cluster_id=cluster.cluster_id, user_name=user_name, client=client)
 
 
 def attach_refusal(spec: ClusterSpec, *, cluster_id: str, user_name: str, client: Client | None = None) -> str:
-    """Why the user may not do that kind of work on the cluster (None: only view it), or "" if they may. The first message is
-    Databricks' wording."""
+    """The same for a cluster that is no SQL warehouse. The first message is Databricks' wording."""
     owner = spec.single_user_name
     if owner and owner != user_name:
         return (
@@ -33,8 +43,9 @@ def attach_refusal(spec: ClusterSpec, *, cluster_id: str, user_name: str, client
             f" the single user of this cluster is '{owner}'"
         )
     if client is not None and not takes(spec, client):
+        field = Client.JOBS if client is Client.JOBS else Client.NOTEBOOKS
         return (
-            f"Cluster {cluster_id} does not accept {client}: its workload_type.clients.{client} is false. Edit the cluster, or"
+            f"Cluster {cluster_id} does not accept {client}: its workload_type.clients.{field} is false. Edit the cluster, or"
             " use another one."
         )
     return ""

@@ -17,6 +17,7 @@ from brickyard.features.warehouses.model import (
     WarehouseState,
 )
 from brickyard.features.warehouses.service import WarehouseService
+from brickyard.plan.attach import Client
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from tests.support.databases import both_databases
@@ -154,3 +155,13 @@ async def test_a_stopped_warehouse_stays(shop: Shop) -> None:
 
     await shop.warehouses.stop(USER, WarehouseId(id=made))
     assert await shop.store.read(kept) == 0
+
+
+async def test_it_runs_sql_and_no_other_code(shop: Shop) -> None:
+    """Whatever their permission: contexts, Spark Connect and jobs are another kind of work."""
+    made = await shop.make()
+    for caller in (USER, ADMIN):
+        assert (await shop.attach.look(caller, made, client=Client.SQL)).cluster.cluster_id == made
+        for other in (Client.NOTEBOOKS, Client.JOBS):
+            with pytest.raises(PermissionDenied):
+                await shop.attach.look(caller, made, client=other)

@@ -33,7 +33,7 @@ from brickyard.domain.nodeops import (
 )
 from brickyard.domain.states import Language, State
 from brickyard.nodes.calls import NodeCalls
-from brickyard.plan.attach import Client, attach_refusal, driver_instance, finishing_driver
+from brickyard.plan.attach import Client, cluster_refusal, driver_instance, finishing_driver
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -189,8 +189,7 @@ class CommandService:
             return cluster, list(tx.instances.of_cluster(cluster_id))
 
         cluster, instances = await self._store.read(work)
-        spec, user = cluster.spec, caller.user_name
-        if why := attach_refusal(spec, cluster_id=cluster_id, user_name=user, client=Client.NOTEBOOKS):
+        if why := cluster_refusal(cluster, user_name=caller.user_name, client=Client.NOTEBOOKS):
             raise CommandForbidden(why)
         return cluster, instances
 

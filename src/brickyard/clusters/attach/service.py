@@ -40,7 +40,7 @@ from brickyard.domain.nodeops import (
 from brickyard.domain.requests import StartCluster
 from brickyard.domain.states import State
 from brickyard.nodes.calls import NodeCalls
-from brickyard.plan.attach import Client, attach_refusal, driver_instance, finishing_driver
+from brickyard.plan.attach import Client, cluster_refusal, driver_instance, finishing_driver
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -119,8 +119,7 @@ class AttachService:
         if not cluster_id:
             raise InvalidParameterValue("No cluster was named: give the cluster's id.")
         cluster, nodes = await self._store.read(lambda tx: self._find(tx, caller, cluster_id, permission, to=to))
-        spec, user = cluster.spec, caller.user_name
-        if why := attach_refusal(spec, cluster_id=cluster_id, user_name=user, client=client):
+        if why := cluster_refusal(cluster, user_name=caller.user_name, client=client):
             raise PermissionDenied(why)
         return cluster, nodes
 
@@ -166,17 +165,23 @@ class AttachService:
         return [each for each in nodes if each.role is Role.WORKER and each.generation == now and each.live and each.endpoint]
 
     async def running(
-        self, caller: Caller, cluster_id: str, *, patience_s: float, on_start: Callable[[], None] | None = None
+        self,
+        caller: Caller,
+        cluster_id: str,
+        *,
+        client: Client,
+        patience_s: float,
+        on_start: Callable[[], None] | None = None,
     ) -> RunningCluster:
-        """Returns the cluster once it runs: waits while it is starting. With `on_start`, first starts a stopped one, once, and
-        calls it then. Raises TemporarilyUnavailable if that takes longer than `patience_s`, InvalidState if the cluster does not
-        run, PermissionDenied and others as a start does."""
+        """Returns the cluster, for that kind of work, once it runs: waits while it is starting. With `on_start`, first starts a
+        stopped one, once, and calls it then. Raises TemporarilyUnavailable if that takes longer than `patience_s`, InvalidState
+        if the cluster does not run, PermissionDenied and others as a start does."""
         deadline = self._monotonic() + patience_s
         stopped_at = -1  # its incarnation when it was first found stopped
         began: set[int] = set()  # incarnations that were seen to come
         tried = False
         while True:
-            found = await self.look(caller, cluster_id, client=Client.NOTEBOOKS)
+            found = await self.look(caller, cluster_id, client=client)
             if found.driver is not None:
                 return RunningCluster(found.cluster, found.driver)
             if found.state in (State.TERMINATED, State.TERMINATING):
@@ -206,9 +211,9 @@ class AttachService:
             return False
         return True
 
-    async def finishing(self, caller: Caller, cluster_id: str) -> RunningCluster | None:
+    async def finishing(self, caller: Caller, cluster_id: str, *, client: Client) -> RunningCluster | None:
         """The cluster, if it is about to stop or restart and lets finish what runs on it."""
-        cluster, nodes = await self._looked(caller, cluster_id, client=Client.NOTEBOOKS)
+        cluster, nodes = await self._looked(caller, cluster_id, client=client)
         driver = finishing_driver(cluster, nodes)
         return RunningCluster(cluster, driver) if driver is not None else None
 

@@ -15,7 +15,7 @@ from brickyard.domain.run import Run, Task
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import State
 from brickyard.plan.admit import check_creator, check_uses
-from brickyard.plan.attach import Client, attach_refusal
+from brickyard.plan.attach import Client, cluster_refusal
 from brickyard.plan.spec import named_pools
 from brickyard.store.tx import Tx
 
@@ -42,7 +42,7 @@ class RunRights:
     def code_refused(self, tx: Tx, run: Run, cluster: Cluster) -> str:
         """Why the run's owner may not run a task on the cluster now; "" if they may."""
         user = run.creator_user_name
-        single = attach_refusal(cluster.spec, cluster_id=cluster.cluster_id, user_name=user, client=Client.JOBS)
+        single = cluster_refusal(cluster, user_name=user, client=Client.JOBS)
         return single or code_refusal(tx, self._authorizer, user, cluster)
 
     def full(self, tx: Tx, run: Run, policy_id: str, *, more: int, ending: int) -> str:

@@ -27,7 +27,7 @@ from brickyard.domain.wakeups import Wake
 from brickyard.features.runs.model import GetRun, ListRuns, ListRunsResponse, RunId, RunOutput, RunType, RunView
 from brickyard.features.runs.taskfiles import TaskFiles
 from brickyard.features.runs.views import attempt_view, run_view
-from brickyard.plan.attach import Client, attach_refusal
+from brickyard.plan.attach import Client, attach_refusal, cluster_refusal
 from brickyard.plan.libraries import check_enforced, install
 from brickyard.plan.run import task_run_id
 from brickyard.plan.specifying import Specified
@@ -240,7 +240,7 @@ class RunService:
             )
         for permission in (Permission.CAN_ATTACH_TO, Permission.CAN_RESTART):  # a stopped cluster is started
             self._authorizer.require(tx, caller, permission, of_cluster(cluster), to="run tasks on")
-        if why := attach_refusal(cluster.spec, cluster_id=cluster_id, user_name=caller.user_name, client=Client.JOBS):
+        if why := cluster_refusal(cluster, user_name=caller.user_name, client=Client.JOBS):
             raise PermissionDenied(why)
         if wanted:
             self._authorizer.require(tx, caller, Permission.CAN_MANAGE, of_cluster(cluster), to="install libraries on")

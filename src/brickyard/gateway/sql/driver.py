@@ -15,6 +15,7 @@ from brickyard.gateway.connect import CLUSTER_ID, ConnectGateway
 from brickyard.gateway.requests import INTERRUPT, RELEASE
 from brickyard.gateway.sql.failures import SqlFailed, of_status
 from brickyard.gateway.sql.protocol import MESSAGES, message
+from brickyard.plan.attach import Client
 
 _SERVICE = "/spark.connect.SparkConnectService/"
 _EXECUTE, _REATTACH, _RELEASE = (_SERVICE + name for name in ("ExecutePlan", "ReattachExecute", "ReleaseExecute"))
@@ -211,6 +212,8 @@ def _reattach(target: Target, operation_id: str, last: str) -> Any:
 
 class _Here:
     """Whose calls these are, for the gateway."""
+
+    kind = Client.SQL
 
     def __init__(self, login: Login) -> None:
         self._login = login
