@@ -33,6 +33,9 @@ CANCELED = "HY008"
 TIMED_OUT = "57014"
 OUTCOME_UNKNOWN = "08007"
 INVALID_SETTING = "42000"
+# What Spark says of tables such as Delta's, which Databricks describes so. Under this name, dbt-databricks asks without JSON.
+_NOT_AS_JSON = "[NOT_SUPPORTED_COMMAND_FOR_V2_TABLE] DESCRIBE TABLE AS JSON"
+_UNSUPPORTED = "UNSUPPORTED_FEATURE.TABLE_OPERATION"
 _SESSION_GONE = ("INVALID_HANDLE.SESSION_CHANGED", "INVALID_HANDLE.SESSION_CLOSED", "INVALID_HANDLE.SESSION_NOT_FOUND")
 
 _OPERATION_GONE = (*_SESSION_GONE, "INVALID_HANDLE.OPERATION_NOT_FOUND", "INVALID_HANDLE.OPERATION_ABANDONED", "INVALID_CURSOR")
@@ -79,6 +82,9 @@ def of_status(code: grpc.StatusCode, details: str, trailing: Iterable[tuple[str,
     for key, value in trailing:
         if key == STATUS_DETAILS:
             told = _error_info(value)
+    if details.startswith(_NOT_AS_JSON):
+        why = f"[{_UNSUPPORTED}] Tables of this format have no DESCRIBE TABLE AS JSON. Leave out AS JSON. SQLSTATE: 0A000"
+        return SqlFailed(why, code=code)
     return SqlFailed(details, sql_state=told.get("sqlState", ""), error_class=told.get("errorClass", ""), code=code)
 
 
