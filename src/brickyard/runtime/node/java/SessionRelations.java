@@ -10,6 +10,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.CacheManager;
 import org.apache.spark.sql.execution.CachedData;
+import org.apache.spark.sql.execution.datasources.DataSource;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
@@ -37,8 +38,10 @@ public final class SessionRelations {
         }
         CacheManager manager = null;
         for (scala.collection.Iterator leaves = plan.collectLeaves().iterator(); leaves.hasNext();) {
-            HadoopFsRelation relation = relation(leaves.next());
+            Object leaf = leaves.next();
+            HadoopFsRelation relation = relation(leaf);
             if (relation == null) {
+                leaveColumnsToLog(leaf);
                 continue;
             }
             share(relation);
@@ -48,6 +51,19 @@ public final class SessionRelations {
             if (!manager.isEmpty() && relation.location() instanceof PartitioningAwareFileIndex && isOld(manager, relation.location())) {
                 again(session, relation.location());
             }
+        }
+    }
+
+    /** The columns of a Delta table are in its log. Delta Lake 3 refuses to stream a table for which the catalog says them, too. */
+    private static void leaveColumnsToLog(Object leaf) throws Exception {
+        if (!leaf.getClass().getSimpleName().equals("StreamingRelation")) { // its package is another from Spark 4.1 on
+            return;
+        }
+        DataSource source = (DataSource) leaf.getClass().getMethod("dataSource", new Class[0]).invoke(leaf, new Object[0]);
+        if (source.catalogTable().isDefined() && source.className().equalsIgnoreCase("delta")) {
+            Field field = DataSource.class.getDeclaredField("userSpecifiedSchema");
+            field.setAccessible(true);
+            field.set(source, scala.Option.empty());
         }
     }
 
