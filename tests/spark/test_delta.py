@@ -1,4 +1,4 @@
-"""Delta Lake on real Spark: each of its statements, in contexts, by paths and by the catalog's names. One cluster for all."""
+"""Delta Lake on real Spark: each of its statements, in contexts, by paths and by the catalog's names. A cluster of each line."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ from brickyard.runtime.layers import missing
 from brickyard.runtime.layerwork import install_layers
 from brickyard.sandbox import launcher
 from tests.spark.live import Live
-from tests.support.runtimes import SPARK_4, cache_dir, manifest_of
+from tests.support.runtimes import SPARK_3, SPARK_4, cache_dir, manifest_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
+# One runtime of every line that has the layer. The others are installed where they are not there yet.
+OTHERS = (SPARK_3, "18.0.x-scala2.13")
+LINES = [SPARK_4, *(pytest.param(key, marks=pytest.mark.extended) for key in OTHERS)]
 PREPARE = "spark.conf.set('spark.sql.shuffle.partitions', '2')\nimport json\n"
 
 
@@ -31,15 +34,28 @@ def with_delta(runtime: str) -> None:
         pytest.skip(f"no Delta Lake: {problems or 'another process installs it'}")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def delta() -> None:
-    with_delta(SPARK_4)
+@pytest.fixture(scope="module", params=LINES)
+def line(request: pytest.FixtureRequest) -> str:
+    key: str = request.param
+    with_delta(key)
+    return key
 
 
 @pytest.fixture(scope="module")
-def cluster(live: Live) -> Iterator[str]:
+def live(line: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A workspace for each line: the tests make the same tables."""
+    made = Live(tmp_path_factory.mktemp("live") / line)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def cluster(live: Live, line: str) -> Iterator[str]:
     """A driver and a worker: executors need the layer, too."""
-    made = live.create("delta", SPARK_4, num_workers=1)
+    made = live.create("delta", line, num_workers=1)
     live.wait(made, State.RUNNING, workers=1)
     yield made
     live.w.clusters.delete(made)
@@ -126,9 +142,16 @@ def test_optimize_cluster_by_and_vacuum(live: Live, cluster: str) -> None:
     assert left == files, "VACUUM leaves what the last version needs"
 
 
-RULES = """
+IN_SQL = """
 spark.sql("create table r (id bigint generated always as identity, n int not null, twice int generated always as (n * 2)) "
           "using delta")
+"""
+IN_PYTHON = """
+from delta.tables import DeltaTable, IdentityGenerator
+made = DeltaTable.create(spark).tableName("r").addColumn("id", "BIGINT", generatedAlwaysAs=IdentityGenerator())
+made.addColumn("n", "INT", nullable=False).addColumn("twice", "INT", generatedAlwaysAs="n * 2").execute()
+"""
+RULES = """
 spark.sql("alter table r add constraint small check (n < 100)")
 spark.sql("insert into r (n) values (1), (2)")
 refused = []
@@ -143,8 +166,35 @@ print(json.dumps([rows, "done" in refused, len(refused)]))
 """
 
 
-def test_constraints_identity_and_generated_columns(live: Live, cluster: str) -> None:
-    assert answers(live, cluster, RULES) == [[[2, 3, 6]], False, 3]
+def test_constraints_identity_and_generated_columns(live: Live, cluster: str, line: str) -> None:
+    made = IN_PYTHON if line == SPARK_3 else IN_SQL  # of such columns in SQL, Spark 3.5 knows nothing
+    assert answers(live, cluster, made + RULES) == [[[2, 3, 6]], False, 3]
+
+
+REPLACED = """
+spark.sql("create table o using delta as select 1L as id")
+spark.sql("create or replace table o using delta as select 2L as id")
+spark.range(3).write.format("delta").mode("overwrite").saveAsTable("main.default.o")
+before = [row.id for row in spark.sql("select id from o version as of 0").collect()]
+print(json.dumps([before, spark.table("o").count(), spark.sql("describe history o").count()]))
+"""
+
+
+def test_a_table_is_replaced_in_one_commit_and_keeps_its_history(live: Live, cluster: str) -> None:
+    assert answers(live, cluster, REPLACED) == [[1], 3, 3]
+
+
+VARIANTS = """
+spark.sql("create table vs (id int, v variant) using delta")
+spark.sql("insert into vs select 1, parse_json('{\\"a\\": [1, 2]}')")
+print(json.dumps(spark.sql("select variant_get(v, '$.a[1]', 'int') from vs").first()[0]))
+"""
+
+
+def test_variants(live: Live, cluster: str, line: str) -> None:
+    if line == SPARK_3:
+        pytest.skip("Spark 3.5 has no such type")
+    assert answers(live, cluster, VARIANTS) == 2
 
 
 FEEDS = """
@@ -202,8 +252,8 @@ except Exception as error:
 """
 
 
-def test_a_cluster_can_do_without_the_layer(live: Live) -> None:
-    bare = live.create("bare", SPARK_4, is_single_node=True, kind=Kind.CLASSIC_PREVIEW, spark_conf={"spark.brickyard.layers": ""})
+def test_a_cluster_can_do_without_the_layer(live: Live, line: str) -> None:
+    bare = live.create("bare", line, is_single_node=True, kind=Kind.CLASSIC_PREVIEW, spark_conf={"spark.brickyard.layers": ""})
     live.wait(bare, State.RUNNING)
     refused = live.run_kept(bare, REFUSED)
     live.w.clusters.delete(bare)
@@ -211,9 +261,11 @@ def test_a_cluster_can_do_without_the_layer(live: Live) -> None:
 
 
 @pytest.mark.skipif(launcher.probe().kind != "namespaces", reason="users are kept apart in cells, which take namespaces")
-def test_where_users_are_kept_apart_sql_and_data_frames_have_it(live: Live) -> None:
+def test_where_users_are_kept_apart_sql_and_data_frames_have_it(live: Live, line: str) -> None:
+    if line == SPARK_3:
+        pytest.skip("clusters that keep their users apart need Spark 4")
     apart = live.create(
-        "apart", SPARK_4, is_single_node=True, kind=Kind.CLASSIC_PREVIEW, data_security_mode=DataSecurityMode.USER_ISOLATION
+        "apart", line, is_single_node=True, kind=Kind.CLASSIC_PREVIEW, data_security_mode=DataSecurityMode.USER_ISOLATION
     )
     live.wait(apart, State.RUNNING)
     context = live.context(apart)
