@@ -24,7 +24,15 @@ from tests.ui.conftest import Session
 
 COMMON: dict[str, Any] = {"spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge"}
 FULL = "r5.xlarge"
-WIDTHS = (390, 640, 900, 1440)
+HEIGHTS = {390: 800, 640: 800, 720: 450, 900: 800, 1440: 800}  # by width; 720 x 450 is a window of 1440 x 900 at 200 %
+SIX_TABS = 1440  # the width at which five other tabs of the same browser are open
+
+
+def widths(*fast: int) -> list[Any]:
+    """All widths; those that are not `fast` are for `./dev test --all`."""
+    return [pytest.param(width, marks=() if width in fast else pytest.mark.extended) for width in HEIGHTS]
+
+
 MOST_KEYS = 150
 _FOCUSED = "element => element.contains(document.activeElement) || element.closest('button, a') === document.activeElement"
 _CHOSEN = "element => element.hasAttribute('data-combobox-selected')"
@@ -226,13 +234,13 @@ STEPS: dict[str, Step] = {
 }
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", widths(390, 1440))
 def test_the_ten_steps_take_what_the_table_says(
     session: Session, w: WorkspaceClient, workspace: dict[str, str], width: int, tmp_path: Path
 ) -> None:
     said = {match["step"]: int(match["now"]) for match in TABLE.finditer(Path("docs/ui.md").read_text())}
     assert said.keys() == STEPS.keys()
-    session.page.set_viewport_size({"width": width, "height": 800})
+    session.page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
     counted = {}
     for name, step in STEPS.items():
         hands = Hands(session)
@@ -242,15 +250,14 @@ def test_the_ten_steps_take_what_the_table_says(
 
 
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("width", [390, 720, 1440])
+@pytest.mark.parametrize("width", widths(390))
 def test_each_step_is_done_by_keyboard_alone(
     session: Session, w: WorkspaceClient, workspace: dict[str, str], *, width: int, step: str, tmp_path: Path
 ) -> None:
-    """720 pixels: 1440 at 200 %. At 1440 beside five other tabs of the same browser."""
-    if width == WIDTHS[-1]:
+    if width == SIX_TABS:
         for _ in range(5):
             session.open().goto(f"{session.server.url}/compute")
-    session.page.set_viewport_size({"width": width, "height": 450 if width == 720 else 800})
+    session.page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
     STEPS[step](Keyboard(session), w, workspace, tmp_path)
     if pictures := os.environ.get("BRICKYARD_TEST_PICTURES"):
         session.page.screenshot(path=f"{pictures}/{width}-{step.split(',', maxsplit=1)[0].replace(' ', '-')}.png")
