@@ -73,9 +73,10 @@ def test_quickstart_from_a_clone_and_again_after_a_kill(tmp_path: Path) -> None:
         assert page.returncode == 0, page.stderr
         with urllib.request.urlopen(page.stdout.strip()) as opened:  # noqa: S310 - the workspace's own link
             assert b'type="module"' in opened.read()
-        for command in (("status",), ("runtime", "list"), ("configure",), ("cluster", "create", "mine", "--wait")):
-            done = dev(*command)
+        for line in ("status", "runtime list", "configure", "cluster create mine --wait", "cluster logs mine"):
+            done = dev(*line.split())
             assert done.returncode == 0, done.stdout + done.stderr
+        assert dev("cluster", "exec", "mine", "spark.range(10).count()").stdout == "10\n"
         assert dev("kernel", "install", "mine").returncode == 0, "the checkout's environment gets what kernels need"
         (made,) = (home / ".cache" / "brickyard" / "runtimes").glob("*/runtime.json")
         assert dev("runtime", "train").returncode == 0, "what the server does in the background otherwise"

@@ -25,7 +25,7 @@ _COMMANDS = {
     "configure": "Write a profile that Databricks tools read",
     "doctor": "Check this machine and suggest fixes",
     "runtime": "Install, list and remove Spark runtimes",
-    "cluster": "Make, start, use, stop and look at clusters",
+    "cluster": "Create, start, use, stop and look at clusters",
     "user": "Add, list and remove users",
     "token": "Create access tokens",
     "ip-access": "Show IP access lists, and turn them on or off",

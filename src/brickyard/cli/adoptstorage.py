@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from brickyard.cli import CliError
+from brickyard.cli import CliError, as_called
 from brickyard.cli.options import place, settings
 from brickyard.server.datadir import Workspace, WorkspaceError
 from brickyard.store.servers import JoinRefused
@@ -46,4 +46,4 @@ def command(yes: bool, config_file: Path | None, **options: Any) -> None:
         raise CliError("nothing was changed.") from None
     except (WorkspaceError, StoreError, JoinRefused) as error:
         raise CliError(str(error)) from error
-    click.echo(f"They are workspace {number} now. Start it with `brickyard up`.")
+    click.echo(as_called(f"They are workspace {number} now. Start it with `brickyard up`."))

@@ -216,7 +216,7 @@ Next steps:
   export DATABRICKS_HOST={running.client_url}
   export DATABRICKS_TOKEN=$(cat {token_file})
 
-  from databricks.sdk import WorkspaceClient
+  from databricks.sdk import WorkspaceClient  # pip install databricks-sdk
   w = WorkspaceClient()
   print(w.clusters.get("{cluster_id}").state)
 

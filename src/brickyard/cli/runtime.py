@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from brickyard.cli import CliError
+from brickyard.cli import CliError, as_called
 from brickyard.cli.options import json_option, place, settings
 from brickyard.cli.progress import installing
 from brickyard.domain.runtimes import Runtime, RuntimeManifest
@@ -69,7 +69,8 @@ def list_runtimes(*, as_json: bool, config_file: Path | None, **options: Any) ->
         for environment in {each.environment: each for each in slower}:
             if (failure := last_failure(environment, cache)) is not None:
                 click.echo(f"  the last training in {environment} failed: {failure.message}")
-        click.echo("A server trains them when the machine has nothing else to do; `brickyard runtime train KEY` does so now.")
+        now = as_called("`brickyard runtime train KEY` does so now")
+        click.echo(f"A server trains them when the machine has nothing else to do; {now}.")
 
 
 def _tell_missing(environment: str, cache: Path) -> None:

@@ -23,7 +23,7 @@ from brickyard.cli.options import json_option, place
 
 @click.group("cluster")
 def command() -> None:
-    """Make, start, use, stop and look at clusters.
+    """Create, start, use, stop and look at clusters.
 
     CLUSTER is an id, or a name that only one cluster has."""
 
@@ -154,7 +154,7 @@ def restart(
 @json_option
 @place
 def delete(cluster: str, *, yes: bool, as_json: bool, config_file: Path | None, **options: Any) -> None:
-    """End a cluster and remove it for good, with its workspace directory. Its snapshots stay."""
+    """Delete a cluster permanently, with its workspace directory. Its snapshots stay."""
     workspace = open_api(config_file, options)
     found = find(workspace, cluster)
     if not yes:
