@@ -142,7 +142,7 @@ def test_a_table_is_sorted_widened_saved_and_drawn(opened: Open, session: Sessio
     cell.get_by_role("button", name="Chart").click()
     expect(cell.get_by_role("img", name=re.compile(r"^Bar chart by name, 4 points: amount from 7 to 100$"))).to_be_visible()
     cell.get_by_label("Chart", exact=True).select_option("scatter")
-    cell.get_by_label("Across").select_option(label="amount")
+    cell.get_by_label("X axis").select_option(label="amount")
     expect(cell.get_by_role("img", name=re.compile("^Scatter chart by amount"))).to_be_visible()
     cell.get_by_label("amount", exact=True).uncheck()
     expect(cell.get_by_text("Choose a column of numbers.")).to_be_visible()

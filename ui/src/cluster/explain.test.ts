@@ -65,8 +65,8 @@ describe("explain", () => {
   it("shows what else the reason has", () => {
     const found = explain(ended("No room: full", "X", { asked: "1 instance", left: "0 instances", why: "full" }));
     expect(found.facts).toEqual([
-      ["asked", "1 instance"],
-      ["left", "0 instances"],
+      ["Requested", "1 instance"],
+      ["Available", "0 instances"],
     ]);
   });
 });

@@ -39,6 +39,7 @@ const REMEDIES: Record<string, string> = {
 const ADVICE =
   /^(Add|Allow|Ask|Check|Choose|Collect|Create|Delete|Edit|Fix|Free|Give|Grant|Install|Leave|Lower|Name|Put|Raise|Remove|Restart|See|Set|Start|Stop|Terminate|Try|Upload|Use|Wait|Write)\b/;
 const TAIL = "\nLast lines of its log:\n";
+const FACTS: Record<string, string> = { asked: "Requested", left: "Available" };
 const SHOWN_ALREADY = new Set(["log_tail", "databricks_error_message", "instance_id"]);
 const FINDABLE = 12; // characters: a shorter text is found anywhere
 
@@ -58,7 +59,9 @@ export function explain(cluster: Cluster): Explanation {
     what: what || "No reason was given.",
     todo: first < 0 ? (REMEDIES[code] ?? "") : said.slice(first).join(" "),
     log,
-    facts: Object.entries(parameters).filter(([name, value]) => !SHOWN_ALREADY.has(name) && !message.includes(value)),
+    facts: Object.entries(parameters)
+      .filter(([name, value]) => !SHOWN_ALREADY.has(name) && !message.includes(value))
+      .map(([name, value]) => [FACTS[name] ?? name, value]),
     instance: parameters.instance_id ?? "",
     headline: headlineOf(what, log),
   };

@@ -54,16 +54,18 @@ export function ComputePage() {
         >
           ?
         </Go>
-        {shown.create === compute && (
-          <Go to="/compute/create?like=last" className="plainbutton">
-            Like my last
-          </Go>
-        )}
         {shown.create && (
-          <Go to={shown.create.to} className="plainbutton main">
-            <Icon name="plus" size={14} />
-            {shown.create.label}
-          </Go>
+          <div className="tools">
+            {shown.create === compute && (
+              <Go to="/compute/create?like=last" className="plainbutton">
+                Like my last
+              </Go>
+            )}
+            <Go to={shown.create.to} className="plainbutton main">
+              <Icon name="plus" size={14} />
+              {shown.create.label}
+            </Go>
+          </div>
         )}
       </div>
       <TopTabs shown={shown.tab} open={open} />

@@ -138,7 +138,9 @@ function Verdict() {
         <p className="wrong">{words(trouble)}</p>
       ) : errors.length > 0 ? (
         <>
-          <p className="wrong">{errors.length === 1 ? "One thing is" : `${errors.length} things are`} to be changed:</p>
+          <p className="wrong">
+            {errors.length === 1 ? "One setting needs" : `${errors.length} settings need`} a change:
+          </p>
           <ul>
             {errors.map((each) => (
               <li key={each.field + each.message}>

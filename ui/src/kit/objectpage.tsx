@@ -75,8 +75,8 @@ export function ObjectHead({ name, topic, beside, actions, said, children }: Hea
           <Title order={1} size="h3">
             {name}
           </Title>
-          {beside}
           <HelpLink topic={topic} />
+          {beside}
         </Group>
         {actions && <Group gap={6}>{actions}</Group>}
       </Group>

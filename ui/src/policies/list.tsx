@@ -73,12 +73,17 @@ const columns = (uses: Map<string, number>, familyName: (id: string) => string):
     meta: FIGURES,
     accessorFn: (each) => uses.get(each.policy_id) ?? 0,
     cell: ({ row: { original: each } }) => (
-      <>
+      <span>
         {uses.get(each.policy_id) ?? 0}{" "}
-        <Link to="/compute/create" search={{ policy: each.policy_id }} aria-label={`Create compute with ${each.name}`}>
+        <Link
+          className="inlink"
+          to="/compute/create"
+          search={{ policy: each.policy_id }}
+          aria-label={`Create compute with ${each.name}`}
+        >
           Create
         </Link>
-      </>
+      </span>
     ),
   },
   {

@@ -37,7 +37,7 @@ export default function ResultChart({ columns, rows }: { columns: Column[]; rows
         />
         <NativeSelect
           size="xs"
-          label="Across"
+          label="X axis"
           data={[
             { value: "-1", label: "Row number" },
             ...columns.map((each, at) => ({ value: String(at), label: each.name })),
@@ -46,7 +46,7 @@ export default function ResultChart({ columns, rows }: { columns: Column[]; rows
           onChange={(event) => setChoice({ ...choice, x: Number(event.currentTarget.value) })}
         />
         <fieldset>
-          <legend>Up</legend>
+          <legend>Y axis</legend>
           <Group gap="sm">
             {numbers.slice(0, MOST_SERIES).map(({ name, at }) => (
               <Checkbox key={at} size="xs" label={name} checked={choice.ys.includes(at)} onChange={() => toggle(at)} />
@@ -57,7 +57,7 @@ export default function ResultChart({ columns, rows }: { columns: Column[]; rows
       {choice.ys.length === 0 ? (
         <Text c="dimmed">Choose a column of numbers.</Text>
       ) : (
-        <Plot data={data} kind={choice.kind} label={described(data, choice.kind, across)} />
+        <Plot data={data} kind={choice.kind} across={across} label={described(data, choice.kind, across)} />
       )}
       {(data.left > 0 || choice.kind === "bar") && (
         <Text size="sm" c="dimmed">
@@ -69,14 +69,14 @@ export default function ResultChart({ columns, rows }: { columns: Column[]; rows
   );
 }
 
-function Plot({ data, kind, label }: { data: ChartData; kind: ChartKind; label: string }) {
+function Plot({ data, kind, across, label }: { data: ChartData; kind: ChartKind; across: string; label: string }) {
   const place = useRef<HTMLDivElement>(null);
   const scheme = useComputedColorScheme("light");
   useEffect(() => {
     const element = place.current;
     if (element === null) return;
     const made = new uPlot(
-      options(data, kind, scheme, element),
+      options(data, kind, across, scheme, element),
       [data.xs, ...data.series.map((each) => each.values)],
       element,
     );
@@ -86,14 +86,20 @@ function Plot({ data, kind, label }: { data: ChartData; kind: ChartKind; label: 
       resized.disconnect();
       made.destroy();
     };
-  }, [data, kind, scheme]);
+  }, [data, kind, across, scheme]);
   return <div ref={place} className="chart" role="img" aria-label={label} />;
 }
 
 const figure = (value: number | null | undefined) =>
-  value == null ? "" : value.toLocaleString(undefined, { maximumFractionDigits: 3 });
+  value == null ? "–" : value.toLocaleString(undefined, { maximumFractionDigits: 3 });
 
-function options(data: ChartData, kind: ChartKind, scheme: "light" | "dark", element: HTMLElement): uPlot.Options {
+function options(
+  data: ChartData,
+  kind: ChartKind,
+  across: string,
+  scheme: "light" | "dark",
+  element: HTMLElement,
+): uPlot.Options {
   const style = getComputedStyle(element);
   const [ink, line] = [style.getPropertyValue("--mantine-color-dimmed"), style.getPropertyValue("--b-line")];
   const axis = {
@@ -143,10 +149,10 @@ function options(data: ChartData, kind: ChartKind, scheme: "light" | "dark", ele
     ],
     series: [
       labels
-        ? { value: (_, at: number | null) => (at === null ? "" : labelled(at)) }
+        ? { label: across, value: (_, at: number | null) => (at === null ? "–" : labelled(at)) }
         : data.time
-          ? {}
-          : { value: (_, at: number | null) => figure(at) },
+          ? { label: across }
+          : { label: across, value: (_, at: number | null) => figure(at) },
       ...data.series.map((each, at) => ({
         label: each.name,
         stroke: colour(at),
