@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from itertools import islice
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -36,6 +37,9 @@ class Sum(NamedTuple):
 
     def rounded(self) -> Sum:
         return Sum(*(round(value, _DIGITS) for value in self))
+
+
+_NOTHING = Sum()
 
 
 class Group(NamedTuple):
@@ -156,40 +160,42 @@ class Sums:
         until = min(self._end_ms, self._now, charge.ended_ms or self._now)
         at = max(0, bisect_right(self._starts, charge.started_ms) - 1)
         runs = not charge.ended_ms and self._end_ms >= self._now
-        for day in self._days[at:]:
+        for day in islice(self._days, at, None):
             goes_on = runs and day.start_ms <= self._now and (day.end_ms > self._now or day is self._days[-1])
             if day.start_ms >= until and not goes_on:
                 break
-            end = min(day.end_ms, self._now)
-            part = Sum(
-                charge.amount(day.start_ms, end), charge.hours(day.start_ms, end), charge.price_per_hour if goes_on else 0.0
-            )
+            hours, price = charge.hours(day.start_ms, min(day.end_ms, self._now)), charge.price_per_hour
             rows = self._found.setdefault(key, {})  # a charge outside the range adds no group
-            rows[day.name] = rows.get(day.name, Sum()).plus(part)
+            amount, node_hours, going_on = rows.get(day.name, _NOTHING)
+            rows[day.name] = Sum(amount + hours * price, node_hours + hours, going_on + price if goes_on else going_on)
 
     def totals(self) -> list[tuple[str, Sum]]:
         """The sum of everything, by currency."""
         found: dict[str, Sum] = {}
         for (_, currency), rows in self._found.items():
-            found[currency] = found.get(currency, Sum()).plus(_total(rows))
+            found[currency] = found.get(currency, _NOTHING).plus(_total(rows))
         return sorted((currency, each.rounded()) for currency, each in found.items())
 
     def groups(self, top: int) -> tuple[list[Group], int]:
         """The groups of the `top` greatest keys, the greatest first, and of all others together; and how many others there are.
         With days, the first day first."""
-        ordered = sorted(self._found.items(), key=lambda each: (-round(_total(each[1]).amount, _DIGITS), each[0]))
+        ordered = sorted(self._found.items(), key=lambda each: (-_amount(each[1]), each[0]))
         found, beyond = ordered[:top], ordered[top:]
         made = [Group(key, unit, *part.rounded(), day) for (key, unit), rows in found for day, part in rows.items()]
         rest: dict[tuple[str, str], Sum] = {}
         for (_, unit), rows in beyond:
             for day, part in rows.items():
-                rest[unit, day] = rest.get((unit, day), Sum()).plus(part)
+                rest[unit, day] = rest.get((unit, day), _NOTHING).plus(part)
         made += [Group("", unit, *part.rounded(), day, others=True) for (unit, day), part in rest.items()]
         return sorted(made, key=lambda each: each.day), len(beyond)
 
 
+def _amount(rows: dict[str, Sum]) -> float:
+    return round(sum(part.amount for part in rows.values()), _DIGITS)
+
+
 def _total(rows: dict[str, Sum]) -> Sum:
-    found = Sum()
+    found = _NOTHING
     for part in rows.values():
         found = found.plus(part)
     return found
