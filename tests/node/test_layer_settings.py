@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from brickyard.runtime.node.jvm.launch import LaunchError
 from brickyard.runtime.node.spark.layers import (
     BOTH_CATALOGS,
     CATALOG,
     DELTA_CATALOG,
     DELTA_ENTRIES,
     DELTA_EXTENSION,
+    DELTA_IN_BUCKETS,
     DELTA_PARTITIONS,
     EXTENSIONS,
     FORMAT,
     ICEBERG_CATALOG,
     LISTING,
+    PROVIDERS,
     format_notes,
     settings,
 )
@@ -26,6 +29,7 @@ def test_delta_has_its_extension_and_its_catalog() -> None:
         EXTENSIONS: DELTA_EXTENSION,
         CATALOG: DELTA_CATALOG,
         DELTA_ENTRIES: "true",
+        DELTA_IN_BUCKETS: "brickyard.BucketLogs",
         DELTA_PARTITIONS: "4",
         LISTING: "32",
     }
@@ -71,3 +75,21 @@ def test_the_workspaces_format_is_the_default_where_the_layer_is() -> None:
 def test_where_iceberg_is_a_part_of_the_runtime_both_catalogs_are_one() -> None:
     assert settings(["delta"], {CATALOG: ICEBERG_CATALOG}, cores=1, iceberg=True)[CATALOG] == BOTH_CATALOGS
     assert settings(["delta"], {CATALOG: ICEBERG_CATALOG}, cores=1)[CATALOG] == ICEBERG_CATALOG, "a user's own"
+
+
+def test_s3a_has_the_committer_that_loses_nothing_and_none_of_the_machines_credentials() -> None:
+    found = settings(["s3a"], {}, cores=1)
+    assert found["spark.hadoop.fs.s3a.committer.name"] == "magic"
+    assert found["spark.hadoop.fs.s3a.committer.abort.pending.uploads"] == "false"
+    assert not any(name in found[PROVIDERS] for name in ("Instance", "Profile", "Container", "Default"))
+    assert set(found) & set(settings(["delta"], {}, cores=1)) == set(), "each is a layer by itself"
+
+
+def test_a_clusters_own_settings_of_s3a_win() -> None:
+    theirs = {PROVIDERS: "a.Provider", "spark.hadoop.fs.s3a.buffer.dir": "/a"}
+    assert settings(["s3a"], theirs, cores=1).items() >= theirs.items()
+
+
+def test_roles_are_refused_because_the_layer_has_no_sts() -> None:
+    with pytest.raises(LaunchError, match="AssumedRoleCredentialProvider"):
+        settings(["s3a"], {PROVIDERS: "org.apache.hadoop.fs.s3a.auth.AssumedRoleCredentialProvider"}, cores=1)

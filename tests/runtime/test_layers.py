@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import zipfile
@@ -17,10 +18,11 @@ from brickyard.features.runtimes.loop import Trainings
 from brickyard.machine import mavenrepo
 from brickyard.runtime import catalogue, layers
 from brickyard.runtime.installed import installed, runtime_home, write_manifest
-from brickyard.runtime.layers import Layer, due, last_failure, missing, with_layers
+from brickyard.runtime.layers import NEEDED, Layer, due, last_failure, missing, needed, with_layers
 from brickyard.runtime.layerwork import install_layers, require_layers
+from brickyard.runtime.lock import sole
 from brickyard.runtime.maven import artifact
-from brickyard.runtime.node.jvm.layers import NATIVE, library_flags
+from brickyard.runtime.node.jvm.layers import NATIVE, PHOTON, library_flags
 from brickyard.runtime.packages import NoRuntime
 from brickyard.runtime.sparkclasses import SOURCES
 from tests.agent.runtime import make_runtime
@@ -134,15 +136,14 @@ def test_what_only_photon_loads_is_installed_for_it_alone(machine: Machine, monk
     monkeypatch.setattr("brickyard.runtime.layerwork.declared", layers.declared)
     told: list[str] = []
 
-    def require(key: str) -> list[str]:
-        return require_layers(key, ENVIRONMENT, cache_dir=machine.cache, progress=told.append)
-
-    assert require(machine.key) == [] == told, "nothing is required"
+    photon = "17.3.x-photon-scala2.13"
+    assert needed(machine.manifest, machine.key, {"spark.brickyard.layers": "comet"}) == [], "a name in the conf does not give it"
     assert machine.install() == [] and not layer.directory(machine.home).exists(), "it is not usual"
-    assert require("17.3.x-photon-scala2.13") == []
+    names = needed(machine.manifest, photon, {})
+    assert require_layers(ENVIRONMENT, cache_dir=machine.cache, names=names, progress=told.append) == []
     assert any(COORDINATES[0] in each for each in told)
     assert machine.manifest.layers == {}
-    machine.key = "17.3.x-photon-scala2.13"
+    machine.key = photon
     (path,) = machine.manifest.layers["comet"]
     assert (Path(path).parent / NATIVE / "lib.so").read_text() == "a library"
     assert library_flags([path])[0].startswith(f"-Djava.library.path={Path(path).parent / NATIVE}:")
@@ -151,16 +152,13 @@ def test_what_only_photon_loads_is_installed_for_it_alone(machine: Machine, monk
 def test_what_is_required_and_missing_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     layer = Layer("comet", "Comet", (("org.example:none:1.0", "0" * 64),))
     monkeypatch.setattr(layers, "declared", lambda: {ENVIRONMENT: {"comet": layer}})
-    key = "17.3.x-photon-scala2.13"
-    (problem,) = require_layers(key, ENVIRONMENT, cache_dir=machine.cache, progress=lambda _: None)
+    (problem,) = require_layers(ENVIRONMENT, cache_dir=machine.cache, names=["comet"])
     assert "org.example:none:1.0" in problem
 
 
 def test_every_runtime_with_photon_has_its_layer() -> None:
-    for runtime in catalogue.rows():
-        wanted = layers.asked_by(runtime.key)
-        assert [layer.name for layer in layers.layers_of(runtime.environment, wanted)] == list(wanted)
-        assert bool(wanted) == runtime.photon
+    those = [runtime for runtime in catalogue.rows() if runtime.photon]
+    assert those and all([layer.name for layer in layers.layers_of(each.environment, PHOTON)] == list(PHOTON) for each in those)
 
 
 def test_without_a_runtime_there_is_nothing_to_install(tmp_path: Path) -> None:
@@ -176,6 +174,43 @@ def test_a_server_installs_layers_before_all_else(machine: Machine) -> None:
     machine.install()
     following: Any = trainings.next()
     assert following is None or following.action != "layers"
+
+
+def test_a_node_waits_for_the_layers_that_its_conf_names_and_for_no_others(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = {"spark.brickyard.layers": "delta, unknown"}
+    assert needed(machine.manifest, machine.key, conf) == [], "the usual ones come by themselves"
+    monkeypatch.setattr(layers, "USUAL", ())
+    assert needed(machine.manifest, machine.key, conf) == ["delta"]
+    assert needed(machine.manifest, machine.key, {"spark.brickyard.layers": ""}) == []
+    machine.install()
+    assert needed(machine.manifest, machine.key, conf) == []
+
+
+def test_what_a_node_waits_for_waits_for_no_installation_in_the_background(machine: Machine) -> None:
+    with sole(ENVIRONMENT, machine.cache, layers.KIND):
+        assert require_layers(ENVIRONMENT, cache_dir=machine.cache, names=["delta"]) == []
+    assert set(machine.manifest.layers) == {"delta"}
+
+
+def test_of_two_nodes_one_installs_and_the_other_waits_for_it(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(sole(ENVIRONMENT, machine.cache, NEEDED))
+
+        def look(_: float) -> None:  # the other one is done at the second look
+            machine.install()
+            stack.close()
+
+        monkeypatch.setattr("brickyard.runtime.layerwork.time.sleep", look)
+        assert require_layers(ENVIRONMENT, cache_dir=machine.cache, names=["delta"]) == []
+    assert set(machine.manifest.layers) == {"delta"}
+
+
+def test_a_node_that_waits_is_told_what_is_missing(machine: Machine) -> None:
+    machine.path(COORDINATES[1]).unlink()
+    (problem,) = require_layers(ENVIRONMENT, cache_dir=machine.cache, names=["delta"])
+    assert COORDINATES[1] in problem
 
 
 def test_what_is_declared_is_whole() -> None:

@@ -48,7 +48,9 @@ def main() -> int:
         action="store_true",
         help="with layers and packages: at the lowest priority, once no node starts on this machine",
     )
-    parser.add_argument("--required", action="store_true", help="with layers: those that the runtime cannot do without, at once")
+    parser.add_argument(
+        "--name", action="append", default=[], help="with layers: one that a node waits for, in place of the usual ones"
+    )
     options = parser.parse_args()
     if options.action == "list":
         for each in catalogue.rows():
@@ -102,11 +104,11 @@ def _train(runtime: Runtime, options: argparse.Namespace) -> int:
 
 def _layers(runtime: Runtime, options: argparse.Namespace) -> int:
     try:
-        if options.required:
+        if options.name:
             problems = require_layers(
-                runtime.key,
                 runtime.environment,
                 cache_dir=options.cache_dir,
+                names=options.name,
                 progress=lambda text: _say(options.json, {"message": text}, text),
             )
         else:

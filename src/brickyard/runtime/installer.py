@@ -18,7 +18,7 @@ from brickyard.runtime.installation import Installation, InstallError
 from brickyard.runtime.installed import installed, runtime_home, write_manifest
 from brickyard.runtime.inuse import unused
 from brickyard.runtime.layers import KIND as LAYERS
-from brickyard.runtime.layers import REQUIRED
+from brickyard.runtime.layers import NEEDED
 from brickyard.runtime.lock import TRAINER, end_work, locked
 from brickyard.runtime.packages import KIND as PACKAGES
 from brickyard.runtime.progress import Progress
@@ -59,7 +59,7 @@ def remove(environment: str, *, cache_dir: Path) -> bool:
     """Removes an installed environment; returns whether there was one. Raises RuntimeInUse."""
     home = runtime_home(environment, cache_dir)
     with locked(environment, cache_dir, lambda _: None), unused(cache_dir, environment):
-        for kind in (TRAINER, PACKAGES, LAYERS, REQUIRED):
+        for kind in (TRAINER, PACKAGES, LAYERS, NEEDED):
             end_work(environment, cache_dir, kind)
         there = home.exists()
         with contextlib.suppress(FileNotFoundError):

@@ -19,10 +19,10 @@ from brickyard.domain.decoding import converter
 from brickyard.domain.runtimes import RuntimeManifest, is_photon
 from brickyard.runtime.catalogue import DATA
 from brickyard.runtime.installed import installed, runtime_home
-from brickyard.runtime.node.jvm.layers import PHOTON, USUAL
+from brickyard.runtime.node.jvm.layers import PHOTON, USUAL, wanted
 
 KIND = "layers"  # of its lock; its directory in the runtime's home
-REQUIRED = "required-layers"  # of the lock of those without which a runtime does not start: they wait for no others
+NEEDED = "needed-layers"  # of the lock of those that a node waits for: they wait for no others
 AGAIN_MS = 600_000  # after an installation that failed, as without a network
 
 
@@ -93,16 +93,10 @@ def layers_of(environment: str, names: Sequence[str] = USUAL) -> list[Layer]:
     return [known[name] for name in names if name in known]
 
 
-def asked_by(key: str) -> tuple[str, ...]:
-    """Returns the layers without which a runtime with that key does not start."""
-    return PHOTON if is_photon(key) else ()
-
-
 def with_layers(manifest: RuntimeManifest, key: str) -> RuntimeManifest:
     """Returns the manifest with the layers that are installed now, of those that clusters of the runtime with that key load."""
-    home, asked = Path(manifest.home), asked_by(key)
-    known = declared().get(manifest.environment, {})
-    loaded = {name: layer for name, layer in known.items() if name in asked or name not in PHOTON}
+    home, known = Path(manifest.home), declared().get(manifest.environment, {})
+    loaded = {name: layer for name, layer in known.items() if is_photon(key) or name not in PHOTON}
     found = {name: layer.paths(home) for name, layer in loaded.items() if layer.directory(home).is_dir()}
     return msgspec.structs.replace(manifest, layers=found)
 
@@ -118,6 +112,13 @@ def missing(environment: str, cache_dir: Path, names: Sequence[str] = USUAL) -> 
     home = runtime_home(environment, cache_dir)
     lacking = [layer for layer in layers_of(environment, names) if not layer.directory(home).is_dir()]
     return lacking if lacking and installed(environment, cache_dir) is not None else []
+
+
+def needed(manifest: RuntimeManifest, key: str, conf: Mapping[str, str]) -> list[str]:
+    """Returns the layers that a node lacks and waits for: Photon's, if the runtime's key asks for it, and those that its
+    cluster's conf names, of what the runtime can have. The usual ones come by themselves."""
+    names = [*(PHOTON if is_photon(key) else ()), *(name for name in wanted(conf) if name not in (*USUAL, *PHOTON))]
+    return [layer.name for layer in layers_of(manifest.environment, names) if layer.name not in manifest.layers]
 
 
 def last_failure(layer: Layer, environment: str, cache_dir: Path) -> Failure | None:

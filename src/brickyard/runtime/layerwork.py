@@ -20,7 +20,7 @@ from brickyard.machine.packageindex import uv_environment
 from brickyard.runtime import maven
 from brickyard.runtime.installed import installed
 from brickyard.runtime.inuse import RuntimeInUse, unused
-from brickyard.runtime.layers import KIND, REQUIRED, Failure, Layer, asked_by, declared, failure_file, missing
+from brickyard.runtime.layers import KIND, NEEDED, Failure, Layer, declared, failure_file, missing
 from brickyard.runtime.lock import LOOK_S, at_work, sole
 from brickyard.runtime.node.jvm.layers import NATIVE, USUAL
 from brickyard.runtime.packages import NoRuntime
@@ -63,14 +63,16 @@ def install_layers(
         return problems
 
 
-def require_layers(key: str, environment: str, *, cache_dir: Path, progress: Callable[[str], None]) -> list[str]:
-    """Installs the layers without which the runtime with that key does not start, or waits for another process that does so.
-    Returns a sentence for each that failed. Raises NoRuntime."""
-    names, told = asked_by(key), False
+def require_layers(
+    environment: str, *, cache_dir: Path, names: Sequence[str], progress: Callable[[str], None] = lambda _: None
+) -> list[str]:
+    """Installs the named layers that are missing, or waits for another process that does so. Returns a sentence for each that
+    failed. Raises NoRuntime."""
+    told = False
     while lacking := missing(environment, cache_dir, names):
-        if problems := install_layers(environment, cache_dir=cache_dir, names=names, progress=progress, kind=REQUIRED):
+        if problems := install_layers(environment, cache_dir=cache_dir, names=names, progress=progress, kind=NEEDED):
             return problems
-        if at_work(environment, cache_dir, REQUIRED):
+        if at_work(environment, cache_dir, NEEDED):
             if not told:
                 progress(f"Waiting for {lacking[0].title}, which is being installed")
                 told = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,7 +16,7 @@ from brickyard.agent.state import NodeState
 from brickyard.agent.steps.work import Work
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.machine.children import Child
-from brickyard.runtime.layers import asked_by, with_layers
+from brickyard.runtime.layers import needed, with_layers
 from brickyard.runtime.sparkclasses import with_classes
 from brickyard.sandbox.launcher import enter
 
@@ -29,30 +29,32 @@ GRACE_S = 2.0  # for the launcher to end what the installer has started
 
 
 async def _install(node: NodeState) -> None:
-    node.manifest = await runtime(node, node.assignment.runtime)
+    node.manifest = await runtime(node, node.assignment.runtime, node.assignment.spark_conf)
     node.advance(Stage.INSTALLED)
 
 
-async def runtime(node: NodeState, key: str) -> RuntimeManifest:
-    """Returns the runtime and protects it from removal. Raises HostError."""
+async def runtime(node: NodeState, key: str, conf: Mapping[str, str]) -> RuntimeManifest:
+    """Returns the runtime, with its layers for a cluster of that conf, and protects it from removal. Raises HostError."""
     await asyncio.to_thread(node.use.begin, node.config.environments.get(key) or key)
     manifest = await ensure(node.config, key, progress=node.progress)
     if node.config.train_runtimes and LATER not in node.background:
         node.background[LATER] = asyncio.create_task(_complete(node, key))
+    return await with_needed(node, manifest, key, conf)
+
+
+async def with_needed(node: NodeState, manifest: RuntimeManifest, key: str, conf: Mapping[str, str]) -> RuntimeManifest:
+    """Returns the manifest with the layers that are there now. Installs those without which a cluster of that runtime and conf
+    does not start. Raises HostError."""
     manifest = await asyncio.to_thread(with_layers, manifest, key)
-    if set(asked_by(key)) <= manifest.layers.keys():
+    names = needed(manifest, key, conf)
+    if not names:
         return manifest
-    await _require(node, key)
-    return await asyncio.to_thread(with_layers, manifest, key)
-
-
-async def _require(node: NodeState, key: str) -> None:
-    """Installs the layers without which the runtime does not start. Raises HostError."""
     config = node.config
-    command = [config.python, "-m", "brickyard.runtime", "layers", key, "--cache-dir", config.cache_dir, "--required", "--json"]
-    last = await _run(config, command, node.progress)
+    command = [config.python, "-m", "brickyard.runtime", "layers", key, "--cache-dir", config.cache_dir, "--json"]
+    last = await _run(config, [*command, *(f"--name={name}" for name in names)], node.progress)
     if last.error is not None:
-        raise HostError(*_failure(last, key))
+        raise _failed(key, last)
+    return await asyncio.to_thread(with_layers, manifest, key)
 
 
 async def _complete(node: NodeState, key: str) -> None:
@@ -123,11 +125,11 @@ async def ensure(config: AgentConfig, runtime: str, *, progress: Callable[[str],
     last = await _run(config, command, progress)
     if last.manifest is not None:
         return last.manifest
-    raise HostError(*_failure(last, runtime))
+    raise _failed(runtime, last)
 
 
 async def _run(config: AgentConfig, command: Sequence[str], progress: Callable[[str], None]) -> _Line:
-    """Runs an installer to its end; returns its last line with a manifest or an error. Raises HostError."""
+    """Runs an installer. Returns its last line with a manifest or an error, or what it ended with. Raises HostError."""
     try:
         # Under the launcher, so that the installer and the package installers it starts end when we do.
         child = await Child.start(enter(config.python, "plain", command), env=os.environ)
@@ -144,9 +146,9 @@ async def _run(config: AgentConfig, command: Sequence[str], progress: Callable[[
     return last
 
 
-def _failure(last: _Line, runtime: str) -> tuple[str, str]:
-    problem = last.error if isinstance(last.error, _Problem) else _Problem(message=last.error or "it said nothing")
-    return problem.code or FAILURE, f"runtime {runtime} cannot be installed: {problem.message}"
+def _failed(runtime: str, last: _Line) -> HostError:
+    problem = last.error if isinstance(last.error, _Problem) else _Problem(message=last.error or "it ended without a manifest")
+    return HostError(problem.code or FAILURE, f"runtime {runtime} cannot be installed: {problem.message}")
 
 
 async def _follow(child: Child, progress: Callable[[str], None]) -> _Line:

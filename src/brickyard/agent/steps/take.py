@@ -10,9 +10,9 @@ from brickyard.agent.showing import show
 from brickyard.agent.state import NodeState
 from brickyard.agent.steps import begin, join
 from brickyard.agent.steps.cool import cool
+from brickyard.agent.steps.install import with_needed
 from brickyard.agent.steps.work import Work
 from brickyard.domain.node import Assignment, Phase
-from brickyard.runtime.layers import with_layers
 from brickyard.sandbox.view import CLUSTER, WORKSPACE
 
 
@@ -23,7 +23,7 @@ async def _take(node: NodeState) -> None:
         node.cold_reason = f"the cluster's directories cannot be shown to a node that runs already: {why}"
         return
     if node.manifest is not None:  # layers may have come since the warm node was made: its JVM is then replaced
-        node.manifest = await asyncio.to_thread(with_layers, node.manifest, wanted.runtime)
+        node.manifest = await with_needed(node, node.manifest, wanted.runtime, wanted.spark_conf)
     node.adopt(wanted, Stage.STARTED, phase=Phase.STARTING, warm_start=True)
     await asyncio.to_thread(begin.record, node, wanted)
     begin.refuse(wanted)

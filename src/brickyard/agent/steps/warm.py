@@ -17,7 +17,7 @@ async def _warm(node: NodeState) -> None:
     try:
         node.say(f"preparing a node for runtime {wanted.runtime}")
         await asyncio.to_thread(begin.make_directories, node)
-        node.manifest = await install.runtime(node, wanted.runtime)
+        node.manifest = await install.runtime(node, wanted.runtime, {})
         node.progress(start.PROGRESS)
         host = await start.start_host(node, wanted, node.manifest)
         asked: Prepare = {

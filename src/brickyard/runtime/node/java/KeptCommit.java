@@ -18,7 +18,6 @@ import org.apache.hadoop.mapreduce.JobContext;
 import org.apache.hadoop.mapreduce.TaskAttemptContext;
 import org.apache.spark.internal.io.FileCommitProtocol;
 import org.apache.spark.internal.io.FileNameSpec;
-import org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol;
 
 /**
  * How files that Spark's tasks write become rows: all of a job's at once, or none, whatever is killed meanwhile.
@@ -31,9 +30,10 @@ import org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtoc
  * Spark's own way (Hadoop's committer) lets all jobs that write to one place share `_temporary`, so the first to end removes the
  * others' rows; it shows the files of a job one by one; and it empties a table before it is overwritten.
  *
- * For `dbfs:/` and `file:/`. Elsewhere it is Spark's own protocol. Compiled as NodeFiles.java is.
+ * For `dbfs:/` and `file:/`. In `s3a:/` a rename copies, so there it is one of Hadoop's committers for object stores (BucketCommit.java).
+ * Elsewhere it is Spark's own protocol. Compiled as NodeFiles.java is.
  */
-public final class KeptCommit extends SQLHadoopMapReduceCommitProtocol {
+public final class KeptCommit extends BucketCommit {
     private static final String RECORDS = "fs.brickyard.writes"; // directory of the records
     private static final String STAGE = "_temporary-";
     private static final String PARTED = "parted"; // in a record: directories of partitions that were not there before
@@ -343,10 +343,5 @@ public final class KeptCommit extends SQLHadoopMapReduceCommitProtocol {
                 collect(fs, each, found);
             }
         }
-    }
-
-    /** Spark's methods declare no exceptions, Scala throws them all the same. */
-    private static void raise(Throwable error) {
-        new scala.util.Failure(error).get();
     }
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ..jvm.launch import LaunchError
+
 EXTENSIONS, CATALOG = "spark.sql.extensions", "spark.sql.catalog.spark_catalog"
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
@@ -15,6 +17,20 @@ LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 FORMAT = "spark.sql.sources.default"
 MOST_PARTITIONS = 50  # Delta's own number: each is a task, and small tables have little in each
 LISTINGS_PER_CORE, FEWEST_LISTINGS, MOST_LISTINGS = 8, 32, 10_000  # the last is Spark's own number
+DELTA_IN_BUCKETS = "spark.delta.logStore.s3a.impl"
+PROVIDERS = "spark.hadoop.fs.s3a.aws.credentials.provider"
+_S3A = {
+    # What the cluster's conf says, then its environment variables: not what the machine has.
+    PROVIDERS: "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider,org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider,"
+    "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider",
+    "spark.hadoop.mapreduce.outputcommitter.factory.scheme.s3a": "org.apache.hadoop.fs.s3a.commit.S3ACommitterFactory",
+    "spark.hadoop.fs.s3a.committer.name": "magic",  # java/BucketCommit.java takes no other
+    # A job that ends would abort the uploads of all others that write to its directory.
+    "spark.hadoop.fs.s3a.committer.abort.pending.uploads": "false",
+    # Uploads wait on the disk, not in the heap. A directory that is there: file:/ is read-only where nodes do not share it.
+    "spark.hadoop.fs.s3a.buffer.dir": "${java.io.tmpdir}",
+}
+_ROLES = "AssumedRoleCredentialProvider"
 
 
 def settings(
@@ -22,14 +38,19 @@ def settings(
 ) -> dict[str, str]:
     """Returns the settings for a driver with those layers. `values`: its other settings; `cores`: of all workers that the cluster
     may have, or of its only node; `iceberg`: whether Iceberg's catalog is the cluster's, and not its user's; `table_format`: the
-    workspace's, of tables that name none."""
+    workspace's, of tables that name none. Raises LaunchError."""
     found: dict[str, str] = {}
+    if "s3a" in names:
+        found |= {key: values.get(key, value) for key, value in _S3A.items()}
+        if _ROLES in found[PROVIDERS]:
+            raise LaunchError(f"{PROVIDERS} names {_ROLES}, which needs AWS STS, and the layer s3a has none. Give keys instead.")
     if "delta" in names:
         found[EXTENSIONS] = joined(DELTA_EXTENSION, values.get(EXTENSIONS, ""))  # theirs come later, and so around it
         theirs = values.get(CATALOG, DELTA_CATALOG)
         found[CATALOG] = BOTH_CATALOGS if theirs == ICEBERG_CATALOG and iceberg else theirs
         # The entry in the metastore then has the columns: the catalog's API and metadata of SQL clients read no Delta logs.
         found[DELTA_ENTRIES] = values.get(DELTA_ENTRIES, "true")
+        found[DELTA_IN_BUCKETS] = values.get(DELTA_IN_BUCKETS, "brickyard.BucketLogs")
         # Delta reads a table's log with 50 tasks, whatever its size, and VACUUM lists directories with 10,000.
         found[DELTA_PARTITIONS] = values.get(DELTA_PARTITIONS, str(max(1, min(MOST_PARTITIONS, cores))))
         listings = min(MOST_LISTINGS, max(FEWEST_LISTINGS, LISTINGS_PER_CORE * cores))

@@ -1,0 +1,229 @@
+"""The layer s3a on real Spark, with an S3 server on loopback behind a proxy that breaks exchanges."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from databricks.sdk.service.compute import CommandStatus, Kind, State
+
+from brickyard.runtime import catalogue
+from brickyard.runtime.layers import layers_of, missing
+from brickyard.runtime.layerwork import require_layers
+from tests.spark.live import EXECUTOR, Live
+from tests.support.faultyproxy import FAULTS, FaultyProxy, faulty
+from tests.support.objectstore import ObjectStore, serve
+from tests.support.patience import until
+from tests.support.runtimes import SPARK_4, cache_dir, manifest_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(1800)]
+EVERY = 9  # one exchange of so many is broken: of a request's retries, one comes through
+
+
+@pytest.fixture(scope="module", autouse=True)
+def s3a() -> None:
+    """Installs the runtime with the layer. Skips the tests where no repository has it."""
+    manifest_of(SPARK_4)
+    runtime = catalogue.find(SPARK_4)
+    assert runtime is not None and layers_of(runtime.environment, ["s3a"])
+    problems = require_layers(runtime.environment, cache_dir=cache_dir(), names=["s3a"])
+    if missing(runtime.environment, cache_dir(), ["s3a"]):
+        pytest.skip(f"no S3A: {problems}")
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[ObjectStore]:
+    with serve() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def proxy(store: ObjectStore) -> Iterator[FaultyProxy]:
+    with faulty(store.endpoint) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory, proxy: FaultyProxy) -> Iterator[Live]:
+    made = Live(tmp_path_factory.mktemp("live") / "workspace")
+    made.settings = msgspec.structs.replace(made.settings, network_allow=proxy.address)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def conf(proxy: FaultyProxy, **more: str) -> dict[str, str]:
+    hadoop = {"endpoint": f"http://{proxy.address}", "endpoint.region": "us-east-1", "path.style.access": "true",
+              "access.key": "{{secrets/s3/access}}", "secret.key": "{{secrets/s3/secret}}"}  # fmt: skip
+    return {
+        "spark.brickyard.layers": "delta,s3a",
+        "spark.sql.shuffle.partitions": "2",
+        **{f"spark.hadoop.fs.s3a.{key}": value for key, value in hadoop.items()},
+        **more,
+    }
+
+
+@pytest.fixture(scope="module")
+def cluster(live: Live, proxy: FaultyProxy) -> Iterator[str]:
+    live.w.secrets.create_scope("s3")
+    live.w.secrets.put_secret("s3", "access", string_value="key")
+    live.w.secrets.put_secret("s3", "secret", string_value="secret")
+    made = live.create("s3a", SPARK_4, num_workers=1, spark_conf=conf(proxy))
+    live.wait(made, State.RUNNING, workers=1)
+    yield made
+    live.w.clusters.delete(made)
+
+
+@pytest.fixture(autouse=True)
+def without_faults(proxy: FaultyProxy) -> Iterator[None]:
+    """Each test turns them on itself."""
+    yield
+    proxy.every = 0
+
+
+def answers(live: Live, cluster: str, code: str) -> Any:
+    """What the code prints as JSON."""
+    return json.loads(live.run_kept(cluster, "import json\n" + code))
+
+
+FILES = """
+java = sc._jvm.org.apache.hadoop
+top = java.fs.Path("s3a://bucket/files/")
+fs = top.getFileSystem(sc._jsc.hadoopConfiguration())
+path = lambda name: java.fs.Path(top, name)
+out = fs.create(path("large"))
+for number in range(9):
+    out.write(bytes([number]) * (8 << 20))  # a multipart upload: parts have 64 MiB
+out.close()
+open("/tmp/local", "w").write("local")
+fs.copyFromLocalFile(java.fs.Path("file:/tmp/local"), path("local"))
+renamed = fs.rename(path("large"), path("moved"))
+stream = fs.open(path("moved"))
+stream.seek(70 << 20)
+found = [stream.read()]
+stream.seek(0)
+found += [stream.read(), fs.getFileStatus(path("moved")).getLen()]
+stream.close()
+names = sorted(each.getPath().getName() for each in fs.listStatus(top))
+print(json.dumps([renamed, found, names, fs.delete(top, True), fs.exists(path("moved")), fs.getClass().getSimpleName()]))
+"""
+
+
+def test_every_request_of_the_file_system(live: Live, cluster: str) -> None:
+    renamed, found, names, deleted, there, kind = answers(live, cluster, FILES)
+    assert kind == "S3AFileSystem"
+    assert (renamed, found, names, deleted, there) == (True, [8, 0, 9 * (8 << 20)], ["local", "moved"], True, False)
+
+
+WRITES = """
+spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+place = "s3a://bucket/t"
+rows = lambda start, end: spark.range(start, end, 1, 4)
+parted = lambda frame: frame.selectExpr("id", "id % 4 as k")
+count = lambda where: [spark.read.parquet(where).count(), spark.read.parquet(where).distinct().count()]
+rows(0, 1000).write.parquet(place)
+rows(1000, 1500).write.mode("append").parquet(place)
+found = [count(place)]
+rows(0, 700).write.mode("overwrite").option("partitionOverwriteMode", "static").parquet(place)
+found.append(count(place))
+parted(rows(0, 400)).write.partitionBy("k").parquet(place + "p")
+parted(rows(0, 40)).where("k < 2").write.mode("overwrite").partitionBy("k").parquet(place + "p")
+found.append(count(place + "p"))
+spark.sql(f"create table outside (id bigint, k bigint) using parquet partitioned by (k) location '{place}q'")
+spark.sql("insert into outside select id, id % 2 from range(100)")
+spark.sql("insert overwrite outside partition (k = 1) select id from range(7)")
+spark.sql("insert into outside select id, 5 from range(3)")
+found.append([spark.table("outside").count(), spark.table("main.default.outside").where("k = 1").count()])
+java = sc._jvm.org.apache.hadoop
+fs = java.fs.Path("s3a://bucket/").getFileSystem(sc._jsc.hadoopConfiguration())
+names = [each.getPath().getName() for name in ("t", "tp", "tq") for each in fs.listStatus(java.fs.Path("s3a://bucket/" + name))]
+print(json.dumps([*found, sorted(name for name in names if name.startswith("_"))]))
+"""
+
+
+def test_writes_have_each_row_once_whatever_breaks(live: Live, cluster: str, proxy: FaultyProxy) -> None:
+    proxy.every = EVERY
+    appended, overwritten, dynamic, table, hidden = answers(live, cluster, WRITES)
+    assert appended == [1500, 1500] and overwritten == [700, 700]
+    assert dynamic == [220, 220], "two partitions of 100 rows are replaced by 10 each"
+    assert table == [50 + 7 + 3, 7]
+    assert hidden == ["_SUCCESS"] * 3
+    assert set(proxy.made) == set(FAULTS)
+
+
+SLOW = """
+import time
+from pyspark.sql.functions import udf
+@udf("bigint")
+def slow(value):
+    time.sleep(0.2)
+    return value
+spark.range(0, 200, 1, 8).select(slow("id").alias("id")).write.mode("overwrite").parquet("s3a://bucket/t")
+"""
+COUNTED = """
+rows = spark.read.parquet("s3a://bucket/t")
+print(json.dumps([rows.count(), rows.distinct().count()]))
+"""
+
+
+def test_an_executor_that_is_killed_doubles_and_loses_nothing(live: Live, cluster: str, store: ObjectStore) -> None:
+    answers(live, cluster, "spark.range(0, 700).write.mode('overwrite').parquet('s3a://bucket/t')\n" + COUNTED)
+    context = live.context(cluster)
+    command = live.begin(cluster, context, SLOW)
+    written = lambda: any("__magic" in each["path"] for batch in store.store.list("t/") for each in batch)  # noqa: E731
+    until(written, "no task has ended")
+    assert answers(live, cluster, COUNTED) == [700, 700], "nothing is replaced before the job is committed"
+    live.kill(live.below(live.worker_agents(cluster)[0], EXECUTOR))
+    answer = live.finish(cluster, context, command)
+    assert answer.status is CommandStatus.FINISHED and answer.results and not answer.results.summary, answer
+    assert answers(live, cluster, COUNTED) == [200, 200]
+
+
+REFUSED = """
+refused = []
+def attempt(work):
+    try:
+        work()
+        refused.append("done")
+    except Exception as error:
+        refused.append(str(error))
+attempt(lambda: spark.range(3).write.format("delta").save("s3a://bucket/delta"))
+attempt(lambda: spark.range(3).write.option("fs.s3a.committer.name", "file").parquet("s3a://bucket/plain"))
+print(json.dumps(refused))
+"""
+
+
+def test_what_would_lose_rows_is_refused_by_name(live: Live, cluster: str) -> None:
+    delta, committer = answers(live, cluster, REFUSED)
+    assert "spark.delta.logStore.s3a.impl" in delta
+    assert "spark.hadoop.fs.s3a.committer.name" in committer
+
+
+DELTA = """
+place = "s3a://bucket/delta"
+spark.sql(f"create table d (id bigint, v string) using delta location '{place}' "
+          "tblproperties (delta.checkpointInterval = 2)")
+for number in range(3):
+    spark.range(number * 10, number * 10 + 10).selectExpr("id", "'a' as v").write.format("delta").mode("append").save(place)
+spark.sql("merge into d using (select 5 as id, 'm' as v union all select 1000, 'n') s on d.id = s.id "
+          "when matched then update set v = s.v when not matched then insert *")
+spark.sql("delete from d where id = 7")
+found = [spark.table("d").count(), spark.table("d").select("id").distinct().count()]
+found.append(spark.sql("select * from d version as of 1").count())
+print(json.dumps([*found, spark.sql("describe history d").count()]))
+"""
+
+
+def test_a_cluster_that_says_that_it_is_the_only_writer_has_delta_tables(live: Live, cluster: str, proxy: FaultyProxy) -> None:
+    sole = {"spark.delta.logStore.s3a.impl": "io.delta.storage.S3SingleDriverLogStore"}
+    fields: dict[str, Any] = {"is_single_node": True, "kind": Kind.CLASSIC_PREVIEW, "spark_conf": conf(proxy, **sole)}
+    one = live.create("one", SPARK_4, **fields)
+    live.wait(one, State.RUNNING)
+    proxy.every = EVERY
+    assert answers(live, one, DELTA) == [30, 30, 10, 6]
+    live.w.clusters.delete(one)
