@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from databricks.sdk.service.compute import CommandStatus, Kind, State
+from databricks.sdk.service.compute import CommandStatus, State
 
 from brickyard.runtime import catalogue
 from brickyard.runtime.layers import layers_of, missing
@@ -57,14 +57,13 @@ def live(tmp_path_factory: pytest.TempPathFactory, proxy: FaultyProxy) -> Iterat
         made.close()
 
 
-def conf(proxy: FaultyProxy, **more: str) -> dict[str, str]:
+def conf(proxy: FaultyProxy) -> dict[str, str]:
     hadoop = {"endpoint": f"http://{proxy.address}", "endpoint.region": "us-east-1", "path.style.access": "true",
               "access.key": "{{secrets/s3/access}}", "secret.key": "{{secrets/s3/secret}}"}  # fmt: skip
     return {
         "spark.brickyard.layers": "delta,s3a",
         "spark.sql.shuffle.partitions": "2",
         **{f"spark.hadoop.fs.s3a.{key}": value for key, value in hadoop.items()},
-        **more,
     }
 
 
@@ -202,28 +201,3 @@ def test_what_would_lose_rows_is_refused_by_name(live: Live, cluster: str) -> No
     delta, committer = answers(live, cluster, REFUSED)
     assert "spark.delta.logStore.s3a.impl" in delta
     assert "spark.hadoop.fs.s3a.committer.name" in committer
-
-
-DELTA = """
-place = "s3a://bucket/delta"
-spark.sql(f"create table d (id bigint, v string) using delta location '{place}' "
-          "tblproperties (delta.checkpointInterval = 2)")
-for number in range(3):
-    spark.range(number * 10, number * 10 + 10).selectExpr("id", "'a' as v").write.format("delta").mode("append").save(place)
-spark.sql("merge into d using (select 5 as id, 'm' as v union all select 1000, 'n') s on d.id = s.id "
-          "when matched then update set v = s.v when not matched then insert *")
-spark.sql("delete from d where id = 7")
-found = [spark.table("d").count(), spark.table("d").select("id").distinct().count()]
-found.append(spark.sql("select * from d version as of 1").count())
-print(json.dumps([*found, spark.sql("describe history d").count()]))
-"""
-
-
-def test_a_cluster_that_says_that_it_is_the_only_writer_has_delta_tables(live: Live, cluster: str, proxy: FaultyProxy) -> None:
-    sole = {"spark.delta.logStore.s3a.impl": "io.delta.storage.S3SingleDriverLogStore"}
-    fields: dict[str, Any] = {"is_single_node": True, "kind": Kind.CLASSIC_PREVIEW, "spark_conf": conf(proxy, **sole)}
-    one = live.create("one", SPARK_4, **fields)
-    live.wait(one, State.RUNNING)
-    proxy.every = EVERY
-    assert answers(live, one, DELTA) == [30, 30, 10, 6]
-    live.w.clusters.delete(one)
