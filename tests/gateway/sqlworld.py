@@ -22,6 +22,7 @@ from thrift.transport.TTransport import TMemoryBuffer
 
 from brickyard.api.edge.serving import serving
 from brickyard.domain.statements import Statement, StatementOutcome
+from brickyard.domain.warehouses import Compute
 from brickyard.gateway.connect import ConnectGateway
 from brickyard.gateway.sql.protocol import MESSAGES, message
 from brickyard.gateway.sqlentrance import SqlEntrance
@@ -166,6 +167,9 @@ class OneWarehouse:
 
     async def cluster_of(self, caller: object, warehouse_id: str) -> str | None:
         return CLUSTER_ID if warehouse_id == "w1" else None
+
+    async def compute_of(self, caller: object, warehouse_id: str) -> Compute | None:
+        return Compute(CLUSTER_ID, "w1") if warehouse_id == "w1" else None
 
 
 class SqlWorld:

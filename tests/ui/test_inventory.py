@@ -195,7 +195,7 @@ def test_states_are_shown_as_they_pass(
     expect(row(page, "passing")).to_have_count(0)
 
 
-def test_clusters_of_jobs_and_no_warehouses(session: Session, w: WorkspaceClient) -> None:
+def test_clusters_of_jobs(session: Session, w: WorkspaceClient) -> None:
     task = SubmitTask(
         task_key="one",
         new_cluster=ClusterSpec(node_type_id=TYPE, **COMMON),
@@ -210,8 +210,6 @@ def test_clusters_of_jobs_and_no_warehouses(session: Session, w: WorkspaceClient
     ended = page.locator("tbody tr").filter(has_text="TERMINATED")
     expect(ended).to_have_count(1)
     expect(ended.get_by_label(re.compile("^Start "))).to_have_count(0)  # a run's cluster ends with it, and the server starts none
-    page.get_by_role("tab", name="SQL warehouses").click()
-    expect(page.get_by_text("Brickyard has no SQL warehouses")).to_be_visible()
 
 
 def test_every_kind_of_library_script_and_destination(session: Session, made: dict[str, str]) -> None:

@@ -7,7 +7,7 @@ Source: databricks-sdk `service/sql.py`.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -46,6 +46,13 @@ class Warehouse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     enable_photon: bool = False
 
 
+class Compute(NamedTuple):
+    """What runs statements. `warehouse_id`: "" if it is an all-purpose cluster."""
+
+    cluster_id: str
+    warehouse_id: str
+
+
 class Warehouses(Protocol):
     """Those of the workspace, for what runs statements on them. Implemented by `WarehouseService`."""
 
@@ -54,11 +61,21 @@ class Warehouses(Protocol):
         request to a warehouse, so it should be quick. Raises ApiError, such as PermissionDenied."""
         ...
 
+    async def compute_of(self, caller: Caller, warehouse_id: str) -> Compute | None:
+        """Where statements with that `warehouse_id` run: on a warehouse, or on an all-purpose cluster with that id; None if there
+        is neither. Raises ApiError, such as PermissionDenied."""
+        ...
+
 
 class NoWarehouses:
     """A workspace without any."""
 
     async def cluster_of(self, caller: Caller, warehouse_id: str) -> str | None:
+        """Always None."""
+        del caller, warehouse_id
+        return None
+
+    async def compute_of(self, caller: Caller, warehouse_id: str) -> Compute | None:
         """Always None."""
         del caller, warehouse_id
         return None

@@ -21,10 +21,10 @@ NO_SPARK = "No provider of this workspace runs Spark."
 
 
 class SqlEntrance:
-    """The ASGI application for all paths below `prefix`. `warehouses`: None if the workspace has none. `observer` learns of each
-    statement; None: nobody does."""
+    """The ASGI application for all paths below `prefixes`. `warehouses`: None if the workspace has none. `observer` learns of
+    each statement; None: nobody does."""
 
-    prefix = "/sql/"
+    prefixes = ("/sql/protocolv1/", "/sql/1.0/")  # the web page has others below /sql/
 
     def __init__(
         self, authenticator: Authenticator, *, warehouses: Warehouses | None = None, observer: StatementObserver | None = None

@@ -64,7 +64,8 @@ def application(given: Resources, parts: Parts, *, readiness: Readiness) -> ASGI
         rate_limits=_rate_limits(given.settings),
     )
     gateway = parts.gateway
-    mounts: dict[str, ASGIApp] = {each.prefix: each for each in (gateway.spark_ui, gateway.ports, gateway.sql)}
+    mounts: dict[str, ASGIApp] = {each.prefix: each for each in (gateway.spark_ui, gateway.ports)}
+    mounts |= dict.fromkeys(gateway.sql.prefixes, gateway.sql)
     return build_app(context, authenticator=parts.authenticator, mounts=mounts)
 
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from brickyard.domain.caller import Caller
 from brickyard.domain.errors import InvalidParameterValue, PermissionDenied, ResourceDoesNotExist
+from brickyard.domain.warehouses import Compute
 from brickyard.features.statements.links import ResultLinks
 from brickyard.features.statements.model import (
     ColumnInfo,
@@ -84,6 +85,10 @@ class Warehouses:
     async def cluster_of(self, caller: Caller, warehouse_id: str) -> str | None:
         del caller
         return None if warehouse_id == "none" else f"cluster of {warehouse_id}"
+
+    async def compute_of(self, caller: Caller, warehouse_id: str) -> Compute | None:
+        cluster_id = await self.cluster_of(caller, warehouse_id)
+        return None if cluster_id is None else Compute(cluster_id, warehouse_id)
 
 
 class Office(World):

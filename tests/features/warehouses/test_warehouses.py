@@ -21,7 +21,7 @@ from brickyard.plan.attach import Client
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from tests.support.databases import both_databases
-from tests.support.desk import ADMIN, USER
+from tests.support.desk import ADMIN, ASK, USER
 from tests.support.world import World
 
 OTHER = USER.__class__(user_name="other@example.com", user_id="77", is_admin=False, token_id="o")
@@ -117,6 +117,25 @@ async def test_levels_stand_for_those_of_its_cluster(shop: Shop) -> None:
             assert stops
         except PermissionDenied:
             assert not stops
+
+
+@both_databases
+async def test_statements_run_on_warehouses_and_on_all_purpose_clusters(shop: Shop) -> None:
+    made = await shop.make()
+    cluster = await shop.clusters.create(USER, ASK)
+    assert await shop.warehouses.compute_of(USER, made) == (made, made)
+    assert await shop.warehouses.compute_of(USER, cluster) == (cluster, "")
+    assert await shop.warehouses.cluster_of(USER, cluster) is None  # as a warehouse, it does not exist
+    assert await shop.warehouses.compute_of(USER, "none") is None
+    for each in (made, cluster):
+        with pytest.raises(PermissionDenied):
+            await shop.warehouses.compute_of(OTHER, each)
+
+
+@both_databases
+async def test_what_a_new_warehouse_gets_is_said(shop: Shop) -> None:
+    said = (await shop.warehouses.configuration(USER)).node_type_id
+    assert said == (await shop.warehouses.get(USER, WarehouseId(id=await shop.make()))).node_type_id
 
 
 @both_databases

@@ -10,6 +10,7 @@ export interface Principal {
 }
 
 export interface Resource {
+  id?: string;
   userName?: string;
   displayName?: string;
   applicationId?: string;

@@ -3,11 +3,16 @@ import { api, body } from "../api/client";
 
 /** An object with permissions, as the permissions API names it. */
 export interface Securable {
-  of: "clusters" | "instance-pools" | "cluster-policies";
+  of: "clusters" | "instance-pools" | "cluster-policies" | "warehouses";
   id: string;
 }
 
-const KINDS = { clusters: "cluster", "instance-pools": "pool", "cluster-policies": "policy" } as const;
+const KINDS = {
+  clusters: "cluster",
+  "instance-pools": "pool",
+  "cluster-policies": "policy",
+  warehouses: "warehouse",
+} as const;
 const keyOf = ({ of, id }: Securable) => [KINDS[of], id] as const;
 
 /** The route of its permissions. Those of all collections have the same types. */

@@ -1,3 +1,4 @@
+import { queryOptions } from "@tanstack/react-query";
 import { api, body } from "../api/client";
 import { type Kind, type Resource, ROUTES } from "./principals";
 
@@ -7,3 +8,11 @@ export async function resources(kind: Kind, filter: string | undefined, count: n
   const found = (await body(api.GET(ROUTES[kind].route, { params: { query } }))) as { Resources?: Resource[] };
   return found.Resources ?? [];
 }
+
+/** The id of a user, which other APIs filter by; "" if there is no such user. A text: it may have more digits than a number. */
+export const userIdQuery = (name: string) =>
+  queryOptions({
+    queryKey: ["user-id", name],
+    staleTime: 60_000,
+    queryFn: async () => (await resources("user_name", `userName eq ${JSON.stringify(name)}`, 1))[0]?.id ?? "",
+  });

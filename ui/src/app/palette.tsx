@@ -8,7 +8,7 @@ import { policiesQuery, poolsQuery } from "../api/offers";
 import { clustersQuery, pinnedQuery } from "../api/queries";
 import { remote } from "../api/session";
 import { ACTIONS, type ActionName, fitting, useActions } from "../clusters/actions";
-import { isJob, nameOf } from "../clusters/facts";
+import { isOwned, isWarehouse, nameOf } from "../clusters/facts";
 import { Icon } from "../kit/icons";
 import { help, palette, wanted } from "../kit/keys";
 import { useValue } from "../lib/value";
@@ -39,7 +39,7 @@ function usePlaces(): () => Generator<Place> {
   const pools = useQuery(poolsQuery).data ?? [];
   const policies = useQuery(policiesQuery).data ?? [];
   const me = useQuery(meQuery).data;
-  const list = (id: string, name: string, tab?: "job" | "pools" | "policies"): Place => ({
+  const list = (id: string, name: string, tab?: "job" | "pools" | "policies" | "sql"): Place => ({
     id,
     name: `Compute: ${name}`,
     icon: "compute",
@@ -50,6 +50,9 @@ function usePlaces(): () => Generator<Place> {
     yield list("jobs", "job clusters", "job");
     yield list("pools", "pools", "pools");
     yield list("policies", "policies", "policies");
+    yield list("warehouses", "SQL warehouses", "sql");
+    const statements = () => navigate({ to: "/sql/history", search: {} });
+    yield { id: "history", name: "Query history", icon: "history", go: statements };
     yield { id: "runs", name: "Runs", icon: "play", go: () => navigate({ to: "/jobs/runs", search: {} }) };
     const schedules = () => navigate({ to: "/schedules", search: {} });
     yield { id: "schedules", name: "Schedules and snapshots", icon: "clock", go: schedules };
@@ -68,6 +71,8 @@ function usePlaces(): () => Generator<Place> {
     yield { id: "create", name: "Create compute", icon: "plus", go: () => navigate({ to: "/compute/create" }) };
     yield { id: "new", name: "Create pool", icon: "plus", go: () => navigate({ to: "/compute/pools/create" }) };
     yield { id: "rule", name: "Create policy", icon: "plus", go: () => navigate({ to: "/compute/policies/create" }) };
+    const warehouse = () => navigate({ to: "/compute/warehouses/create" });
+    yield { id: "warehouse", name: "Create SQL warehouse", icon: "plus", go: warehouse };
     yield { id: "scheme", name: scheme.label, icon: scheme.icon, go: scheme.change };
     yield { id: "keys", name: "Keyboard shortcuts", icon: "keyboard", go: () => help.set(true) };
     if (remote() === "")
@@ -79,12 +84,19 @@ function usePlaces(): () => Generator<Place> {
       };
     yield { id: "logout", name: "Log out", icon: "out", go: logOut };
     for (const each of clusters)
-      yield {
-        id: each.cluster_id,
-        name: nameOf(each),
-        icon: "compute",
-        go: () => navigate({ to: "/compute/clusters/$id", params: { id: each.cluster_id } }),
-      };
+      yield isWarehouse(each)
+        ? {
+            id: each.cluster_id,
+            name: `SQL warehouse: ${nameOf(each)}`,
+            icon: "database",
+            go: () => navigate({ to: "/compute/warehouses/$id", params: { id: each.cluster_id } }),
+          }
+        : {
+            id: each.cluster_id,
+            name: nameOf(each),
+            icon: "compute",
+            go: () => navigate({ to: "/compute/clusters/$id", params: { id: each.cluster_id } }),
+          };
     for (const each of pools)
       yield {
         id: each.instance_pool_id,
@@ -109,7 +121,7 @@ function usePlaces(): () => Generator<Place> {
           icon: ACTIONS[name].icon,
           go: () => act(name, [each]),
         };
-      if (!isJob(each))
+      if (!isOwned(each))
         yield {
           id: `edit ${id}`,
           name: `Edit ${nameOf(each)}`,

@@ -10,8 +10,9 @@ import { readCreateSearch, readPolicySearch } from "../policies/search";
 import { readPoolSearch } from "../pools/search";
 import type { RunsSearch } from "../runs/search";
 import type { SpendSearch } from "../spend/search";
-import type { CatalogSearch } from "../sql/search";
+import type { CatalogSearch, HistorySearch } from "../sql/search";
 import type { V1Search } from "../v1/search";
+import type { WarehouseTab } from "../warehouses/search";
 import { Shell } from "./shell";
 
 /** A page whose code is loaded when it is opened. */
@@ -162,8 +163,35 @@ const documentation = createRoute({
   component: page(() => import("./helppage"), "HelpPage"),
 });
 
+const warehouse = createRoute({
+  getParentRoute: () => root,
+  path: "/compute/warehouses/$id",
+  validateSearch: readLater<{ tab?: WarehouseTab }>,
+  component: page(() => import("../warehouses/page"), "WarehousePage"),
+});
+
+const createWarehouse = createRoute({
+  getParentRoute: () => root,
+  path: "/compute/warehouses/create",
+  component: page(() => import("../warehouses/form"), "CreateWarehousePage"),
+});
+
+const editWarehouse = createRoute({
+  getParentRoute: () => root,
+  path: "/compute/warehouses/$id/edit",
+  component: page(() => import("../warehouses/form"), "EditWarehousePage"),
+});
+
+const history = createRoute({
+  getParentRoute: () => root,
+  path: "/sql/history",
+  validateSearch: readLater<HistorySearch>,
+  component: page(() => import("../sql/historypage"), "HistoryPage"),
+});
+
 const pools = [pool, createPool, editPool] as const;
 const others = [spend, files, catalog, runs, run, schedules, documentation] as const;
+const sql = [warehouse, createWarehouse, editWarehouse, history] as const;
 const policies = [policy, createPolicy, editPolicy] as const;
 
 export const router = createRouter({
@@ -177,6 +205,7 @@ export const router = createRouter({
     edit,
     ...others,
     ...pools,
+    ...sql,
     ...policies,
   ]),
   defaultErrorComponent: ({ error, reset }) => <Trouble error={error} retry={reset} />,

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import type { Cluster } from "../api/client";
 import { runtimesQuery, sparkVersionsOf } from "../api/queries";
-import { accessOf, driverType, isJob, nameOf, target } from "../clusters/facts";
+import { accessOf, driverType, isOwned, nameOf, target } from "../clusters/facts";
 import { PolicyLink, PoolLink } from "../clusters/links";
 import type { May } from "../clusters/rights";
 import { CopyButton } from "../kit/copy";
@@ -51,7 +51,7 @@ export default function Configuration({ cluster, may, search, change }: TabProps
 
 /** Whether single values can be changed here. */
 const editable = (cluster: Cluster, may: May) =>
-  may("CAN_MANAGE") && !isJob(cluster) && EDITABLE.has(cluster.state ?? "") && cluster.spec != null;
+  may("CAN_MANAGE") && !isOwned(cluster) && EDITABLE.has(cluster.state ?? "") && cluster.spec != null;
 
 /** What was asked for: the request that makes the same cluster again. */
 function written(cluster: Cluster, form: Form): string {

@@ -4,7 +4,7 @@ import { useState } from "react";
 import type { Cluster } from "../api/client";
 import { offered } from "../api/session";
 import { useActions } from "../clusters/actions";
-import { failed, isJob } from "../clusters/facts";
+import { failed, isOwned } from "../clusters/facts";
 import type { Level, May } from "../clusters/rights";
 import { CopyButton } from "../kit/copy";
 import { Icon } from "../kit/icons";
@@ -31,7 +31,7 @@ export function Failure({ cluster, may, open }: Props) {
     2,
   );
   const why = (level: Level) => (may(level) ? undefined : `You need ${level} on this cluster`);
-  const ours = !isJob(cluster); // a run's cluster is neither started nor edited
+  const ours = !isOwned(cluster); // a run's or a warehouse's is not edited by itself
   return (
     <Alert
       className="failure"

@@ -3,8 +3,20 @@ import { useQuery } from "@tanstack/react-query";
 import type { Cluster } from "../api/client";
 import { pinnedQuery, pricesQuery, runtimesQuery, sparkVersionsOf } from "../api/queries";
 import { ACTIONS, type ActionName, fitting, useActions } from "../clusters/actions";
-import { accessOf, driverType, failed, hourly, money, nameOf, running, runOf, since, target } from "../clusters/facts";
-import { RunLink } from "../clusters/links";
+import {
+  accessOf,
+  driverType,
+  failed,
+  hourly,
+  isWarehouse,
+  money,
+  nameOf,
+  running,
+  runOf,
+  since,
+  target,
+} from "../clusters/facts";
+import { RunLink, WarehouseLink } from "../clusters/links";
 import { MenuItems } from "../clusters/menuitems";
 import type { Level, May } from "../clusters/rights";
 import { StateWord } from "../clusters/state";
@@ -143,6 +155,7 @@ function Facts({ cluster }: { cluster: Cluster }) {
     facts.push(["Now", `${cluster.cluster_cores} cores, ${Math.round((cluster.cluster_memory_mb ?? 0) / 1024)} GiB`]);
   if (spend !== undefined && spend > 0) facts.push(["Spend per hour", money(spend, prices?.currency ?? "USD")]);
   if (run) facts.push(["Run", <RunLink key="run" id={run} />]);
+  if (isWarehouse(cluster)) facts.push(["SQL warehouse", <WarehouseLink key="warehouse" cluster={cluster} />]);
   facts.push(["Access mode", accessOf(cluster)], ["Creator", cluster.creator_user_name ?? ""]);
   return <FactList facts={facts} id={cluster.cluster_id} less={LESS} />;
 }

@@ -7,7 +7,7 @@ import { confirm } from "../kit/confirm";
 import type { IconName } from "../kit/icons";
 import { toast } from "../kit/toasts";
 import { count, figure } from "../lib/sizes";
-import { isJob, nameOf } from "./facts";
+import { isJob, isOwned, isWarehouse, nameOf } from "./facts";
 import { actOnAll, MANY, type Outcome } from "./many";
 import type { Level } from "./rights";
 
@@ -43,7 +43,7 @@ export const ACTIONS: Record<ActionName, Action> = {
     consequence: "Everything that runs on it is stopped. Its configuration is kept.",
     takes: "CAN_RESTART",
     call: (id) => body(api.POST("/api/2.1/clusters/delete", given(id))),
-    fits: ends,
+    fits: (cluster) => ends(cluster) && !isWarehouse(cluster),
   },
   restart: {
     label: "Restart",
@@ -52,7 +52,7 @@ export const ACTIONS: Record<ActionName, Action> = {
     consequence: "Everything that runs on it is stopped, and notebooks lose their state.",
     takes: "CAN_RESTART",
     call: (id) => body(api.POST("/api/2.1/clusters/restart", { body: { cluster_id: id, restart_user: null } })),
-    fits: (cluster) => cluster.state === "RUNNING" && !isJob(cluster),
+    fits: (cluster) => cluster.state === "RUNNING" && !isOwned(cluster),
   },
   pin: {
     label: "Pin",
@@ -80,7 +80,7 @@ export const ACTIONS: Record<ActionName, Action> = {
       await body(api.POST("/api/2.1/clusters/permanent-delete", given(id)));
       markGone(id, "The cluster was deleted.");
     },
-    fits: (_, pinned) => !pinned, // the server refuses to delete a pinned one
+    fits: (cluster, pinned) => !pinned && !isWarehouse(cluster), // the server refuses to delete a pinned one
   },
 };
 

@@ -14,6 +14,9 @@ const ACCESS: Record<string, string> = {
 export const active = (cluster: Cluster) => ACTIVE.has(cluster.state ?? "");
 export const nameOf = (cluster: Cluster) => cluster.cluster_name || cluster.cluster_id;
 export const isJob = (cluster: Cluster) => cluster.cluster_source === "JOB";
+export const isWarehouse = (cluster: Cluster) => cluster.cluster_source === "SQL";
+/** Whether it is changed by what it belongs to, a run or a SQL warehouse, and not by itself. */
+export const isOwned = (cluster: Cluster) => isJob(cluster) || isWarehouse(cluster);
 /** The run that a job cluster was created for: its name begins with it, job-JOB-run-RUN-TASK. */
 export const runOf = (cluster: Cluster) =>
   isJob(cluster) ? /^job-\d+-run-(\d+)-/.exec(cluster.cluster_name ?? "")?.[1] : undefined;

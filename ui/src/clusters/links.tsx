@@ -1,6 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import type { Cluster } from "../api/client";
 import { policiesQuery, poolsQuery } from "../api/offers";
+import { nameOf } from "./facts";
 
 /** A pool by its name, with the way to its page; its id if the reader may not see it. */
 export function PoolLink({ id }: { id: string }) {
@@ -29,6 +31,15 @@ export function RunLink({ id }: { id: string }) {
   return (
     <Link to="/jobs/runs/$id" params={{ id }} className="quiet">
       {id}
+    </Link>
+  );
+}
+
+/** The SQL warehouse that a cluster is: it is changed there. */
+export function WarehouseLink({ cluster }: { cluster: Cluster }) {
+  return (
+    <Link to="/compute/warehouses/$id" params={{ id: cluster.cluster_id }} className="quiet">
+      {nameOf(cluster)}
     </Link>
   );
 }

@@ -4,7 +4,7 @@ import type { ReactNode } from "react";
 import type { Cluster } from "../api/client";
 import { Icon } from "../kit/icons";
 import { ACTIONS, type ActionName } from "./actions";
-import { isJob } from "./facts";
+import { isOwned } from "./facts";
 import type { May } from "./rights";
 
 interface Props {
@@ -33,7 +33,7 @@ export function MenuItems({ cluster, names, act, may = anything, waits = false, 
   return (
     <>
       {names.filter((name) => name !== "delete").map(item)}
-      {may("CAN_MANAGE") && !isJob(cluster) && (
+      {may("CAN_MANAGE") && !isOwned(cluster) && (
         <Menu.Item
           renderRoot={(props) => (
             <Link {...props} to="/compute/clusters/$id/edit" params={{ id: cluster.cluster_id }} />

@@ -7,7 +7,7 @@ import { policiesQuery, poolsQuery } from "../api/offers";
 import { clustersQuery, pinnedQuery, pricesQuery, runtimesQuery } from "../api/queries";
 import { session } from "../api/session";
 import { ACTIONS, type ActionName, useActions } from "../clusters/actions";
-import { hourly, isJob, money } from "../clusters/facts";
+import { hourly, isJob, isWarehouse, money } from "../clusters/facts";
 import { Icon } from "../kit/icons";
 import type { Selected } from "../kit/listing";
 import type { ListSearch } from "../kit/listsearch";
@@ -41,7 +41,7 @@ export function Clusters() {
   }, []);
 
   const ofTab = useMemo(
-    () => (clusters.data ?? []).filter((each) => isJob(each) === (search.tab === "job")),
+    () => (clusters.data ?? []).filter((each) => !isWarehouse(each) && isJob(each) === (search.tab === "job")),
     [clusters.data, search.tab],
   );
   const shown = useMemo(() => ofTab.filter(shows(search, me)), [ofTab, search, me]);

@@ -14,7 +14,11 @@ interface Shown {
   tab: ListTab | "all";
   label: string;
   Content: ComponentType;
-  create?: { to: "/compute/create" | "/compute/pools/create" | "/compute/policies/create"; label: string };
+  topic?: string; // of the documentation
+  create?: {
+    to: "/compute/create" | "/compute/pools/create" | "/compute/policies/create" | "/compute/warehouses/create";
+    label: string;
+  };
 }
 
 const compute = { to: "/compute/create", label: "Create compute" } as const;
@@ -26,14 +30,22 @@ const SHOWN: Shown[] = [
     label: "Pools",
     Content: lazy(styled(() => import("../pools/list"))),
     create: { to: "/compute/pools/create", label: "Create pool" },
+    topic: "pools",
   },
   {
     tab: "policies",
     label: "Policies",
     Content: lazy(styled(() => import("../policies/list"))),
     create: { to: "/compute/policies/create", label: "Create policy" },
+    topic: "policies",
   },
-  { tab: "sql", label: "SQL warehouses", Content: Warehouses },
+  {
+    tab: "sql",
+    label: "SQL warehouses",
+    Content: lazy(styled(() => import("../warehouses/list"))),
+    create: { to: "/compute/warehouses/create", label: "Create SQL warehouse" },
+    topic: "sql-warehouses",
+  },
 ];
 
 export function ComputePage() {
@@ -47,11 +59,7 @@ export function ComputePage() {
     <div className="content list">
       <div className="headline">
         <h1>Compute</h1>
-        <Go
-          to={`/help/${shown.tab === "pools" || shown.tab === "policies" ? shown.tab : "ui"}`}
-          className="iconbutton framed"
-          aria-label="Documentation of this page"
-        >
+        <Go to={`/help/${shown.topic ?? "ui"}`} className="iconbutton framed" aria-label="Documentation of this page">
           ?
         </Go>
         {shown.create && (
@@ -110,13 +118,5 @@ function TopTabs({ shown, open }: { shown: Shown["tab"]; open: (tab: Shown["tab"
         </button>
       ))}
     </div>
-  );
-}
-
-function Warehouses() {
-  return (
-    <p className="nothing">
-      Brickyard has no SQL warehouses. Run SQL on clusters: in notebooks, over Spark Connect, or in a cluster's console.
-    </p>
   );
 }

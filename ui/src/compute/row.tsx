@@ -2,7 +2,7 @@ import type { Row } from "@tanstack/react-table";
 import { type ChangeEvent, lazy, memo, Suspense, useState } from "react";
 import type { Cluster } from "../api/client";
 import { ACTIONS, type Act, fitting } from "../clusters/actions";
-import { failed, isJob, nameOf } from "../clusters/facts";
+import { failed, isOwned, nameOf } from "../clusters/facts";
 import { classOf } from "../kit/datatable";
 import { Icon } from "../kit/icons";
 import { later } from "../kit/later";
@@ -100,7 +100,7 @@ function RowActions({ cluster, pinned, busy, act }: ActionProps) {
           <Icon name={ACTIONS[first].icon} size={14} filled />
         </IconButton>
       )}
-      {!isJob(cluster) && (
+      {!isOwned(cluster) && (
         <Go className="iconbutton" title="Edit" aria-label={`Edit ${nameOf(cluster)}`} to={editOf(cluster)}>
           <Icon name="pencil" size={14} />
         </Go>

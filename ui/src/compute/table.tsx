@@ -6,7 +6,7 @@ import { type ChangeEvent, lazy, Suspense, useEffect, useMemo, useRef, useState 
 import type { Cluster } from "../api/client";
 import { hasPrices } from "../api/queries";
 import { ACTIONS, type Act } from "../clusters/actions";
-import { failed, isJob } from "../clusters/facts";
+import { failed, isOwned } from "../clusters/facts";
 import { classOf, Heads, narrow, Widths, widthOf } from "../kit/datatable";
 import { Icon } from "../kit/icons";
 import { later } from "../kit/later";
@@ -106,7 +106,7 @@ export function ClusterTable({ clusters, known, sort, onSort, selected, onSelect
   useRowKeys(rows.length, {
     show: (index) => virtual.scrollToIndex(index),
     keys: {
-      e: on((cluster) => !isJob(cluster) && history.push(editOf(cluster))),
+      e: on((cluster) => !isOwned(cluster) && history.push(editOf(cluster))),
       r: on((cluster) => ACTIONS.restart.fits(cluster, false) && act("restart", cluster)),
       c: on((cluster) => history.push(`/compute/create?${new URLSearchParams({ clone: cluster.cluster_id })}`)),
     },

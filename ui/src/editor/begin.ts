@@ -1,5 +1,5 @@
 import type { Cluster } from "../api/client";
-import { isJob } from "../clusters/facts";
+import { isOwned } from "../clusters/facts";
 import { Value } from "../lib/value";
 import type { Library } from "./calls";
 import type { Spec } from "./spec";
@@ -29,7 +29,7 @@ export function beginning(offers: Offers, user: string): Spec {
 
 /** The cluster that a user has made or started last; undefined if there is none. */
 export function lastOf(clusters: Cluster[], user: string): Cluster | undefined {
-  const own = clusters.filter((each) => each.creator_user_name === user && !isJob(each));
+  const own = clusters.filter((each) => each.creator_user_name === user && !isOwned(each));
   return own.sort((one, other) => (other.start_time ?? 0) - (one.start_time ?? 0))[0];
 }
 

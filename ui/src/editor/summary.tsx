@@ -3,7 +3,7 @@ import { useState } from "react";
 import { words } from "../api/client";
 import { hasPoolDetails, poolDetailsQuery } from "../api/offers";
 import { clustersQuery } from "../api/queries";
-import { isJob, money } from "../clusters/facts";
+import { isOwned, money } from "../clusters/facts";
 import { Icon } from "../kit/icons";
 import { count } from "../lib/sizes";
 import { lasting } from "../lib/time";
@@ -94,7 +94,7 @@ function Start({ nodes }: { nodes: number }) {
   const fits = draft.spark_version != null && (pool?.preloaded_spark_versions ?? []).includes(draft.spark_version);
   const warm = fits ? (details?.get(pool?.instance_pool_id ?? "")?.warm_count ?? 0) : 0;
   const alike = clusters
-    .filter((each) => !isJob(each) && each.spark_version === draft.spark_version)
+    .filter((each) => !isOwned(each) && each.spark_version === draft.spark_version)
     .filter((each) => (each.instance_pool_id ?? "") === (draft.instance_pool_id ?? ""))
     .sort((one, other) => (other.start_time ?? 0) - (one.start_time ?? 0));
   const key = `${draft.spark_version} ${draft.instance_pool_id}`;

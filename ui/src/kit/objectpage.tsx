@@ -126,7 +126,8 @@ interface ButtonProps {
   onClick: () => void;
 }
 
-function HeadButton({ icon, label, why, loading, onClick }: ButtonProps) {
+/** One of what can be done with an object. */
+export function HeadButton({ icon, label, why, loading, onClick }: ButtonProps) {
   return (
     <Tooltip label={why} disabled={why === undefined}>
       <Button

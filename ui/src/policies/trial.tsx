@@ -5,7 +5,7 @@ import { lazy, Suspense, useState } from "react";
 import { words } from "../api/client";
 import { clustersQuery } from "../api/queries";
 import { offered } from "../api/session";
-import { isJob, money, nameOf } from "../clusters/facts";
+import { isOwned, money, nameOf } from "../clusters/facts";
 import { beginning } from "../editor/begin";
 import type { Verdict } from "../editor/calls";
 import type { Spec } from "../editor/spec";
@@ -68,7 +68,7 @@ type Trying = ReturnType<typeof useTrial>;
 
 /** A specification, and what the policy that is being edited would do to it. */
 export function Trial({ trying }: { trying: Trying }) {
-  const clusters = (useQuery(clustersQuery).data ?? []).filter((each) => !isJob(each));
+  const clusters = (useQuery(clustersQuery).data ?? []).filter((each) => !isOwned(each));
   const { text, setText, mistake, defaults, setDefaults, type, setType } = trying;
   const take = (id: string | null) => {
     const found = clusters.find((each) => each.cluster_id === id);

@@ -26,3 +26,27 @@ export function readCatalogSearch(given: Record<string, unknown>): CatalogSearch
   };
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
 }
+
+export const RANGES = { "1h": 3_600_000, "1d": 86_400_000, "7d": 604_800_000 } as const; // milliseconds
+const RANGE_NAMES = Object.keys(RANGES) as (keyof typeof RANGES)[];
+export const STATES = ["RUNNING", "FINISHED", "FAILED", "CANCELED"] as const;
+
+/** What the query history shows. */
+export interface HistorySearch {
+  user?: string; // a name
+  compute?: string; // the id of a warehouse or cluster
+  state?: (typeof STATES)[number];
+  range?: keyof typeof RANGES;
+  statement?: string; // the one that is looked at
+}
+
+export function readHistorySearch(given: Record<string, unknown>): HistorySearch {
+  const found: HistorySearch = {
+    user: text(given.user),
+    compute: text(given.compute),
+    state: STATES.find((each) => each === given.state),
+    range: RANGE_NAMES.find((each) => each === given.range),
+    statement: text(given.statement),
+  };
+  return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
+}

@@ -5,7 +5,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { clustersQuery } from "../api/queries";
-import { isJob, nameOf } from "../clusters/facts";
+import { isOwned, nameOf } from "../clusters/facts";
 import { StateWord } from "../clusters/state";
 import { PageHead } from "../kit/help";
 import { type LazyTab, LazyTabs } from "../kit/lazytabs";
@@ -29,7 +29,7 @@ export function V1Page() {
   const navigate = useNavigate({ from: "/schedules" });
   const asked = useQuery(clustersQuery);
   useTitle("Schedules");
-  const clusters = (asked.data ?? []).filter((each) => !isJob(each));
+  const clusters = (asked.data ?? []).filter((each) => !isOwned(each));
   const chosen = clusters.find((each) => each.cluster_id === search.cluster) ?? clusters[0];
   return (
     <div className="content">

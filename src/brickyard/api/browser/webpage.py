@@ -36,6 +36,9 @@ PATHS = (
     "/compute/pools/{pool_id}/edit",
     "/compute/policies/{policy_id}",
     "/compute/policies/{policy_id}/edit",
+    "/compute/warehouses/{warehouse_id}",
+    "/compute/warehouses/{warehouse_id}/edit",
+    "/sql/history",
 )
 # What people type, and the addresses of lists in other versions of the page: where they lead to, and whose id they can end with.
 _LISTS = {
@@ -43,6 +46,7 @@ _LISTS = {
     "jobs": ("/compute?tab=job", ""),
     "pools": ("/compute?tab=pools", "pool_id"),
     "policies": ("/compute?tab=policies", "policy_id"),
+    "warehouses": ("/compute?tab=sql", "warehouse_id"),
 }
 ASSET = "ui.asset"  # the operation of its files
 _NONCE = "__STYLE_NONCE__"
@@ -53,6 +57,7 @@ class AskPage(msgspec.Struct, frozen=True, kw_only=True):
     cluster_id: str = ""
     pool_id: str = ""  # or "create"
     policy_id: str = ""  # likewise
+    warehouse_id: str = ""  # likewise
     run_id: str = ""
     topic: str = ""  # a page of docs/
 

@@ -54,6 +54,8 @@ class Parameter(Wire, frozen=True, kw_only=True):
 
 
 class ExecuteStatement(Wire, frozen=True, kw_only=True):
+    """`warehouse_id` may also be the id of an all-purpose cluster."""
+
     statement: str
     warehouse_id: str
     catalog: str | None = None

@@ -82,8 +82,8 @@ class StatementService(Periodic):
     async def execute(self, caller: Caller, request: ExecuteStatement) -> StatementAnswer:
         """Begins a statement, and waits for it as long as the request says."""
         wait_s = check(request)
-        cluster_id = await self._warehouses.cluster_of(caller, request.warehouse_id)
-        if cluster_id is None:
+        compute = await self._warehouses.compute_of(caller, request.warehouse_id)
+        if compute is None:
             raise ResourceDoesNotExist(f"SQL warehouse {request.warehouse_id[:_SHOWN]} does not exist.")
         now = self._clock.now_ms()
         row = StatementRow(
@@ -100,8 +100,8 @@ class StatementService(Periodic):
         query = Query(
             row.statement_id,
             request.statement,
-            request.warehouse_id,
-            cluster_id,
+            compute.warehouse_id,
+            compute.cluster_id,
             request.catalog or "",
             request.schema or "",
             request.parameters or (),

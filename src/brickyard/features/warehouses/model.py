@@ -210,3 +210,9 @@ class WarehouseConfig(msgspec.Struct, frozen=True, kw_only=True):
     )
     channel: Channel = Channel(name=ChannelName.CURRENT)
     enable_serverless_compute: bool = False
+
+
+class WarehouseConfigView(WarehouseConfig, frozen=True, kw_only=True):
+    """The same as answers show it. `node_type_id`, ours: what a new warehouse gets unless it names one; "" if there is none."""
+
+    node_type_id: str

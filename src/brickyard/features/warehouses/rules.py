@@ -269,15 +269,19 @@ def _runtime(channel: ChannelName, runtimes: Sequence[Runtime]) -> str:
     return usable[-1].key
 
 
-def _node_type(offered: Offered) -> str:
-    """The workspace's choice, or the one that Databricks' guides begin with, or the smallest that there is."""
+def usual_node_type(offered: Offered) -> str:
+    """The workspace's choice, or the one that Databricks' guides begin with, or the smallest that there is; "" without any."""
     for name in (offered.node_type, DEFAULT_NODE_TYPE):
         if name in offered.node_types or (name and name == offered.node_type):
             return name
     smallest = sorted(offered.node_types.values(), key=lambda each: (each.num_cores, each.memory_mb, each.node_type_id))
-    if not smallest:
-        raise InvalidParameterValue("There is no node type for a warehouse. Name one in node_type_id.")
-    return smallest[0].node_type_id
+    return smallest[0].node_type_id if smallest else ""
+
+
+def _node_type(offered: Offered) -> str:
+    if name := usual_node_type(offered):
+        return name
+    raise InvalidParameterValue("There is no node type for a warehouse. Name one in node_type_id.")
 
 
 def with_config(cluster: Cluster, config: WarehouseConfig) -> ClusterSpec:

@@ -20,6 +20,8 @@ from brickyard.domain.cluster import Cluster
 from brickyard.domain.errors import ApiError, InvalidParameterValue, InvalidState, ResourceDoesNotExist
 from brickyard.domain.requests import ClusterId, CreateCluster, EditCluster, StartCluster
 from brickyard.domain.spec import ClusterSpec
+from brickyard.domain.states import ClusterSource
+from brickyard.domain.warehouses import Compute
 from brickyard.features.warehouses.model import (
     ChangeWarehouseConfig,
     Channel,
@@ -29,6 +31,7 @@ from brickyard.features.warehouses.model import (
     ListWarehouses,
     OdbcParams,
     WarehouseConfig,
+    WarehouseConfigView,
     WarehouseId,
     WarehouseList,
     WarehouseState,
@@ -40,6 +43,7 @@ from brickyard.features.warehouses.rules import (
     health_of,
     state_of,
     tags_of,
+    usual_node_type,
     wanted,
     with_config,
 )
@@ -200,24 +204,36 @@ class WarehouseService:
 
     async def cluster_of(self, caller: Caller, warehouse_id: str) -> str | None:
         """The id of a warehouse's cluster; None if there is no such warehouse. Raises PermissionDenied."""
+        found = await self._compute(caller, warehouse_id, clusters=False)
+        return None if found is None else found.cluster_id
 
-        def work(tx: Tx) -> str | None:
+    async def compute_of(self, caller: Caller, warehouse_id: str) -> Compute | None:
+        """See `Warehouses`. A job's cluster is its run's alone."""
+        return await self._compute(caller, warehouse_id, clusters=True)
+
+    async def _compute(self, caller: Caller, warehouse_id: str, *, clusters: bool) -> Compute | None:
+        def work(tx: Tx) -> Compute | None:
             found = tx.clusters.get(warehouse_id)
-            if found is None or found.deleted_ms or found.warehouse is None:
+            if found is None or found.deleted_ms or found.source is ClusterSource.JOB:
                 return None
-            self._authorizer.require(tx, caller, Permission.CAN_USE, of_cluster(found), to="run statements on")
-            return found.cluster_id
+            if found.warehouse is None and not clusters:
+                return None
+            takes = Permission.CAN_ATTACH_TO if found.warehouse is None else Permission.CAN_USE
+            self._authorizer.require(tx, caller, takes, of_cluster(found), to="run statements on")
+            return Compute(found.cluster_id, "" if found.warehouse is None else found.cluster_id)
 
         return await self._store.read(work)
 
-    async def configuration(self, caller: Caller) -> WarehouseConfig:
+    async def configuration(self, caller: Caller) -> WarehouseConfigView:
         """What all warehouses have."""
 
         def work(tx: Tx) -> WarehouseConfig:
             self._authorizer.require(tx, caller, Permission.WORKSPACE_ACCESS, WORKSPACE, to="list the SQL warehouses of the")
             return config(tx)
 
-        return await self._store.read(work)
+        return WarehouseConfigView(
+            **msgspec.structs.asdict(await self._store.read(work)), node_type_id=usual_node_type(self._offered())
+        )
 
     # --- inside ---
 

@@ -27,7 +27,6 @@ from brickyard.gateway.sql.failures import SqlFailed
 from brickyard.gateway.sql.observing import StatementObserver
 from brickyard.gateway.sql.service import SqlService
 
-PREFIX = "/sql/"
 MAX_BODY = 16 << 20  # bytes: statements are text
 MAX_APPLICATION = 200  # characters
 NO_TOKEN = "No token was sent. Set the client's access token to a token of the workspace."  # noqa: S105 - none
@@ -39,9 +38,7 @@ log = structlog.get_logger(__name__)
 
 
 class SqlDoor:
-    """The ASGI application mounted at PREFIX."""
-
-    prefix = PREFIX
+    """The ASGI application of `SqlEntrance`."""
 
     def __init__(
         self, *, authenticator: Authenticator, gateway: ConnectGateway, warehouses: Warehouses, observer: StatementObserver
