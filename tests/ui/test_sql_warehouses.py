@@ -19,10 +19,10 @@ from brickyard.features.queries.rows import QueryRows
 from brickyard.features.warehouses.rules import SIZES
 from brickyard.store.tx import Tx
 from tests.support.server import Server
-from tests.ui.axe import HOSTILE, readable
+from tests.ui.axe import HOSTILE, Look, readable
 from tests.ui.conftest import Session
 
-WIDTHS = (("light", 1440), ("dark", 1440), ("dark", 900), ("light", 390))
+WIDTHS: tuple[Look, ...] = (("light", 1440), ("dark", 1440), ("dark", 900), ("light", 390))
 SQL = f"SELECT count(*) AS n -- {HOSTILE}\nFROM main.default.flights"
 PAGE_SIZE = 50  # of the history
 
@@ -161,7 +161,7 @@ def test_the_query_history(session: Session, warehouse: str, history: list[str])
     page.set_viewport_size({"width": 1440, "height": 900})
     rows.last.scroll_into_view_if_needed()  # older ones are read when the end comes into sight
     expect(rows).to_have_count(len(history))
-    page.get_by_label("State", exact=True).select_option("FAILED")
+    page.get_by_role("combobox", name="State", exact=True).select_option("FAILED")
     expect(rows).to_have_count(1)
     assert "state=FAILED" in page.url
     rows.nth(0).get_by_role("button").click()
@@ -173,11 +173,11 @@ def test_the_query_history(session: Session, warehouse: str, history: list[str])
     page.keyboard.press("Escape")
     expect(drawer).to_have_count(0)
     page.set_viewport_size({"width": 1440, "height": 900})
-    page.get_by_label("User", exact=True).fill("nobody@example.com")
+    page.get_by_role("combobox", name="User", exact=True).fill("nobody@example.com")
     page.keyboard.press("Enter")
     expect(page.get_by_text("No statements match.")).to_be_visible()
     page.get_by_role("button", name="Clear the filters").click()
-    page.get_by_label("Compute", exact=True).select_option(warehouse)
+    page.get_by_role("combobox", name="Compute", exact=True).select_option(warehouse)
     expect(rows).to_have_count(PAGE_SIZE)
     assert session.said == []
 
