@@ -1,0 +1,106 @@
+"""Photon on real Spark: its answers are those of Spark's own engine, and scans of tables and files are native."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from databricks.sdk.service.compute import RuntimeEngine, State
+
+from brickyard.runtime import catalogue
+from brickyard.runtime.layers import missing
+from brickyard.runtime.layerwork import require_layers
+from brickyard.runtime.node.jvm.layers import PHOTON
+from tests.spark.live import Live
+from tests.support.runtimes import cache_dir, manifest_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(1800)]
+RUNTIME = "18.0.x-scala2.13"
+PREPARE = "import json\nspark.conf.set('spark.sql.shuffle.partitions', '2')\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def comet() -> None:
+    """Installs the runtime with the layer. Skips the tests where no repository has it."""
+    manifest_of(RUNTIME)
+    found = catalogue.find(RUNTIME)
+    assert found is not None
+    problems = require_layers(found.environment, cache_dir=cache_dir(), names=PHOTON)
+    if missing(found.environment, cache_dir(), PHOTON):
+        pytest.skip(f"no Photon: {problems}")
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    made = Live(tmp_path_factory.mktemp("live") / "workspace")
+    made.start()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def cluster(live: Live) -> Iterator[str]:
+    made = live.create("photon", RUNTIME, num_workers=1, runtime_engine=RuntimeEngine.PHOTON)
+    live.wait(made, State.RUNNING, workers=1)
+    yield made
+    live.w.clusters.delete(made)
+
+
+def answers(live: Live, cluster: str, code: str) -> Any:
+    """What the code prints as JSON."""
+    return json.loads(live.run_kept(cluster, PREPARE + code))
+
+
+MADE = """
+spark.sql("create schema if not exists main.native")
+rows = spark.range(20000).selectExpr(
+    "id", "cast(id % 7 as int) k", "cast(id / 3 as decimal(12, 2)) d", "concat('n', id % 100) name",
+    "timestamp'2026-01-01 00:00:00' + make_interval(0, 0, 0, 0, 0, 0, id) at", "if(id % 11 = 0, null, id * 1.5D) f",
+    "array(id, id + 1) both", "named_struct('a', id, 'b', 'x') pair")
+rows.write.mode("overwrite").saveAsTable("main.native.t")
+rows.write.mode("overwrite").partitionBy("k").parquet("dbfs:/native/odd name=1%")
+"""
+QUERIES = {
+    "aggregate": "select k, sum(d), avg(f), count(distinct name), min(at), max(at) from main.native.t group by k order by 1",
+    "join": "select a.k, count(*), sum(b.d) from native.t a join native.t b on a.id = b.id + 1 group by a.k order by a.k",
+    "files": "select k, count(*), sum(f), max(name) from parquet.`dbfs:/native/odd name=1%` where k < 3 group by k order by 1",
+    "nested": "select sum(pair.a), sum(both[1]), count(pair.b) from main.native.t where pair.a % 5 = 0",
+    "window": "select id, rank() over (partition by k order by f desc nulls last) from main.native.t where id < 300 order by id",
+}
+
+
+def test_answers_are_spark_s_and_come_from_native_scans(live: Live, cluster: str) -> None:
+    live.run_kept(cluster, MADE + "print(1)")
+    code = """
+queries, found = json.loads({queries!r}), {{}}
+for name, text in queries.items():
+    both = []
+    for native in ("true", "false"):
+        spark.conf.set("spark.comet.enabled", native)
+        frame = spark.sql(text)
+        both.append([[str(value) for value in row] for row in frame.collect()])
+        if native == "true":
+            plan = frame._jdf.queryExecution().executedPlan().toString()
+    found[name] = [both[0] == both[1], len(both[0]), "CometNativeScan" in plan or "CometScan" in plan]
+print(json.dumps(found))
+"""
+    found = answers(live, cluster, code.format(queries=json.dumps(QUERIES)))
+    assert {name: (same, native) for name, (same, _, native) in found.items()} == dict.fromkeys(QUERIES, (True, True))
+    assert all(rows for _, rows, _ in found.values())
+
+
+def test_the_library_is_the_runtime_s(live: Live, cluster: str) -> None:
+    """Not one that a program could have put into a temporary directory."""
+    for agent in [live.driver_agent(cluster), *live.worker_agents(cluster)]:
+        maps = [
+            each.path
+            for process in [agent, *agent.children(recursive=True)]
+            if process.name() == "java"
+            for each in process.memory_maps()
+            if "libcomet" in each.path
+        ]
+        assert maps and all("/native/" in path and "/tmp/" not in path for path in maps)  # noqa: S108 - what must not be there
