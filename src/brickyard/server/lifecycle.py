@@ -91,10 +91,11 @@ class Application:
 
     async def _storage_trouble(self) -> str:
         """What is wrong with the storage. One that does not answer keeps one thread, and is no reason: most calls do without."""
-        if self._storage_look is None or self._storage_look.done():
-            self._storage_look = asyncio.create_task(asyncio.to_thread(self._given.storage.trouble))
-        done, _ = await asyncio.wait({self._storage_look}, timeout=STORAGE_ANSWER_S)
-        return self._storage_look.result() if done and not self._storage_look.exception() else ""
+        look = self._storage_look
+        if look is None or look.done():
+            look = self._storage_look = asyncio.create_task(asyncio.to_thread(self._given.storage.trouble))
+        done, _ = await asyncio.wait({look}, timeout=STORAGE_ANSWER_S)
+        return look.result() if done and not look.exception() else ""
 
     @classmethod
     @contextlib.asynccontextmanager
