@@ -28,7 +28,8 @@ NOT_RUN = {
     ("sql-warehouses.md", "from databricks.sdk.service.sql import StatementParameterListItem"):
         "needs Spark; tests/spark/test_warehouses.py does so",
     ("tables.md", "from delta.tables import DeltaTable"): "needs Spark; tests/spark/test_delta.py does so",
-    ("object-stores.md", 'df.write.partitionBy("day").parquet("s3a://bucket/events")'): "needs Spark; tests/spark/test_s3a.py does so",
+    ("object-stores.md", 'df.write.partitionBy("day").parquet("s3a://bucket/events")'):
+        "needs Spark; tests/spark/test_s3a.py does so",
     ("README.md", "git clone REPOSITORY brickyard && cd brickyard"): "tests/fresh/test_fresh_machine.py does so",
     ("README.md", "python3 -m venv client && . client/bin/activate"): "downloads; the snippets after it run with its packages",
     ("clients.md", "brickyard up --detach --host 127.0.0.2 --port 80"): OLD_CLI,
