@@ -227,7 +227,7 @@ def _check_runtime(spec: ClusterSpec, runtimes: Mapping[str, Runtime], *, standa
     """`standard`: a request for Photon gets Spark's own engine."""
     if not spec.spark_version:
         raise InvalidParameterValue("Missing required field: spark_version")
-    if "-photon-" in spec.spark_version and spec.runtime_engine is not None:
+    if is_photon(spec.spark_version) and spec.runtime_engine is not None:
         raise InvalidParameterValue(f"spark_version {spec.spark_version[:_SHOWN]} cannot be used together with runtime_engine.")
     if spec.spark_version not in runtimes:
         raise InvalidParameterValue(f"Invalid spark version {spec.spark_version[:_SHOWN]}. Use one of: {', '.join(runtimes)}.")
