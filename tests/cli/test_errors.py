@@ -180,9 +180,10 @@ def test_a_runtime_without_spark_connect_says_so(cli: Cli, tmp_path: Path, golde
     classes.touch()  # what an installation compiles
     listed = cli.run("runtime", "list", "--cache-dir", str(tmp_path / "cache")).stdout.splitlines()
     without = "14.3.x-scala2.12, 15.4.x-scala2.12, 16.4.x-scala2.12"
-    *table, no_connect, no_packages, untrained, remedy = listed
+    *table, no_connect, no_packages, no_delta, untrained, remedy = listed
     golden(no_connect, without)
     golden(no_packages, without)
+    golden(no_delta, "Delta", "spark-3.5")
     golden(untrained, without)
     golden(remedy, "`brickyard runtime train KEY`")
     assert [line.split()[0] for line in table if line.split()[1] == "installed"] == without.split(", ")

@@ -21,7 +21,7 @@ import pytest
 
 FILE = Path(__file__).parent.parent / "golden" / "messages.json"
 REWRITE = "BRICKYARD_TEST_MESSAGES"  # set: the file is written
-VARYING = {  # from run to run, or from machine to machine
+VARYING = {  # from run to run, from machine to machine, or with each runtime and setting that is new
     re.compile(r"/\S*/pytest-of-[^/\s]+/pytest-\d+/(popen-gw\d+/)?[^/\s:;,'\"]+"): "{tmp_path}",
     re.compile(r"\b\d{4}-\d{6}-[a-z0-9]{4,6}-pool-[A-Za-z0-9]{8}\b"): "{pool_id}",
     re.compile(r"\b\d{4}-\d{6}-[a-z0-9]{8}\b"): "{cluster_id}",
@@ -35,6 +35,8 @@ VARYING = {  # from run to run, or from machine to machine
     re.compile(r"\b[0-9a-f]{8}@"): "{user}@",
     re.compile(r" Config: host=.*", re.DOTALL): "",  # the SDK's own words after ours
     re.compile(r"[\d.]+ GiB of [\d.]+ GiB are free"): "{free} are free",
+    re.compile(r"(Use one of: )\d+\.\d\.x-[\w.-]+\d(, \d+\.\d\.x-[\w.-]+\d)*"): r"\1{runtimes}",
+    re.compile(r"(Settings: )\w+(, \w+)*"): r"\1{settings}",
     re.compile(r"(?<![0-9a-z])(?:\d{11,}|[0-9a-f]{16,}|[0-9A-F]{16,})\b"): "{id}",
 }
 

@@ -47,9 +47,11 @@ def list_runtimes(*, as_json: bool, config_file: Path | None, **options: Any) ->
         )
         return
     without, slower = [], []
+    width = max(len(each.key) for each in catalogue.rows())
     for runtime in catalogue.rows():
         manifest = installed(runtime.environment, cache)
-        click.echo(f"{runtime.key:16}  {'installed' if manifest else '':9}  {runtime.name}")  # a terminal's 80 columns
+        title = runtime.name.replace("includes Apache ", "")  # a terminal has 80 columns
+        click.echo(f"{runtime.key:{width}}  {'installed' if manifest else '':9}  {title}")
         if manifest is not None and not manifest.has_connect:
             without.append(runtime.key)
         if manifest is not None and not is_trained(manifest):
