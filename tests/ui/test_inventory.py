@@ -32,7 +32,7 @@ def made(w: WorkspaceClient) -> Iterator[dict[str, str]]:
 @pytest.fixture(scope="module")
 def team(server: Server, w: WorkspaceClient, made: dict[str, str]) -> Iterator[dict[str, str]]:
     """One more cluster, of another user, that differs in everything that is filtered by; its id."""
-    w.users.create(user_name="filtered@example.com")
+    user = w.users.create(user_name="filtered@example.com")
     w.api_client.do(
         "PATCH",
         f"/api/2.0/permissions/instance-pools/{made['pool']}",
@@ -56,6 +56,7 @@ def team(server: Server, w: WorkspaceClient, made: dict[str, str]) -> Iterator[d
     ).result()
     yield {"id": str(cluster.cluster_id)}
     w.clusters.permanent_delete(str(cluster.cluster_id))
+    w.users.delete(str(user.id))
 
 
 def row(page: Page, name: str) -> Locator:

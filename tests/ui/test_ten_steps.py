@@ -119,13 +119,15 @@ def workspace(w: WorkspaceClient, machines: SimulatedProvider) -> Iterator[dict[
     rules = '{"num_workers": {"type": "fixed", "value": 1}, "node_type_id": {"type": "fixed", "value": "i3.xlarge"}}'
     ids["policy"] = str(w.cluster_policies.create(name="small", definition=rules).policy_id)
     w.volumes.create("main", "default", "steps", VolumeType.MANAGED)
-    w.users.create(user_name="colleague@example.com", display_name="Zoe Colleague")
+    user = w.users.create(user_name="colleague@example.com", display_name="Zoe Colleague")
     yield ids
     machines.kernels.compute = None
     machines.knobs.full_types = frozenset()
     for name in ("steps", "broken"):
         w.clusters.permanent_delete(ids[name])
     w.volumes.delete("main.default.steps")
+    w.cluster_policies.delete(ids["policy"])
+    w.users.delete(str(user.id))
 
 
 Step = Callable[[Hands, WorkspaceClient, dict[str, str], Path], None]

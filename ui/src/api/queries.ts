@@ -68,7 +68,10 @@ export const runtimesQuery = queryOptions({
 export const sparkVersionsOf = (names: Map<string, string> | undefined, key: string | null | undefined) =>
   (key && names?.get(key)) || key || "";
 
-/** Reads clusters again that have changed. */
+let turns = 0;
+const latest = new Map<string, number>(); // by cluster: the turn of its last reading
+
+/** Reads clusters again that have changed. An answer that a later reading has overtaken is dropped: the cluster may be gone since. */
 export async function refresh(queries: QueryClient, ids: string[]) {
   void queries.invalidateQueries({ queryKey: ["pinned"] });
   const changed = new Set(ids);
@@ -79,7 +82,10 @@ export async function refresh(queries: QueryClient, ids: string[]) {
   });
   const list = queries.getQueryData(clustersQuery.queryKey);
   if (list === undefined || ids.length > SEPARATE) return queries.invalidateQueries({ queryKey: ["clusters"] });
-  const found = await Promise.all(ids.map(one));
+  const turn = ++turns;
+  for (const id of ids) latest.set(id, turn);
+  const answers = await Promise.all(ids.map(one));
+  const found = answers.map((each, at) => (latest.get(ids[at] ?? "") === turn ? each : undefined));
   queries.setQueryData(clustersQuery.queryKey, (old) => {
     if (old === undefined) return old;
     const fresh = new Map(ids.map((id, at) => [id, found[at]]));

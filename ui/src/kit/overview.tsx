@@ -29,7 +29,10 @@ export function Beginning({ text, to, label, code }: Props) {
         {label}
       </Go>
       <p className="soft">Or with the SDK:</p>
-      <pre className="sample">{code}</pre>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard */}
+      <pre className="sample" tabIndex={0}>
+        {code}
+      </pre>
     </div>
   );
 }
