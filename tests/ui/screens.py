@@ -228,8 +228,9 @@ def policy_of(w: WorkspaceClient) -> str | None:
 
 
 def tried(page: Page) -> None:
-    expect(page.get_by_text("Try it", exact=True).first).to_be_visible()
-    page.wait_for_load_state("networkidle")
+    tried = page.get_by_role("complementary", name="Try it")
+    expect(tried).to_be_visible()
+    expect(tried.get_by_text("Checking")).to_have_count(0)
 
 
 def opened(page: Page) -> None:

@@ -200,6 +200,16 @@ def test_what_runs_outlives_tabs_and_reloads_and_can_be_cancelled(opened: Open, 
     assert session.said == []
 
 
+# The colour around an element, and that of the focus.
+RING = """element => {
+  const probe = element.appendChild(document.createElement("i"));
+  probe.style.color = "var(--b-focus)";
+  const colours = [getComputedStyle(element).outlineColor, getComputedStyle(probe).color];
+  probe.remove();
+  return colours;
+}"""
+
+
 def test_keys_are_those_of_notebooks(opened: Open) -> None:
     page = opened()
     code(page).fill("one = 1")
@@ -223,6 +233,8 @@ def test_keys_are_those_of_notebooks(opened: Open) -> None:
     page.keyboard.press("Shift+Enter")
     expect(cells(page)).to_have_count(3)
     expect(code(page, 3)).to_be_focused()
+    ring, focus = page.locator(".cm-focused").evaluate(RING)
+    assert ring == focus, "the colour of the accent would look like an error"
     page.keyboard.press("ArrowUp")  # an empty cell recalls what was run
     expect(code(page, 3)).to_have_text("one = 1")
     page.keyboard.press("ArrowDown")

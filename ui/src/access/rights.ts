@@ -23,6 +23,7 @@ export const route = ({ of }: Securable) =>
 export const permissionsQuery = (on: Securable) =>
   queryOptions({
     queryKey: [...keyOf(on), "permissions"],
+    enabled: on.id !== "",
     queryFn: () => body(api.GET(route(on), { params: { path: { object_id: on.id } } })),
   });
 
@@ -59,7 +60,7 @@ export function useAdmin(): boolean {
 }
 
 /** Whether the user has a level on the object, as far as the page knows. The server decides; the page only leaves out what it would
- * refuse. `levels`: lowest first. */
+ * refuse. `levels`: lowest first. As long as the object has no id, all is offered. */
 export function useLevel<Level extends string>(on: Securable, levels: readonly Level[]): (level: Level) => boolean {
   const me = useQuery(meQuery).data;
   const entries = useQuery(permissionsQuery(on)).data?.access_control_list;

@@ -138,7 +138,7 @@ export function LogLines({ lines, complete, wrap, find, onFind, earlier, before,
             </>
           )}
         </Group>
-        <Group gap="sm">
+        <Group gap={6}>
           {children}
           <Button
             variant={following ? "light" : "default"}

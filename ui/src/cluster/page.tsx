@@ -44,7 +44,7 @@ function OfCluster({ id }: { id: string }) {
   const navigate = useNavigate({ from: "/compute/clusters/$id" });
   const live = useValue(connection) === "live";
   const asked = useQuery({ ...clusterQuery(id), refetchInterval: live ? false : POLL_MS });
-  const may = useRights(id);
+  const may = useRights(asked.data);
   const open = (tab: Tab, more: Partial<ClusterSearch> = {}) =>
     void navigate({ search: { ...more, tab: tab === "configuration" ? undefined : tab } });
   const change = (changed: Partial<ClusterSearch>) =>

@@ -18,7 +18,7 @@ import { languageOf } from "./language";
 
 const looks = EditorView.theme({
   "&": { fontSize: "13px", border: "1px solid var(--b-line)", borderRadius: "6px", background: "var(--b-rail)" },
-  "&.cm-focused": { outline: "2px solid var(--mantine-primary-color-filled)", outlineOffset: "1px" },
+  "&.cm-focused": { outline: "2px solid var(--b-focus)", outlineOffset: "1px" },
   ".cm-scroller": { fontFamily: "var(--mantine-font-family-monospace)", lineHeight: "20px", maxHeight: "50vh" },
   ".cm-content": { caretColor: "var(--mantine-color-text)", padding: "6px 0" },
   ".cm-cursor": { borderLeftColor: "var(--mantine-color-text)" },

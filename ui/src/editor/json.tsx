@@ -14,7 +14,7 @@ import { type CSSProperties, useEffect, useRef } from "react";
 
 const looks = EditorView.theme({
   "&": { fontSize: "13px", border: "1px solid var(--b-line)", borderRadius: "6px" },
-  "&.cm-focused": { outline: "2px solid var(--mantine-primary-color-filled)", outlineOffset: "1px" },
+  "&.cm-focused": { outline: "2px solid var(--b-focus)", outlineOffset: "1px" },
   ".cm-scroller": { fontFamily: "var(--mantine-font-family-monospace)", lineHeight: "20px" },
   ".cm-content, .cm-gutter": { minHeight: "var(--json-height, 418px)" },
   ".cm-content": { caretColor: "var(--mantine-color-text)" },

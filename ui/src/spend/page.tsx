@@ -221,12 +221,14 @@ function Days({
   return <SpendChart days={days} series={series} currency={currency} line={least} />;
 }
 
+const FIGURES = ["Spend", "Share", "Node hours", "Per hour now"];
+
 function Groups({ spend, search, enter }: Omit<FoundProps, "now">) {
   const by = KEYS.find((each) => each.value === (search.by ?? "creator"));
   const total = new Map(spend.totals.map((each) => [each.currency, each.amount]));
   return (
     <>
-      <PlainTable heads={[by?.label ?? "", "Spend", "Share", "Node hours", "Per hour now"]}>
+      <PlainTable heads={[by?.label ?? "", ...FIGURES]} figures={FIGURES}>
         {spend.groups.map((each) => (
           <tr key={`${each.currency} ${each.others} ${each.key}`}>
             <td data-label={by?.label}>
