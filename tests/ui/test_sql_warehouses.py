@@ -131,6 +131,9 @@ def test_the_list_acts_and_its_clusters_are_not_among_the_others(session: Sessio
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     for refused in ("Edit", "Stop", "Restart"):
         expect(page.get_by_role("button", name=refused, exact=True)).to_have_count(0)
+    page.get_by_role("tab", name="Permissions").click()
+    expect(page.get_by_role("tabpanel")).to_contain_text("IS_OWNER")
+    assert session.said == []
 
 
 @pytest.mark.parametrize("tab", ["overview", "connection", "monitoring", "permissions"])
