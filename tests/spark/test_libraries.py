@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from databricks.sdk.service.compute import (
+    Kind,
     Library,
     LibraryFullStatus,
     LibraryInstallStatus,
@@ -234,6 +235,14 @@ def test_jars_are_there_at_once_for_running_contexts_and_executors_and_after_a_r
     live.wait(cluster, State.RUNNING, workers=1)
     assert settled(live, cluster) == [LibraryInstallStatus.INSTALLED]
     assert "ClassNotFoundException" in (said := live.run(cluster, GREET + MISSING)) and said.startswith("hello hello")
+
+
+def test_a_jar_of_the_conf_that_does_not_exist_ends_the_start_with_its_name(live: Live) -> None:
+    conf = {"spark.jars": "dbfs:/jars/none.jar"}
+    missing = live.create("missing", SPARK_4, is_single_node=True, kind=Kind.CLASSIC_PREVIEW, spark_conf=conf)
+    code, parameters, message = live.ended(missing)
+    assert code == "SPARK_STARTUP_FAILURE", (code, parameters)
+    assert all(word in message for word in ("spark.jars", "dbfs:/jars/none.jar")), message
 
 
 def test_a_wheel_that_was_overwritten_is_installed_anew_and_one_that_failed_is_tried_again(
