@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -13,6 +14,14 @@ SQL_SETTINGS: Mapping[str, str] = {
     "TIMEZONE": "spark.sql.session.timeZone",
     "MAX_FILE_PARTITION_BYTES": "spark.sql.files.maxPartitionBytes",
 }
+
+
+_READS = re.compile(r"\s*(SELECT|SHOW|DESC|DESCRIBE|EXPLAIN|VALUES|USE|SET(?!\s+VAR(IABLE)?\b))\b", re.IGNORECASE)
+
+
+def may_change(statement: str) -> bool:
+    """Whether a statement may have an effect that a second run would repeat."""
+    return _READS.match(statement) is None
 
 
 class StatementSource(enum.StrEnum):

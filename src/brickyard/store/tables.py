@@ -355,6 +355,15 @@ statements = Table(
     Index("statements_expires", "expires_ms"),
 )
 
+statement_calls = Table(
+    "statement_calls",
+    metadata,
+    Column("call_key", String(64), primary_key=True),  # a call without an answer, as far as is known
+    Column("statement_id", String(36), nullable=False),
+    Column("expires_ms", BigInteger, nullable=False),
+    Index("statement_calls_expires", "expires_ms"),
+)
+
 queries = Table(
     "queries",
     metadata,

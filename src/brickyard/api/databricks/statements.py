@@ -30,6 +30,7 @@ OPERATIONS: tuple[Operation, ...] = (
         needs=Need(Permission.CAN_USE, ObjectKind.WAREHOUSE, "warehouse_id"),
         body_limit=20 << 20,
         makes_work=True,
+        tells_delivery=True,
         with_source=True,
         with_base_url=True,
         from_headers={"user-agent": "user_agent"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import structlog
 
+from brickyard.api.edge.delivering import Delivering
 from brickyard.api.edge.registry import Answer
 from brickyard.domain.caller import Caller
 from brickyard.domain.errors import ApiError
@@ -21,6 +22,7 @@ class Call:
     def __init__(self) -> None:
         self.caller = ANONYMOUS
         self.request: msgspec.Struct | None = None
+        self.delivering: Delivering | None = None
 
     def log(
         self, operation: str, answer: Answer, failure: ApiError | None, *, status: int, seconds: float, request_id: str

@@ -59,6 +59,7 @@ class Facts(TypedDict, total=False):
     anywhere: bool
     from_headers: Mapping[str, str]
     makes_work: bool
+    tells_delivery: bool
     errors: tuple[int, ...]
 
 

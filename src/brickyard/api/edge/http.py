@@ -26,6 +26,7 @@ from brickyard.api.edge.bodies import Disconnected, drained, has_body, read
 from brickyard.api.edge.bounded import UNCOUNT
 from brickyard.api.edge.calls import ANONYMOUS, Call
 from brickyard.api.edge.decode import RequestDecoder, Unread
+from brickyard.api.edge.delivering import Delivering
 from brickyard.api.edge.dialects import JSON, Reply
 from brickyard.api.edge.forms import form_boundary, form_parts, stream_parts
 from brickyard.api.edge.hosts import Hosts
@@ -146,8 +147,11 @@ class Edge:
             answer = dialect.reply(failure, request_id)
         try:
             whole = scope.pop(WHOLE, None)  # it refers to the scope, which would be left to the cyclic collector
-            head = method == "HEAD"
+            head, delivering = method == "HEAD", call.delivering
+            lost = failure is not None or (delivering is not None and delivering.lost)
             status = await self._send(send, answer, request_id, head=head, whole=None if head else whole)
+            if delivering is not None:
+                await delivering.settle(lost=lost)
             seconds = time.perf_counter() - started
             self._metrics.observe(name, status, seconds)
             if match is not None and match[0].changes:
@@ -230,6 +234,7 @@ class Edge:
             return await drained(receive, lambda chunks: operation.handler(self._context, caller, request, chunks))
         if operation.looks and (pause_s := admission.pause_s(self._context.server.lag_s())):
             await asyncio.sleep(pause_s)
+        call.delivering = Delivering(receive) if operation.tells_delivery else None
         answer = operation.handler(self._context, caller, request)
         if unread and operation.unread is not None:
             return operation.unread(await answer, unread)

@@ -108,6 +108,7 @@ class Operation:
     anywhere: bool = False  # answered whatever IP access lists say, although anybody may ask
     from_headers: Mapping[str, str] = field(default_factory=dict)  # a header (in lower case) -> the field that it sets
     makes_work: bool = False  # for the loops: refused with 429 while they lag (plan/admission.py)
+    tells_delivery: bool = False  # the handler learns whether its client got the answer (domain/delivery.py)
     errors: tuple[int, ...] = field(default=())  # statuses to document besides those that every operation has
 
     @cached_property

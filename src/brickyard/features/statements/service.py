@@ -14,8 +14,10 @@ from brickyard.access.objects import WORKSPACE
 from brickyard.domain.access import Permission
 from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock
+from brickyard.domain.delivery import Delivery, delivery_here
 from brickyard.domain.errors import ResourceDoesNotExist
 from brickyard.domain.periodic import Periodic
+from brickyard.domain.statements import may_change
 from brickyard.domain.warehouses import Warehouses
 from brickyard.features.statements.links import ResultLinks
 from brickyard.features.statements.model import (
@@ -37,6 +39,7 @@ from brickyard.features.statements.model import (
     StatementRow,
     StatementStatus,
 )
+from brickyard.features.statements.repeats import CallRows, StatementCalls, call_key
 from brickyard.features.statements.results import ResultFiles
 from brickyard.features.statements.rows import StatementRows
 from brickyard.features.statements.rules import KEPT_MS, LINK_MS, LOST, LOST_MS, after, as_csv, check, chunk_of
@@ -77,6 +80,7 @@ class StatementService(Periodic):
         self._runner = runner
         self._files = files
         self._links = links
+        self._calls = StatementCalls(store, clock)
         self.running = RunningStatements(store=store, clock=clock, files=files, runner=runner)
 
     async def execute(self, caller: Caller, request: ExecuteStatement) -> StatementAnswer:
@@ -109,13 +113,18 @@ class StatementService(Periodic):
             request.source,
             request.user_agent[:200],
         )
-        await self._store.write(lambda tx: tx.rows(StatementRows).insert(row))
-        self.running.begin(caller, row, query, byte_limit=request.byte_limit)
-        await self.running.wait(row.statement_id, wait_s)
-        found = await self._known(row.statement_id)
-        if wait_s and not found.state.final and request.on_wait_timeout is OnWaitTimeout.CANCEL:
-            await self._cancel(row.statement_id)
-            found = await self._known(row.statement_id)
+        delivery = delivery_here.get() if may_change(request.statement) else None
+        statement_id = row.statement_id
+        if (known := await self._admit(caller, request, row, delivery)) is None:
+            self.running.begin(caller, row, query, byte_limit=request.byte_limit)
+        else:
+            statement_id = known
+        await self._waited(statement_id, wait_s, delivery)
+        found = await self._known(statement_id)
+        gone = delivery is not None and delivery.gone.is_set()  # the wait ended early, and the client may ask again
+        if wait_s and not found.state.final and not gone and request.on_wait_timeout is OnWaitTimeout.CANCEL:
+            await self._cancel(statement_id)
+            found = await self._known(statement_id)
         return await self._answer(found, request.base_url)
 
     async def get(self, caller: Caller, request: StatementId) -> StatementAnswer:
@@ -147,11 +156,34 @@ class StatementService(Periodic):
     async def run_once(self) -> None:
         """Forgets what is kept for too long."""
         now = self._clock.now_ms()
+        await self._store.write(lambda tx: tx.rows(CallRows).forget(now), background=True)
         for statement_id in await self._store.read(lambda tx: tx.rows(StatementRows).expired(now, limit=_SWEPT), background=True):
             await asyncio.to_thread(self._files.remove, statement_id)
             await self._store.write(functools.partial(_forget, statement_id=statement_id), background=True)
 
     # --- inside ---
+
+    async def _admit(
+        self, caller: Caller, request: ExecuteStatement, row: StatementRow, delivery: Delivery | None
+    ) -> str | None:
+        """Inserts the statement. Returns the id of another one if this call repeats the one that has begun it."""
+        if delivery is None:
+            await self._store.write(lambda tx: tx.rows(StatementRows).insert(row))
+            return None
+        key = call_key(caller, request)
+        known = await self._calls.admit(key, row)
+        delivery.on_loss(lambda: self._calls.lost(key, known or row.statement_id))
+        delivery.on_success(lambda: self._calls.answered(key))
+        return known
+
+    async def _waited(self, statement_id: str, seconds: float, delivery: Delivery | None) -> None:
+        """Wait for a statement, as long as its client is there."""
+        waits = [asyncio.ensure_future(self.running.wait(statement_id, seconds))]
+        if delivery is not None:
+            waits.append(asyncio.ensure_future(_gone(delivery)))
+        _, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for each in pending:
+            each.cancel()
 
     async def _cancel(self, statement_id: str) -> None:
         await self.running.finish(statement_id, ExecutionState.CANCELED)
@@ -228,6 +260,10 @@ class StatementService(Periodic):
         if row.format is Format.JSON_ARRAY:
             return msgspec.json.encode(rows)
         return as_csv(rows, [each.name for each in manifest.schema.columns] if index == 0 else ())
+
+
+async def _gone(delivery: Delivery) -> None:
+    await delivery.gone.wait()
 
 
 def _forget(tx: Tx, *, statement_id: str) -> None:

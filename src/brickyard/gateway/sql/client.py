@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from brickyard.domain.access import Principal
 from brickyard.domain.statements import Statement, StatementSource
-from brickyard.gateway.sql.delivery import Delivery
+from brickyard.domain.delivery import Delivery
 from brickyard.gateway.sql.driver import Login, Target
 
 

@@ -21,7 +21,7 @@ from brickyard.domain.warehouses import Warehouses
 from brickyard.gateway.connect import ConnectGateway, status_error
 from brickyard.gateway.sql import thrift
 from brickyard.gateway.sql.client import Client
-from brickyard.gateway.sql.delivery import Delivery
+from brickyard.domain.delivery import Delivery
 from brickyard.gateway.sql.driver import Driver
 from brickyard.gateway.sql.failures import SqlFailed
 from brickyard.gateway.sql.observing import StatementObserver

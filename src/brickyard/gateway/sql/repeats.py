@@ -11,17 +11,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import re
 import time
 from typing import Any, NamedTuple
 
 from brickyard.domain.errors import ApiError
+from brickyard.domain.statements import may_change
 from brickyard.gateway.sql.driver import Driver, Target
 from brickyard.gateway.sql.failures import OUTCOME_UNKNOWN, SqlFailed
 from brickyard.gateway.sql.operations import GONE_S, Operation
 
 MARK = "spark.brickyard.statement."
-_READS = re.compile(r"\s*(SELECT|SHOW|DESC|DESCRIBE|EXPLAIN|VALUES|USE|SET)\b", re.IGNORECASE)
 UNKNOWN = (
     "The connection to the server broke while this statement ran. It has run or still runs, and was not started again. Check its "
     "effect before you run it again."
@@ -90,7 +89,7 @@ class Repeats:
 
 
 def _changes(request: Any) -> bool:
-    return _READS.match(request.statement or "") is None
+    return may_change(request.statement or "")
 
 
 def _key(target: Target, request: Any) -> tuple[str, ...]:
