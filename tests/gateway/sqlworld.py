@@ -43,8 +43,8 @@ def arrow(table: pyarrow.Table) -> bytes:
 
 
 class FakeSpark(FakeDriver):
-    """Understands `rows N SIZE` (N rows in parts of SIZE), `tables` (of TABLES by name), `fail`, and `hang` (until it is
-    interrupted). Any other statement succeeds with no rows."""
+    """Understands `rows N SIZE` (N rows in parts of SIZE), `tables` (of TABLES by name), `fail`, `hang` (until it is
+    interrupted), and what begins with `wait` or names it (until `hold` is set). Any other statement succeeds with no rows."""
 
     def __init__(self) -> None:
         super().__init__("c")
@@ -113,7 +113,7 @@ class FakeSpark(FakeDriver):
             event = self.interrupted.setdefault(request.operation_id, asyncio.Event())
             await event.wait()
             await context.abort(grpc.StatusCode.INTERNAL, "[OPERATION_CANCELED] canceled SQLSTATE: HY008")
-        if text.startswith("wait"):
+        if text.startswith("wait") or "`wait`" in text:
             await self.hold.wait()
         responses = [
             message(

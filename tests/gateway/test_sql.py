@@ -286,6 +286,41 @@ async def test_limits_of_sessions_and_statements_are_said(tmp_path: Path, monkey
         await w.session(token)
 
 
+async def test_a_session_whose_client_was_gone_before_it_had_the_handle_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "OPEN", sessions.OPEN._replace(share=1, admin_share=1))
+    async with sql_world(tmp_path) as w:
+        token = await w.world.token("me@example.com")
+        request = ttypes.TOpenSessionReq(configuration={})
+        await w.call(token, "OpenSession", request, gone=asyncio.Event())  # with the answer
+        await until(lambda: not w.spark.incarnations)
+        gone = asyncio.Event()
+        slow = ttypes.TOpenSessionReq(configuration={}, initialNamespace=ttypes.TNamespace(catalogName="wait"))
+        opening = asyncio.create_task(w.call(token, "OpenSession", slow, gone=gone))
+        await until(lambda: w.spark.ran)
+        gone.set()
+        await opening
+        await until(lambda: not w.spark.incarnations)
+        await w.session(token)
+
+
+async def test_a_burst_of_sessions_is_refused_above_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "OPEN", sessions.OPEN._replace(share=50, admin_share=50))
+    async with sql_world(tmp_path) as w:
+        token = await w.world.token("me@example.com")
+        opened = await asyncio.gather(*(w.session(token) for _ in range(300)), return_exceptions=True)
+        refused = [each for each in opened if isinstance(each, Refused)]
+        assert {each.status for each in refused} == {QuotaExceeded.http_status}
+        assert len(w.spark.incarnations) == 300 - len(refused) == 50
+        handles = [each for each in opened if isinstance(each, ttypes.TSessionHandle)]
+        answers = await asyncio.gather(*(w.begin(token, each, "rows 2 2", **DIRECT) for each in handles))
+        assert {each.status.statusCode for each in answers} == {_STATUS.SUCCESS_STATUS}
+        await asyncio.gather(*(w.call(token, "CloseSession", ttypes.TCloseSessionReq(each)) for each in handles))
+        assert not w.spark.incarnations
+        assert isinstance(await w.session(token), ttypes.TSessionHandle)
+
+
 async def test_a_limit_of_rows_is_part_of_the_plan(tmp_path: Path) -> None:
     async with sql_world(tmp_path) as w:
         token = await w.world.token("me@example.com")

@@ -8,6 +8,8 @@ from typing import Any
 
 from databricks.sql.thrift_api.TCLIService import ttypes
 
+from brickyard.domain.background import BackgroundTasks
+from brickyard.domain.errors import ApiError
 from brickyard.gateway.sql import metadata
 from brickyard.gateway.sql.answers import (
     description_of,
@@ -68,6 +70,7 @@ class SqlService:
         self._sessions = Sessions()
         self._repeats = Repeats(driver)
         self._tables: dict[tuple[str, str], Table] = {}
+        self._abandoned = BackgroundTasks()
         self._awaited = AwaitedSchemas(driver)
         self._handlers: dict[str, Handler] = {
             "OpenSession": self.open_session,
@@ -110,6 +113,7 @@ class SqlService:
             return ttypes.TOpenSessionResp(status=status, serverProtocolVersion=version)
         target = client.target(str(uuid.uuid4()))
         self._sessions.open(client.principal, target)
+        client.delivery.on_loss(lambda: self._abandoned.start(self._end(target)))  # nobody knows its handle
         namespace = request.initialNamespace
         try:
             incarnation = await self._driver.configure(target, settings.spark)
@@ -123,6 +127,9 @@ class SqlService:
                 raise
             await self._driver.end_session(target)
             return ttypes.TOpenSessionResp(status=failed(error), serverProtocolVersion=version)
+        except ApiError:
+            self._sessions.close(target)
+            raise
         return ttypes.TOpenSessionResp(
             status=success(),
             serverProtocolVersion=version,
@@ -133,7 +140,11 @@ class SqlService:
         )
 
     async def close_session(self, client: Client, request: Any) -> Any:
-        target = client.target(*session_ids(request.sessionHandle))
+        await self._end(client.target(*session_ids(request.sessionHandle)))
+        return ttypes.TCloseSessionResp(status=success())  # with its cluster, the session is gone too
+
+    async def _end(self, target: Target) -> None:
+        """End a session and what runs in it."""
         self._awaited.forget(target)
         self._sessions.close(target)
         await self.operations.close_session(target)
@@ -142,7 +153,6 @@ class SqlService:
         except SqlFailed as error:
             if not error.of_the_call:
                 raise
-        return ttypes.TCloseSessionResp(status=success())  # with its cluster, the session is gone too
 
     async def get_info(self, _client: Client, request: Any) -> Any:
         kind = ttypes.TGetInfoType
