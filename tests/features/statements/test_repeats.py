@@ -14,7 +14,7 @@ from brickyard.domain.delivery import Delivery, delivery_here
 from brickyard.domain.errors import Aborted
 from brickyard.features.statements.model import ExecutionState, StatementAnswer
 from brickyard.features.statements.repeats import REPEATED_MS
-from tests.features.statements.test_statements import ASK, Office, office  # noqa: F401 - a fixture
+from tests.features.statements.test_statements import ASK, Office
 from tests.support.databases import both_databases
 from tests.support.desk import ADMIN, USER
 
@@ -40,7 +40,7 @@ async def answered(office: Office, **fields: Any) -> StatementAnswer:
 
 
 @both_databases
-async def test_a_client_that_is_gone_gets_its_statement_when_it_asks_again(office: Office) -> None:  # noqa: F811
+async def test_a_client_that_is_gone_gets_its_statement_when_it_asks_again(office: Office) -> None:
     office.spark.go.clear()
     with call() as delivery:
         first = asyncio.create_task(office.execute(statement=INSERT, on_wait_timeout="CANCEL"))
@@ -58,7 +58,7 @@ async def test_a_client_that_is_gone_gets_its_statement_when_it_asks_again(offic
 
 
 @both_databases
-async def test_what_a_killed_server_has_not_answered_is_refused_once(office: Office) -> None:  # noqa: F811
+async def test_what_a_killed_server_has_not_answered_is_refused_once(office: Office) -> None:
     with call():
         first = await office.execute(statement=INSERT)
     office.statements = office.server()
@@ -71,7 +71,7 @@ async def test_what_a_killed_server_has_not_answered_is_refused_once(office: Off
 
 
 @both_databases
-async def test_only_the_same_call_of_the_same_user_is_a_repetition(office: Office) -> None:  # noqa: F811
+async def test_only_the_same_call_of_the_same_user_is_a_repetition(office: Office) -> None:
     with call():
         await office.execute(statement=INSERT)
     office.statements = office.server()
@@ -85,14 +85,14 @@ async def test_only_the_same_call_of_the_same_user_is_a_repetition(office: Offic
     assert len(office.spark.ran) == 5
 
 
-async def test_a_query_runs_again(office: Office) -> None:  # noqa: F811
+async def test_a_query_runs_again(office: Office) -> None:
     with call():
         first = await office.execute()
     office.statements = office.server()
     assert (await answered(office, statement=ASK.statement)).statement_id != first.statement_id
 
 
-async def test_calls_at_the_same_time_are_each_a_statement(office: Office) -> None:  # noqa: F811
+async def test_calls_at_the_same_time_are_each_a_statement(office: Office) -> None:
     found = await asyncio.gather(*(answered(office) for _ in range(5)))
     assert len({each.statement_id for each in found}) == 5
     assert len(office.spark.ran) == 5

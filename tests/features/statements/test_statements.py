@@ -123,13 +123,6 @@ class Office(World):
         raise AssertionError("it does not come")
 
 
-@pytest.fixture
-async def office(store: Store, tmp_path: Path) -> AsyncIterator[Office]:
-    made = Office(store, tmp_path)
-    yield made
-    await made.statements.running.close()
-
-
 @both_databases
 async def test_a_result_is_there_with_the_answer_and_for_an_hour(office: Office) -> None:
     office.spark.parts = [[["1"], [None]], [["3"]]]

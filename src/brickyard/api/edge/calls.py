@@ -24,6 +24,16 @@ class Call:
         self.request: msgspec.Struct | None = None
         self.delivering: Delivering | None = None
 
+    @property
+    def client_is_gone(self) -> bool:
+        """Whether it is known to have disconnected before its answer was sent."""
+        return self.delivering is not None and self.delivering.lost
+
+    async def settle(self, *, lost: bool) -> None:
+        """Tell the handler what became of its answer."""
+        if self.delivering is not None:
+            await self.delivering.settle(lost=lost)
+
     def log(
         self, operation: str, answer: Answer, failure: ApiError | None, *, status: int, seconds: float, request_id: str
     ) -> None:

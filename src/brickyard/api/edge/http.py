@@ -147,11 +147,9 @@ class Edge:
             answer = dialect.reply(failure, request_id)
         try:
             whole = scope.pop(WHOLE, None)  # it refers to the scope, which would be left to the cyclic collector
-            head, delivering = method == "HEAD", call.delivering
-            lost = failure is not None or (delivering is not None and delivering.lost)
+            head, lost = method == "HEAD", failure is not None or call.client_is_gone
             status = await self._send(send, answer, request_id, head=head, whole=None if head else whole)
-            if delivering is not None:
-                await delivering.settle(lost=lost)
+            await call.settle(lost=lost)
             seconds = time.perf_counter() - started
             self._metrics.observe(name, status, seconds)
             if match is not None and match[0].changes:

@@ -163,9 +163,7 @@ class StatementService(Periodic):
 
     # --- inside ---
 
-    async def _admit(
-        self, caller: Caller, request: ExecuteStatement, row: StatementRow, delivery: Delivery | None
-    ) -> str | None:
+    async def _admit(self, caller: Caller, request: ExecuteStatement, row: StatementRow, delivery: Delivery | None) -> str | None:
         """Inserts the statement. Returns the id of another one if this call repeats the one that has begun it."""
         if delivery is None:
             await self._store.write(lambda tx: tx.rows(StatementRows).insert(row))

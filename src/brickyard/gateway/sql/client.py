@@ -6,8 +6,8 @@ import time
 from typing import NamedTuple
 
 from brickyard.domain.access import Principal
-from brickyard.domain.statements import Statement, StatementSource
 from brickyard.domain.delivery import Delivery
+from brickyard.domain.statements import Statement, StatementSource
 from brickyard.gateway.sql.driver import Login, Target
 
 

@@ -15,13 +15,13 @@ from starlette.types import Receive, Scope, Send
 from brickyard.api.edge import bodies
 from brickyard.api.edge.authentication import Authenticator, address_of, bearer_of
 from brickyard.domain.caller import Caller
+from brickyard.domain.delivery import Delivery
 from brickyard.domain.errors import ApiError, MalformedRequest, ResourceDoesNotExist, TemporarilyUnavailable
 from brickyard.domain.printable import printable
 from brickyard.domain.warehouses import Warehouses
 from brickyard.gateway.connect import ConnectGateway, status_error
 from brickyard.gateway.sql import thrift
 from brickyard.gateway.sql.client import Client
-from brickyard.domain.delivery import Delivery
 from brickyard.gateway.sql.driver import Driver
 from brickyard.gateway.sql.failures import SqlFailed
 from brickyard.gateway.sql.observing import StatementObserver
