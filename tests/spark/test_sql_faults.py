@@ -221,7 +221,10 @@ def test_a_burst_of_sessions_takes_bounded_memory(live: Live, cluster: str) -> N
         direct = ttypes.TSparkGetDirectResults(maxRows=10, maxBytes=1 << 20)
         made, _ = client()
         answer = made.ExecuteStatement(ttypes.TExecuteStatementReq(handle, "SELECT 1", getDirectResults=direct))
-        return answer.directResults.operationStatus.operationState
+        state = answer.directResults.operationStatus.operationState
+        while state == ttypes.TOperationState.RUNNING_STATE:  # each question for it waits for a moment
+            state = made.GetOperationStatus(ttypes.TGetOperationStatusReq(answer.operationHandle)).operationState
+        return state
 
     with ThreadPoolExecutor(CROWD) as pool:
         began = time.monotonic()

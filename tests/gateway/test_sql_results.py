@@ -1,0 +1,87 @@
+"""Results of the Statement Execution API in JSON_ARRAY: the text of each type's values, and the names of the type."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import struct
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brickyard.gateway.sql.results import columns_in, rows_in
+from brickyard.gateway.sql.values import values_of
+from tests.gateway.sqlworld import arrow
+
+UTC, TOKYO = pa.timestamp("us", "UTC"), pa.timestamp("us", "Asia/Tokyo")
+NAIVE = datetime.datetime(2024, 2, 3, 4, 5, 6, 789123)  # noqa: DTZ001 - TIMESTAMP_NTZ
+MOMENT = NAIVE.replace(tzinfo=datetime.UTC)
+NAN, INFINITE = float("nan"), float("inf")
+MAP = pa.map_(pa.string(), pa.decimal128(5, 2))
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "texts", "name", "text"),
+    [
+        (pa.null(), [None], [None], "NULL", "VOID"),
+        (pa.bool_(), [True, False], ["true", "false"], "BOOLEAN", "BOOLEAN"),
+        (pa.int8(), [-128], ["-128"], "BYTE", "TINYINT"),
+        (pa.int16(), [32767], ["32767"], "SHORT", "SMALLINT"),
+        (pa.int32(), [-(2**31)], ["-2147483648"], "INT", "INT"),
+        (pa.int64(), [2**63 - 1], ["9223372036854775807"], "LONG", "BIGINT"),
+        (pa.float32(), [0.1, 16777216.0, 1e-5, NAN], ["0.1", "1.6777216E7", "1.0E-5", "NaN"], "FLOAT", "FLOAT"),
+        (
+            pa.float64(), [0.1, 1.0, 1e7, 1.5e-7, -0.0, NAN, INFINITE, -INFINITE],
+            ["0.1", "1.0", "1.0E7", "1.5E-7", "-0.0", "NaN", "Infinity", "-Infinity"], "DOUBLE", "DOUBLE",
+        ),
+        (pa.decimal128(38, 10), [decimal.Decimal("-1.5")], ["-1.5000000000"], "DECIMAL", "DECIMAL(38,10)"),
+        (pa.decimal128(38, 0), [decimal.Decimal(10) ** 37], ["1" + "0" * 37], "DECIMAL", "DECIMAL(38,0)"),
+        (pa.decimal128(20, 18), [decimal.Decimal("1E-18")], ["0.000000000000000001"], "DECIMAL", "DECIMAL(20,18)"),
+        (pa.string(), ["", "ä\n\"'", "null"], ["", "ä\n\"'", "null"], "STRING", "STRING"),
+        (pa.binary(), [b"", b"\x00\xff"], ["", "AP8="], "BINARY", "BINARY"),
+        (pa.date32(), [datetime.date(1, 1, 1), datetime.date(9999, 12, 31)], ["0001-01-01", "9999-12-31"], "DATE", "DATE"),
+        (UTC, [MOMENT], ["2024-02-03T04:05:06.789Z"], "TIMESTAMP", "TIMESTAMP"),
+        (TOKYO, [MOMENT], ["2024-02-03T04:05:06.789Z"], "TIMESTAMP", "TIMESTAMP"),
+        (pa.timestamp("us"), [NAIVE], ["2024-02-03T04:05:06.789"], "TIMESTAMP", "TIMESTAMP_NTZ"),
+        (
+            pa.duration("us"), [datetime.timedelta(days=-1, seconds=1), datetime.timedelta(hours=26, microseconds=5)],
+            ["-0 23:59:59.000000000", "1 02:00:00.000005000"], "INTERVAL", "INTERVAL DAY TO SECOND",
+        ),
+        (pa.list_(pa.int32()), [[], [1, None]], ["[]", "[1,null]"], "ARRAY", "ARRAY<INT>"),
+        (pa.list_(pa.float32()), [[0.1, NAN]], ['[0.1,"NaN"]'], "ARRAY", "ARRAY<FLOAT>"),
+        (pa.list_(pa.list_(pa.date32())), [[[datetime.date(2024, 2, 3)]]], ['[["2024-02-03"]]'], "ARRAY", "ARRAY<ARRAY<DATE>>"),
+        (MAP, [[], [("k", decimal.Decimal("1.50"))]], ["{}", '{"k":"1.50"}'], "MAP", "MAP<STRING, DECIMAL(5,2)>"),
+        (pa.map_(pa.int64(), pa.bool_()), [[(7, True)]], ['{"7":true}'], "MAP", "MAP<BIGINT, BOOLEAN>"),
+        (
+            pa.struct([("t", UTC), ("b", pa.binary()), ("f", pa.float32())]), [{"t": MOMENT, "b": b"a", "f": 0.1}],
+            ['{"t":"2024-02-03T04:05:06.789Z","b":"YQ==","f":0.1}'], "STRUCT", "STRUCT<t: TIMESTAMP, b: BINARY, f: FLOAT>",
+        ),
+    ],
+)  # fmt: skip
+def test_each_type_has_its_text_and_names(kind: Any, values: list[Any], texts: list[str | None], name: str, text: str) -> None:
+    stream = arrow(pa.table({"a": pa.array([*values, None], kind)}))
+    assert [row[0] for row in rows_in(stream)] == [*texts, None]
+    (column,) = columns_in(stream)
+    assert (column.type_name, column.type_text, column.position) == (name, text, 0)
+    if name == "DECIMAL":
+        assert text == f"DECIMAL({column.type_precision},{column.type_scale})"
+    if name == "INTERVAL":
+        assert text == f"INTERVAL {column.type_interval_type}"
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=9, min_value=-(10**28), max_value=10**28))
+def test_a_decimal_keeps_its_sign_and_digits(number: decimal.Decimal) -> None:
+    stream = arrow(pa.table({"a": pa.array([number], pa.decimal128(38, 9))}))
+    assert values_of(stream) == [[number]]
+    assert rows_in(stream) == [[f"{number:.9f}"]]
+
+
+@given(st.floats(width=32))
+def test_a_float_is_read_back_from_its_text(number: float) -> None:
+    ((found,),) = rows_in(arrow(pa.table({"a": pa.array([number], pa.float32())})))
+    assert found is not None
+    assert struct.pack("f", float(found)) == struct.pack("f", number) or number != number
+    assert len(found.strip("-").partition("E")[0].replace(".", "").strip("0")) <= 9
