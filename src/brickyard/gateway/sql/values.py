@@ -60,7 +60,7 @@ def _differs(schema: Any) -> bool:
     return schema.format in (_MAP, _FLOAT) or schema.format.startswith(_DECIMAL) or any(map(_differs, schema.children))
 
 
-def _converted(value: Any, schema: Any) -> Any:
+def _converted(value: Any, schema: Any) -> Any:  # noqa: PLR0911 - a line for each type
     """The value, as the schema says."""
     if value is None:
         return None
