@@ -17,7 +17,12 @@ from tests.support.runtimes import cache_dir
 async def test_looks_at_the_storage_that_overlap_each_have_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One look at a time is made for all who ask; who asks when it has just ended begins the next one."""
     looks: list[None] = []
-    monkeypatch.setattr(Storage, "trouble", lambda _self: looks.append(None) or "")
+
+    def trouble(_storage: Storage) -> str:
+        looks.append(None)
+        return ""
+
+    monkeypatch.setattr(Storage, "trouble", trouble)
     empty_sqlite(tmp_path / "brickyard.db")
     settings = Settings(data_dir=tmp_path, cache_dir=cache_dir(), background_training=False)
     async with Application.open(settings, server_url="http://127.0.0.1:1", workspace_key=bytes(32), admin_token="t") as made:

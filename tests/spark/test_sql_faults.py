@@ -16,7 +16,8 @@ import msgspec
 import psutil
 import pytest
 import requests
-from databricks.sdk.errors import Aborted, DatabricksError
+from databricks.sdk.errors import Aborted
+from databricks.sdk.errors.base import DatabricksError
 from databricks.sdk.service import sql as api
 from databricks.sdk.service.compute import Kind, State
 from databricks.sql.exc import Error
@@ -96,7 +97,7 @@ def counted(live: Live, cluster: str, table: str) -> int:
     return int(live.run_kept(cluster, f"print(spark.table('{table}').count())"))
 
 
-def beside(work: Callable[[], None]) -> tuple[threading.Thread, list[BaseException | None]]:
+def beside(work: Callable[[], object]) -> tuple[threading.Thread, list[BaseException | None]]:
     """Begins it in a thread. What it raises is in the list, or None, once it has ended."""
     outcome: list[BaseException | None] = []
 
@@ -129,7 +130,7 @@ def test_a_fetch_that_was_cut_off_by_a_kill_gets_an_error_and_no_row_twice(live:
 
 
 def test_a_result_is_kept_over_a_kill_and_a_statement_that_was_cut_off_fails(live: Live, cluster: str) -> None:
-    links = {"disposition": api.Disposition.EXTERNAL_LINKS, "format": api.Format.ARROW_STREAM}
+    links: dict[str, Any] = {"disposition": api.Disposition.EXTERNAL_LINKS, "format": api.Format.ARROW_STREAM}
     kept = run(live, cluster, LARGE, **links)
     slow = live.w.statement_execution.execute_statement(f"{LARGE} WHERE ({SECONDS}) > 0", cluster, wait_timeout="0s", **links)
     restart(live)
@@ -168,7 +169,7 @@ def test_an_answer_that_was_lost_is_that_of_one_execution(live: Live, cluster: s
     insert = f"INSERT INTO lost {SECONDS}"
     with connect(live, cluster) as connection, connection.cursor() as cursor:
         for executions, work in enumerate((lambda: run(live, cluster, insert), lambda: cursor.execute(insert)), 1):
-            running, outcome = beside(work)  # type: ignore[arg-type] # both are calls
+            running, outcome = beside(work)
             until(lambda: int(live.run_kept(cluster, JOBS)) > 0, "it never runs")
             cut(live)
             running.join(PATIENCE_S)
