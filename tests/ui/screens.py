@@ -28,6 +28,7 @@ from brickyard.cli.token import create
 from brickyard.domain.node import Load, Role, WorkerLoad
 from brickyard.domain.samples import Point, columns, pack
 from brickyard.domain.spend import Charge
+from brickyard.features.statements.model import Query
 from brickyard.providers.nodetypes import cloud_types
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.providers.simulated.kernels import Answer
@@ -38,6 +39,7 @@ from brickyard.storage.directory import Storage
 from brickyard.store.samples import SampleRow
 from tests.support.patience import until
 from tests.support.server import TOKEN, Server
+from tests.support.sqlstandin import Result, SqlStandIn
 from tests.ui.conftest import CHROMIUM, WAIT_MS
 
 WIDTHS = (1440, 1024, 390)
@@ -114,6 +116,7 @@ def filled(server: Server, machines: SimulatedProvider) -> dict[str, str]:
     budget = {"display_name": "Team data", "amount": 400, "tag": "team=data"}
     w.api_client.do("POST", "/api/2.1/budgets", body=budget)
     machines.kernels.compute = computed
+    SqlStandIn(server, delays)
     w.libraries.install(ids["etl-nightly"], [Library(pypi=PythonPyPiLibrary(package="polars==1.9.0"))])
     w.clusters.pin(ids["etl-nightly"])
     w.clusters.delete(ids["adhoc"]).result()
@@ -299,6 +302,32 @@ def two_providers(page: Page) -> None:
     expect(page.get_by_role("heading", name="Provider ray")).to_be_visible()
 
 
+def delays(query: Query) -> Result:
+    """What the SQL editor's statements say."""
+    rows = [
+        (carrier, 19.5 - 2.6 * at, 900 - 120 * (at * 2 % 5)) for at, carrier in enumerate(("UA", "B6", "EV", "DL", "AA", "WN"))
+    ]
+    return {"carrier": "STRING", "delay": "DOUBLE", "flights": "BIGINT"}, [[name, f"{a:.1f}", str(n)] for name, a, n in rows]
+
+
+def queried(page: Page) -> None:
+    """Two statements with a parameter, and the chart of the second."""
+    page.clock.set_system_time(datetime.now(UTC) + LATER)  # it goes on: statements take their time
+    text = page.get_by_role("textbox", name="SQL", exact=True)
+    text.fill(
+        "-- Delays by carrier\nANALYZE TABLE main.default.flights COMPUTE STATISTICS;\n\n"
+        "SELECT carrier, avg(delay) AS delay, count(*) AS flights\nFROM main.default.flights\n"
+        "WHERE day >= :since\nGROUP BY carrier\nORDER BY delay DESC"
+    )
+    page.get_by_label(":since", exact=True).fill("2026-01-01")
+    page.get_by_label("Type of :since").select_option("DATE")
+    text.press("Shift+Enter")
+    expect(page.get_by_role("status", name="Run")).to_have_text("2 statements succeeded")
+    if page.viewport_size and page.viewport_size["width"] > 1024:
+        page.get_by_role("button", name="Chart", exact=True).click()
+    page.mouse.move(0, 0)
+
+
 def wrong(page: Page) -> None:
     page.get_by_label("Access token").fill("dapi0")
     page.get_by_role("button", name="Log in").click()
@@ -341,6 +370,7 @@ def scenes(ids: dict[str, str]) -> list[Scene]:
         Scene("spend", "/spend"),
         Scene("spend-tag", "/spend?by=tag&key=team&range=30d"),
         Scene("files", "/files?path=/Volumes/main/default/flights&open=2026.csv"),
+        Scene("sql-editor", "/sql/editor", queried),
         Scene("runs", "/jobs/runs"),
         Scene("run", f"/jobs/runs/{ids['run']}"),
         Scene("schedules", f"/schedules?cluster={ids['etl-nightly']}"),
@@ -377,6 +407,7 @@ DOCS = {
     "ui-spend": Picture("spend", 860),
     "ui-files": Picture("files", 700),
     "ui-run": Picture("run", 480),
+    "ui-sql-editor": Picture("sql-editor", 980),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 from databricks.sdk import WorkspaceClient
 from playwright.sync_api import Page, Route, expect
 
-from brickyard.providers.simulated import SimulatedProvider
-from brickyard.providers.simulated.kernels import Answer
+from brickyard.features.statements.model import Query
+from tests.support.server import Server
+from tests.support.sqlstandin import Result, SqlStandIn
 from tests.ui.axe import HOSTILE, readable
 from tests.ui.conftest import Session
 
@@ -56,19 +58,15 @@ def answered(page: Page) -> None:
     page.route("**/api/2.1/unity-catalog/tables/main.default.late", lambda route: route.fulfill(json=VIEW))
 
 
-def computed(command: str) -> Answer:
-    """What the simulated driver answers: its schema names the statement that it was sent."""
-    schema = [{"name": "statement", "type": '"string"'}]
-    results = {"resultType": "table", "schema": schema, "data": [[command]], "truncated": False}
-    return Answer(results=results, after_s=3600 if "late" in command else 0)
+def computed(query: Query) -> Result | None:
+    """What the stand-in answers: the statement that it was sent. That of the view runs until it is canceled."""
+    return None if "late" in query.text else ({"statement": "STRING"}, [[query.text]])
 
 
 @pytest.fixture(scope="module")
-def cluster(w: WorkspaceClient, machines: SimulatedProvider) -> Iterator[str]:
-    machines.kernels.compute = computed
+def cluster(w: WorkspaceClient) -> Iterator[str]:
     made = str(w.clusters.create(cluster_name="queries", **COMMON).result().cluster_id)
     yield made
-    machines.kernels.compute = None
     w.clusters.permanent_delete(made)
 
 
@@ -103,17 +101,38 @@ def test_from_the_catalogs_to_the_columns_of_a_table(session: Session) -> None:
     assert session.said == []
 
 
-def test_rows_are_read_on_a_cluster(session: Session, cluster: str) -> None:
+def test_rows_and_the_history_of_a_delta_table_are_read_by_statements(session: Session, cluster: str, server: Server) -> None:
+    stand_in = SqlStandIn(server, computed)
     answered(session.page)
     page = session.go("/catalog?catalog=main&schema=default&table=flights&tab=sample")
-    page.get_by_label("Cluster", exact=True).select_option(cluster)
+    page.get_by_label("Compute", exact=True).select_option(cluster)
     page.get_by_role("button", name="Read rows").click()
     grid = page.get_by_label("The result")
     expect(grid.locator("td")).to_have_text(["SELECT * FROM main.default.flights LIMIT 100"])
     page.mouse.move(0, 0)
     readable(page, fits=("html", "main"))
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.get_by_role("tab", name="History").click()
+    page.get_by_role("button", name="Read the history").click()
+    expect(grid.locator("td")).to_have_text(["DESCRIBE HISTORY main.default.flights"])
+    assert {each.cluster_id for each in stand_in.ran} == {cluster}
     page.goto(session.server.url + "/catalog?catalog=main&schema=default&table=late&tab=sample")
+    expect(page.get_by_role("tab", name="History")).to_have_count(0)  # a view has none
     page.get_by_role("button", name="Read rows").click()
     page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_text("Cancelled.")).to_be_visible()
+    expect(page.get_by_text("Canceled.")).to_be_visible()
+    page.get_by_role("button", name="Open in the editor").click()
+    text = page.get_by_role("textbox", name="SQL", exact=True)
+    expect(text).to_have_text("SELECT * FROM main.default.late LIMIT 100")
+    assert session.said == []
+
+
+def test_without_compute_the_page_says_what_statements_need(session: Session) -> None:
+    answered(session.page)
+    session.page.route(re.compile(r"/api/2\.0/sql/warehouses(\?|$)"), lambda route: route.fulfill(json={"warehouses": []}))
+    session.page.route(re.compile(r"/api/2\.\d/clusters/list(\?|$)"), lambda route: route.fulfill(json={"clusters": []}))
+    page = session.go("/catalog?catalog=main&schema=default&table=flights&tab=history")
+    expect(page.get_by_role("link", name="Create SQL warehouse")).to_be_visible()
+    expect(page.get_by_role("button", name="Read the history")).to_have_count(0)
+    readable(page, fits=("html", "main"))
     assert session.said == []

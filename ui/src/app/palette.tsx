@@ -51,6 +51,7 @@ function usePlaces(): () => Generator<Place> {
     yield list("pools", "pools", "pools");
     yield list("policies", "policies", "policies");
     yield list("warehouses", "SQL warehouses", "sql");
+    yield { id: "sql", name: "SQL editor", icon: "prompt", go: () => navigate({ to: "/sql/editor", search: {} }) };
     const statements = () => navigate({ to: "/sql/history", search: {} });
     yield { id: "history", name: "Query history", icon: "history", go: statements };
     yield { id: "runs", name: "Runs", icon: "play", go: () => navigate({ to: "/jobs/runs", search: {} }) };

@@ -10,7 +10,7 @@ import { readCreateSearch, readPolicySearch } from "../policies/search";
 import { readPoolSearch } from "../pools/search";
 import type { RunsSearch } from "../runs/search";
 import type { SpendSearch } from "../spend/search";
-import type { CatalogSearch, HistorySearch } from "../sql/search";
+import type { CatalogSearch, EditorSearch, HistorySearch } from "../sql/search";
 import type { V1Search } from "../v1/search";
 import type { WarehouseTab } from "../warehouses/search";
 import { Shell } from "./shell";
@@ -189,9 +189,16 @@ const history = createRoute({
   component: page(() => import("../sql/historypage"), "HistoryPage"),
 });
 
+const editor = createRoute({
+  getParentRoute: () => root,
+  path: "/sql/editor",
+  validateSearch: readLater<EditorSearch>,
+  component: page(() => import("../sql/editorpage"), "EditorPage"),
+});
+
 const pools = [pool, createPool, editPool] as const;
 const others = [spend, files, catalog, runs, run, schedules, documentation] as const;
-const sql = [warehouse, createWarehouse, editWarehouse, history] as const;
+const sql = [warehouse, createWarehouse, editWarehouse, history, editor] as const;
 const policies = [policy, createPolicy, editPolicy] as const;
 
 export const router = createRouter({

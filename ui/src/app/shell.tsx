@@ -37,6 +37,7 @@ export function Shell() {
         <Place to="/schedules" icon="clock" label="Schedules" />
         <Place to="/files" icon="rows" label="Files" />
         <Place to="/catalog" icon="database" label="Catalog" />
+        <Place to="/sql/editor" icon="prompt" label="SQL editor" />
         <Place to="/sql/history" icon="history" label="Query history" />
         <Place to="/spend" icon="coins" label="Spend" />
         <Admin />

@@ -119,7 +119,7 @@ export const languagesQuery = (clusterId: string) =>
   });
 
 /** Whether the same question may be answered later. */
-function passing(error: unknown): boolean {
+export function passing(error: unknown): boolean {
   const status = (error as { status?: number }).status;
   return status === undefined || status === 401 || status === 429 || status >= 500;
 }

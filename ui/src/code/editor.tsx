@@ -11,10 +11,11 @@ import { bracketMatching, HighlightStyle, indentOnInput, indentUnit, syntaxHighl
 import { Compartment, EditorState, Prec } from "@codemirror/state";
 import { drawSelection, EditorView, keymap, placeholder } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
-import { useEffect, useRef } from "react";
+import { type RefObject, useEffect, useImperativeHandle, useRef } from "react";
 import type { CatalogNames } from "./catalog";
 import type { Language } from "./commands";
 import { languageOf } from "./language";
+import { mark, marked, marks, type Span } from "./mark";
 
 const looks = EditorView.theme({
   "&": { fontSize: "13px", border: "1px solid var(--b-line)", borderRadius: "6px", background: "var(--b-rail)" },
@@ -26,6 +27,7 @@ const looks = EditorView.theme({
   "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": {
     background: "var(--b-selected)",
   },
+  ".cm-mistake": { textDecoration: "underline wavy var(--mantine-color-error)", textUnderlineOffset: "3px" },
   ".cm-tooltip": {
     background: "var(--mantine-color-body)",
     color: "var(--mantine-color-text)",
@@ -53,6 +55,14 @@ export interface Keys {
   recall: (older: boolean) => boolean;
 }
 
+/** What the page may ask of the code. */
+export interface Control {
+  selection: () => Span;
+  mark: (span: Span | undefined) => void; // where a mistake is
+  goToMark: () => void;
+  focus: () => void;
+}
+
 interface Props {
   code: string;
   language: Language;
@@ -63,10 +73,11 @@ interface Props {
   defined: () => string[];
   keys: Keys;
   onChange: (code: string) => void;
+  control?: RefObject<Control | null>;
 }
 
-/** The code of a cell. */
-export function CodeEditor({ code, language, label, hint, names, defined, keys, onChange }: Props) {
+/** The code of a cell, or of the SQL editor. */
+export function CodeEditor({ code, language, label, hint, names, defined, keys, onChange, control }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView>(null);
   const latest = useRef({ keys, onChange, defined });
@@ -114,6 +125,7 @@ export function CodeEditor({ code, language, label, hint, names, defined, keys, 
           at.label.of(EditorView.contentAttributes.of({ "aria-label": given.label })),
           syntaxHighlighting(colours),
           looks,
+          marks,
           EditorView.updateListener.of((update) => {
             if (update.docChanged) latest.current.onChange(update.state.doc.toString());
           }),
@@ -141,6 +153,17 @@ export function CodeEditor({ code, language, label, hint, names, defined, keys, 
       selection: { anchor: code.length },
     });
   }, [code]);
+  useImperativeHandle(control, () => ({
+    selection: () => view.current?.state.selection.main ?? { from: 0, to: 0 },
+    mark: (span) => view.current?.dispatch({ effects: mark.of(span) }),
+    goToMark: () => {
+      const now = view.current;
+      const span = now && marked(now.state);
+      if (span) now.dispatch({ selection: { anchor: span.from, head: span.to }, scrollIntoView: true });
+      now?.focus();
+    },
+    focus: () => view.current?.focus(),
+  }));
   return <div ref={place} className="codefield" />;
 }
 

@@ -8,18 +8,20 @@ import {
 } from "@codemirror/autocomplete";
 import { python, pythonLanguage } from "@codemirror/lang-python";
 import { SQLDialect, sql } from "@codemirror/lang-sql";
+import { syntaxTree } from "@codemirror/language";
 import type { Extension } from "@codemirror/state";
 import type { CatalogNames } from "./catalog";
 import type { Language } from "./commands";
 import { FUNCTIONS, GLOBALS, METHODS, TYPES, WORDS } from "./functions";
 import { quoted, typedName } from "./sqlnames";
 
-const SPARK_SQL = SQLDialect.define({
+export const SPARK_SQL = SQLDialect.define({
   keywords: WORDS,
   types: TYPES,
   identifierQuotes: "`",
   backslashEscapes: true,
   doubleQuotedStrings: true,
+  specialVar: "?:", // parameters
 });
 
 const NO_CODE = ["String", "Comment", "LineComment", "BlockComment"];
@@ -43,7 +45,7 @@ const namesIn =
     const before = context.state.sliceDoc(0, context.pos);
     const { path, from } = typedName(before);
     if (path.length === 0 && from === context.pos && !context.explicit) return null;
-    const found = await names.after(path, context.state.doc.toString());
+    const found = await names.after(path, statementAround(context));
     if (context.aborted || found.length === 0) return null;
     const options = found.map(({ name, kind, detail = kind }) => ({
       label: name,
@@ -54,6 +56,13 @@ const namesIn =
     }));
     return { from, options, validFor: /^[\w$`]*$/ };
   };
+
+/** The statement that is being typed: others of the same text have their own tables. */
+function statementAround({ state, pos }: CompletionContext): string {
+  let node = syntaxTree(state).resolveInner(pos, -1);
+  while (node.parent !== null && node.name !== "Statement") node = node.parent;
+  return state.sliceDoc(node.from, node.to);
+}
 
 const words: CompletionSource = (context) => completeAnyWord(context);
 

@@ -12,6 +12,7 @@ export type Topic =
   | "policies"
   | "pools"
   | "spend"
+  | "sql"
   | "sql-warehouses"
   | "ui"
   | "v1";

@@ -32,6 +32,7 @@ const PATHS = {
   clock: "M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16zM12 8v4.5l3 2",
   coins: "M4 20V10h4v10zM10 20V4h4v16zM16 20v-7h4v7z",
   history: "M4 12a8 8 0 1 0 2.6-5.9M4 4v4h4M12 8v4.5l3 2",
+  prompt: "M5 6l6 6-6 6M13 18h7",
   database:
     "M5 6c0-1.7 3-3 7-3s7 1.3 7 3-3 3-7 3-7-1.3-7-3zM5 6v12c0 1.7 3 3 7 3s7-1.3 7-3V6M5 12c0 1.7 3 3 7 3s7-1.3 7-3",
 } as const;

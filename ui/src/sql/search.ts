@@ -1,5 +1,5 @@
 /** What the catalogue shows; it is in the page's address. */
-export const TABS = ["columns", "sample", "details"] as const;
+export const TABS = ["columns", "sample", "history", "details"] as const;
 export type TableTab = (typeof TABS)[number];
 
 export interface CatalogSearch {
@@ -49,4 +49,14 @@ export function readHistorySearch(given: Record<string, unknown>): HistorySearch
     statement: text(given.statement),
   };
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
+}
+
+/** Which draft the SQL editor shows. */
+export interface EditorSearch {
+  draft?: number;
+}
+
+export function readEditorSearch(given: Record<string, unknown>): EditorSearch {
+  const draft = Number(given.draft);
+  return Number.isSafeInteger(draft) && draft > 0 ? { draft } : {};
 }

@@ -1,4 +1,4 @@
-import { Text, Title } from "@mantine/core";
+import { Group, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { CopyIcon } from "../kit/copy";
 import { FactList } from "../kit/factlist";
@@ -7,16 +7,19 @@ import { PlainTable } from "../kit/plaintable";
 import { Reading } from "../kit/reading";
 import { Scroller } from "../kit/scroller";
 import { exactly } from "../lib/time";
+import { OpenInEditor } from "../statements/open";
 import { type ColumnOf, type Table, tableQuery } from "./catalogcalls";
-import { sqlName } from "./names";
-import { Sample } from "./sample";
+import { historyOf, sampleOf, sqlName } from "./names";
 import type { TableTab } from "./search";
+import { TableRows } from "./tablerows";
 
 interface Props {
   of: [catalog: string, schema: string, table: string];
   tab: TableTab | undefined;
   open: (tab: TableTab | undefined) => void;
 }
+
+const isDelta = ({ data_source_format, table_type }: Table) => data_source_format === "DELTA" && table_type !== "VIEW";
 
 /** A table or view: its columns, some rows, and what the metastore says of it. */
 export function TablePage({ of, tab, open }: Props) {
@@ -26,14 +29,26 @@ export function TablePage({ of, tab, open }: Props) {
   const name = sqlName(...of);
   const tabs: ObjectTab<TableTab>[] = [
     { tab: "columns", label: "Columns", content: <Columns columns={table.columns ?? []} /> },
-    { tab: "sample", label: "Sample data", content: <Sample name={name} /> },
+    { tab: "sample", label: "Sample data", content: <TableRows sql={sampleOf(name)} action="Read rows" /> },
+    ...(isDelta(table)
+      ? [
+          {
+            tab: "history",
+            label: "History",
+            content: <TableRows sql={historyOf(name)} action="Read the history" />,
+          } as const,
+        ]
+      : []),
     { tab: "details", label: "Details", content: <Details table={table} /> },
   ];
   return (
     <>
-      <Title order={2} size="h4" className="said">
-        {table.name} <CopyIcon text={name} what="Copy the full name" />
-      </Title>
+      <Group gap="xs">
+        <Title order={2} size="h4" className="said">
+          {table.name} <CopyIcon text={name} what="Copy the full name" />
+        </Title>
+        <OpenInEditor sql={sampleOf(name)} />
+      </Group>
       {table.comment && <Text className="said">{table.comment}</Text>}
       <FactList
         facts={[

@@ -17,10 +17,12 @@ import { toast } from "../kit/toasts";
 import { figure } from "../lib/sizes";
 import { ago, exactly, lasting, useNow } from "../lib/time";
 import { cancelStatement, historyQuery, type Query, statementQuery, type Wanted } from "./calls";
+import { OpenInEditor } from "./open";
 
 const LOOKS: Record<string, string> = { RUNNING: "wait", FINISHED: "good", FAILED: "bad", CANCELED: "off" };
 const SOURCES: Record<string, string> = { THRIFT: "JDBC/ODBC", STATEMENT_API: "Statement API" };
 const SHOWN = 300; // characters of a statement in the list
+const MOST_KEPT = 100_000; // characters of a statement that the server keeps: what is cut must not run
 
 interface Props {
   wanted: Wanted;
@@ -140,6 +142,7 @@ function Details({ id, known, names }: { id: string; known: Query | undefined; n
   return (
     <div className="statement-details">
       <Group gap="xs">
+        {statement.query_text.length < MOST_KEPT && <OpenInEditor sql={statement.query_text} compute={compute} />}
         <Cancel statement={statement} />
       </Group>
       {statement.error_message && (

@@ -38,6 +38,7 @@ PATHS = (
     "/compute/policies/{policy_id}/edit",
     "/compute/warehouses/{warehouse_id}",
     "/compute/warehouses/{warehouse_id}/edit",
+    "/sql/editor",
     "/sql/history",
 )
 # What people type, and the addresses of lists in other versions of the page: where they lead to, and whose id they can end with.
