@@ -88,6 +88,9 @@ from brickyard.features.identity import IdentityServices
 from brickyard.features.identity.namedgroups import Member
 from brickyard.features.ipaccess import model as ipaccess
 from brickyard.features.ipaccess.service import IpAccessListService, require_way_in
+from brickyard.features.jobs import model as jobs
+from brickyard.features.jobs.rows import JobRows
+from brickyard.features.jobs.service import JobService
 from brickyard.features.libraries.service import LibraryService
 from brickyard.features.machine.service import MachineService
 from brickyard.features.metrics.service import AskRange
@@ -96,6 +99,7 @@ from brickyard.features.ports.service import PortService
 from brickyard.features.queries.model import ListQueries
 from brickyard.features.queries.service import QueryHistory
 from brickyard.features.runs import model as view
+from brickyard.features.runs.making import RunMaker
 from brickyard.features.runs.service import RunService
 from brickyard.features.runs.taskfiles import TaskFiles
 from brickyard.features.runtimes.service import RuntimeKey, RuntimeService
@@ -231,6 +235,7 @@ class World(shared.World):
         common = self.common
         some: dict[str, Any] = {"store": store, "authorizer": self.recorder}
         timed: dict[str, Any] = {**some, "clock": self.clock}
+        maker = RunMaker(clock=self.clock, ids=self.ids, authorizer=self.recorder, specify=self.clusters.commands.specify)
         dbfs_tree, volumes_tree, workspace_tree = (self.tree(name) for name in ("dbfs", "volumes", "workspace"))
         workspace_files = WorkspaceService(files=workspace_tree, **some)
         metastore = self.metastore = MetastoreFiles(root / "metastore")
@@ -273,9 +278,10 @@ class World(shared.World):
             ),
             global_scripts=GlobalScriptService(**common),
             commands=CommandService(**common, nodes=self.calls),
+            jobs=JobService(**common, runs=maker, wake_run=lambda _: None),
             runs=RunService(
-                **common,
-                specify=self.clusters.commands.specify,
+                **timed,
+                maker=maker,
                 files=TaskFiles(dbfs=root / "dbfs", machine=None),
                 wake=lambda _: None,
             ),
@@ -392,6 +398,10 @@ class World(shared.World):
         await self.store.write(work)
         return run_id
 
+    async def job(self) -> int:
+        settings = (await job_settings(self)) | {"name": f"job {next(self.numbers)}"}
+        return await self.context.services.jobs.create(ADMIN, jobs.CreateJob(**settings))
+
     async def give(self, kind: ObjectKind, id: str, owner: str) -> None:
         """Makes the user the owner of a cluster, a pool or a run."""
 
@@ -400,8 +410,10 @@ class World(shared.World):
                 tx.clusters.update(msgspec.structs.replace(cluster, creator_user_name=owner))
             elif kind is ObjectKind.INSTANCE_POOL and (pool := tx.pools.get(id)) is not None:
                 tx.pools.update(msgspec.structs.replace(pool, creator_user_name=owner))
-            elif (run := tx.runs.get(int(id)) if kind is ObjectKind.RUN else tx.runs.of_job(int(id))) is not None:
+            elif kind is ObjectKind.RUN and (run := tx.runs.get(int(id))) is not None:
                 tx.runs.update(msgspec.structs.replace(run, creator_user_name=owner))
+            elif kind is ObjectKind.JOB and (job := tx.rows(JobRows).get(int(id))) is not None:
+                tx.rows(JobRows).update(msgspec.structs.replace(job, creator_user_name=owner, run_as=owner))
 
         await self.store.write(work)
 
@@ -444,6 +456,28 @@ async def submission(world: World) -> SubmitRun:
             SubmitTask(task_key="shared", existing_cluster_id=await world.cluster(), spark_python_task=TASK),
         ]
     )
+
+
+async def job_settings(world: World) -> dict[str, Any]:
+    new = ClusterSpec(spark_version=SPARK_4.key, num_workers=1, node_type_id=SMALL.node_type_id)
+    return {"tasks": [SubmitTask(task_key="own", new_cluster=new, spark_python_task=TASK)]}
+
+
+async def new_job(world: World) -> msgspec.Struct:
+    tasks = ((await submission(world)).tasks or [])[:1]
+    return jobs.CreateJob(name="job", tasks=tasks)
+
+
+async def changed_job(world: World) -> msgspec.Struct:
+    tasks = ((await submission(world)).tasks or [])[:1]
+    return jobs.ResetJob(job_id=await world.job(), new_settings=jobs.JobSettings(name="job", tasks=tasks))
+
+
+def by_job(kind: type[msgspec.Struct], **fields: Any) -> Example:
+    async def example(world: World) -> msgspec.Struct:
+        return kind(job_id=await world.job(), **fields)
+
+    return example
 
 
 async def spec(world: World) -> dict[str, Any]:
@@ -702,10 +736,7 @@ def permissions_of(collection: str) -> dict[str, Example]:
             case "cluster_policies":
                 return kind(object_id=await world.policy())
             case "jobs":
-                run_id = await world.run()
-                run = await world.store.read(lambda tx: tx.runs.get(run_id))
-                assert run is not None
-                return kind(object_id=str(run.job_id))
+                return kind(object_id=str(await world.job()))
             case "tokens" | "passwords":
                 return kind()
         path = {"directories": "/Team/d", "files": "/Team/f", "notebooks": "/Team/n"}[collection]
@@ -971,6 +1002,14 @@ EXAMPLES: dict[str, Example] = {
     "commands.execute": by_cluster(commands.Command, context_id=ID, language="python", command="1"),
     "commands.status": by_cluster(commands.CommandRef, context_id=ID, command_id=ID),
     "commands.cancel": by_cluster(commands.CommandRef, context_id=ID, command_id=ID),
+    "jobs.create": new_job,
+    "jobs.get": by_job(jobs.GetJob),
+    "jobs.list": plain(jobs.ListJobs()),
+    "jobs.reset": changed_job,
+    "jobs.update": by_job(jobs.UpdateJob, new_settings=jobs.JobSettings(name="renamed")),
+    "jobs.delete": by_job(jobs.JobId),
+    "jobs.run_now": by_job(jobs.RunNow),
+    "jobs.runs_cancel_all": by_job(jobs.CancelAllRuns),
     "jobs.runs_submit": submission,
     "jobs.runs_get": get_run,
     "jobs.runs_get_output": one_run,

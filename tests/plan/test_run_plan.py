@@ -13,7 +13,8 @@ from brickyard.domain.run import AttemptPhase, Conclusion, Run, RunResultState, 
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import State
 from brickyard.domain.tasks import RunIf, SparkPythonTask, SubmitTask, TaskDependency
-from brickyard.plan.run import NO_CLUSTER_MS, STOP_MS, ClusterFacts, RunPlan, begun, closed, concluded, plan_run, task_run_id
+from brickyard.plan.attempts import NO_CLUSTER_MS, begun, closed, concluded
+from brickyard.plan.run import STOP_MS, ClusterFacts, RunPlan, plan_run, task_run_id
 from brickyard.plan.runif import outcome, released
 from brickyard.testing.builders import NOW
 from tests.support.golden import Golden

@@ -17,6 +17,7 @@ from brickyard.domain.cluster import Cluster
 from brickyard.domain.run import Run, Task
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask, TaskDependency
+from brickyard.features.runs.making import RunMaker
 from brickyard.features.runs.model import GetRun, RunId, RunView
 from brickyard.features.runs.service import RunService
 from brickyard.features.runs.taskfiles import TaskFiles
@@ -131,9 +132,8 @@ class RunWorld(World):
         self.service = RunService(
             store=store,
             clock=clock,
-            ids=Ids(),
             authorizer=Authorizer(),
-            specify=self.clusters.commands.specify,
+            maker=RunMaker(clock=clock, ids=Ids(), authorizer=Authorizer(), specify=self.clusters.commands.specify),
             files=files,
             wake=self.runs.wake,
         )

@@ -25,6 +25,7 @@ from brickyard.domain.node import Assignment, NodeStatus, Phase, Role, StatusRep
 from brickyard.domain.nodetypes import Catalogue, NodeType
 from brickyard.domain.run import Conclusion, Output, Run, RunResultState, TerminationCode
 from brickyard.features.pools.service import PoolService
+from brickyard.features.runs.making import RunMaker
 from brickyard.features.runs.service import RunService
 from brickyard.features.runs.taskfiles import TaskFiles
 from brickyard.nodes.loads import Loads
@@ -214,9 +215,8 @@ class Server:
         self.runs = RunService(
             store=store,
             clock=clock,
-            ids=ids,
             authorizer=Authorizer(),
-            specify=self.clusters.commands.specify,
+            maker=RunMaker(clock=clock, ids=ids, authorizer=Authorizer(), specify=self.clusters.commands.specify),
             files=files,
             wake=_nothing,
         )

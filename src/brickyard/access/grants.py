@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from brickyard.access.holders import group_holder, service_principal_holder, user_holder
-from brickyard.access.objects import of_job
 from brickyard.domain.access import AccessControlRequest, ObjectKind, SecurableObject
 from brickyard.domain.errors import InvalidParameterValue, ResourceDoesNotExist
-from brickyard.domain.run import Run
 from brickyard.plan.permissions import OBJECT_TYPES, Wanted, changed_grants
 from brickyard.store.tx import Tx
 
 _SHOWN = 140  # characters of the client's value that a message repeats
 
 
-def grant_on_run(tx: Tx, run: Run, acl: Sequence[AccessControlRequest]) -> None:
-    """Grants what the request for a new run asks for. Raises ApiError."""
-    of, on = next(each for each in OBJECT_TYPES if each.kind is ObjectKind.JOB), of_job(run)
+def grant_on_job(tx: Tx, on: SecurableObject, acl: Sequence[AccessControlRequest]) -> None:
+    """Grants what the request for a new job or run asks for. Raises ApiError."""
+    of = next(each for each in OBJECT_TYPES if each.kind is ObjectKind.JOB)
     wanted = [wanted_grant(tx, each) for each in acl]
     tx.grants.put(on.places[0], changed_grants(of, (), wanted, owner=owner_of(tx, on), replace=True))
 

@@ -36,9 +36,9 @@ def of_run(run: Run) -> SecurableObject:
     return SecurableObject(ObjectKind.RUN, str(run.run_id), run.creator_user_name, within)
 
 
-def of_job(run: Run) -> SecurableObject:
-    """The run, as the permissions API knows it."""
-    return SecurableObject(ObjectKind.JOB, str(run.job_id), run.creator_user_name)
+def of_job(job_id: int, owner: str) -> SecurableObject:
+    """A job. A submitted run has one of its own, by which the permissions API knows the run."""
+    return SecurableObject(ObjectKind.JOB, str(job_id), owner)
 
 
 def of_scope(scope: str) -> SecurableObject:

@@ -26,6 +26,7 @@ from brickyard.features.files import DbfsService, VolumeService, VolumeTransfers
 from brickyard.features.files.contexts import ContextNotebooks
 from brickyard.features.identity import IdentityServices
 from brickyard.features.ipaccess.service import IpAccessListService
+from brickyard.features.jobs.service import JobService
 from brickyard.features.libraries.service import LibraryService
 from brickyard.features.machine.service import MachineService
 from brickyard.features.metrics.service import ClusterMetrics
@@ -63,6 +64,7 @@ class Services:
     policies: PolicyService
     global_scripts: GlobalScriptService
     libraries: LibraryService
+    jobs: JobService
     runs: RunService
     commands: CommandService
     attach: AttachService

@@ -16,7 +16,7 @@ from brickyard.clusters.catalogue import Offers
 from brickyard.clusters.facts import FactReader, ingredients
 from brickyard.clusters.missing import existing_cluster
 from brickyard.clusters.policies import check_room, find_policy
-from brickyard.domain.access import Permission
+from brickyard.domain.access import Permission, Principal
 from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.cluster import Cluster, Instance, Workbench
@@ -231,7 +231,7 @@ class ClusterCommands:
         """Raises PermissionDenied unless the caller may create clusters without a policy."""
         admit.check_creator(caller, ingredients(tx, self._authorizer, caller, None, {}))
 
-    def specify(self, tx: Tx, caller: Caller, requested: ClusterSpec) -> Specified:
+    def specify(self, tx: Tx, caller: Principal, requested: ClusterSpec) -> Specified:
         """The specification that a new job cluster of the caller would get: it ends with its run, if not told to end before.
         Limits of its policy are not checked."""
         requested = msgspec.structs.replace(requested, autotermination_minutes=requested.autotermination_minutes or 0)

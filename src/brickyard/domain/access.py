@@ -58,7 +58,7 @@ class ObjectKind(StrEnum):
     WAREHOUSE = "warehouse"  # a cluster that is a SQL warehouse
     INSTANCE_POOL = "instance-pool"
     CLUSTER_POLICY = "cluster-policy"
-    JOB = "job"  # what the permissions API knows a run by: each run has one of its own
+    JOB = "job"  # a submitted run has one of its own, by which the permissions API knows the run
     RUN = "run"
     DBFS_PATH = "dbfs-path"
     SECRET_SCOPE = "secret-scope"  # noqa: S105 - the name of a kind

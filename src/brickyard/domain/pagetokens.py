@@ -15,7 +15,7 @@ import msgspec
 from brickyard.domain.audit import AuditPosition
 from brickyard.domain.decoding import Decoders
 from brickyard.domain.errors import InvalidParameterValue
-from brickyard.domain.queries import ClusterOrder, ClusterPosition, ClusterSort, EventPosition, RunPosition
+from brickyard.domain.queries import ClusterOrder, ClusterPosition, ClusterSort, EventPosition, JobPosition, RunPosition
 from brickyard.domain.statements import StatementPosition
 
 _INT64 = 2**63
@@ -46,7 +46,14 @@ class RunCursor(msgspec.Struct, frozen=True, array_like=True):
     at: RunPosition
 
 
-def encode(cursor: ClusterCursor | EventCursor | RunCursor | AuditPosition | StatementPosition) -> str:
+class JobCursor(msgspec.Struct, frozen=True, array_like=True):
+    """The page of jobs after (or, if `backward`, before) a job."""
+
+    backward: bool
+    at: JobPosition
+
+
+def encode(cursor: JobCursor | ClusterCursor | EventCursor | RunCursor | AuditPosition | StatementPosition) -> str:
     """The cursor as URL-safe text for clients."""
     return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
 
@@ -85,6 +92,16 @@ def run_cursor(token: str | None) -> RunCursor | None:
         return None
     cursor = _decode(token, RunCursor)
     if not _fits(cursor.at.created_ms) or not _fits(cursor.at.run_id):
+        raise _unknown()
+    return cursor
+
+
+def job_cursor(token: str | None) -> JobCursor | None:
+    """The token's cursor; None if there is no token. Raises InvalidParameterValue."""
+    if not token:
+        return None
+    cursor = _decode(token, JobCursor)
+    if not _fits(cursor.at.created_ms) or not _fits(cursor.at.job_id):
         raise _unknown()
     return cursor
 

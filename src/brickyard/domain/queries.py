@@ -8,6 +8,7 @@ import msgspec
 
 from brickyard.domain.access import EVERYTHING, Visible
 from brickyard.domain.events import EventType
+from brickyard.domain.run import RunType
 from brickyard.domain.states import ClusterSource, State
 
 
@@ -70,7 +71,15 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     active: bool | None = None
     start_ms: int = 0
     end_ms: int = 0
+    type: RunType | None = None
     visible: Visible = EVERYTHING
+
+
+class JobPosition(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A position in the list of jobs, ordered by creation."""
+
+    created_ms: int
+    job_id: int
 
 
 class RunPosition(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

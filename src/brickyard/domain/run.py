@@ -15,7 +15,23 @@ from enum import StrEnum
 import msgspec
 
 from brickyard.domain.spec import ClusterSpec
-from brickyard.domain.tasks import SubmitTask
+from brickyard.domain.tasks import JobCluster, SubmitTask
+
+
+class RunType(StrEnum):
+    """How a run was created."""
+
+    JOB_RUN = "JOB_RUN"
+    SUBMIT_RUN = "SUBMIT_RUN"
+    WORKFLOW_RUN = "WORKFLOW_RUN"  # by dbutils.notebook.run, which makes no runs here
+
+
+class TriggerType(StrEnum):
+    """What began a run."""
+
+    ONE_TIME = "ONE_TIME"
+    PERIODIC = "PERIODIC"
+    RETRY = "RETRY"
 
 
 class RunLifeCycleState(StrEnum):
@@ -67,7 +83,9 @@ class TerminationCode(StrEnum):
     DISABLED = "DISABLED"
     DRIVER_ERROR = "DRIVER_ERROR"
     INVALID_CLUSTER_REQUEST = "INVALID_CLUSTER_REQUEST"
+    INVALID_RUN_CONFIGURATION = "INVALID_RUN_CONFIGURATION"
     LIBRARY_INSTALLATION_ERROR = "LIBRARY_INSTALLATION_ERROR"
+    MAX_CONCURRENT_RUNS_EXCEEDED = "MAX_CONCURRENT_RUNS_EXCEEDED"
     MAX_SPARK_CONTEXTS_EXCEEDED = "MAX_SPARK_CONTEXTS_EXCEEDED"
     RUN_EXECUTION_ERROR = "RUN_EXECUTION_ERROR"
     SKIPPED = "SKIPPED"
@@ -116,6 +134,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     result: RunResultState | None = None
     code: TerminationCode | None = None
     message: str = ""
+    outcome: str = ""  # of a condition: "true" or "false"
 
     @property
     def decided(self) -> bool:
@@ -128,7 +147,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     task_run_id: int
     spec: SubmitTask
-    cluster: ClusterSpec | None = None  # the effective specification of `spec.new_cluster`
+    cluster: ClusterSpec | None = None  # the effective specification of its job cluster, its own or a shared one
     pool_tags: dict[str, str] = {}  # what that cluster inherits from its pool
     attempts: tuple[Attempt, ...] = ()
     skipped: RunResultState | None = None  # it has not run and never will
@@ -148,8 +167,30 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         return self.last.result if self.last is not None else None
 
 
+class SharedCluster(msgspec.Struct, frozen=True, kw_only=True):
+    """A job cluster that tasks name by its key. One that has ended is replaced when another attempt needs it."""
+
+    key: str
+    requested: ClusterSpec
+    cluster: ClusterSpec  # the effective specification
+    pool_tags: dict[str, str] = {}
+    cluster_id: str = ""  # the newest one
+    made: int = 0  # how many there were
+
+
+class JobParameter(msgspec.Struct, frozen=True, kw_only=True):
+    """A parameter of the job, as it is for one run."""
+
+    name: str
+    default: str = ""
+    value: str = ""
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A run. Every run from `runs/submit` belongs to its own job, of which only the id exists."""
+    """A run of a job, or from `runs/submit`. The latter belongs to its own job, of which only the id exists.
+
+    `creator_user_name` is whose rights it has. A queued run begins when fewer than `max_concurrent` of its job's runs are active.
+    """
 
     run_id: int
     job_id: int
@@ -157,6 +198,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     creator_user_name: str
     created_ms: int
     tasks: tuple[Task, ...]
+    type: RunType = RunType.SUBMIT_RUN
+    trigger: TriggerType = TriggerType.ONE_TIME
+    shared: tuple[SharedCluster, ...] = ()
+    parameters: tuple[JobParameter, ...] = ()
+    max_concurrent: int = 0  # 0: any number
+    queued: bool = False
+    dequeued_ms: int = 0  # when it left the queue
+    description: str = ""
     timeout_seconds: int = 0
     idempotency_token: str = ""
     cancelled_ms: int = 0
@@ -169,13 +218,31 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     def clusters_to_come(self, policy_id: str) -> int:
         """How many clusters its next pass will make under the policy. Tasks that wait for others do not count."""
-        return sum(
-            1
+        coming = {
+            task.spec.job_cluster_key or task.task_run_id
             for task in self.tasks
             if task.cluster is not None
             and task.cluster.policy_id == policy_id
-            and not (task.attempts or task.skipped or task.spec.depends_on or self.cancelled_ms)
-        )
+            and not (task.attempts or task.skipped or task.spec.depends_on or self.cancelled_ms or self.queued)
+        }
+        return len(coming - {each.key for each in self.shared if each.made})
+
+
+class NewRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run is made of. `job_id` 0: the run is submitted, and has a job of its own."""
+
+    tasks: tuple[SubmitTask, ...]  # as `plan.submit` returns them
+    job_clusters: tuple[JobCluster, ...] = ()
+    run_name: str = ""
+    job_id: int = 0
+    trigger: TriggerType = TriggerType.ONE_TIME
+    parameters: tuple[JobParameter, ...] = ()
+    max_concurrent: int = 0
+    queue: bool = False
+    timeout_seconds: int = 0
+    idempotency_token: str = ""
+    description: str = ""
+    tags: dict[str, str] = {}
 
 
 class Conclusion(msgspec.Struct, frozen=True):

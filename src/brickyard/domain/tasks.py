@@ -63,6 +63,32 @@ class SparkJarTask(Wire, frozen=True, kw_only=True):
     run_as_repl: bool | None = None
 
 
+class JobCluster(Wire, frozen=True, kw_only=True):
+    """A cluster that tasks share by its key. It is created for each run, and ends with the last of them."""
+
+    job_cluster_key: str
+    new_cluster: ClusterSpec
+
+
+class ConditionOp(StrEnum):
+    """How a condition compares its two sides. EQUAL_TO and NOT_EQUAL compare text, the others numbers."""
+
+    EQUAL_TO = "EQUAL_TO"
+    GREATER_THAN = "GREATER_THAN"
+    GREATER_THAN_OR_EQUAL = "GREATER_THAN_OR_EQUAL"
+    LESS_THAN = "LESS_THAN"
+    LESS_THAN_OR_EQUAL = "LESS_THAN_OR_EQUAL"
+    NOT_EQUAL = "NOT_EQUAL"
+
+
+class ConditionTask(Wire, frozen=True, kw_only=True):
+    """Compares two values, which may be dynamic references. Runs without a cluster; its outcome is "true" or "false"."""
+
+    left: str
+    op: ConditionOp
+    right: str
+
+
 class RunSettings(Wire, frozen=True, kw_only=True):
     """The fields that a task shares with a run of one task in the older form of `runs/submit`: what to run, and on which cluster.
 
@@ -105,7 +131,7 @@ class SubmitTask(RunSettings, frozen=True, kw_only=True):
     alert_task: dict[str, Any] | None = None
     clean_rooms_notebook_task: dict[str, Any] | None = None
     compute: dict[str, Any] | None = None
-    condition_task: dict[str, Any] | None = None
+    condition_task: ConditionTask | None = None
     dashboard_task: dict[str, Any] | None = None
     dbt_cloud_task: dict[str, Any] | None = None
     dbt_platform_task: dict[str, Any] | None = None
@@ -127,7 +153,7 @@ class SubmitRun(RunSettings, frozen=True, kw_only=True):
     environments: list[dict[str, Any]] | None = None
     environment_variables: list[dict[str, Any]] | None = None
     git_source: dict[str, Any] | None = None
-    job_clusters: list[dict[str, Any]] | None = None
+    job_clusters: list[JobCluster] | None = None
     performance_target: str | None = None
     run_as: dict[str, Any] | None = None
     usage_policy_id: str | None = None

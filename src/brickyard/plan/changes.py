@@ -17,7 +17,7 @@ from brickyard.domain.events import ClusterEvent, EventDetails, EventDetailsCaus
 from brickyard.domain.libraries import ClusterLibrary
 from brickyard.domain.policies import PolicyRow
 from brickyard.domain.requests import CreateCluster, ResizeCluster
-from brickyard.domain.run import Run, Task
+from brickyard.domain.run import Run
 from brickyard.domain.spec import AutoScale, ClusterSpec
 from brickyard.domain.states import ClusterSource, State
 from brickyard.domain.terminations import TerminationReason, TerminationReasonCode, TerminationReasonType
@@ -258,11 +258,10 @@ def change_owner(cluster: Cluster, owner: str, *, exists: bool) -> Changed:
 
 
 def create_for_run(
-    cluster_id: str, run: Run, task: Task, now: int, *, secrets: Secrets, libraries: tuple[ClusterLibrary, ...] = ()
+    cluster_id: str, specified: Specified, run: Run, now: int, *, secrets: Secrets, libraries: tuple[ClusterLibrary, ...] = ()
 ) -> Changed:
-    """A new cluster for one attempt at a task."""
+    """A new job cluster of a run."""
     asked = Asked(run.creator_user_name, now)
-    specified = Specified(task.cluster or ClusterSpec(), task.pool_tags, task.spec.new_cluster or ClusterSpec())
     job = {"source": ClusterSource.JOB, "job_id": run.job_id, "run_name": run.run_name, "libraries": libraries}
     cluster = _new(cluster_id, specified, asked, secrets, **job)
     return Changed(cluster, (_creating(cluster, asked, run=run),))

@@ -12,7 +12,7 @@ from brickyard.domain.errors import InvalidParameterValue, ResourceLimitExceeded
 from brickyard.domain.identity import ADMINS_ID, USERS_ID
 from brickyard.plan.access import for_everybody
 
-IS_OWNER = "IS_OWNER"  # who submitted a run, or made a warehouse
+IS_OWNER = "IS_OWNER"  # who created a job or warehouse, or submitted a run
 MAX_GRANTS = 1_000  # on one object
 _SHOWN = 60
 
@@ -33,7 +33,7 @@ class ObjectType(NamedTuple):
     @property
     def noun(self) -> str:
         """The kind's name in sentences."""
-        return "run" if self.kind is ObjectKind.JOB else self.kind.value.replace("-", " ")
+        return self.kind.value.replace("-", " ")
 
     @property
     def is_single(self) -> bool:
@@ -72,10 +72,10 @@ _DESCRIPTIONS: Mapping[tuple[ObjectKind, str], str] = {
     (ObjectKind.INSTANCE_POOL, "CAN_ATTACH_TO"): "Can create clusters from the pool",
     (ObjectKind.INSTANCE_POOL, "CAN_MANAGE"): "Can also edit and delete the pool and change permissions",
     (ObjectKind.CLUSTER_POLICY, "CAN_USE"): "Can create clusters under the policy",
-    (ObjectKind.JOB, "CAN_VIEW"): "Can see the run and its output",
-    (ObjectKind.JOB, "CAN_MANAGE_RUN"): "Can also cancel the run",
-    (ObjectKind.JOB, IS_OWNER): "Has submitted the run",
-    (ObjectKind.JOB, "CAN_MANAGE"): "Can also delete the run and change permissions",
+    (ObjectKind.JOB, "CAN_VIEW"): "Can see the job, its runs and their output",
+    (ObjectKind.JOB, "CAN_MANAGE_RUN"): "Can also run the job and cancel its runs",
+    (ObjectKind.JOB, IS_OWNER): "Has created the job or submitted the run",
+    (ObjectKind.JOB, "CAN_MANAGE"): "Can also change and delete the job, delete its runs and change permissions",
     (ObjectKind.WORKSPACE_PATH, "CAN_READ"): "Can read",
     (ObjectKind.WORKSPACE_PATH, "CAN_RUN"): "Can also run",
     (ObjectKind.WORKSPACE_PATH, "CAN_EDIT"): "Can also write",

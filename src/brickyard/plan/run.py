@@ -10,19 +10,23 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
 
 from brickyard.domain.libraries import Library, LibraryFullStatus, LibraryInstallStatus
 from brickyard.domain.run import Attempt, AttemptPhase, Conclusion, Run, RunResultState, Task, TerminationCode
+from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import State
+from brickyard.plan.attempts import decided, is_stopped
+from brickyard.plan.conditions import evaluated
 from brickyard.plan.libraries import key_of
 from brickyard.plan.runif import released, verdict
+from brickyard.plan.specifying import Specified
 from brickyard.plan.submit import libraries
 
-NO_CLUSTER_MS = 30_000  # before another attempt when there was no cluster to begin on: the reason will hold for a while
+QUEUE_MS = 30_000  # a queued run is woken when it is its turn; this is for a wakeup that was lost
 WAIT_MS = 2_000  # for a cluster; its every change wakes the run anyway
 REPEAT_MS = 1_000  # before repeating a call that the driver did not answer
 STOP_MS = 15_000  # how long a stopped task may take to leave the driver of its own cluster
@@ -32,7 +36,6 @@ _USABLE = (State.RUNNING, State.RESIZING)
 _ENDED = (State.TERMINATING, State.TERMINATED)
 _STOPPED = (RunResultState.CANCELED, RunResultState.TIMEDOUT)
 _THERE = (LibraryInstallStatus.INSTALLED, LibraryInstallStatus.SKIPPED)
-_RETRIED = (RunResultState.FAILED, RunResultState.TIMEDOUT)
 
 
 class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,10 +54,12 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewCluster(msgspec.Struct, frozen=True, kw_only=True):
-    """A job cluster to record, for one attempt at a task."""
+    """A job cluster to record. `task`: whose attempt needs it first. `users`: all the tasks that run on it."""
 
     cluster_id: str
     task: Task
+    specified: Specified
+    users: tuple[Task, ...]
 
 
 class RunPlan(msgspec.Struct, kw_only=True):
@@ -76,9 +81,9 @@ def task_run_id(run_id: int, task: int, attempt: int) -> int:
     return int.from_bytes(digest, "big") or 1
 
 
-def job_cluster_id(attempt_id: int, now: int) -> str:
-    """The id of the cluster for an attempt, in the format of all cluster ids."""
-    word = hashlib.blake2b(f"cluster/{attempt_id}".encode(), digest_size=8).hexdigest()[:8]
+def job_cluster_id(of: str, now: int) -> str:
+    """The id of the cluster for an attempt or for a key, in the format of all cluster ids."""
+    word = hashlib.blake2b(f"cluster/{of}".encode(), digest_size=8).hexdigest()[:8]
     return f"{time.strftime('%m%d-%H%M%S', time.gmtime(now / 1000))}-{word}"
 
 
@@ -88,36 +93,6 @@ def plan_run(
     """Decides about one run. `clusters` holds the existing ones among its attempts' and its tasks' `existing_cluster_id`.
     `barred`: tasks for which nothing may be made or started, and how their attempts end that have no cluster yet."""
     return _Pass(run=run, clusters=clusters, now=now, barred=barred, tasks=list(run.tasks), plan=RunPlan(run=run)).go()
-
-
-def begun(run: Run, attempt_id: int, *, now: int) -> Run:
-    """Records that the driver has accepted the attempt."""
-
-    def change(attempt: Attempt) -> Attempt:
-        if attempt.phase is not AttemptPhase.STARTING:
-            return attempt  # it has been decided in the meantime
-        return msgspec.structs.replace(attempt, phase=AttemptPhase.RUNNING, begun_ms=now)
-
-    return _with_attempt(run, attempt_id, change)
-
-
-def concluded(run: Run, attempt_id: int, conclusion: Conclusion, *, now: int) -> Run:
-    """Records the driver's result of the attempt. Does nothing if the result is already known. Only the newest attempt at a task
-    can lack one."""
-    tasks = tuple(
-        _decided(run, task, conclusion, now) if (each := _attempt(task, attempt_id)) is not None and not each.decided else task
-        for task in run.tasks
-    )
-    return msgspec.structs.replace(run, tasks=tasks)
-
-
-def closed(run: Run, attempt_id: int) -> Run:
-    """Records that nothing of the attempt is left on its driver."""
-
-    def change(attempt: Attempt) -> Attempt:
-        return msgspec.structs.replace(attempt, left=True) if attempt.phase is AttemptPhase.CLOSING else attempt
-
-    return _with_attempt(run, attempt_id, change)
 
 
 def has_libraries(wanted: Sequence[Library], cluster: ClusterFacts) -> bool:
@@ -153,12 +128,19 @@ class _Pass(msgspec.Struct, kw_only=True):
     def go(self) -> RunPlan:
         if not self.run.ended_ms:
             self._stop()
+            if self.run.queued and not is_stopped(self.run):
+                self.deadlines.append(self.now + QUEUE_MS)
+                return self._planned()
             for number in range(len(self.tasks)):
                 self._follow(number)
             self._release()
             for number in range(len(self.tasks)):
                 self._close(number)
+            self._end_shared()
             self._finish()
+        return self._planned()
+
+    def _planned(self) -> RunPlan:
         self.plan.run = msgspec.structs.replace(self.run, tasks=tuple(self.tasks))
         self.plan.due_ms = None if self.run.ended_ms else min(self.deadlines, default=None)
         return self.plan
@@ -168,12 +150,13 @@ class _Pass(msgspec.Struct, kw_only=True):
     def _stop(self) -> None:
         """If the run was cancelled or its time is over, ends everything that is not over, and lets nothing new begin."""
         limit = self.run.timeout_seconds * 1000
-        if limit and not self.run.cancelled_ms and not self.run.timed_out:
-            if self.now >= self.run.created_ms + limit and any(task.result is None for task in self.tasks):
+        if limit and not self.run.queued and not self.run.cancelled_ms and not self.run.timed_out:
+            over = (self.run.dequeued_ms or self.run.created_ms) + limit
+            if self.now >= over and any(task.result is None for task in self.tasks):
                 self.run = msgspec.structs.replace(self.run, timed_out=True)
             else:
-                self.deadlines.append(self.run.created_ms + limit)
-        if not _stopped(self.run):
+                self.deadlines.append(over)
+        if not is_stopped(self.run):
             return
         for number, task in enumerate(self.tasks):
             last = task.last
@@ -264,12 +247,14 @@ class _Pass(msgspec.Struct, kw_only=True):
                         self._set(number, retry_at_ms=0)
                         self._begin_attempt(number)
                         progress = progress or self.tasks[number].result is not None  # an attempt may be over at once
-                elif task.last is None and task.skipped is None and not _stopped(self.run):
+                elif task.last is None and task.skipped is None and not is_stopped(self.run):
                     found = [keys[each.task_key].result for each in task.spec.depends_on or ()]
                     known = [result for result in found if result is not None]
                     if len(known) < len(found):
                         continue
                     verdict = RunResultState.DISABLED if task.spec.disabled else released(task.spec.run_if, known)
+                    if verdict is None and not _outcomes_hold(task, keys):
+                        verdict = RunResultState.EXCLUDED
                     if verdict is None:
                         self._begin_attempt(number)
                     else:
@@ -279,22 +264,46 @@ class _Pass(msgspec.Struct, kw_only=True):
 
     def _begin_attempt(self, number: int) -> None:
         task, count = self.tasks[number], len(self.tasks[number].attempts)
-        attempt_id = task_run_id(self.run.run_id, number, count)
-        fresh = task.spec.new_cluster is not None
-        barred = self.barred.get(task.spec.task_key)
-        own = job_cluster_id(attempt_id, self.now) if barred is None else ""
-        cluster_id = own if fresh else task.spec.existing_cluster_id or ""
-        attempt = Attempt(
-            task_run_id=attempt_id, number=count, start_ms=self.now, cluster_id=cluster_id, awaited=1 if fresh else 0
-        )
+        attempt = Attempt(task_run_id=task_run_id(self.run.run_id, number, count), number=count, start_ms=self.now)
         self._set(number, attempts=(*task.attempts, attempt))
+        barred = self.barred.get(task.spec.task_key)
         if barred is not None:
             self._conclude(number, barred)
-        elif fresh:
-            self.plan.create.append(NewCluster(cluster_id=cluster_id, task=self.tasks[number]))
-            self.deadlines.append(self.now + WAIT_MS)
+        elif task.spec.condition_task is not None:
+            outcome, conclusion = evaluated(task.spec.condition_task, self.run, task, attempt)
+            self._set_attempt(number, outcome=outcome, begun_ms=self.now)
+            self._conclude(number, conclusion)
+        elif task.spec.new_cluster is not None:
+            cluster_id = job_cluster_id(str(attempt.task_run_id), self.now)
+            self._set_attempt(number, cluster_id=cluster_id, awaited=1)
+            self._create(cluster_id, number, task.spec.new_cluster, (task,))
+        elif task.spec.job_cluster_key:
+            self._set_attempt(number, cluster_id=self._shared_cluster(number, task.spec.job_cluster_key), awaited=1)
+            if self._last(number).cluster_id in self.clusters:
+                self._follow(number)
         else:
+            self._set_attempt(number, cluster_id=task.spec.existing_cluster_id or "")
             self._follow(number)
+
+    def _create(self, cluster_id: str, number: int, requested: ClusterSpec, users: Sequence[Task]) -> None:
+        task = self.tasks[number]
+        specified = Specified(task.cluster or requested, task.pool_tags, requested)
+        new = NewCluster(cluster_id=cluster_id, task=task, specified=specified, users=tuple(users))
+        self.plan.create.append(new)
+        self.deadlines.append(self.now + WAIT_MS)
+
+    def _shared_cluster(self, number: int, key: str) -> str:
+        """The cluster that the tasks with this key share, which is created if there is none or it has ended."""
+        shared = next(each for each in self.run.shared if each.key == key)
+        facts = self.clusters.get(shared.cluster_id)
+        created = any(each.cluster_id == shared.cluster_id for each in self.plan.create)
+        if created or (facts is not None and facts.state not in _ENDED):
+            return shared.cluster_id
+        cluster_id = job_cluster_id(f"{self.run.run_id}/{key}/{shared.made}", self.now)
+        self._create(cluster_id, number, shared.requested, _users(self.tasks, key))
+        made = msgspec.structs.replace(shared, cluster_id=cluster_id, made=shared.made + 1)
+        self.run = msgspec.structs.replace(self.run, shared=tuple(made if each is shared else each for each in self.run.shared))
+        return cluster_id
 
     def _close(self, number: int) -> None:
         """Ends the contexts and clusters of decided attempts. A stopped attempt leaves its driver in the regular way even if the
@@ -317,13 +326,26 @@ class _Pass(msgspec.Struct, kw_only=True):
                 self.plan.end.append(attempt)
             self.deadlines.append(self.now + REPEAT_MS)
 
+    def _end_shared(self) -> None:
+        """Releases each shared cluster whose tasks are all over, once nothing of them is left on its driver."""
+        for shared in self.run.shared:
+            facts, users = self.clusters.get(shared.cluster_id), _users(self.tasks, shared.key)
+            if facts is None or facts.state in _ENDED or facts.finishing or any(task.result is None for task in users):
+                continue
+            if all(each.phase is AttemptPhase.DONE for task in users for each in task.attempts):
+                self.plan.release.append(shared.cluster_id)
+            self.deadlines.append(self.now + REPEAT_MS)
+
     def _finish(self) -> None:
         if any(task.result is None for task in self.tasks):
             return
         if self.run.result is None:
             result, message = verdict(self.run, self.tasks)
             self.run = msgspec.structs.replace(self.run, result=result, message=message)
-        if all(attempt.phase is AttemptPhase.DONE for task in self.tasks for attempt in task.attempts):
+        facts = [self.clusters.get(each.cluster_id) for each in self.run.shared]
+        if any(each is not None and each.state is not State.TERMINATED for each in facts):
+            self.deadlines.append(self.now + WAIT_MS)
+        elif all(attempt.phase is AttemptPhase.DONE for task in self.tasks for attempt in task.attempts):
             self.run = msgspec.structs.replace(self.run, ended_ms=self.now)
 
     # -- changes -----------------------------------------------------------------------------------------------------
@@ -349,11 +371,17 @@ class _Pass(msgspec.Struct, kw_only=True):
         self._conclude(number, Conclusion(result, code, message))
 
     def _conclude(self, number: int, conclusion: Conclusion) -> None:
-        self.tasks[number] = _decided(self.run, self.tasks[number], conclusion, self.now)
+        self.tasks[number] = decided(self.run, self.tasks[number], conclusion, self.now)
 
 
-def _stopped(run: Run) -> bool:
-    return bool(run.cancelled_ms) or run.timed_out
+def _users(tasks: Sequence[Task], key: str) -> list[Task]:
+    return [task for task in tasks if task.spec.job_cluster_key == key and task.spec.new_cluster is None]
+
+
+def _outcomes_hold(task: Task, keys: Mapping[str, Task]) -> bool:
+    """Whether the conditions that the task depends on have the outcomes that it asks for."""
+    wanted = [(each.outcome, keys[each.task_key].last) for each in task.spec.depends_on or () if each.outcome]
+    return all(last is not None and last.outcome == outcome for outcome, last in wanted)
 
 
 def _left(attempt: Attempt, facts: ClusterFacts) -> bool:
@@ -361,30 +389,3 @@ def _left(attempt: Attempt, facts: ClusterFacts) -> bool:
     gone = facts.incarnation != attempt.generation or facts.state is State.TERMINATING
     gone = gone and facts.finishing != attempt.generation
     return attempt.left or not attempt.driver_id or gone
-
-
-def _attempt(task: Task, attempt_id: int) -> Attempt | None:
-    return next((each for each in task.attempts if each.task_run_id == attempt_id), None)
-
-
-def _with_attempt(run: Run, attempt_id: int, change: Callable[[Attempt], Attempt]) -> Run:
-    def changed(task: Task) -> Task:
-        attempts = tuple(change(each) if each.task_run_id == attempt_id else each for each in task.attempts)
-        return msgspec.structs.replace(task, attempts=attempts)
-
-    return msgspec.structs.replace(run, tasks=tuple(map(changed, run.tasks)))
-
-
-def _decided(run: Run, task: Task, conclusion: Conclusion, now: int) -> Task:
-    """The task with the result of its newest attempt, and with a retry if there is to be one."""
-    result, attempt = conclusion.result, task.attempts[-1]
-    known = msgspec.structs.replace(
-        attempt, phase=AttemptPhase.CLOSING, result=result, code=conclusion.code, message=conclusion.message, decided_ms=now
-    )
-    left = task.spec.max_retries == -1 or attempt.number < (task.spec.max_retries or 0)
-    wanted = result in _RETRIED and (result is not RunResultState.TIMEDOUT or bool(task.spec.retry_on_timeout))
-    retry_at = 0
-    if left and wanted and not _stopped(run) and conclusion.code is not TerminationCode.UNAUTHORIZED_ERROR:
-        pause = NO_CLUSTER_MS if conclusion.code is TerminationCode.INVALID_CLUSTER_REQUEST else 0
-        retry_at = max(now + pause, attempt.start_ms + (task.spec.min_retry_interval_millis or 0))
-    return msgspec.structs.replace(task, attempts=(*task.attempts[:-1], known), retry_at_ms=retry_at)

@@ -16,8 +16,10 @@ from brickyard.domain.decoding import converter
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.libraries import Library
 from brickyard.domain.places import Kind, parse
-from brickyard.domain.tasks import PythonWheelTask, RunSettings, Source, SparkPythonTask, SubmitRun, SubmitTask
+from brickyard.domain.spec import ClusterSpec
+from brickyard.domain.tasks import JobCluster, PythonWheelTask, RunSettings, Source, SparkPythonTask, SubmitRun, SubmitTask
 from brickyard.plan.libraries import check as check_library
+from brickyard.plan.references import check as check_references
 
 _to_library = converter(Library)
 
@@ -29,19 +31,19 @@ MAX_TOKEN = 64
 MAX_PARAMETER_BYTES = 10_000
 MAX_SECONDS = 10 * 365 * 24 * 3600
 UNTITLED = "Untitled"  # a run without a name
-TASKS = ("spark_python_task", "python_wheel_task", "spark_jar_task")
+TASKS = ("spark_python_task", "python_wheel_task", "spark_jar_task", "condition_task")
+CLUSTERS = ("new_cluster", "existing_cluster_id", "job_cluster_key")
 _KEY = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_KEY}}}")
 _NOT_OF_KEYS = re.compile(r"[^A-Za-z0-9_-]")
 _SHOWN = 140  # how many characters of a client's value a message repeats
 
-_NO_SUCH_TASK = "use spark_python_task, python_wheel_task or spark_jar_task"
+_NO_SUCH_TASK = "use spark_python_task, python_wheel_task, spark_jar_task or condition_task"
 _NO_MAIL = "there are no notifications; poll runs/get"
 REFUSED_RUN: dict[str, str] = {
     "budget_policy_id": "there are no budgets",
     "environments": "there is no serverless compute; give new_cluster or existing_cluster_id",
     "environment_variables": "there is no serverless compute; give new_cluster with spark_env_vars",
     "git_source": "files are not fetched from repositories; copy them to dbfs:/",
-    "job_clusters": "a job cluster runs one task; give the task a new_cluster",
     "performance_target": "there is no serverless compute",
     "run_as": "a run belongs to the user who submits it; use that user's token",
     "usage_policy_id": "there are no budgets",
@@ -51,7 +53,6 @@ REFUSED_TASK: dict[str, str] = {
     "alert_task": _NO_SUCH_TASK,
     "clean_rooms_notebook_task": _NO_SUCH_TASK,
     "compute": "there is no serverless compute; give new_cluster or existing_cluster_id",
-    "condition_task": _NO_SUCH_TASK,
     "dashboard_task": _NO_SUCH_TASK,
     "dbt_cloud_task": _NO_SUCH_TASK,
     "dbt_platform_task": _NO_SUCH_TASK,
@@ -61,7 +62,6 @@ REFUSED_TASK: dict[str, str] = {
     "for_each_task": _NO_SUCH_TASK,
     "gen_ai_compute_task": _NO_SUCH_TASK,
     "health": "only timeouts are supported; give timeout_seconds",
-    "job_cluster_key": "a job cluster runs one task; give new_cluster",
     "notebook_task": _NO_SUCH_TASK,
     "pipeline_task": _NO_SUCH_TASK,
     "power_bi_task": _NO_SUCH_TASK,
@@ -83,25 +83,47 @@ class TaskFile(NamedTuple):
 
 def checked_tasks(request: SubmitRun) -> tuple[SubmitTask, ...]:
     """The run's tasks. Clusters are checked elsewhere."""
-    _refuse(request, REFUSED_RUN, "")
+    refuse(request, REFUSED_RUN, "")
     if len(request.idempotency_token or "") > MAX_TOKEN:
         raise InvalidParameterValue(f"idempotency_token is too long: at most {MAX_TOKEN} characters are allowed.")
     if len((request.run_name or "").encode()) > MAX_NAME_BYTES:
         raise InvalidParameterValue(f"run_name is too long: at most {MAX_NAME_BYTES} bytes in UTF-8 are allowed.")
-    tasks = request.tasks or []
+    return check_tasks(tasks_of(request, request.tasks, request.run_name), request.job_clusters or ())
+
+
+def tasks_of(settings: RunSettings, tasks: Sequence[SubmitTask] | None, name: str | None) -> Sequence[SubmitTask]:
+    """The tasks of a run or job with these settings, also in the older form of one task."""
+    _seconds("timeout_seconds", settings.timeout_seconds)
     if not tasks:
-        tasks = [_single(request)]
-    elif any(getattr(request, name) for name in (*TASKS, "new_cluster", "existing_cluster_id", "libraries")):
+        return [_single(settings, name)]
+    if any(getattr(settings, each, None) for each in (*TASKS, *CLUSTERS, "libraries")):
         raise InvalidParameterValue("tasks is given together with a top-level task or cluster: put those into tasks.")
-    else:
-        _refuse(request, {name: REFUSED_TASK[name] for name in REFUSED_TASK if hasattr(request, name)}, "")
+    refuse(settings, {each: REFUSED_TASK[each] for each in REFUSED_TASK if hasattr(settings, each)}, "")
+    return tasks
+
+
+def check_tasks(
+    tasks: Sequence[SubmitTask], shared: Sequence[JobCluster], parameters: Sequence[str] = ()
+) -> tuple[SubmitTask, ...]:
+    """The tasks as they run. `shared`: the clusters that they name by key; `parameters`: the names of the job's."""
     if len(tasks) > MAX_TASKS:
         raise InvalidParameterValue(f"tasks has {len(tasks)} tasks; at most {MAX_TASKS} are allowed.")
+    clusters = {each.job_cluster_key: each.new_cluster for each in shared}
+    for each in shared:
+        check_key("job_cluster_key", each.job_cluster_key)
+    if len(clusters) < len(shared) or len(shared) > MAX_TASKS:
+        raise InvalidParameterValue(f"job_clusters must have different keys, and at most {MAX_TASKS} clusters.")
     for task in tasks:
-        _check_task(task)
+        _check_task(task, clusters)
     _check_order(tasks)
-    _seconds("timeout_seconds", request.timeout_seconds)
-    return tuple(tasks)
+    for task in tasks:
+        check_references(
+            [*_texts(task)],
+            f"Task {task.task_key}: ",
+            tasks=[each.task_key for each in task.depends_on or ()],
+            parameters=parameters,
+        )
+    return tuple(_with_own_jvm(task, tasks, clusters) for task in tasks)
 
 
 def task_file(python_file: str) -> TaskFile:
@@ -153,7 +175,7 @@ def _own_wheel(task: SubmitTask, library: Library) -> bool:
 def _libraries(task: SubmitTask) -> tuple[Library, ...]:
     found = []
     for number, each in enumerate(task.libraries or ()):
-        said = {kind: value for kind, value in each.items() if _says_something(value)}
+        said = {kind: value for kind, value in each.items() if says_something(value)}
         if not said:
             continue
         where = f"Task {task.task_key}: libraries[{number}]"
@@ -168,32 +190,62 @@ def _libraries(task: SubmitTask) -> tuple[Library, ...]:
     return tuple(found)
 
 
-def _single(request: SubmitRun) -> SubmitTask:
+def _single(settings: RunSettings, name: str | None) -> SubmitTask:
     """The single task of a run in the older form. Its key is the run's name, with "_" for what no key can have: Airflow looks it
     up."""
-    shared = {name: getattr(request, name) for name in RunSettings.__struct_fields__ if name != "timeout_seconds"}
-    return SubmitTask(task_key=_NOT_OF_KEYS.sub("_", request.run_name or UNTITLED)[:MAX_KEY], **shared)
+    shared = {each: getattr(settings, each) for each in RunSettings.__struct_fields__ if each != "timeout_seconds"}
+    return SubmitTask(task_key=_NOT_OF_KEYS.sub("_", name or UNTITLED)[:MAX_KEY], **shared)
 
 
-def _check_task(task: SubmitTask) -> None:
-    where = f"Task {task.task_key[:_SHOWN]}: "
-    if not _KEY.fullmatch(task.task_key):
+def _texts(task: SubmitTask) -> list[str]:
+    """The values of a task that may have dynamic references."""
+    condition = [task.condition_task.left, task.condition_task.right] if task.condition_task is not None else []
+    return [*parameters(task), *condition]
+
+
+def _with_own_jvm(task: SubmitTask, tasks: Sequence[SubmitTask], clusters: Mapping[str, ClusterSpec]) -> SubmitTask:
+    """A main method runs in the driver's JVM, whose output it must have to itself: its cluster is its own."""
+    if task.spark_jar_task is None or not task.job_cluster_key:
+        return task
+    if sum(each.job_cluster_key == task.job_cluster_key for each in tasks) > 1:
         raise InvalidParameterValue(
-            f"task_key {task.task_key[:_SHOWN]!r} is not valid: it has 1 to {MAX_KEY} letters, digits, '-' and '_'."
+            f"Task {task.task_key}: spark_jar_task is not supported with a job_cluster_key that other tasks have: it runs in the"
+            " driver's JVM, whose standard output all tasks share. Give it a job cluster of its own."
         )
-    _refuse(task, REFUSED_TASK, where)
+    return msgspec.structs.replace(task, new_cluster=clusters[task.job_cluster_key])
+
+
+def check_key(name: str, key: str) -> None:
+    if not _KEY.fullmatch(key):
+        raise InvalidParameterValue(f"{name} {key[:_SHOWN]!r} is not valid: it has 1 to {MAX_KEY} letters, digits, '-' and '_'.")
+
+
+def _check_clusters(where: str, task: SubmitTask, clusters: Mapping[str, ClusterSpec]) -> None:
+    given = [name for name in CLUSTERS if getattr(task, name)]
+    if task.condition_task is not None:
+        if given or task.libraries:
+            raise InvalidParameterValue(f"{where}condition_task runs without a cluster: leave out {(*given, 'libraries')[0]}.")
+    elif len(given) != 1:
+        raise InvalidParameterValue(f"{where}give one of {', '.join(CLUSTERS)} (there is no serverless compute).")
+    elif task.job_cluster_key and task.job_cluster_key not in clusters:
+        raise InvalidParameterValue(f"{where}job_cluster_key {task.job_cluster_key[:_SHOWN]!r} is not one of job_clusters.")
+
+
+def _check_task(task: SubmitTask, clusters: Mapping[str, ClusterSpec]) -> None:
+    where = f"Task {task.task_key[:_SHOWN]}: "
+    check_key("task_key", task.task_key)
+    refuse(task, REFUSED_TASK, where)
     given = [name for name in TASKS if getattr(task, name) is not None]
     if len(given) != 1:
         said = "nothing" if not given else " and ".join(given)
         raise InvalidParameterValue(f"{where}it says {said} to run. Give one of {', '.join(TASKS)}.")
-    if (task.new_cluster is None) == (not task.existing_cluster_id):
-        raise InvalidParameterValue(f"{where}give either new_cluster or existing_cluster_id (there is no serverless compute).")
+    _check_clusters(where, task, clusters)
     _libraries(task)
     if task.spark_python_task is not None:
         _check_python(where, task.spark_python_task)
     elif task.python_wheel_task is not None:
         _check_wheel(where, task.python_wheel_task)
-    else:
+    elif task.spark_jar_task is not None:
         _check_jar(where, task)
     _check_parameters(where, parameters(task))
     _seconds(f"{where}timeout_seconds", task.timeout_seconds)
@@ -244,10 +296,13 @@ def _check_order(tasks: Sequence[SubmitTask]) -> None:
         if task.task_key in graph:
             raise InvalidParameterValue(f"Task key {task.task_key} is given twice: each must be unique within its run.")
         graph[task.task_key] = [each.task_key for each in task.depends_on or ()]
-        if any(each.outcome for each in task.depends_on or ()):
-            raise InvalidParameterValue(
-                f"Task {task.task_key}: depends_on.outcome is for condition tasks, which are not supported."
-            )
+    conditions = {task.task_key for task in tasks if task.condition_task is not None}
+    for task in tasks:
+        for each in task.depends_on or ():
+            if each.outcome is not None and (each.outcome not in ("true", "false") or each.task_key not in conditions):
+                raise InvalidParameterValue(
+                    f"Task {task.task_key}: depends_on.outcome is true or false, and for condition tasks only."
+                )
     for key, needed in graph.items():
         if unknown := [each for each in needed if each not in graph]:
             raise InvalidParameterValue(f"Task {key} depends on {unknown[0][:_SHOWN]!r}, which is not a task of this run.")
@@ -262,17 +317,17 @@ def _seconds(name: str, value: int | None) -> None:
         raise InvalidParameterValue(f"{name} is {value}; it must be 0 (none) or more, and at most ten years.")
 
 
-def _refuse(settings: msgspec.Struct, reasons: Mapping[str, str], where: str) -> None:
+def refuse(settings: msgspec.Struct, reasons: Mapping[str, str], where: str) -> None:
     """Refuses unsupported fields; an empty value counts as absent."""
     for name, why in reasons.items():
-        if _says_something(getattr(settings, name)):
+        if says_something(getattr(settings, name)):
             raise InvalidParameterValue(f"{where}{name} is not supported: {why}.")
 
 
-def _says_something(value: object) -> bool:
+def says_something(value: object) -> bool:
     """Whether anything in the value is non-empty: clients send empty lists of people to notify."""
     if isinstance(value, dict):
-        return any(_says_something(each) for each in value.values())
+        return any(says_something(each) for each in value.values())
     if isinstance(value, list):
-        return any(_says_something(each) for each in value)
+        return any(says_something(each) for each in value)
     return bool(value)

@@ -34,6 +34,7 @@ class Calls(msgspec.Struct, frozen=True, kw_only=True):
     look: tuple[Call, ...] = ()
     end: tuple[Call, ...] = ()
     clusters: tuple[str, ...] = ()
+    runs: tuple[int, ...] = ()  # another run of the job, whose turn has come
     follows: frozenset[str] = frozenset()  # clusters whose changes concern the run
     due_ms: int | None = None
 
@@ -58,10 +59,12 @@ def pass_over_run(tx: Tx, run_id: int, *, now: int, ids: Ids, rights: Rights) ->
         if (driver := finishing_driver(cluster, nodes) or driver_instance(cluster, nodes)) is not None:
             drivers[cluster_id] = driver
         facts[cluster_id] = _facts(cluster, driver, nodes)
-    decided = plan_rightly(tx, run, facts, clusters, rights, now=now)
+    turn = run.queued and not run.cancelled_ms and tx.runs.active_before(run) < run.max_concurrent
+    waiting = msgspec.structs.replace(run, queued=False, dequeued_ms=now) if turn else run
+    decided = plan_rightly(tx, waiting, facts, clusters, rights, now=now)
     for new in decided.create:
-        wanted = known(libraries(new.task.spec))
-        made = create_for_run(new.cluster_id, decided.run, new.task, now, secrets=_secrets(ids), libraries=wanted)
+        wanted = known(tuple(dict.fromkeys(each for task in new.users for each in libraries(task.spec))))
+        made = create_for_run(new.cluster_id, new.specified, decided.run, now, secrets=_secrets(ids), libraries=wanted)
         _record(tx, _governed(tx, made), new=True)
     for cluster_id in decided.start:
         _record(tx, _governed(tx, start_for_run(clusters[cluster_id], decided.run, now, secrets=_secrets(ids))))
@@ -70,13 +73,18 @@ def pass_over_run(tx: Tx, run_id: int, *, now: int, ids: Ids, rights: Rights) ->
     if decided.run != run:
         _write(tx, run, decided.run)
     tx.runs.schedule(run_id, decided.due_ms)
-    return _calls(decided, drivers)
+    calls = _calls(decided, drivers)
+    if decided.run.ended_ms and run.max_concurrent and (following := tx.runs.first_waiting(run)) is not None:
+        tx.runs.wake(following)
+        calls = msgspec.structs.replace(calls, runs=(following,))
+    return calls
 
 
 def _concerned(run: Run) -> set[str]:
     live = {each.cluster_id for task in run.tasks for each in task.attempts if each.phase is not AttemptPhase.DONE}
     coming = {task.spec.existing_cluster_id or "" for task in run.tasks if task.result is None}
-    return (live | coming) - {""}
+    shared = {each.cluster_id for each in run.shared}
+    return (live | coming | shared) - {""}
 
 
 def _facts(cluster: Cluster, driver: Instance | None, nodes: Sequence[Instance]) -> ClusterFacts:

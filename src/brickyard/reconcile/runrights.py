@@ -81,13 +81,16 @@ def _unreserved(task: Task) -> str:
 def _ending(run: Run, policy_id: str, facts: Mapping[str, ClusterFacts]) -> int:
     """Clusters of earlier tasks and attempts, which are about to be gone: without this, a run of tasks one after the other would
     need room for two."""
-    return sum(
-        1
+    needed = {task.spec.job_cluster_key for task in run.tasks if task.result is None}
+    stays = {each.cluster_id for each in run.shared if each.key in needed}
+    ending = {
+        attempt.cluster_id
         for task in run.tasks
         if task.cluster is not None and task.cluster.policy_id == policy_id
         for attempt in task.attempts
         if attempt.decided and attempt.cluster_id in facts and facts[attempt.cluster_id].state is not State.TERMINATED
-    )
+    }
+    return len(ending - stays)
 
 
 def _lock_policies(tx: Tx, run: Run) -> None:

@@ -19,7 +19,7 @@ from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.run import Conclusion, Output, Run
 from brickyard.domain.wakeups import Wake
-from brickyard.plan.run import begun, closed, concluded
+from brickyard.plan.attempts import begun, closed, concluded
 from brickyard.reconcile.loop import CLAIM_MS, KeyedLoop
 from brickyard.reconcile.runpass import Call, Calls, pass_over_run
 from brickyard.reconcile.runrights import Rights
@@ -128,6 +128,8 @@ class RunLoop(KeyedLoop[int]):
         self._follow(key, calls.follows)
         for cluster_id in calls.clusters:
             self._wake_cluster(cluster_id)
+        for run_id in calls.runs:
+            self.wake(run_id)
         for call in calls.begin:
             self._begin(call, self._take)
         for call in calls.look:

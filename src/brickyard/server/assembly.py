@@ -53,6 +53,8 @@ from brickyard.features.files.sweep import UploadSweep
 from brickyard.features.identity import IdentityServices
 from brickyard.features.ipaccess.gate import AddressGate
 from brickyard.features.ipaccess.service import IpAccessListService, require_way_in
+from brickyard.features.jobs.loop import JobLoop
+from brickyard.features.jobs.service import JobService
 from brickyard.features.libraries.service import LibraryService
 from brickyard.features.machine.service import MachineService
 from brickyard.features.metrics.service import ClusterMetrics
@@ -61,6 +63,7 @@ from brickyard.features.policies.service import PolicyService
 from brickyard.features.pools.service import PoolService
 from brickyard.features.ports.service import PortService
 from brickyard.features.queries.service import QueryHistory
+from brickyard.features.runs.making import RunMaker
 from brickyard.features.runs.service import RunService
 from brickyard.features.runtimes.loop import Trainings
 from brickyard.features.runtimes.service import RuntimeService
@@ -126,6 +129,7 @@ class Parts:
     authenticator: Authenticator
     gateway: Gateway
     schedules: ScheduleLoop
+    jobs: JobLoop
     measures: WorkspaceMetrics
     lags: Mapping[str, Lag]
 
@@ -209,9 +213,20 @@ def assemble(given: Resources, *, loop_lag_s: Lag) -> Parts:
             v1=services.v1_clusters,
             note=services.audit.note,
         ),
+        jobs=JobLoop(
+            store=given.store,
+            clock=given.wall,
+            runs=_run_maker(given, services.clusters, authorizer),
+            wake_run=loops.runs.wake,
+            note=services.audit.note,
+        ),
         measures=measures,
         lags=lags,
     )
+
+
+def _run_maker(given: Resources, clusters: ClusterService, authorizer: Authorizer) -> RunMaker:
+    return RunMaker(clock=given.clock, ids=given.ids, authorizer=authorizer, specify=clusters.commands.specify)
 
 
 def _services(
@@ -285,6 +300,7 @@ def _services(
         snapshots=snapshots,
         most_storage_gb=max(1, allowance(settings.node_disk_gb, settings.data_dir) // GIB),
     )
+    maker = _run_maker(given, clusters, authorizer)
     return Services(
         tokens=tokens,
         token_management=TokenManagement(tokens=tokens, store=store, clock=wall, authorizer=authorizer),
@@ -348,12 +364,12 @@ def _services(
         ip_access_lists=IpAccessListService(store=store, clock=wall, ids=ids, authorizer=authorizer),
         workspace_conf=WorkspaceConfService(store=store, authorizer=authorizer, require_way_in=require_way_in),
         commands=CommandService(store=store, authorizer=authorizer, nodes=nodes.calls, clock=clock, ids=ids),
+        jobs=JobService(store=store, clock=wall, ids=ids, authorizer=authorizer, runs=maker, wake_run=loops.runs.wake),
         runs=RunService(
             store=store,
             clock=clock,
-            ids=ids,
             authorizer=authorizer,
-            specify=clusters.commands.specify,
+            maker=maker,
             files=nodes.files,
             wake=loops.runs.wake,
         ),

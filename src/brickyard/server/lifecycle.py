@@ -201,6 +201,7 @@ class Application:
             "withdrawal": parts.withdrawal,
             "uploads": parts.upload_sweep,
             "schedules": parts.schedules,
+            "jobs": parts.jobs,
             "statements": parts.services.statements,
             "query history": parts.services.query_history,
             "last use of tokens": parts.services.tokens.use,

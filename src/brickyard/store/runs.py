@@ -9,16 +9,16 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, and_, bindparam, delete, insert, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
 
 from brickyard.domain.access import ObjectKind, Place
 from brickyard.domain.queries import RunFilter, RunPosition
-from brickyard.domain.run import Output, Run
+from brickyard.domain.run import Output, Run, RunType
 from brickyard.store.changeset import Changes
 from brickyard.store.due import Due, DueRows
 from brickyard.store.grants import granted, remove_grants, seen
+from brickyard.store.tables import jobs, spent_tokens, task_runs
 from brickyard.store.tables import runs as t
-from brickyard.store.tables import spent_tokens, task_runs
 
 _decode = msgspec.json.Decoder(Run).decode
 _encode = msgspec.json.Encoder().encode
@@ -42,6 +42,7 @@ def _spent_key(token: str, user_name: str) -> str:
 def _columns(run: Run) -> dict[str, Any]:
     return {
         "job_id": run.job_id,
+        "type": run.type.value,
         "creator": run.creator_user_name,
         "created_ms": run.created_ms,
         "ended_ms": run.ended_ms,
@@ -94,11 +95,12 @@ class RunRows(DueRows[int]):
         """Removes the run and everything known about it."""
         self._changed.runs.add(run_id)
         self._connection.execute(delete(task_runs).where(task_runs.c.run_id == run_id))
-        gone = self._connection.execute(select(t.c.job_id, t.c.creator).where(t.c.run_id == run_id)).one_or_none()
+        gone = self.get(run_id)
         self._connection.execute(delete(t).where(t.c.run_id == run_id))
         if gone is not None:
-            self._changed.lose(ObjectKind.RUN, str(run_id), (), owner=gone.creator)
-            remove_grants(self._connection, self._changed, Place(ObjectKind.JOB, str(gone.job_id)))
+            self._changed.lose(ObjectKind.RUN, str(run_id), (), owner=gone.creator_user_name)
+            if gone.type is RunType.SUBMIT_RUN:  # a job outlives its runs
+                remove_grants(self._connection, self._changed, Place(ObjectKind.JOB, str(gone.job_id)))
 
     def spend(self, token: str, user_name: str, run_id: int, at_ms: int) -> None:
         """Remembers the idempotency token of a run that is being deleted, so that it creates no other run of the user."""
@@ -128,10 +130,28 @@ class RunRows(DueRows[int]):
         """The run that the user submitted with the token."""
         return self._connection.execute(_BY_TOKEN, {"token": token, "user": user_name}).scalar()
 
-    def of_job(self, job_id: int) -> Run | None:
-        """The run that the permissions API knows by this id."""
-        doc = self._connection.execute(select(t.c.doc).where(t.c.job_id == job_id)).scalar()
-        return None if doc is None else _decode(doc)
+    def owner_of_job(self, job_id: int) -> str | None:
+        """Who owns the job, or the submitted run, that the permissions API knows by this id."""
+        kept = self._connection.execute(select(jobs.c.owner).where(jobs.c.job_id == job_id)).scalar()
+        query = select(t.c.creator).where(t.c.job_id == job_id, t.c.type == RunType.SUBMIT_RUN.value)
+        return self._connection.execute(query).scalar() if kept is None else kept
+
+    def active_before(self, run: Run) -> int:
+        """How many active runs of the job are older: those that have their turn first."""
+        earlier = or_(t.c.created_ms < run.created_ms, and_(t.c.created_ms == run.created_ms, t.c.run_id < run.run_id))
+        query = select(func.count()).select_from(t).where(t.c.job_id == run.job_id, t.c.ended_ms == 0, earlier)
+        return self._connection.execute(query).scalar_one()
+
+    def active_of_job(self, job_id: int) -> list[int]:
+        """The ids of the job's active runs, oldest first."""
+        query = select(t.c.run_id).where(t.c.job_id == job_id, t.c.ended_ms == 0).order_by(t.c.created_ms, t.c.run_id)
+        return list(self._connection.execute(query).scalars())
+
+    def first_waiting(self, ended: Run) -> int | None:
+        """The run of the job whose turn it is now that one has ended."""
+        query = select(t.c.run_id).where(t.c.job_id == ended.job_id, t.c.ended_ms == 0, t.c.run_id != ended.run_id)
+        ordered = query.order_by(t.c.created_ms, t.c.run_id).offset(ended.max_concurrent - 1).limit(1)
+        return self._connection.execute(ordered).scalar()
 
     def run_of(self, task_run_id: int) -> int | None:
         """The run that an attempt belongs to."""
@@ -154,6 +174,8 @@ class RunRows(DueRows[int]):
             query = query.where(t.c.job_id == which.job_id)
         if which.active is not None:
             query = query.where(t.c.ended_ms == 0 if which.active else t.c.ended_ms > 0)
+        if which.type is not None:
+            query = query.where(t.c.type == which.type.value)
         if which.start_ms:
             query = query.where(t.c.created_ms >= which.start_ms)
         if which.end_ms:

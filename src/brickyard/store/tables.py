@@ -229,6 +229,7 @@ runs = Table(
     metadata,
     Column("run_id", BigInteger, primary_key=True, autoincrement=False),
     Column("job_id", BigInteger, nullable=False),
+    Column("type", String(16), nullable=False, server_default="SUBMIT_RUN"),
     Column("creator", Text, nullable=False, server_default=""),
     Column("created_ms", BigInteger, nullable=False),
     Column("ended_ms", BigInteger, nullable=False),  # 0: active
@@ -240,8 +241,22 @@ runs = Table(
     Index("runs_created", "created_ms", "run_id"),
     Index("runs_active", "ended_ms", "created_ms", "run_id"),
     Index("runs_creator", "creator", "created_ms", "run_id"),
-    Index("runs_job", "job_id"),
+    Index("runs_job", "job_id", "ended_ms", "created_ms", "run_id"),
     Index("runs_idempotency", "idempotency_token"),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("job_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("name", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("due_ms", BigInteger, nullable=True),  # its next scheduled run
+    Column("doc", Text, nullable=False),
+    Index("jobs_created", "created_ms", "job_id"),
+    Index("jobs_owner", "owner", "created_ms", "job_id"),
+    Index("jobs_due", "due_ms"),
 )
 
 task_runs = Table(

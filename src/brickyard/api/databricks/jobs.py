@@ -1,14 +1,16 @@
-"""One-time runs of the Jobs API: submit, get, get-output, list, cancel, delete."""
+"""The Jobs API: jobs, and their runs or submitted ones."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from brickyard.api.edge.group import Group, on_cluster
+from brickyard.api.edge.group import IN_WORKSPACE, Group, on_cluster
 from brickyard.api.edge.registry import EVERY, Need, Operation
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.caller import Caller
 from brickyard.domain.tasks import SubmitRun
+from brickyard.features.jobs import model as job
+from brickyard.features.jobs.service import JobService
 from brickyard.features.runs import model as view
 from brickyard.features.runs.service import RunService
 
@@ -33,25 +35,71 @@ def _run(permission: Permission, of: str = "run_id") -> Need:
     return Need(permission, ObjectKind.RUN, of)
 
 
-_JOBS = Group("jobs", lambda ctx: ctx.services.runs, "/api/2.2/jobs", "/api/2.1/jobs", "/api/2.0/jobs")
+async def _create(jobs: JobService, caller: Caller, request: job.CreateJob) -> job.CreateJobResponse:
+    return job.CreateJobResponse(job_id=await jobs.create(caller, request))
+
+
+async def _run_now(jobs: JobService, caller: Caller, request: job.RunNow) -> job.RunNowResponse:
+    run_id = await jobs.run_now(caller, request)
+    return job.RunNowResponse(run_id=run_id, number_in_job=run_id)
+
+
+def _job(permission: Permission, of: str = "job_id") -> Need:
+    return Need(permission, ObjectKind.JOB, of)
+
+
+def _on_clusters(within: str) -> tuple[Need, ...]:
+    """What the clusters that tasks are to have take."""
+    return (
+        Need(Permission.ALLOW_CLUSTER_CREATE, ObjectKind.WORKSPACE, unless=f"{within}.new_cluster.policy_id"),
+        Need(Permission.CAN_ATTACH_TO, ObjectKind.INSTANCE_POOL, f"{within}.new_cluster.instance_pool_id"),
+        Need(Permission.CAN_ATTACH_TO, ObjectKind.INSTANCE_POOL, f"{within}.new_cluster.driver_instance_pool_id"),
+        Need(Permission.CAN_USE, ObjectKind.CLUSTER_POLICY, f"{within}.new_cluster.policy_id"),
+    )
+
+
+_PREFIXES = ("/api/2.2/jobs", "/api/2.1/jobs", "/api/2.0/jobs")
+_RUNS = Group("jobs", lambda ctx: ctx.services.runs, *_PREFIXES)
+_JOBS = Group("jobs", lambda ctx: ctx.services.jobs, *_PREFIXES)
 OPERATIONS: tuple[Operation, ...] = (
+    _JOBS("POST /create", _create, "Create a job", needs=(IN_WORKSPACE, *_on_clusters("tasks"))),
+    _JOBS("GET /get", JobService.get, "A job and its settings", needs=_job(Permission.CAN_VIEW)),
+    _JOBS("GET /list", JobService.list, "Jobs, the newest first", needs=_job(Permission.CAN_VIEW, EVERY)),
     _JOBS(
+        "POST /reset",
+        JobService.reset,
+        "Replace all settings of a job",
+        needs=(_job(Permission.CAN_MANAGE), *_on_clusters("new_settings.tasks")),
+    ),
+    _JOBS("POST /update", JobService.update, "Change some settings of a job", needs=_job(Permission.CAN_MANAGE)),
+    _JOBS("POST /delete", JobService.delete, "Delete a job and cancel its active runs", needs=_job(Permission.CAN_MANAGE)),
+    _JOBS(
+        "POST /run-now",
+        _run_now,
+        "Run a job now; answers before it runs",
+        needs=_job(Permission.CAN_MANAGE_RUN),
+        makes_work=True,
+    ),
+    _JOBS(
+        "POST /runs/cancel-all",
+        JobService.cancel_all,
+        "Cancel the active runs of a job",
+        needs=_job(Permission.CAN_MANAGE_RUN),
+    ),
+    _RUNS(
         "POST /runs/submit",
         _submit,
         "Run tasks once, on job clusters or existing ones; answers before they run",
         needs=(
-            Need(Permission.ALLOW_CLUSTER_CREATE, ObjectKind.WORKSPACE, unless="tasks.new_cluster.policy_id"),
-            Need(Permission.CAN_ATTACH_TO, ObjectKind.INSTANCE_POOL, "tasks.new_cluster.instance_pool_id"),
-            Need(Permission.CAN_ATTACH_TO, ObjectKind.INSTANCE_POOL, "tasks.new_cluster.driver_instance_pool_id"),
-            Need(Permission.CAN_USE, ObjectKind.CLUSTER_POLICY, "tasks.new_cluster.policy_id"),
+            *_on_clusters("tasks"),
             on_cluster(Permission.CAN_ATTACH_TO, "tasks.existing_cluster_id"),
             on_cluster(Permission.CAN_RESTART, "tasks.existing_cluster_id"),
         ),
         makes_work=True,
     ),
-    _JOBS("GET /runs/get", _get, "A run and its tasks", needs=_run(Permission.CAN_VIEW), with_base_url=True),
-    _JOBS("GET /runs/get-output", RunService.output, "The output of a task", needs=_run(Permission.CAN_VIEW)),
-    _JOBS("GET /runs/list", RunService.list, "Runs, the newest first", needs=_run(Permission.CAN_VIEW, EVERY)),
-    _JOBS("POST /runs/cancel", RunService.cancel, "End a run", needs=_run(Permission.CAN_MANAGE_RUN)),
-    _JOBS("POST /runs/delete", RunService.delete, "Delete a finished run", needs=_run(Permission.CAN_MANAGE)),
+    _RUNS("GET /runs/get", _get, "A run and its tasks", needs=_run(Permission.CAN_VIEW), with_base_url=True),
+    _RUNS("GET /runs/get-output", RunService.output, "The output of a task", needs=_run(Permission.CAN_VIEW)),
+    _RUNS("GET /runs/list", RunService.list, "Runs, the newest first", needs=_run(Permission.CAN_VIEW, EVERY)),
+    _RUNS("POST /runs/cancel", RunService.cancel, "End a run", needs=_run(Permission.CAN_MANAGE_RUN)),
+    _RUNS("POST /runs/delete", RunService.delete, "Delete a finished run", needs=_run(Permission.CAN_MANAGE)),
 )

@@ -171,10 +171,10 @@ class PermissionService:
         if of.kind is ObjectKind.CLUSTER_POLICY:
             return _Target(on=of_policy(existing_policy(tx, id)), name=name)
         if of.kind is ObjectKind.JOB:
-            run = tx.runs.of_job(int(id)) if id.isascii() and id.isdigit() and len(id) <= 18 else None
-            if run is None:
+            owner = tx.runs.owner_of_job(int(id)) if id.isascii() and id.isdigit() and len(id) <= 18 else None
+            if owner is None:
                 raise ResourceDoesNotExist(f"Job {id[:_SHOWN]} does not exist.")
-            return _Target(on=of_job(run), name=name)
+            return _Target(on=of_job(int(id), owner), name=name)
         if of.is_single:
             return _Target(on=TOKENS if of.kind is ObjectKind.TOKENS else PASSWORDS, name=name)
         on = of_workspace_path(parts)

@@ -5,25 +5,27 @@ Absent and default are the same on the wire. Times are epoch milliseconds. Sourc
 
 from __future__ import annotations
 
-from enum import StrEnum
+from typing import Any
 
 from brickyard.domain.run import (
+    JobParameter,
     RunLifeCycleState,
     RunLifecycleStateV2State,
     RunResultState,
+    RunType,
     TerminationCode,
     TerminationType,
 )
 from brickyard.domain.spec import ClusterSpec, Wire
-from brickyard.domain.tasks import PythonWheelTask, RunIf, SparkJarTask, SparkPythonTask, TaskDependency
-
-
-class RunType(StrEnum):
-    """How a run was created. Here every run was submitted."""
-
-    JOB_RUN = "JOB_RUN"
-    SUBMIT_RUN = "SUBMIT_RUN"
-    WORKFLOW_RUN = "WORKFLOW_RUN"
+from brickyard.domain.tasks import (
+    ConditionTask,
+    JobCluster,
+    PythonWheelTask,
+    RunIf,
+    SparkJarTask,
+    SparkPythonTask,
+    TaskDependency,
+)
 
 
 class RunId(Wire, frozen=True, kw_only=True):
@@ -93,7 +95,15 @@ class RunClusterSpec(Wire, frozen=True, kw_only=True):
     """The requested cluster."""
 
     existing_cluster_id: str | None = None
+    job_cluster_key: str | None = None
+    libraries: list[dict[str, Any]] | None = None
     new_cluster: ClusterSpec | None = None
+
+
+class RunConditionTask(ConditionTask, frozen=True, kw_only=True):
+    """A condition, and its outcome once it is known."""
+
+    outcome: str | None = None
 
 
 class RunTask(RunClusterSpec, frozen=True, kw_only=True):
@@ -106,6 +116,7 @@ class RunTask(RunClusterSpec, frozen=True, kw_only=True):
     status: RunStatus
     cleanup_duration: int | None = None
     cluster_instance: ClusterInstance | None = None
+    condition_task: RunConditionTask | None = None
     depends_on: list[TaskDependency] | None = None
     description: str | None = None
     disabled: bool | None = None
@@ -146,6 +157,10 @@ class RunView(Wire, frozen=True, kw_only=True):
     cleanup_duration: int | None = None
     cluster_instance: ClusterInstance | None = None
     cluster_spec: RunClusterSpec | None = None
+    description: str | None = None
+    job_clusters: list[JobCluster] | None = None
+    job_parameters: list[JobParameter] | None = None
+    queue_duration: int | None = None
     end_time: int | None = None
     execution_duration: int | None = None
     run_duration: int | None = None

@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
-
 import msgspec
 
 from brickyard.access import Authorizer
-from brickyard.access.grants import grant_on_run
-from brickyard.access.objects import of_cluster, of_run
-from brickyard.clusters.missing import existing_cluster
-from brickyard.clusters.policies import check_room, find_policy
+from brickyard.access.grants import grant_on_job
+from brickyard.access.objects import of_job, of_run
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.caller import Caller
-from brickyard.domain.clock import Clock, Ids
-from brickyard.domain.errors import InvalidParameterValue, InvalidState, PermissionDenied
-from brickyard.domain.libraries import Library
+from brickyard.domain.clock import Clock
+from brickyard.domain.errors import InvalidParameterValue, InvalidState
 from brickyard.domain.pagetokens import RunCursor, encode, run_cursor
 from brickyard.domain.queries import RunFilter, RunPosition
-from brickyard.domain.run import Output, Run, Task
-from brickyard.domain.spec import ClusterSpec
-from brickyard.domain.states import ClusterSource
+from brickyard.domain.run import NewRun, Output, Run, Task
 from brickyard.domain.tasks import SubmitRun, SubmitTask
 from brickyard.domain.wakeups import Wake
-from brickyard.features.runs.model import GetRun, ListRuns, ListRunsResponse, RunId, RunOutput, RunType, RunView
+from brickyard.features.runs.making import RunMaker
+from brickyard.features.runs.model import GetRun, ListRuns, ListRunsResponse, RunId, RunOutput, RunView
 from brickyard.features.runs.taskfiles import TaskFiles
 from brickyard.features.runs.views import attempt_view, run_view
-from brickyard.plan.attach import Client, attach_refusal, cluster_refusal
-from brickyard.plan.libraries import check_enforced, install
-from brickyard.plan.run import task_run_id
-from brickyard.plan.specifying import Specified
-from brickyard.plan.submit import UNTITLED, checked_tasks, libraries, task_file
+from brickyard.plan.submit import checked_tasks, task_file
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 DEFAULT_PAGE, MAX_PAGE = 20, 25
 MAX_OFFSET = 100_000
-Specify = Callable[[Tx, Caller, ClusterSpec], Specified]  # ClusterCommands.specify
 
 
 class RunService:
@@ -48,17 +36,15 @@ class RunService:
         *,
         store: Store,
         clock: Clock,
-        ids: Ids,
         authorizer: Authorizer,
-        specify: Specify,
+        maker: RunMaker,
         files: TaskFiles,
         wake: Wake[int],
     ) -> None:
         self._store = store
         self._clock = clock
-        self._ids = ids
         self._authorizer = authorizer
-        self._specify = specify
+        self._maker = maker
         self._files = files
         self._wake = wake
 
@@ -110,8 +96,6 @@ class RunService:
     async def list(self, caller: Caller, request: ListRuns) -> ListRunsResponse:
         """Runs, most recently started first."""
         which = _which(request)
-        if request.run_type not in (None, RunType.SUBMIT_RUN):
-            return ListRunsResponse(has_more=False, runs=[])
         size = _between("limit", request.limit, MAX_PAGE if request.limit == 0 else DEFAULT_PAGE, MAX_PAGE)
         offset = _between("offset", request.offset, 0, MAX_OFFSET)
         cursor = run_cursor(request.page_token)
@@ -171,84 +155,26 @@ class RunService:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _number(self) -> int:
-        """48 random bits: an id that fits into the number type of every client."""
-        return int(self._ids.hex(12), 16) or 1
-
     def _seen(self, tx: Tx, caller: Caller, run_id: int) -> tuple[Run, Task | None]:
         """The run with that id, or the run and task of the attempt with that id."""
         run, task = _find(tx, run_id)
         self._authorizer.require(tx, caller, Permission.CAN_VIEW, of_run(run), to="see")
         return run, task
 
-    def _submit(self, tx: Tx, caller: Caller, request: SubmitRun, tasks: Sequence[SubmitTask]) -> int:
+    def _submit(self, tx: Tx, caller: Caller, request: SubmitRun, tasks: tuple[SubmitTask, ...]) -> int:
         token = request.idempotency_token or ""
         if token and (same := _submitted(tx, token, caller.user_name)) is not None:
             return same
-        # Lock existing clusters before the pools of job clusters, as everywhere: different lock orders would deadlock.
-        for task in tasks:
-            if task.existing_cluster_id:
-                self._check_existing(tx, caller, task.existing_cluster_id, libraries(task))
-        run_id, job_id = self._number(), self._number()
-        owned = [self._job_cluster(tx, caller, task, f"job-{job_id}-run-{run_id}-{task.task_key}") for task in tasks]
-        self._check_room(tx, caller, tasks)
-        run = Run(
-            run_id=run_id,
-            job_id=job_id,
-            run_name=request.run_name or UNTITLED,
-            creator_user_name=caller.user_name,
-            created_ms=self._clock.now_ms(),
+        new = NewRun(
+            tasks=tasks,
+            job_clusters=tuple(request.job_clusters or ()),
+            run_name=request.run_name or "",
             timeout_seconds=request.timeout_seconds or 0,
             idempotency_token=token,
-            tasks=tuple(
-                Task(
-                    task_run_id=task_run_id(run_id, number, 0),
-                    spec=task,
-                    cluster=own and own.spec,
-                    pool_tags=own.pool_tags if own else {},
-                )
-                for number, (task, own) in enumerate(zip(tasks, owned, strict=True))
-            ),
         )
-        tx.runs.insert(run)
-        grant_on_run(tx, run, request.access_control_list or ())
-        return run_id
-
-    def _check_room(self, tx: Tx, caller: Caller, tasks: Sequence[SubmitTask]) -> None:
-        """Raises QuotaExceeded if the tasks that begin at once would have more clusters under a policy than it allows."""
-        wanted = Counter(task.new_cluster.policy_id for task in tasks if task.new_cluster and not task.depends_on)
-        for policy_id in sorted(each for each in wanted if each):
-            check_room(tx, find_policy(tx, policy_id), caller.user_name, more=wanted[policy_id])
-
-    def _job_cluster(self, tx: Tx, caller: Caller, task: SubmitTask, name: str) -> Specified | None:
-        """The specification of a task's job cluster. It ends with its run, so it needs no autotermination."""
-        asked = task.new_cluster
-        if asked is None:
-            return None
-        specified = self._specify(tx, caller, msgspec.structs.replace(asked, cluster_name=name))
-        if why := attach_refusal(specified.spec, cluster_id=name, user_name=caller.user_name, client=Client.JOBS):
-            raise InvalidParameterValue(f"Task {task.task_key}: {why}")
-        check_enforced(libraries(task), find_policy(tx, specified.spec.policy_id))
-        return specified
-
-    def _check_existing(self, tx: Tx, caller: Caller, cluster_id: str, wanted: Sequence[Library]) -> None:
-        """Raises unless the caller's tasks may run on the cluster; then has it install what they want."""
-        cluster = existing_cluster(tx, cluster_id)
-        if cluster.source is ClusterSource.JOB:
-            raise InvalidParameterValue(
-                f"Cluster {cluster_id} is a job cluster: it only accepts the run that it was created for."
-            )
-        for permission in (Permission.CAN_ATTACH_TO, Permission.CAN_RESTART):  # a stopped cluster is started
-            self._authorizer.require(tx, caller, permission, of_cluster(cluster), to="run tasks on")
-        if why := cluster_refusal(cluster, user_name=caller.user_name, client=Client.JOBS):
-            raise PermissionDenied(why)
-        if wanted:
-            self._authorizer.require(tx, caller, Permission.CAN_MANAGE, of_cluster(cluster), to="install libraries on")
-            nodes = list(tx.instances.of_cluster(cluster_id))
-            changed = install(cluster, wanted, nodes, find_policy(tx, cluster.spec.policy_id)).cluster
-            if changed != cluster:
-                tx.clusters.update(changed)
-                tx.clusters.wake(cluster_id)
+        run = self._maker.make(tx, caller, new)
+        grant_on_job(tx, of_job(run.job_id, run.creator_user_name), request.access_control_list or ())
+        return run.run_id
 
 
 def _submitted(tx: Tx, token: str, user_name: str) -> int | None:
@@ -293,6 +219,7 @@ def _which(request: ListRuns) -> RunFilter:
         active=True if request.active_only else False if request.completed_only else None,
         start_ms=request.start_time_from or 0,
         end_ms=request.start_time_to or 0,
+        type=request.run_type,
     )
 
 

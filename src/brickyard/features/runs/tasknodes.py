@@ -34,6 +34,7 @@ from brickyard.domain.nodeops import (
 from brickyard.domain.run import Conclusion, Output, RunResultState, TerminationCode
 from brickyard.features.runs.taskfiles import TaskFiles, UnreadableFile
 from brickyard.nodes.calls import NodeCalls
+from brickyard.plan.references import resolved
 from brickyard.plan.run import FAILED
 from brickyard.plan.submit import parameters, task_file, wheels
 from brickyard.reconcile.runpass import Call
@@ -122,7 +123,8 @@ class DriverTasks:
     async def _command(self, call: Call) -> str:
         """The command for the context (runtime/node/kernel/task.py). Its first line names it, also in the Spark UI."""
         task = call.task.spec
-        described: dict[str, Any] = {"parameters": parameters(task), "wheels": wheels(task)}
+        arguments = [resolved(each, call.run, call.task, call.attempt) for each in parameters(task)]
+        described: dict[str, Any] = {"parameters": arguments, "wheels": wheels(task)}
         if task.spark_python_task is not None:
             file = task_file(task.spark_python_task.python_file)
             source = await self._files.read(file)

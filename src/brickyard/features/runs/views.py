@@ -15,13 +15,14 @@ from brickyard.domain.run import (
     TerminationCode,
     TerminationType,
 )
+from brickyard.domain.tasks import ConditionTask, JobCluster
 from brickyard.features.runs.model import (
     ClusterInstance,
     RunClusterSpec,
+    RunConditionTask,
     RunState,
     RunStatus,
     RunTask,
-    RunType,
     RunView,
     TerminationDetails,
 )
@@ -51,6 +52,7 @@ _SKIPPED = {
     Result.UPSTREAM_FAILED: (Code.SKIPPED, "An upstream task failed."),
 }
 _RUN_CODES = {
+    Result.MAXIMUM_CONCURRENT_RUNS_REACHED: Code.MAX_CONCURRENT_RUNS_EXCEEDED,
     Result.SUCCESS: Code.SUCCESS,
     Result.SUCCESS_WITH_FAILURES: Code.SUCCESS_WITH_FAILURES,
     Result.CANCELED: Code.USER_CANCELED,
@@ -73,10 +75,14 @@ def run_view(run: Run, *, with_tasks: bool) -> RunView:
         state=state,
         status=status,
         run_name=run.run_name,
-        run_type=RunType.SUBMIT_RUN,
-        trigger="ONE_TIME",
+        run_type=run.type,
+        trigger=run.trigger.value,
         format="MULTI_TASK",
         creator_user_name=run.creator_user_name,
+        description=run.description or None,
+        job_clusters=[JobCluster(job_cluster_key=each.key, new_cluster=each.requested) for each in run.shared] or None,
+        job_parameters=list(run.parameters) or None,
+        queue_duration=run.dequeued_ms - run.created_ms if run.dequeued_ms else None,
         start_time=run.created_ms,
         end_time=run.ended_ms or None,
         run_duration=run.ended_ms - run.created_ms if run.ended_ms else None,
@@ -96,8 +102,8 @@ def attempt_view(run: Run, task: Task, task_run_id: int) -> RunView:
         state=view.state,
         status=view.status,
         run_name=task.spec.task_key,
-        run_type=RunType.SUBMIT_RUN,
-        trigger="RETRY" if view.attempt_number else "ONE_TIME",
+        run_type=run.type,
+        trigger="RETRY" if view.attempt_number else run.trigger.value,
         format="SINGLE_TASK",
         creator_user_name=run.creator_user_name,
         start_time=view.start_time or run.created_ms,
@@ -121,12 +127,16 @@ def task_views(task: Task) -> list[RunTask]:
 
 def run_state(run: Run) -> tuple[RunState, RunStatus]:
     """The state of a run, in the API's older and newer form."""
+    if run.queued and not (run.result or run.cancelled_ms):
+        return _states(Life.QUEUED, None, None, "Waiting for another run of the job to end.")
     if run.result is None:
         views = [_task_state(task, task.last)[0].life_cycle_state for task in run.tasks]
         waits = all(each in (Life.BLOCKED, Life.PENDING, Life.WAITING_FOR_RETRY) for each in views)
         life = Life.PENDING if waits and all(len(task.attempts) < 2 for task in run.tasks) else Life.RUNNING
         return _states(life, None, None, "")
     life = Life.TERMINATED if run.ended_ms else Life.TERMINATING
+    if run.result is Result.MAXIMUM_CONCURRENT_RUNS_REACHED:
+        life = Life.SKIPPED
     if run.ended_ms and run.result is Result.FAILED:
         life = Life.INTERNAL_ERROR  # as at Databricks: clients' waiters raise with the message
     return _states(life, run.result, _RUN_CODES[run.result], run.message)
@@ -142,7 +152,10 @@ def _task_view(task: Task, attempt: Attempt | None) -> RunTask:
         state=state,
         status=status,
         existing_cluster_id=spec.existing_cluster_id,
-        new_cluster=spec.new_cluster,
+        new_cluster=None if spec.job_cluster_key else spec.new_cluster,
+        job_cluster_key=spec.job_cluster_key,
+        condition_task=_condition(spec.condition_task, attempt),
+        libraries=spec.libraries,
         depends_on=spec.depends_on,
         description=spec.description,
         disabled=spec.disabled,
@@ -158,6 +171,13 @@ def _task_view(task: Task, attempt: Attempt | None) -> RunTask:
     )
 
 
+def _condition(asked: ConditionTask | None, attempt: Attempt | None) -> RunConditionTask | None:
+    if asked is None:
+        return None
+    outcome = attempt.outcome if attempt is not None else ""
+    return RunConditionTask(left=asked.left, op=asked.op, right=asked.right, outcome=outcome or None)
+
+
 def _times(attempt: Attempt) -> dict[str, Any]:
     """An attempt's cluster, its times, and the durations of its setup, execution and cleanup. Milliseconds."""
     begun, decided, ended = attempt.begun_ms, attempt.decided_ms, attempt.ended_ms
@@ -170,7 +190,9 @@ def _times(attempt: Attempt) -> dict[str, Any]:
         "execution_duration": decided - begun if begun and decided else None,
         "cleanup_duration": ended - decided if ended else None,
         "run_duration": ended - attempt.start_ms if ended else None,
-        "cluster_instance": ClusterInstance(cluster_id=attempt.cluster_id, spark_context_id=context),
+        "cluster_instance": ClusterInstance(cluster_id=attempt.cluster_id, spark_context_id=context)
+        if attempt.cluster_id
+        else None,
     }
 
 

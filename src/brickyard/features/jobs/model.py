@@ -1,0 +1,222 @@
+"""Jobs: their rows, and the requests and answers of the Jobs API, with its field names.
+
+Absent and default are the same on the wire. Times are epoch milliseconds. Source: databricks-sdk `service/jobs.py`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Protocol
+
+import msgspec
+
+from brickyard.domain.access import AccessControlRequest, Principal
+from brickyard.domain.run import NewRun, Run
+from brickyard.domain.spec import Wire
+from brickyard.domain.tasks import JobCluster, RunSettings, SubmitTask
+from brickyard.store.tx import Tx
+
+
+class PauseStatus(StrEnum):
+    PAUSED = "PAUSED"
+    UNPAUSED = "UNPAUSED"
+
+
+class CronSchedule(Wire, frozen=True, kw_only=True):
+    """When a job runs: a Quartz expression, in the time of a Java time zone id."""
+
+    quartz_cron_expression: str
+    timezone_id: str
+    pause_status: PauseStatus | None = None
+
+
+class PeriodicUnit(StrEnum):
+    DAYS = "DAYS"
+    HOURS = "HOURS"
+    WEEKS = "WEEKS"
+
+
+class PeriodicTrigger(Wire, frozen=True, kw_only=True):
+    interval: int
+    unit: PeriodicUnit
+
+
+class TriggerSettings(Wire, frozen=True, kw_only=True):
+    """`rules` refuses the fields of type Any by name."""
+
+    pause_status: PauseStatus | None = None
+    periodic: PeriodicTrigger | None = None
+    file_arrival: dict[str, Any] | None = None
+    model: dict[str, Any] | None = None
+    table: dict[str, Any] | None = None
+    table_update: dict[str, Any] | None = None
+
+
+class Queue(Wire, frozen=True, kw_only=True):
+    enabled: bool | None = None
+
+
+class JobParameterDefinition(Wire, frozen=True, kw_only=True):
+    name: str
+    default: str
+
+
+class JobRunAs(Wire, frozen=True, kw_only=True):
+    """Whose rights the runs have: one of these."""
+
+    user_name: str | None = None
+    service_principal_name: str | None = None
+    group_name: str | None = None
+
+
+class EditMode(StrEnum):
+    EDITABLE = "EDITABLE"
+    UI_LOCKED = "UI_LOCKED"
+
+
+class JobDeployment(Wire, frozen=True, kw_only=True):
+    """The tool that manages the job."""
+
+    kind: str
+    metadata_file_path: str | None = None
+    deployment_id: str | None = None
+    version_id: str | None = None
+
+
+class JobSettings(RunSettings, frozen=True, kw_only=True):
+    """What a job is made of. `rules` refuses the fields of type Any by name."""
+
+    name: str | None = None
+    description: str | None = None
+    tasks: list[SubmitTask] | None = None
+    job_clusters: list[JobCluster] | None = None
+    parameters: list[JobParameterDefinition] | None = None
+    schedule: CronSchedule | None = None
+    trigger: TriggerSettings | None = None
+    continuous: dict[str, Any] | None = None
+    max_concurrent_runs: int | None = None
+    max_retries: int | None = None  # these four belong to the older form of one task
+    min_retry_interval_millis: int | None = None
+    retry_on_timeout: bool | None = None
+    queue: Queue | None = None
+    run_as: JobRunAs | None = None
+    tags: dict[str, str] | None = None
+    format: str | None = None
+    edit_mode: EditMode | None = None
+    deployment: JobDeployment | None = None
+    budget_policy_id: str | None = None
+    environments: list[dict[str, Any]] | None = None
+    git_source: dict[str, Any] | None = None
+    performance_target: str | None = None
+    usage_policy_id: str | None = None
+
+
+class CreateJob(JobSettings, frozen=True, kw_only=True):
+    access_control_list: list[AccessControlRequest] | None = None
+
+
+class CreateJobResponse(Wire, frozen=True, kw_only=True):
+    job_id: int
+
+
+class JobId(Wire, frozen=True, kw_only=True):
+    job_id: int
+
+
+class GetJob(JobId, frozen=True, kw_only=True):
+    """A job's tasks always fit on one page."""
+
+    page_token: str | None = None
+    include_trigger_state: bool | None = None
+
+
+class ListJobs(Wire, frozen=True, kw_only=True):
+    expand_tasks: bool | None = None
+    limit: int | None = None
+    name: str | None = None  # the whole name, in any case
+    offset: int | None = None
+    page_token: str | None = None
+
+
+class ResetJob(JobId, frozen=True, kw_only=True):
+    new_settings: JobSettings
+
+
+class UpdateJob(JobId, frozen=True, kw_only=True):
+    new_settings: JobSettings | None = None
+    fields_to_remove: list[str] | None = None
+
+
+class RunNow(JobId, frozen=True, kw_only=True):
+    """`rules` refuses the fields of type Any by name."""
+
+    idempotency_token: str | None = None
+    jar_params: list[str] | None = None
+    job_parameters: dict[str, str] | None = None
+    only: list[str] | None = None
+    python_named_params: dict[str, str] | None = None
+    python_params: list[str] | None = None
+    queue: Queue | None = None
+    dbt_commands: list[str] | None = None
+    notebook_params: dict[str, str] | None = None
+    performance_target: str | None = None
+    pipeline_params: dict[str, Any] | None = None
+    spark_submit_params: list[str] | None = None
+    sql_params: dict[str, str] | None = None
+
+
+class RunNowResponse(Wire, frozen=True, kw_only=True):
+    run_id: int
+    number_in_job: int
+
+
+class CancelAllRuns(Wire, frozen=True, kw_only=True):
+    job_id: int | None = None
+    all_queued_runs: bool | None = None
+
+
+class JobView(Wire, frozen=True, kw_only=True):
+    """A job. A list shows `settings` without tasks and job clusters, unless they are asked for."""
+
+    job_id: int
+    creator_user_name: str
+    run_as_user_name: str
+    created_time: int
+    settings: JobSettings
+    run_as_owner: bool | None = None
+    next_run_time: int | None = None  # an addition: when its schedule comes next
+
+
+class ListJobsResponse(Wire, frozen=True, kw_only=True):
+    jobs: list[JobView] | None = None
+    has_more: bool | None = None
+    next_page_token: str | None = None
+    prev_page_token: str | None = None
+
+
+class JobRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as it is stored. Its runs have the rights of `run_as`."""
+
+    job_id: int
+    creator_user_name: str
+    run_as: str
+    created_ms: int
+    settings: JobSettings
+    next_ms: int = 0  # the next scheduled run; 0: none
+    version: int = 0
+
+
+class Runs(Protocol):
+    """Those who make runs (`features.runs`). Methods raise ApiError."""
+
+    def check(self, tx: Tx, principal: Principal, new: NewRun) -> None:
+        """Raises if the run could not be made with the principal's rights now."""
+        ...
+
+    def make(self, tx: Tx, principal: Principal, new: NewRun) -> Run:
+        """Inserts a run, due at once."""
+        ...
+
+    def fail(self, tx: Tx, user_name: str, new: NewRun, message: str) -> Run:
+        """Inserts a run that has failed before it began."""
+        ...

@@ -1,0 +1,206 @@
+"""What a job may be, how a change changes it, and what one of its runs is made of. Pure: raises only InvalidParameterValue."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import msgspec
+
+from brickyard.domain.errors import InvalidParameterValue
+from brickyard.domain.run import JobParameter, NewRun, TriggerType
+from brickyard.domain.tasks import RunSettings, SubmitTask
+from brickyard.features.jobs import quartz
+from brickyard.features.jobs.model import JobRow, JobSettings, PauseStatus, PeriodicUnit, RunNow
+from brickyard.plan.submit import REFUSED_RUN, check_key, check_tasks, refuse, says_something, tasks_of
+
+MAX_NAME_BYTES = 4096
+MAX_DESCRIPTION_BYTES = 27_700
+MAX_TAGS = 25
+MAX_PARAMETERS = 100
+MAX_CONCURRENT_RUNS = 1000
+MAX_PARAMETER_BYTES = 10_000
+UNTITLED = "Untitled"
+MISSED_MS = 60_000  # a scheduled run that is later than this was missed: no server was there
+MOST_OFTEN_MS = 10_000
+_UNITS_MS = {PeriodicUnit.HOURS: 3_600_000, PeriodicUnit.DAYS: 86_400_000, PeriodicUnit.WEEKS: 7 * 86_400_000}
+_SHOWN = 140
+_NO_TRIGGER = "use schedule or trigger.periodic"
+REFUSED_JOB = {
+    "budget_policy_id": REFUSED_RUN["budget_policy_id"],
+    "continuous": _NO_TRIGGER,
+    "environments": REFUSED_RUN["environments"],
+    "git_source": REFUSED_RUN["git_source"],
+    "performance_target": REFUSED_RUN["performance_target"],
+    "usage_policy_id": REFUSED_RUN["usage_policy_id"],
+}
+REFUSED_TRIGGER = dict.fromkeys(("file_arrival", "model", "table", "table_update"), _NO_TRIGGER)
+REFUSED_RUN_NOW = {
+    "dbt_commands": "there are no dbt tasks",
+    "notebook_params": "there are no notebook tasks",
+    "performance_target": REFUSED_RUN["performance_target"],
+    "pipeline_params": "there are no pipelines",
+    "spark_submit_params": "there are no spark-submit tasks",
+    "sql_params": "there are no SQL tasks",
+}
+_BY_KEY = {"tasks": "task_key", "job_clusters": "job_cluster_key", "parameters": "name"}
+_SINGLE = ("max_retries", "min_retry_interval_millis", "retry_on_timeout")
+
+
+def checked(settings: JobSettings, *, now_ms: int) -> JobSettings:
+    """The settings as they are stored: in the form of several tasks, with their defaults. Clusters are checked elsewhere."""
+    refuse(settings, REFUSED_JOB, "")
+    _fits("name", settings.name, MAX_NAME_BYTES)
+    _fits("description", settings.description, MAX_DESCRIPTION_BYTES)
+    if len(settings.tags or {}) > MAX_TAGS:
+        raise InvalidParameterValue(f"tags has {len(settings.tags or {})} tags; at most {MAX_TAGS} are allowed.")
+    concurrent = 1 if settings.max_concurrent_runs is None else settings.max_concurrent_runs
+    if not 0 <= concurrent <= MAX_CONCURRENT_RUNS:
+        raise InvalidParameterValue(f"max_concurrent_runs is {concurrent}; it must be between 0 and {MAX_CONCURRENT_RUNS}.")
+    if settings.schedule is not None and settings.trigger is not None:
+        raise InvalidParameterValue("schedule and trigger are both given. Leave one out.")
+    if settings.trigger is not None:
+        refuse(settings.trigger, REFUSED_TRIGGER, "trigger.")
+    names = [each.name for each in settings.parameters or ()]
+    for name in names:
+        check_key("parameters.name", name)
+    if len(set(names)) < len(names) or len(names) > MAX_PARAMETERS:
+        raise InvalidParameterValue(f"parameters must have different names, and be at most {MAX_PARAMETERS}.")
+    tasks = [] if _has_no_task(settings) else tasks_of(settings, settings.tasks, settings.name)
+    if tasks and not settings.tasks:
+        single = {name: getattr(settings, name) for name in _SINGLE}
+        tasks = [msgspec.structs.replace(tasks[0], timeout_seconds=None, **single)]
+    check_tasks(tasks, settings.job_clusters or (), names)
+    kept = msgspec.structs.replace(
+        settings,
+        **dict.fromkeys((*RunSettings.__struct_fields__, *_SINGLE)),
+        timeout_seconds=settings.timeout_seconds or 0,
+        email_notifications=settings.email_notifications or {},
+        notification_settings=settings.notification_settings,
+        name=settings.name or UNTITLED,
+        tasks=list(tasks) or None,
+        max_concurrent_runs=concurrent,
+        format="MULTI_TASK",
+        run_as=None,
+    )
+    first = next_ms(kept, after_ms=now_ms)
+    if first and settings.schedule is not None:
+        second = next_ms(kept, after_ms=first)
+        if second and second - first < MOST_OFTEN_MS:
+            raise InvalidParameterValue(f"schedule comes more often than every {MOST_OFTEN_MS // 1000} seconds.")
+    return kept
+
+
+def next_ms(settings: JobSettings, *, after_ms: int) -> int:
+    """The next scheduled run after that time; 0 if there is none, or it is paused."""
+    if (schedule := settings.schedule) is not None:
+        following = quartz.next_ms(schedule.quartz_cron_expression, schedule.timezone_id, after_ms=after_ms)
+        return 0 if schedule.pause_status is PauseStatus.PAUSED else following
+    if (trigger := settings.trigger) is not None and (periodic := trigger.periodic) is not None:
+        if not 1 <= periodic.interval <= 1000:
+            raise InvalidParameterValue(f"trigger.periodic.interval is {periodic.interval}; it must be between 1 and 1000.")
+        paused = trigger.pause_status is PauseStatus.PAUSED
+        return 0 if paused else after_ms + periodic.interval * _UNITS_MS[periodic.unit]
+    return 0
+
+
+def merged(settings: JobSettings, new: JobSettings | None, remove: Sequence[str]) -> JobSettings:
+    """The settings after an update: what `remove` names goes first; then each field that `new` has takes its place. Tasks, job
+    clusters and parameters are merged by their keys."""
+    fields = msgspec.structs.asdict(settings)
+    for path in remove:
+        name, _, key = path.replace(".", "/").partition("/")
+        if name not in fields or (key and name not in _BY_KEY):
+            raise InvalidParameterValue(f"fields_to_remove: {path[:_SHOWN]!r} is not a field of a job, or of its lists by key.")
+        left = [each for each in fields[name] or () if key and getattr(each, _BY_KEY[name]) != key]
+        fields[name] = left or None
+    for name, value in (msgspec.structs.asdict(new) if new is not None else {}).items():
+        if value is not None and name in ("tasks", "job_clusters"):
+            by = _BY_KEY[name]
+            fields[name] = list({getattr(each, by): each for each in (*(fields[name] or ()), *value)}.values())
+        elif value is not None:
+            fields[name] = value
+    if new is not None and new.schedule is not None:
+        fields["trigger"] = new.trigger
+    elif new is not None and new.trigger is not None:
+        fields["schedule"] = None
+    return type(settings)(**fields)
+
+
+def wanted(row: JobRow, request: RunNow | None = None, *, trigger: TriggerType = TriggerType.ONE_TIME) -> NewRun:
+    """What a run of the job is made of now, with what a request overrides."""
+    settings, request = row.settings, request or RunNow(job_id=row.job_id)
+    refuse(request, REFUSED_RUN_NOW, "")
+    for name in ("jar_params", "job_parameters", "python_named_params", "python_params"):
+        size = len(json.dumps(getattr(request, name) or ""))
+        if size > MAX_PARAMETER_BYTES:
+            raise InvalidParameterValue(f"{name} has {size} bytes as JSON; at most {MAX_PARAMETER_BYTES} are allowed.")
+    given = dict(request.job_parameters or {})
+    parameters = tuple(
+        JobParameter(name=each.name, default=each.default, value=given.pop(each.name, each.default))
+        for each in settings.parameters or ()
+    )
+    if given and (parameters or any(says_something(getattr(request, name)) for name in ("jar_params", "python_params"))):
+        raise InvalidParameterValue(f"job_parameters: the job has no parameter {next(iter(given))[:_SHOWN]!r}.")
+    parameters += tuple(JobParameter(name=name, value=value) for name, value in given.items())
+    if not settings.tasks:
+        raise InvalidParameterValue(f"Job {row.job_id} has no tasks.")
+    tasks = [_overridden(task, request, parameters) for task in _selected(settings.tasks, request.only)]
+    queue = request.queue or settings.queue
+    return NewRun(
+        job_id=row.job_id,
+        run_name=settings.name or "",
+        job_clusters=tuple(settings.job_clusters or ()),
+        description=settings.description or "",
+        max_concurrent=settings.max_concurrent_runs or 0,
+        timeout_seconds=settings.timeout_seconds or 0,
+        tags=settings.tags or {},
+        tasks=check_tasks(tasks, settings.job_clusters or (), [each.name for each in parameters]),
+        parameters=parameters,
+        trigger=trigger,
+        queue=bool(queue and queue.enabled),
+        idempotency_token=request.idempotency_token or "",
+    )
+
+
+def _selected(tasks: Sequence[SubmitTask], only: Sequence[str] | None) -> list[SubmitTask]:
+    """The tasks with these keys. They do not wait for the others."""
+    if not only:
+        return list(tasks)
+    keys = set(only)
+    if unknown := keys - {task.task_key for task in tasks}:
+        raise InvalidParameterValue(f"only: the job has no task {min(unknown)[:_SHOWN]!r}.")
+    return [
+        msgspec.structs.replace(task, depends_on=[each for each in task.depends_on or () if each.task_key in keys] or None)
+        for task in tasks
+        if task.task_key in keys
+    ]
+
+
+def _overridden(task: SubmitTask, request: RunNow, parameters: Sequence[JobParameter]) -> SubmitTask:
+    """The task with the parameters of a request. A wheel that takes named parameters gets the job's too."""
+    replace = msgspec.structs.replace
+    if task.spark_python_task is not None and request.python_params is not None:
+        return replace(task, spark_python_task=replace(task.spark_python_task, parameters=request.python_params))
+    if task.spark_jar_task is not None and request.jar_params is not None:
+        return replace(task, spark_jar_task=replace(task.spark_jar_task, parameters=request.jar_params))
+    if (wheel := task.python_wheel_task) is not None:
+        if request.python_params is not None:
+            return replace(task, python_wheel_task=replace(wheel, parameters=request.python_params, named_parameters=None))
+        named = {each.name: each.value for each in parameters} | (wheel.named_parameters or {})
+        if request.python_named_params is not None:
+            named, wheel = named | request.python_named_params, replace(wheel, parameters=None)
+        if named and not wheel.parameters:
+            return replace(task, python_wheel_task=replace(wheel, named_parameters=named))
+    return task
+
+
+def _has_no_task(settings: JobSettings) -> bool:
+    return not settings.tasks and not any(
+        says_something(getattr(settings, name)) for name in RunSettings.__struct_fields__ if name.endswith("_task")
+    )
+
+
+def _fits(name: str, value: str | None, most: int) -> None:
+    if len((value or "").encode()) > most:
+        raise InvalidParameterValue(f"{name} is too long: at most {most} bytes in UTF-8 are allowed.")

@@ -1,0 +1,267 @@
+"""The Jobs API's jobs: each request is one transaction; the run loop and `features/jobs/loop.py` do the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from brickyard.access import Authorizer
+from brickyard.access.grants import grant_on_job
+from brickyard.access.objects import WORKSPACE, of_job
+from brickyard.access.principals import active_principal
+from brickyard.domain.access import ObjectKind, Permission, Place, Principal
+from brickyard.domain.caller import Caller
+from brickyard.domain.clock import Clock, Ids
+from brickyard.domain.errors import InvalidParameterValue, PermissionDenied, QuotaExceeded
+from brickyard.domain.pagetokens import JobCursor, encode, job_cursor
+from brickyard.domain.queries import JobPosition
+from brickyard.domain.run import Run
+from brickyard.domain.wakeups import Wake
+from brickyard.features.jobs import rules
+from brickyard.features.jobs.model import (
+    CancelAllRuns,
+    CreateJob,
+    GetJob,
+    JobId,
+    JobRow,
+    JobRunAs,
+    JobSettings,
+    JobView,
+    ListJobs,
+    ListJobsResponse,
+    ResetJob,
+    RunNow,
+    Runs,
+    UpdateJob,
+)
+from brickyard.features.jobs.rows import JobRows
+from brickyard.store.store import Store
+from brickyard.store.tx import Tx
+
+MAX_JOBS = 12_000  # of a workspace, as at Databricks
+DEFAULT_PAGE, MAX_PAGE, MAX_OFFSET = 20, 100, 100_000
+MAX_TOKEN = 64
+
+
+class JobService:
+    """One per server. Methods raise ApiError."""
+
+    def __init__(self, *, store: Store, clock: Clock, ids: Ids, authorizer: Authorizer, runs: Runs, wake_run: Wake[int]) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._authorizer = authorizer
+        self._runs = runs
+        self._wake_run = wake_run
+
+    async def create(self, caller: Caller, request: CreateJob) -> int:
+        """Creates a job, whose runs have the caller's rights, and returns its id."""
+        now = self._clock.now_ms()
+        fields = {name: getattr(request, name) for name in JobSettings.__struct_fields__}
+        settings = rules.checked(JobSettings(**fields), now_ms=now)
+
+        def work(tx: Tx) -> int:
+            self._authorizer.require(tx, caller, Permission.WORKSPACE_ACCESS, WORKSPACE, to="create jobs in")
+            if tx.rows(JobRows).count() >= MAX_JOBS:
+                raise QuotaExceeded(f"The workspace has {MAX_JOBS} jobs, which is the maximum. Delete one first.")
+            run_as = self._run_as(tx, caller, request.run_as, default=caller.user_name)
+            row = JobRow(
+                job_id=int(self._ids.hex(12), 16) or 1,
+                creator_user_name=caller.user_name,
+                run_as=run_as,
+                created_ms=now,
+                settings=settings,
+                next_ms=rules.next_ms(settings, after_ms=now),
+            )
+            self._check(tx, row)
+            tx.rows(JobRows).insert(row)
+            grant_on_job(tx, of_job(row.job_id, row.creator_user_name), request.access_control_list or ())
+            return row.job_id
+
+        return await self._store.write(work)
+
+    async def get(self, caller: Caller, request: GetJob) -> JobView:
+        """A job with its settings."""
+        return await self._store.read(lambda tx: _view(self._seen(tx, caller, request.job_id)))
+
+    async def list(self, caller: Caller, request: ListJobs) -> ListJobsResponse:
+        """Jobs, most recently created first."""
+        size = _between("limit", request.limit, DEFAULT_PAGE, MAX_PAGE)
+        offset = _between("offset", request.offset, 0, MAX_OFFSET)
+        cursor = job_cursor(request.page_token)
+        backward = cursor is not None and cursor.backward
+
+        def work(tx: Tx) -> Sequence[JobRow]:
+            return tx.rows(JobRows).page(
+                visible=self._authorizer.visible(tx, caller, ObjectKind.JOB),
+                name=request.name or "",
+                newest_first=not backward,
+                limit=size + 1,
+                offset=offset,
+                after=cursor.at if cursor else None,
+            )
+
+        rows = await self._store.read(work)
+        more, shown = len(rows) > size, list(rows[:size])
+        if backward:
+            shown.reverse()
+
+        def token(there: bool, row: int, *, back: bool) -> str | None:
+            if not there or not shown:
+                return None
+            return encode(JobCursor(back, JobPosition(created_ms=shown[row].created_ms, job_id=shown[row].job_id)))
+
+        return ListJobsResponse(
+            jobs=[_view(row, expanded=bool(request.expand_tasks)) for row in shown],
+            has_more=more or backward,
+            next_page_token=token(more or backward, -1, back=False),
+            prev_page_token=token(more if backward else cursor is not None, 0, back=True),
+        )
+
+    async def reset(self, caller: Caller, request: ResetJob) -> None:
+        """Replaces all settings of a job. Its active runs go on as they are."""
+        await self._change(caller, request.job_id, lambda _: request.new_settings, request.new_settings.run_as)
+
+    async def update(self, caller: Caller, request: UpdateJob) -> None:
+        """Changes some settings of a job. Its active runs go on as they are."""
+        remove = request.fields_to_remove or ()
+        run_as = request.new_settings.run_as if request.new_settings is not None else None
+        await self._change(caller, request.job_id, lambda old: rules.merged(old, request.new_settings, remove), run_as)
+
+    async def delete(self, caller: Caller, request: JobId) -> None:
+        """Deletes a job and cancels its active runs. The runs can be seen as long as any."""
+
+        def work(tx: Tx) -> Sequence[int]:
+            row = self._allowed(tx, caller, request.job_id, Permission.CAN_MANAGE, to="delete")
+            cancelled = self._cancel(tx, caller, tx.runs.active_of_job(row.job_id))
+            tx.rows(JobRows).delete(row.job_id)
+            tx.grants.put(Place(ObjectKind.JOB, str(row.job_id)), ())
+            return cancelled
+
+        for run_id in await self._store.write(work):
+            self._wake_run(run_id)
+
+    async def run_now(self, caller: Caller, request: RunNow) -> int:
+        """Begins a run of the job and returns its id. If a run has the idempotency token, returns that run's id."""
+        token = request.idempotency_token or ""
+        if len(token) > MAX_TOKEN:
+            raise InvalidParameterValue(f"idempotency_token is too long: at most {MAX_TOKEN} characters are allowed.")
+
+        def work(tx: Tx) -> int:
+            row = self._allowed(tx, caller, request.job_id, Permission.CAN_MANAGE_RUN, to="run")
+            if token:
+                tx.lock(f"run-idempotency/{row.run_as}/{token}")
+                same = tx.runs.by_idempotency_token(token, row.run_as) or tx.runs.spent(token, row.run_as)
+                if same is not None:
+                    return same
+            return self._runs.make(tx, _principal(tx, row), rules.wanted(row, request)).run_id
+
+        run_id = await self._store.write(work)
+        self._wake_run(run_id)
+        return run_id
+
+    async def cancel_all(self, caller: Caller, request: CancelAllRuns) -> None:
+        """Cancels the active runs of a job, or only its queued ones."""
+        if request.job_id is None:
+            raise InvalidParameterValue("job_id is missing: runs are cancelled by job.")
+        job_id = request.job_id
+
+        def work(tx: Tx) -> Sequence[int]:
+            self._allowed(tx, caller, job_id, Permission.CAN_MANAGE_RUN, to="cancel the runs of")
+            only_queued = bool(request.all_queued_runs)
+            return self._cancel(tx, caller, tx.runs.active_of_job(job_id), which=lambda run: run.queued or not only_queued)
+
+        for run_id in await self._store.write(work):
+            self._wake_run(run_id)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    async def _change(
+        self, caller: Caller, job_id: int, change: Callable[[JobSettings], JobSettings], run_as: JobRunAs | None
+    ) -> None:
+        now = self._clock.now_ms()
+
+        def work(tx: Tx) -> None:
+            row = self._allowed(tx, caller, job_id, Permission.CAN_MANAGE, to="change")
+            settings = rules.checked(change(row.settings), now_ms=now)
+            timed = ("schedule", "trigger")  # else the next run stays, even if it is due this very moment
+            same = all(getattr(settings, name) == getattr(row.settings, name) for name in timed)
+            planned = row.next_ms if same else rules.next_ms(settings, after_ms=now)
+            identity = self._run_as(tx, caller, run_as, default=row.run_as)
+            row = msgspec.structs.replace(row, settings=settings, next_ms=planned, run_as=identity)
+            self._check(tx, row)
+            tx.rows(JobRows).update(row)
+
+        await self._store.write(work)
+
+    def _check(self, tx: Tx, row: JobRow) -> None:
+        """Raises if a run could not be made now."""
+        if row.settings.tasks:
+            self._runs.check(tx, _principal(tx, row), rules.wanted(row))
+
+    def _run_as(self, tx: Tx, caller: Caller, asked: JobRunAs | None, *, default: str) -> str:
+        """The identity whose rights the job's runs have. Only administrators may name somebody else."""
+        if asked is None:
+            return default
+        if asked.group_name:
+            raise InvalidParameterValue("run_as.group_name is not supported: give user_name or service_principal_name.")
+        names = [each for each in (asked.user_name, asked.service_principal_name) if each]
+        if len(names) != 1:
+            raise InvalidParameterValue("run_as must have one of user_name and service_principal_name.")
+        if names[0] not in (caller.user_name, default) and not caller.is_admin:
+            raise PermissionDenied("run_as: only administrators may let a job run as somebody else.")
+        if active_principal(tx, names[0]) is None:
+            raise InvalidParameterValue(f"run_as: {names[0][:140]!r} is not an active user or service principal.")
+        return names[0]
+
+    def _allowed(self, tx: Tx, caller: Caller, job_id: int, permission: Permission, *, to: str) -> JobRow:
+        row = tx.rows(JobRows).get(job_id)
+        if row is None:
+            # Clients match this message to tell a missing job from a bad request.
+            raise InvalidParameterValue(f"Job {job_id} does not exist.")
+        self._authorizer.require(tx, caller, permission, of_job(row.job_id, row.creator_user_name), to=to)
+        return row
+
+    def _seen(self, tx: Tx, caller: Caller, job_id: int) -> JobRow:
+        return self._allowed(tx, caller, job_id, Permission.CAN_VIEW, to="see")
+
+    def _cancel(
+        self, tx: Tx, caller: Caller, run_ids: Sequence[int], *, which: Callable[[Run], bool] = lambda _: True
+    ) -> Sequence[int]:
+        found = [run for run_id in sorted(run_ids) if (run := tx.runs.get(run_id)) is not None and which(run)]
+        cancelled = []
+        for run in found:
+            if run.result is None and not run.cancelled_ms:
+                tx.runs.update(msgspec.structs.replace(run, cancelled_ms=self._clock.now_ms(), cancelled_by=caller.user_name))
+                tx.runs.wake(run.run_id)
+                cancelled.append(run.run_id)
+        return cancelled
+
+
+def _principal(tx: Tx, row: JobRow) -> Principal:
+    """Whose rights the job's runs have, as they are now."""
+    found = active_principal(tx, row.run_as)
+    if found is None:
+        raise InvalidParameterValue(
+            f"Job {row.job_id} runs with the rights of {row.run_as}, who is deactivated or removed. Somebody else must update it."
+        )
+    return found
+
+
+def _view(row: JobRow, *, expanded: bool = True) -> JobView:
+    settings = row.settings if expanded else msgspec.structs.replace(row.settings, tasks=None, job_clusters=None)
+    return JobView(
+        job_id=row.job_id,
+        creator_user_name=row.creator_user_name,
+        run_as_user_name=row.run_as,
+        created_time=row.created_ms,
+        settings=settings,
+        next_run_time=row.next_ms or None,
+    )
+
+
+def _between(name: str, asked: int | None, default: int, most: int) -> int:
+    if not 0 <= (asked or 0) <= most:
+        raise InvalidParameterValue(f"{name} is {asked}; it must be between 0 and {most}.")
+    return min(asked or default, most)

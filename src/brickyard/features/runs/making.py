@@ -1,0 +1,169 @@
+"""Creates runs, from submitted tasks and from jobs, within the caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from brickyard.access import Authorizer
+from brickyard.access.objects import of_cluster
+from brickyard.clusters.missing import existing_cluster
+from brickyard.clusters.policies import check_room, find_policy
+from brickyard.domain.access import Permission, Principal
+from brickyard.domain.clock import Clock, Ids
+from brickyard.domain.errors import InvalidParameterValue, PermissionDenied
+from brickyard.domain.libraries import Library
+from brickyard.domain.run import NewRun, Run, RunResultState, RunType, SharedCluster, Task
+from brickyard.domain.spec import ClusterSpec
+from brickyard.domain.states import ClusterSource
+from brickyard.plan.attach import Client, attach_refusal, cluster_refusal
+from brickyard.plan.libraries import check_enforced, install
+from brickyard.plan.run import task_run_id
+from brickyard.plan.specifying import Specified
+from brickyard.plan.submit import UNTITLED, libraries
+from brickyard.store.tx import Tx
+
+Specify = Callable[[Tx, Principal, ClusterSpec], Specified]  # ClusterCommands.specify
+SKIPPED = "The job has max_concurrent_runs active runs, and its runs are not queued."
+
+
+class RunMaker:
+    """One per server. Methods raise ApiError."""
+
+    def __init__(self, *, clock: Clock, ids: Ids, authorizer: Authorizer, specify: Specify) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._authorizer = authorizer
+        self._specify = specify
+
+    def number(self) -> int:
+        """48 random bits: an id that fits into the number type of every client."""
+        return int(self._ids.hex(12), 16) or 1
+
+    def check(self, tx: Tx, principal: Principal, new: NewRun) -> None:
+        """Raises if the run could not be made now with the principal's rights. The clusters that exist need not exist yet."""
+        self._specified(tx, principal, new, "job")
+
+    def make(self, tx: Tx, principal: Principal, new: NewRun) -> Run:
+        """Inserts a run with the principal's rights, due at once. A job's run beyond `max_concurrent` waits or is skipped."""
+        # Lock existing clusters before the pools of job clusters, as everywhere: different lock orders would deadlock.
+        for task in new.tasks:
+            if task.existing_cluster_id:
+                self._check_existing(tx, principal, task.existing_cluster_id, libraries(task))
+        run = self._run(principal.user_name, new)
+        owned, shared = self._specified(tx, principal, new, f"job-{run.job_id}-run-{run.run_id}")
+        run = msgspec.structs.replace(
+            run,
+            shared=tuple(
+                SharedCluster(key=key, requested=each.requested, cluster=each.spec, pool_tags=each.pool_tags)
+                for key, each in shared.items()
+            ),
+            tasks=tuple(
+                msgspec.structs.replace(task, cluster=own.spec, pool_tags=own.pool_tags) if own is not None else task
+                for task, own in zip(run.tasks, owned, strict=True)
+            ),
+        )
+        if new.max_concurrent and tx.runs.active_before(run) >= new.max_concurrent:
+            reached = RunResultState.MAXIMUM_CONCURRENT_RUNS_REACHED
+            run = msgspec.structs.replace(run, queued=True) if new.queue else _over(run, reached, SKIPPED)
+        if not (run.queued or run.ended_ms):
+            self._check_room(tx, run)
+        tx.runs.insert(run)
+        return run
+
+    def fail(self, tx: Tx, user_name: str, new: NewRun, message: str) -> Run:
+        """Inserts a run of the user that has failed before it began."""
+        run = _over(self._run(user_name, new), RunResultState.FAILED, message)
+        tx.runs.insert(run)
+        return run
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _run(self, user_name: str, new: NewRun) -> Run:
+        """A run without its job clusters."""
+        run_id = self.number()
+        return Run(
+            run_id=run_id,
+            job_id=new.job_id or self.number(),
+            run_name=new.run_name or UNTITLED,
+            creator_user_name=user_name,
+            created_ms=self._clock.now_ms(),
+            type=RunType.JOB_RUN if new.job_id else RunType.SUBMIT_RUN,
+            trigger=new.trigger,
+            parameters=new.parameters,
+            max_concurrent=new.max_concurrent,
+            description=new.description,
+            timeout_seconds=new.timeout_seconds,
+            idempotency_token=new.idempotency_token,
+            tasks=tuple(Task(task_run_id=task_run_id(run_id, number, 0), spec=task) for number, task in enumerate(new.tasks)),
+        )
+
+    def _specified(
+        self, tx: Tx, principal: Principal, new: NewRun, prefix: str
+    ) -> tuple[list[Specified | None], dict[str, Specified]]:
+        """The job cluster of each task, and those that tasks share by their keys."""
+        used = {task.job_cluster_key for task in new.tasks if task.new_cluster is None}
+        requested = {each.job_cluster_key: each.new_cluster for each in new.job_clusters if each.job_cluster_key in used}
+        shared = {
+            key: self._job_cluster(tx, principal, _named(spec, f"{prefix}-{key}", new.tags), f"Job cluster {key}")
+            for key, spec in requested.items()
+        }
+        found: list[Specified | None] = []
+        for task in new.tasks:
+            where = f"Task {task.task_key}"
+            if task.new_cluster is not None:
+                named = _named(task.new_cluster, f"{prefix}-{task.task_key}", new.tags)
+                own: Specified | None = self._job_cluster(tx, principal, named, where)
+            else:
+                own = shared.get(task.job_cluster_key) if task.job_cluster_key else None
+            if own is not None:
+                check_enforced(libraries(task), find_policy(tx, own.spec.policy_id))
+            found.append(own)
+        return found, shared
+
+    def _job_cluster(self, tx: Tx, principal: Principal, asked: ClusterSpec, where: str) -> Specified:
+        """The specification of a job cluster. It ends with its run, so it needs no autotermination."""
+        specified = self._specify(tx, principal, asked)
+        name = asked.cluster_name or ""
+        if why := attach_refusal(specified.spec, cluster_id=name, user_name=principal.user_name, client=Client.JOBS):
+            raise InvalidParameterValue(f"{where}: {why}")
+        return specified
+
+    def _check_room(self, tx: Tx, run: Run) -> None:
+        """Raises QuotaExceeded if the tasks that begin at once would have more clusters under a policy than it allows."""
+        policies = {task.cluster.policy_id for task in run.tasks if task.cluster is not None}
+        for policy_id in sorted(each for each in policies if each):
+            if more := run.clusters_to_come(policy_id):
+                check_room(tx, find_policy(tx, policy_id), run.creator_user_name, more=more)
+
+    def _check_existing(self, tx: Tx, principal: Principal, cluster_id: str, wanted: Sequence[Library]) -> None:
+        """Raises unless the principal's tasks may run on the cluster; then has it install what they want."""
+        cluster = existing_cluster(tx, cluster_id)
+        if cluster.source is ClusterSource.JOB:
+            raise InvalidParameterValue(
+                f"Cluster {cluster_id} is a job cluster: it only accepts the run that it was created for."
+            )
+        for permission in (Permission.CAN_ATTACH_TO, Permission.CAN_RESTART):  # a stopped cluster is started
+            self._authorizer.require(tx, principal, permission, of_cluster(cluster), to="run tasks on")
+        if why := cluster_refusal(cluster, user_name=principal.user_name, client=Client.JOBS):
+            raise PermissionDenied(why)
+        if wanted:
+            self._authorizer.require(tx, principal, Permission.CAN_MANAGE, of_cluster(cluster), to="install libraries on")
+            nodes = list(tx.instances.of_cluster(cluster_id))
+            changed = install(cluster, wanted, nodes, find_policy(tx, cluster.spec.policy_id)).cluster
+            if changed != cluster:
+                tx.clusters.update(changed)
+                tx.clusters.wake(cluster_id)
+
+
+def _named(asked: ClusterSpec, name: str, tags: dict[str, str]) -> ClusterSpec:
+    """With the job's tags, which its clusters inherit."""
+    return msgspec.structs.replace(asked, cluster_name=name, custom_tags={**tags, **(asked.custom_tags or {})} or None)
+
+
+def _over(run: Run, result: RunResultState, message: str) -> Run:
+    """The run, which never begins."""
+    now = run.created_ms
+    tasks = tuple(msgspec.structs.replace(each, skipped=RunResultState.CANCELED, skipped_ms=now) for each in run.tasks)
+    return msgspec.structs.replace(run, tasks=tasks, result=result, message=message, ended_ms=now)

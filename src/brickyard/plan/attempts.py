@@ -1,0 +1,74 @@
+"""What becomes of a run when something is known of an attempt at one of its tasks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from brickyard.domain.run import Attempt, AttemptPhase, Conclusion, Run, RunResultState, Task, TerminationCode
+
+NO_CLUSTER_MS = 30_000  # before another attempt when there was no cluster to begin on: the reason will hold for a while
+_RETRIED = (RunResultState.FAILED, RunResultState.TIMEDOUT)
+
+
+def begun(run: Run, attempt_id: int, *, now: int) -> Run:
+    """Records that the driver has accepted the attempt."""
+
+    def change(attempt: Attempt) -> Attempt:
+        if attempt.phase is not AttemptPhase.STARTING:
+            return attempt  # it has been decided in the meantime
+        return msgspec.structs.replace(attempt, phase=AttemptPhase.RUNNING, begun_ms=now)
+
+    return _with_attempt(run, attempt_id, change)
+
+
+def concluded(run: Run, attempt_id: int, conclusion: Conclusion, *, now: int) -> Run:
+    """Records the driver's result of the attempt. Does nothing if the result is already known. Only the newest attempt at a task
+    can lack one."""
+    tasks = tuple(
+        decided(run, task, conclusion, now) if (each := _attempt(task, attempt_id)) is not None and not each.decided else task
+        for task in run.tasks
+    )
+    return msgspec.structs.replace(run, tasks=tasks)
+
+
+def closed(run: Run, attempt_id: int) -> Run:
+    """Records that nothing of the attempt is left on its driver."""
+
+    def change(attempt: Attempt) -> Attempt:
+        return msgspec.structs.replace(attempt, left=True) if attempt.phase is AttemptPhase.CLOSING else attempt
+
+    return _with_attempt(run, attempt_id, change)
+
+
+def is_stopped(run: Run) -> bool:
+    """Whether nothing new of the run may begin."""
+    return bool(run.cancelled_ms) or run.timed_out
+
+
+def decided(run: Run, task: Task, conclusion: Conclusion, now: int) -> Task:
+    """The task with the result of its newest attempt, and with a retry if there is to be one."""
+    result, attempt = conclusion.result, task.attempts[-1]
+    known = msgspec.structs.replace(
+        attempt, phase=AttemptPhase.CLOSING, result=result, code=conclusion.code, message=conclusion.message, decided_ms=now
+    )
+    left = task.spec.max_retries == -1 or attempt.number < (task.spec.max_retries or 0)
+    wanted = result in _RETRIED and (result is not RunResultState.TIMEDOUT or bool(task.spec.retry_on_timeout))
+    retry_at = 0
+    if left and wanted and not is_stopped(run) and conclusion.code is not TerminationCode.UNAUTHORIZED_ERROR:
+        pause = NO_CLUSTER_MS if conclusion.code is TerminationCode.INVALID_CLUSTER_REQUEST else 0
+        retry_at = max(now + pause, attempt.start_ms + (task.spec.min_retry_interval_millis or 0))
+    return msgspec.structs.replace(task, attempts=(*task.attempts[:-1], known), retry_at_ms=retry_at)
+
+
+def _attempt(task: Task, attempt_id: int) -> Attempt | None:
+    return next((each for each in task.attempts if each.task_run_id == attempt_id), None)
+
+
+def _with_attempt(run: Run, attempt_id: int, change: Callable[[Attempt], Attempt]) -> Run:
+    def changed(task: Task) -> Task:
+        attempts = tuple(change(each) if each.task_run_id == attempt_id else each for each in task.attempts)
+        return msgspec.structs.replace(task, attempts=attempts)
+
+    return msgspec.structs.replace(run, tasks=tuple(map(changed, run.tasks)))

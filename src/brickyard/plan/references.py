@@ -1,0 +1,108 @@
+"""Dynamic references in the parameters of tasks, such as {{job.id}} and {{tasks.first.values.rows}}. Pure.
+
+Source: "What is a dynamic value reference?" in Databricks' documentation, with the older names that it lists. Times are UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+
+from brickyard.domain.errors import InvalidParameterValue
+from brickyard.domain.run import Attempt, Run, Task
+
+_REFERENCE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+_SHOWN = 140
+_TIMES: Mapping[str, Callable[[datetime], str]] = {
+    "iso_date": lambda at: at.date().isoformat(),
+    "iso_datetime": lambda at: at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+    "iso_weekday": lambda at: str(at.isoweekday()),
+    "is_weekday": lambda at: str(at.isoweekday() < 6).lower(),
+    "year": lambda at: str(at.year),
+    "month": lambda at: str(at.month),
+    "day": lambda at: str(at.day),
+    "hour": lambda at: str(at.hour),
+    "minute": lambda at: str(at.minute),
+    "second": lambda at: str(at.second),
+    "timestamp_ms": lambda at: str(round(at.timestamp() * 1000)),
+}
+_JOB: Mapping[str, Callable[[Run], str]] = {
+    "job.id": lambda run: str(run.job_id),
+    "job.name": lambda run: run.run_name,
+    "job.run_id": lambda run: str(run.run_id),
+    "job.trigger.type": lambda run: run.trigger.value.lower(),
+    "job_id": lambda run: str(run.job_id),
+    "parent_run_id": lambda run: str(run.run_id),
+    "start_date": lambda run: _TIMES["iso_date"](_at(run)),
+    "start_time": lambda run: str(run.created_ms),
+} | {f"job.start_time.{name}": (lambda run, show=show: show(_at(run))) for name, show in _TIMES.items()}
+_TASK: Mapping[str, Callable[[Task, Attempt], str]] = {
+    "task.name": lambda task, _: task.spec.task_key,
+    "task.run_id": lambda _, attempt: str(attempt.task_run_id),
+    "task.execution_count": lambda _, attempt: str(attempt.number + 1),
+    "task_key": lambda task, _: task.spec.task_key,
+    "run_id": lambda _, attempt: str(attempt.task_run_id),
+    "task_retry_count": lambda _, attempt: str(attempt.number),
+}
+_OTHER: Mapping[str, Callable[[Task], str]] = {
+    "run_id": lambda task: str(task.last.task_run_id if task.last else task.task_run_id),
+    "result_state": lambda task: task.result.value.lower() if task.result else "",
+    "execution_count": lambda task: str(len(task.attempts)),
+    "outcome": lambda task: task.last.outcome if task.last else "",
+}
+
+
+def check(texts: Iterable[str], where: str, *, tasks: Iterable[str], parameters: Iterable[str]) -> None:
+    """Raises InvalidParameterValue for a reference to what does not exist. `tasks`: those that the task depends on."""
+    keys, names = set(tasks), set(parameters)
+    for text in texts:
+        for match in _REFERENCE.finditer(text):
+            if why := _unknown(match[1], keys, names):
+                raise InvalidParameterValue(f"{where}{match[0][:_SHOWN]} refers to nothing: {why}.")
+
+
+def resolved(text: str, run: Run, task: Task, attempt: Attempt) -> str:
+    """The text with the values of its references for an attempt. What is unknown stays as it is."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in _JOB:
+            return _JOB[name](run)
+        if name in _TASK:
+            return _TASK[name](task, attempt)
+        if name.startswith("job.parameters."):
+            return parameter_values(run).get(name.removeprefix("job.parameters."), match[0])
+        key, _, what = name.removeprefix("tasks.").partition(".")
+        other = next((each for each in run.tasks if each.spec.task_key == key), None)
+        if not name.startswith("tasks.") or other is None:
+            return match[0]
+        return _OTHER[what](other) if what in _OTHER else match[0]
+
+    return _REFERENCE.sub(value, text)
+
+
+def parameter_values(run: Run) -> dict[str, str]:
+    """The job's parameters for this run. A value may refer to the job itself, as a default of {{job.id}} does."""
+    return {each.name: _REFERENCE.sub(lambda match: _of_job(match, run), each.value) for each in run.parameters}
+
+
+def _of_job(match: re.Match[str], run: Run) -> str:
+    return _JOB[match[1]](run) if match[1] in _JOB else match[0]
+
+
+def _unknown(name: str, keys: set[str], names: set[str]) -> str:
+    if name in _JOB or name in _TASK:
+        return ""
+    if name.startswith("job.parameters."):
+        return "" if name.removeprefix("job.parameters.") in names else "the job has no parameter of that name"
+    if name.startswith("tasks."):
+        key, _, what = name.removeprefix("tasks.").partition(".")
+        if key not in keys:
+            return "the task does not depend on a task with that key"
+        return "" if what in _OTHER else f"use one of {', '.join(_OTHER)}"
+    return f"use one of {', '.join((*_JOB, *_TASK))}, job.parameters.NAME or tasks.KEY.result_state"
+
+
+def _at(run: Run) -> datetime:
+    return datetime.fromtimestamp(run.created_ms / 1000, UTC)
