@@ -61,7 +61,7 @@ from brickyard.domain.libraries import InstallLibraries, Library, PythonPyPiLibr
 from brickyard.domain.secrets import SecretName
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import ClusterSource
-from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask
+from brickyard.domain.tasks import ConditionOp, ConditionTask, SparkPythonTask, SubmitRun, SubmitTask
 from brickyard.domain.v1 import clusters as v1
 from brickyard.domain.v1.details import GetV1Metrics
 from brickyard.domain.validation import TryPolicy
@@ -399,8 +399,9 @@ class World(shared.World):
         return run_id
 
     async def job(self) -> int:
-        settings = (await job_settings(self)) | {"name": f"job {next(self.numbers)}"}
-        return await self.context.services.jobs.create(ADMIN, jobs.CreateJob(**settings))
+        """One that takes no permission of its owner."""
+        task = SubmitTask(task_key="a", condition_task=ConditionTask(left="1", op=ConditionOp.EQUAL_TO, right="1"))
+        return await self.context.services.jobs.create(ADMIN, jobs.CreateJob(name=f"job {next(self.numbers)}", tasks=[task]))
 
     async def give(self, kind: ObjectKind, id: str, owner: str) -> None:
         """Makes the user the owner of a cluster, a pool or a run."""
@@ -456,11 +457,6 @@ async def submission(world: World) -> SubmitRun:
             SubmitTask(task_key="shared", existing_cluster_id=await world.cluster(), spark_python_task=TASK),
         ]
     )
-
-
-async def job_settings(world: World) -> dict[str, Any]:
-    new = ClusterSpec(spark_version=SPARK_4.key, num_workers=1, node_type_id=SMALL.node_type_id)
-    return {"tasks": [SubmitTask(task_key="own", new_cluster=new, spark_python_task=TASK)]}
 
 
 async def new_job(world: World) -> msgspec.Struct:

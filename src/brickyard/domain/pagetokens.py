@@ -126,7 +126,7 @@ def statement_position(token: str | None) -> StatementPosition | None:
     return position
 
 
-_TOKENS = Decoders(ClusterCursor, EventCursor, RunCursor, AuditPosition, StatementPosition)
+_TOKENS = Decoders(JobCursor, ClusterCursor, EventCursor, RunCursor, AuditPosition, StatementPosition)
 
 
 def _decode(token: str, kind: type[T]) -> T:

@@ -491,7 +491,7 @@ ONE = task("a")
         (SubmitRun(tasks=[task("a b")]), "is not valid"),
         (SubmitRun(tasks=[task("a", "b"), task("b", "a")]), "in a circle"),
         (SubmitRun(tasks=[task("a", "x")]), "which is not a task of this run"),
-        (SubmitRun(tasks=[msgspec.structs.replace(ONE, existing_cluster_id="c")]), "either new_cluster or existing_cluster_id"),
+        (SubmitRun(tasks=[msgspec.structs.replace(ONE, existing_cluster_id="c")]), "existing_cluster_id"),
         (SubmitRun(tasks=[msgspec.structs.replace(ONE, new_cluster=None)]), "no serverless compute"),
         (SubmitRun(tasks=[task("a", on="nowhere")]), "does not exist"),
         (

@@ -27,15 +27,19 @@ def next_ms(expression: str, timezone: str, *, after_ms: int) -> int:
         raise InvalidParameterValue(
             f"timezone_id {timezone[:_SHOWN]!r} is no time zone. Use a name such as Europe/Berlin or UTC."
         ) from None
+    fields = _converted(expression)
+    # CronSim knows changes of the clock only without seconds: those of most expressions are one number, and are added.
+    second, fields = (int(fields[0]), fields[1:]) if fields[0].isdigit() and int(fields[0]) < 60 else (0, fields)
+    after = datetime.fromtimestamp(after_ms / 1000 - second, UTC).astimezone(zone)
     try:
-        following = next(CronSim(_converted(expression), datetime.fromtimestamp(after_ms / 1000, UTC).astimezone(zone)), None)
+        following = next(CronSim(" ".join(fields), after), None)
     except CronSimError as error:
         raise InvalidParameterValue(f"quartz_cron_expression {expression[:_SHOWN]!r} cannot be read: {error}.") from error
-    return 0 if following is None else round(following.timestamp() * 1000)
+    return 0 if following is None else round((following.timestamp() + second) * 1000)
 
 
-def _converted(expression: str) -> str:
-    """The expression with the fields and the weekdays of cron."""
+def _converted(expression: str) -> list[str]:
+    """The fields of the expression, with the weekdays of cron."""
     said = f"quartz_cron_expression {expression[:_SHOWN]!r}"
     fields = expression.upper().split()
     if not 6 <= len(fields) <= 7 or len(expression) > 256:
@@ -54,4 +58,4 @@ def _converted(expression: str) -> str:
     days = _WEEKDAY.sub(lambda match: str(int(match[0]) - 1), weekday.replace("?", "*"))
     if days == "L":
         days = "6"  # the last day of a week is Saturday
-    return " ".join((*head, day.replace("?", "*"), month, days))
+    return [*head, day.replace("?", "*"), month, days]

@@ -44,6 +44,7 @@ REFUSED_RUN_NOW = {
     "sql_params": "there are no SQL tasks",
 }
 _BY_KEY = {"tasks": "task_key", "job_clusters": "job_cluster_key", "parameters": "name"}
+_OF_JOBS = ("timeout_seconds", "email_notifications", "notification_settings")  # fields of `RunSettings` that a job has too
 _SINGLE = ("max_retries", "min_retry_interval_millis", "retry_on_timeout")
 
 
@@ -73,10 +74,9 @@ def checked(settings: JobSettings, *, now_ms: int) -> JobSettings:
     check_tasks(tasks, settings.job_clusters or (), names)
     kept = msgspec.structs.replace(
         settings,
-        **dict.fromkeys((*RunSettings.__struct_fields__, *_SINGLE)),
+        **dict.fromkeys((*(each for each in RunSettings.__struct_fields__ if each not in _OF_JOBS), *_SINGLE)),
         timeout_seconds=settings.timeout_seconds or 0,
         email_notifications=settings.email_notifications or {},
-        notification_settings=settings.notification_settings,
         name=settings.name or UNTITLED,
         tasks=list(tasks) or None,
         max_concurrent_runs=concurrent,
@@ -112,7 +112,7 @@ def merged(settings: JobSettings, new: JobSettings | None, remove: Sequence[str]
         name, _, key = path.replace(".", "/").partition("/")
         if name not in fields or (key and name not in _BY_KEY):
             raise InvalidParameterValue(f"fields_to_remove: {path[:_SHOWN]!r} is not a field of a job, or of its lists by key.")
-        left = [each for each in fields[name] or () if key and getattr(each, _BY_KEY[name]) != key]
+        left = [each for each in fields[name] or () if getattr(each, _BY_KEY[name]) != key] if key else None
         fields[name] = left or None
     for name, value in (msgspec.structs.asdict(new) if new is not None else {}).items():
         if value is not None and name in ("tasks", "job_clusters"):
