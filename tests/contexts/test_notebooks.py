@@ -64,6 +64,26 @@ def test_widgets_in_sql_alone(host: Host) -> None:
     host.destroy(sql.name)
 
 
+def test_a_notebook_task_has_values_of_others_and_sets_its_own(host: Host) -> None:
+    path = notebook(
+        host,
+        "/Users/ada/task",
+        "dbutils.widgets.text('day', 'monday'); values = dbutils.jobs.taskValues; print('printed')",
+        "dbutils.library.restartPython()",
+        "values = dbutils.jobs.taskValues\nvalues.set('rows', values.get('first', 'rows') + 1)\nvalues.set('name', 'zwei')",
+        "try:\n    values.get('first', 'none')\nexcept ValueError:\n    values.set('missing', values.get('x', 'y', default=[1]))",
+        "dbutils.notebook.exit(dbutils.widgets.get('day'))",
+    )
+    own = host.new(user="ada@example.com")
+    asked = {"path": path, "arguments": {"day": "friday"}, "values": {"first": {"rows": 41}}}
+    results = own.run(f"%%brickyard_notebook task second of run 7\n{json.dumps(asked)}")
+    assert (results["data"], results["exited"], results["summary"]) == ("friday", True, "printed")
+    assert results["values"] == {"rows": 42, "name": "zwei", "missing": [1]}
+    for wrong in ("'x' * 50_000", "object()"):
+        assert own.failure(f"dbutils.jobs.taskValues.set('a', {wrong})")
+    host.destroy(own.name)
+
+
 def test_a_notebook_runs_in_the_namespace_of_its_caller(host: Host, python: Context) -> None:
     cells = [
         "# MAGIC %md\n# MAGIC # Title",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -148,6 +149,32 @@ def test_parameters_and_references_reach_the_tasks(w: WorkspaceClient) -> None:
     run = w.jobs.run_now(job_id, python_params=["x"], only=["a"]).result(timeout=SOON)
     assert [each.task_key for each in run.tasks or ()] == ["a"]
     assert logs(w, run, "a").split(": ")[0].endswith(" x")
+
+
+def test_notebooks_take_parameters_return_a_result_and_pass_values_on(w: WorkspaceClient) -> None:
+    def notebook(key: str, *needs: str, **parameters: str) -> jobs.Task:
+        return jobs.Task(
+            task_key=key,
+            job_cluster_key=KEY,
+            notebook_task=jobs.NotebookTask(notebook_path=f"/Workspace/Users/me/{key}", base_parameters=parameters),
+            depends_on=[jobs.TaskDependency(task_key=each) for each in needs],
+        )
+
+    job_id = job(
+        w,
+        notebook("first", day="monday", who="me"),
+        notebook("second", "first", path="{{tasks.first.values.path}}"),
+        parameters=[jobs.JobParameterDefinition(name="shared", default="{{job.id}}")],
+    )
+    run = w.jobs.run_now(job_id, notebook_params={"day": "friday"}).result(timeout=SOON)
+    outputs = {}
+    for each in run.tasks or ():
+        assert each.run_id and each.notebook_task
+        output = w.jobs.get_run_output(each.run_id).notebook_output
+        assert output and output.result
+        outputs[each.task_key] = json.loads(output.result)
+    shared = {"shared": str(job_id), "day": "friday"}
+    assert outputs == {"first": {**shared, "who": "me"}, "second": {**shared, "path": "/Users/me/first"}}
 
 
 def test_a_condition_decides_which_tasks_run(w: WorkspaceClient) -> None:

@@ -21,7 +21,7 @@ from brickyard.features.runs.making import RunMaker
 from brickyard.features.runs.model import GetRun, RunId, RunView
 from brickyard.features.runs.service import RunService
 from brickyard.features.runs.taskfiles import TaskFiles
-from brickyard.features.runs.tasknodes import MAGIC, DriverTasks, Refusal
+from brickyard.features.runs.tasknodes import MAGIC, NOTEBOOK_MAGIC, DriverTasks, Refusal
 from brickyard.nodes.calls import NodeCalls
 from brickyard.nodes.tokens import InstanceTokens
 from brickyard.providers.simulated import SimulatedProvider
@@ -62,8 +62,11 @@ def task(key: str, *needs: str, on: str = "", file: str = "", **fields: Any) -> 
 def answer(command: str) -> Answer:
     """What the simulated driver makes of a task, by a word in its file: fail, slow, die, or print its own source."""
     magic, _, body = command.partition("\n")
-    assert magic.startswith(f"{MAGIC} task ")
     asked = json.loads(body)
+    if magic.startswith(f"{NOTEBOOK_MAGIC} task "):
+        values = {"path": asked["path"], "seen": asked["values"]}
+        return Answer(results={"resultType": "text", "data": json.dumps(asked["arguments"]), "exited": True, "values": values})
+    assert magic.startswith(f"{MAGIC} task ")
     if asked["kind"] != "python":
         return Answer(results={"resultType": "text", "data": body})
     source = asked["source"]

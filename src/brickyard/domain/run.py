@@ -11,6 +11,7 @@ and none.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -135,6 +136,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     code: TerminationCode | None = None
     message: str = ""
     outcome: str = ""  # of a condition: "true" or "false"
+    values: dict[str, Any] = {}  # that it has set for other tasks
 
     @property
     def decided(self) -> bool:
@@ -251,11 +253,14 @@ class Conclusion(msgspec.Struct, frozen=True):
     result: RunResultState
     code: TerminationCode
     message: str
+    values: dict[str, Any] = {}  # that the attempt has set for other tasks
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an attempt printed, and its error with the traceback."""
+    """What an attempt printed, and its error with the traceback. `result`: what a notebook has returned by
+    `dbutils.notebook.exit`; None if it was not called."""
 
+    result: str | None = None
     logs: str = ""
     logs_truncated: bool = False
     error: str = ""

@@ -63,6 +63,15 @@ class SparkJarTask(Wire, frozen=True, kw_only=True):
     run_as_repl: bool | None = None
 
 
+class NotebookTask(Wire, frozen=True, kw_only=True):
+    """A notebook of the workspace, and the values of its widgets."""
+
+    notebook_path: str
+    base_parameters: dict[str, str] | None = None
+    source: Source | None = None
+    warehouse_id: str | None = None
+
+
 class JobCluster(Wire, frozen=True, kw_only=True):
     """A cluster that tasks share by its key. It is created for each run, and ends with the last of them."""
 
@@ -100,6 +109,7 @@ class RunSettings(Wire, frozen=True, kw_only=True):
     spark_python_task: SparkPythonTask | None = None
     python_wheel_task: PythonWheelTask | None = None
     spark_jar_task: SparkJarTask | None = None
+    notebook_task: NotebookTask | None = None
     timeout_seconds: int | None = None
     libraries: list[dict[str, Any]] | None = None
     email_notifications: dict[str, Any] | None = None
@@ -107,7 +117,6 @@ class RunSettings(Wire, frozen=True, kw_only=True):
     notification_settings: dict[str, Any] | None = None  # no effect: there are no notifications
     health: dict[str, Any] | None = None
     dbt_task: dict[str, Any] | None = None
-    notebook_task: dict[str, Any] | None = None
     pipeline_task: dict[str, Any] | None = None
     run_job_task: dict[str, Any] | None = None
     spark_submit_task: dict[str, Any] | None = None

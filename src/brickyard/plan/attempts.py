@@ -51,7 +51,13 @@ def decided(run: Run, task: Task, conclusion: Conclusion, now: int) -> Task:
     """The task with the result of its newest attempt, and with a retry if there is to be one."""
     result, attempt = conclusion.result, task.attempts[-1]
     known = msgspec.structs.replace(
-        attempt, phase=AttemptPhase.CLOSING, result=result, code=conclusion.code, message=conclusion.message, decided_ms=now
+        attempt,
+        phase=AttemptPhase.CLOSING,
+        result=result,
+        code=conclusion.code,
+        message=conclusion.message,
+        values=conclusion.values,
+        decided_ms=now,
     )
     left = task.spec.max_retries == -1 or attempt.number < (task.spec.max_retries or 0)
     wanted = result in _RETRIED and (result is not RunResultState.TIMEDOUT or bool(task.spec.retry_on_timeout))

@@ -5,6 +5,7 @@ Source: "What is a dynamic value reference?" in Databricks' documentation, with 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -77,6 +78,9 @@ def resolved(text: str, run: Run, task: Task, attempt: Attempt) -> str:
         other = next((each for each in run.tasks if each.spec.task_key == key), None)
         if not name.startswith("tasks.") or other is None:
             return match[0]
+        if what.startswith("values.") and other.last is not None:
+            value = other.last.values.get(what.removeprefix("values."))
+            return match[0] if value is None else value if isinstance(value, str) else json.dumps(value)
         return _OTHER[what](other) if what in _OTHER else match[0]
 
     return _REFERENCE.sub(value, text)
@@ -100,8 +104,8 @@ def _unknown(name: str, keys: set[str], names: set[str]) -> str:
         key, _, what = name.removeprefix("tasks.").partition(".")
         if key not in keys:
             return "the task does not depend on a task with that key"
-        return "" if what in _OTHER else f"use one of {', '.join(_OTHER)}"
-    return f"use one of {', '.join((*_JOB, *_TASK))}, job.parameters.NAME or tasks.KEY.result_state"
+        return "" if what in _OTHER or what.startswith("values.") else f"use one of {', '.join(_OTHER)} or values.KEY"
+    return f"use one of {', '.join((*_JOB, *_TASK))}, job.parameters.NAME, tasks.KEY.result_state or tasks.KEY.values.NAME"
 
 
 def _at(run: Run) -> datetime:

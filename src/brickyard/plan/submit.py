@@ -17,7 +17,16 @@ from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.libraries import Library
 from brickyard.domain.places import Kind, parse
 from brickyard.domain.spec import ClusterSpec
-from brickyard.domain.tasks import JobCluster, PythonWheelTask, RunSettings, Source, SparkPythonTask, SubmitRun, SubmitTask
+from brickyard.domain.tasks import (
+    JobCluster,
+    NotebookTask,
+    PythonWheelTask,
+    RunSettings,
+    Source,
+    SparkPythonTask,
+    SubmitRun,
+    SubmitTask,
+)
 from brickyard.plan.libraries import check as check_library
 from brickyard.plan.references import check as check_references
 
@@ -31,13 +40,13 @@ MAX_TOKEN = 64
 MAX_PARAMETER_BYTES = 10_000
 MAX_SECONDS = 10 * 365 * 24 * 3600
 UNTITLED = "Untitled"  # a run without a name
-TASKS = ("spark_python_task", "python_wheel_task", "spark_jar_task", "condition_task")
+TASKS = ("notebook_task", "spark_python_task", "python_wheel_task", "spark_jar_task", "condition_task")
 CLUSTERS = ("new_cluster", "existing_cluster_id", "job_cluster_key")
 _KEY = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_KEY}}}")
 _NOT_OF_KEYS = re.compile(r"[^A-Za-z0-9_-]")
 _SHOWN = 140  # how many characters of a client's value a message repeats
 
-_NO_SUCH_TASK = "use spark_python_task, python_wheel_task, spark_jar_task or condition_task"
+_NO_SUCH_TASK = "use notebook_task, spark_python_task, python_wheel_task, spark_jar_task or condition_task"
 _NO_MAIL = "there are no notifications; poll runs/get"
 REFUSED_RUN: dict[str, str] = {
     "budget_policy_id": "there are no budgets",
@@ -62,7 +71,6 @@ REFUSED_TASK: dict[str, str] = {
     "for_each_task": _NO_SUCH_TASK,
     "gen_ai_compute_task": _NO_SUCH_TASK,
     "health": "only timeouts are supported; give timeout_seconds",
-    "notebook_task": _NO_SUCH_TASK,
     "pipeline_task": _NO_SUCH_TASK,
     "power_bi_task": _NO_SUCH_TASK,
     "python_operator_task": _NO_SUCH_TASK,
@@ -200,7 +208,8 @@ def _single(settings: RunSettings, name: str | None) -> SubmitTask:
 def _texts(task: SubmitTask) -> list[str]:
     """The values of a task that may have dynamic references."""
     condition = [task.condition_task.left, task.condition_task.right] if task.condition_task is not None else []
-    return [*parameters(task), *condition]
+    given = list((task.notebook_task.base_parameters or {}).values()) if task.notebook_task is not None else []
+    return [*parameters(task), *condition, *given]
 
 
 def _with_own_jvm(task: SubmitTask, tasks: Sequence[SubmitTask], clusters: Mapping[str, ClusterSpec]) -> SubmitTask:
@@ -247,6 +256,8 @@ def _check_task(task: SubmitTask, clusters: Mapping[str, ClusterSpec]) -> None:
         _check_wheel(where, task.python_wheel_task)
     elif task.spark_jar_task is not None:
         _check_jar(where, task)
+    elif task.notebook_task is not None:
+        _check_notebook(where, task.notebook_task)
     _check_parameters(where, parameters(task))
     _seconds(f"{where}timeout_seconds", task.timeout_seconds)
     _seconds(f"{where}min_retry_interval_millis", (task.min_retry_interval_millis or 0) // 1000)
@@ -265,6 +276,18 @@ def _check_wheel(where: str, task: PythonWheelTask) -> None:
         raise InvalidParameterValue(f"{where}python_wheel_task needs both package_name and entry_point.")
     if task.parameters and task.named_parameters:
         raise InvalidParameterValue(f"{where}parameters and named_parameters are both given. Leave one out.")
+
+
+def _check_notebook(where: str, task: NotebookTask) -> None:
+    if task.source is Source.GIT:
+        raise InvalidParameterValue(f"{where}source GIT is not supported: {REFUSED_RUN['git_source']}.")
+    if task.warehouse_id:
+        raise InvalidParameterValue(f"{where}warehouse_id is not supported: a notebook runs on a cluster.")
+    if not task.notebook_path.startswith("/") or ".." in task.notebook_path.split("/") or "\0" in task.notebook_path:
+        raise InvalidParameterValue(
+            f"{where}notebook_path {task.notebook_path[:_SHOWN]!r} must be an absolute path in the workspace, without '..'."
+        )
+    _check_parameters(where, list((task.base_parameters or {}).values()))
 
 
 def _check_jar(where: str, task: SubmitTask) -> None:

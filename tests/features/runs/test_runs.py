@@ -495,8 +495,8 @@ ONE = task("a")
         (SubmitRun(tasks=[msgspec.structs.replace(ONE, new_cluster=None)]), "no serverless compute"),
         (SubmitRun(tasks=[task("a", on="nowhere")]), "does not exist"),
         (
-            SubmitRun(tasks=[SubmitTask(task_key="a", notebook_task={"path": "/x"}, new_cluster=CLUSTER)]),
-            "notebook_task",
+            SubmitRun(tasks=[SubmitTask(task_key="a", sql_task={"query": "1"}, new_cluster=CLUSTER)]),
+            "sql_task",
         ),
         (SubmitRun(tasks=[ONE], email_notifications={"on_failure": ["me"]}), "email_notifications"),
         (SubmitRun(tasks=[ONE], git_source={"git_url": "x"}), "git_source"),

@@ -18,8 +18,9 @@ from brickyard.domain.notes import Note, unnoted
 from brickyard.domain.run import Run, TriggerType
 from brickyard.domain.wakeups import Wake
 from brickyard.features.jobs import rules
-from brickyard.features.jobs.model import JobRow, Runs
+from brickyard.features.jobs.model import JobRow
 from brickyard.features.jobs.rows import JobRows
+from brickyard.features.jobs.runs import Runs
 from brickyard.reconcile.loop import KeyedLoop
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx

@@ -6,15 +6,13 @@ Absent and default are the same on the wire. Times are epoch milliseconds. Sourc
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
-from brickyard.domain.access import AccessControlRequest, Principal
-from brickyard.domain.run import NewRun, Run
+from brickyard.domain.access import AccessControlRequest
 from brickyard.domain.spec import Wire
 from brickyard.domain.tasks import JobCluster, RunSettings, SubmitTask
-from brickyard.store.tx import Tx
 
 
 class PauseStatus(StrEnum):
@@ -204,19 +202,3 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     settings: JobSettings
     next_ms: int = 0  # the next scheduled run; 0: none
     version: int = 0
-
-
-class Runs(Protocol):
-    """Those who make runs (`features.runs`). Methods raise ApiError."""
-
-    def check(self, tx: Tx, principal: Principal, new: NewRun) -> None:
-        """Raises if the run could not be made with the principal's rights now."""
-        ...
-
-    def make(self, tx: Tx, principal: Principal, new: NewRun) -> Run:
-        """Inserts a run, due at once."""
-        ...
-
-    def fail(self, tx: Tx, user_name: str, new: NewRun, message: str) -> Run:
-        """Inserts a run that has failed before it began."""
-        ...

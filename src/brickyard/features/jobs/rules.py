@@ -37,7 +37,6 @@ REFUSED_JOB = {
 REFUSED_TRIGGER = dict.fromkeys(("file_arrival", "model", "table", "table_update"), _NO_TRIGGER)
 REFUSED_RUN_NOW = {
     "dbt_commands": "there are no dbt tasks",
-    "notebook_params": "there are no notebook tasks",
     "performance_target": REFUSED_RUN["performance_target"],
     "pipeline_params": "there are no pipelines",
     "spark_submit_params": "there are no spark-submit tasks",
@@ -131,7 +130,7 @@ def wanted(row: JobRow, request: RunNow | None = None, *, trigger: TriggerType =
     """What a run of the job is made of now, with what a request overrides."""
     settings, request = row.settings, request or RunNow(job_id=row.job_id)
     refuse(request, REFUSED_RUN_NOW, "")
-    for name in ("jar_params", "job_parameters", "python_named_params", "python_params"):
+    for name in ("jar_params", "job_parameters", "notebook_params", "python_named_params", "python_params"):
         size = len(json.dumps(getattr(request, name) or ""))
         if size > MAX_PARAMETER_BYTES:
             raise InvalidParameterValue(f"{name} has {size} bytes as JSON; at most {MAX_PARAMETER_BYTES} are allowed.")
@@ -180,6 +179,9 @@ def _selected(tasks: Sequence[SubmitTask], only: Sequence[str] | None) -> list[S
 def _overridden(task: SubmitTask, request: RunNow, parameters: Sequence[JobParameter]) -> SubmitTask:
     """The task with the parameters of a request. A wheel that takes named parameters gets the job's too."""
     replace = msgspec.structs.replace
+    if (notebook := task.notebook_task) is not None and request.notebook_params is not None:
+        given = (notebook.base_parameters or {}) | request.notebook_params
+        return replace(task, notebook_task=replace(notebook, base_parameters=given))
     if task.spark_python_task is not None and request.python_params is not None:
         return replace(task, spark_python_task=replace(task.spark_python_task, parameters=request.python_params))
     if task.spark_jar_task is not None and request.jar_params is not None:

@@ -32,10 +32,10 @@ from brickyard.features.jobs.model import (
     ListJobsResponse,
     ResetJob,
     RunNow,
-    Runs,
     UpdateJob,
 )
 from brickyard.features.jobs.rows import JobRows
+from brickyard.features.jobs.runs import Runs
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 

@@ -20,6 +20,7 @@ from brickyard.domain.spec import ClusterSpec, Wire
 from brickyard.domain.tasks import (
     ConditionTask,
     JobCluster,
+    NotebookTask,
     PythonWheelTask,
     RunIf,
     SparkJarTask,
@@ -123,6 +124,7 @@ class RunTask(RunClusterSpec, frozen=True, kw_only=True):
     end_time: int | None = None
     execution_duration: int | None = None
     max_retries: int | None = None
+    notebook_task: NotebookTask | None = None
     min_retry_interval_millis: int | None = None
     python_wheel_task: PythonWheelTask | None = None
     retry_on_timeout: bool | None = None
@@ -175,6 +177,13 @@ class ListRunsResponse(Wire, frozen=True, kw_only=True):
     runs: list[RunView] | None = None
 
 
+class NotebookOutput(Wire, frozen=True, kw_only=True):
+    """What a notebook has returned by `dbutils.notebook.exit`."""
+
+    result: str | None = None
+    truncated: bool | None = None
+
+
 class RunOutput(Wire, frozen=True, kw_only=True):
     """The output of an attempt at a task."""
 
@@ -183,3 +192,4 @@ class RunOutput(Wire, frozen=True, kw_only=True):
     error_trace: str | None = None
     logs: str | None = None
     logs_truncated: bool | None = None
+    notebook_output: NotebookOutput | None = None

@@ -17,7 +17,7 @@ from brickyard.domain.run import NewRun, Output, Run, Task
 from brickyard.domain.tasks import SubmitRun, SubmitTask
 from brickyard.domain.wakeups import Wake
 from brickyard.features.runs.making import RunMaker
-from brickyard.features.runs.model import GetRun, ListRuns, ListRunsResponse, RunId, RunOutput, RunView
+from brickyard.features.runs.model import GetRun, ListRuns, ListRunsResponse, NotebookOutput, RunId, RunOutput, RunView
 from brickyard.features.runs.taskfiles import TaskFiles
 from brickyard.features.runs.views import attempt_view, run_view
 from brickyard.plan.submit import checked_tasks, task_file
@@ -26,6 +26,7 @@ from brickyard.store.tx import Tx
 
 DEFAULT_PAGE, MAX_PAGE = 20, 25
 MAX_OFFSET = 100_000
+MAX_RESULT = 5 * 1024 * 1024  # characters of what a notebook returns
 
 
 class RunService:
@@ -90,6 +91,7 @@ class RunService:
             error=found.error or None,
             error_trace=found.error_trace or None,
             logs=found.logs,
+            notebook_output=_notebook_output(found) if task.spec.notebook_task is not None else None,
             logs_truncated=found.logs_truncated,
         )
 
@@ -175,6 +177,12 @@ class RunService:
         run = self._maker.make(tx, caller, new)
         grant_on_job(tx, of_job(run.job_id, run.creator_user_name), request.access_control_list or ())
         return run.run_id
+
+
+def _notebook_output(found: Output) -> NotebookOutput:
+    if found.result is None:
+        return NotebookOutput()
+    return NotebookOutput(result=found.result[:MAX_RESULT], truncated=len(found.result) > MAX_RESULT)
 
 
 def _submitted(tx: Tx, token: str, user_name: str) -> int | None:

@@ -34,7 +34,7 @@ from brickyard.domain.nodeops import (
 from brickyard.domain.run import Conclusion, Output, RunResultState, TerminationCode
 from brickyard.features.runs.taskfiles import TaskFiles, UnreadableFile
 from brickyard.nodes.calls import NodeCalls
-from brickyard.plan.references import resolved
+from brickyard.plan.references import parameter_values, resolved
 from brickyard.plan.run import FAILED
 from brickyard.plan.submit import parameters, task_file, wheels
 from brickyard.reconcile.runpass import Call
@@ -43,6 +43,7 @@ from brickyard.reconcile.runs import Ended, NodeSilent
 MAX_LOGS = 5 * 1024 * 1024  # characters; the end is kept, as at Databricks
 MAX_ERROR = 10_000
 MAGIC = "%%brickyard_task"
+NOTEBOOK_MAGIC = "%%brickyard_notebook"
 STOP_LOOKS, STOP_PAUSE_S = 20, 0.5  # a driver replaces a process that has not reacted for 6 s
 ACCESS_LOST = "PermissionDenied:"  # how the error of a process begins that was ended because its user lost access
 _OVER = ("Finished", "Error", "Cancelled")
@@ -124,7 +125,14 @@ class DriverTasks:
         """The command for the context (runtime/node/kernel/task.py). Its first line names it, also in the Spark UI."""
         task = call.task.spec
         arguments = [resolved(each, call.run, call.task, call.attempt) for each in parameters(task)]
-        described: dict[str, Any] = {"parameters": arguments, "wheels": wheels(task)}
+        described: dict[str, Any] = {"parameters": arguments, "wheels": wheels(task), "values": _values(call)}
+        if (notebook := task.notebook_task) is not None:
+            given = parameter_values(call.run) | {
+                name: resolved(each, call.run, call.task, call.attempt) for name, each in (notebook.base_parameters or {}).items()
+            }
+            path = notebook.notebook_path.removeprefix("/Workspace")
+            described |= {"path": path, "arguments": given}
+            return f"{NOTEBOOK_MAGIC} task {task.task_key} of run {call.run.run_id}\n{msgspec.json.encode(described).decode()}"
         if task.spark_python_task is not None:
             file = task_file(task.spark_python_task.python_file)
             source = await self._files.read(file)
@@ -147,6 +155,12 @@ def _name(call: Call) -> str:
     return timed_name(call.attempt.starting_ms, call.attempt.task_run_id)
 
 
+def _values(call: Call) -> dict[str, dict[str, Any]]:
+    """What other tasks of the run have set, by their keys."""
+    lasts = ((task.spec.task_key, task.last) for task in call.run.tasks)
+    return {key: last.values for key, last in lasts if last is not None and last.values}
+
+
 def _command(call: Call) -> OfCommand:
     return OfCommand(context_id=_name(call), command_id=_name(call))
 
@@ -163,7 +177,10 @@ def _ended(status: str, results: dict[str, Any]) -> Ended:
     cut = len(text) > MAX_LOGS or bool(results.get("truncated"))
     logs = text[-MAX_LOGS:]
     if status == "Finished" and kind != "error":
-        done = Conclusion(RunResultState.SUCCESS, TerminationCode.SUCCESS, "")
+        done = Conclusion(RunResultState.SUCCESS, TerminationCode.SUCCESS, "", results.get("values") or {})
+        if results.get("exited"):
+            logs, result = str(results.get("summary") or "")[-MAX_LOGS:], text
+            return Ended(conclusion=done, output=Output(result=result, logs=logs, logs_truncated=cut))
         return Ended(conclusion=done, output=Output(logs=logs, logs_truncated=cut))
     error = html.unescape(_TAG.sub("", str(results.get("summary") or "")))[:MAX_ERROR]
     output = Output(logs=logs, logs_truncated=cut, error=error or FAILED, error_trace=str(results.get("cause") or ""))

@@ -164,6 +164,7 @@ def _task_view(task: Task, attempt: Attempt | None) -> RunTask:
         retry_on_timeout=spec.retry_on_timeout,
         run_if=spec.run_if,
         timeout_seconds=spec.timeout_seconds,
+        notebook_task=spec.notebook_task,
         spark_python_task=spec.spark_python_task,
         python_wheel_task=spec.python_wheel_task,
         spark_jar_task=spec.spark_jar_task,

@@ -1,12 +1,13 @@
 """A command's results, in the shape of the command API. Pure: takes a kernel's messages, returns one JSON object.
 
-Shapes (absent keys are absent, `LIMIT` bounds sizes, all strings are valid Unicode):
+Shapes (absent keys are absent, `LIMIT` bounds sizes, all strings are valid Unicode), with `values` that a task of a run has set:
 
     text    {"resultType": "text", "data": str, "truncated"?: true}
     HTML    {"resultType": "text", "data": str, "isHtml": true, "summary"?: printed text}
     error   {"resultType": "error", "summary": html, "cause": str, "data"?: text printed before the error}
     image   {"resultType": "image", "fileName": "data:image/png;base64,...", "data": the same, "summary"?: printed text}
     images  {"resultType": "images", "fileNames": [...], "summary"?: printed text}
+    exit    {"resultType": "text", "data": str, "exited": true, "summary"?: printed text}
     table   {"resultType": "table", "schema": [...], "data": [[...]], "truncated": bool, "isJsonSchema": true, "summary"?}
 """
 
@@ -17,7 +18,7 @@ import json
 import re
 from typing import Any
 
-from ..wire import EXIT_MIME, RESTART_MIME, TABLE_MIME
+from ..wire import EXIT_MIME, RESTART_MIME, TABLE_MIME, VALUE_MIME
 
 LIMIT = 10 * 1024 * 1024  # bytes of a result as ASCII JSON: it fits on a line of the node host's protocol (16 MiB)
 SUMMARY_LIMIT = 4_000  # characters
@@ -116,6 +117,7 @@ class Collector:
         self._table: dict[str, Any] | None = None
         self._html: list[str] = []
         self._exit: str | None = None
+        self._values: dict[str, Any] = {}
         self._error: dict[str, str] | None = None
         self._truncated = False
         self.restarts = False  # the command has asked for another Python process
@@ -179,9 +181,14 @@ class Collector:
 
     def results(self) -> dict[str, Any]:
         """Returns the results that the API shows once the command is over."""
+        results = self._shown()
+        return {**results, "values": self._values} if self._values else results
+
+    def _shown(self) -> dict[str, Any]:
         printed = self.printed()
         if self._exit is not None:
-            return {"resultType": "text", "data": self._exit}
+            result = {"resultType": "text", "data": self._exit, "exited": True}
+            return {**result, "summary": shorten(printed, PRINTED_LIMIT)} if printed else result
         if self._error is not None:
             return error(self._error["name"], self._error["message"], self._error["cause"], printed)
         if self._table is not None:
@@ -258,6 +265,8 @@ class Collector:
                 }
             else:
                 self._exit = clean(value)
+        elif VALUE_MIME in data:
+            self._add_value(data[VALUE_MIME] or {})
         elif RESTART_MIME in data:
             self.restarts = True
             self._rest = data[RESTART_MIME] or {}
@@ -270,6 +279,12 @@ class Collector:
             self._add_html(str(data[HTML_MIME]))
         elif "text/plain" in data:
             self._add_line(str(data["text/plain"]))
+
+    def _add_value(self, value: dict[str, Any]) -> None:
+        size = len(json.dumps(value))
+        if size <= self._left:  # the kernel limits them, so a larger one has another origin
+            self._values[clean(str(value.get("key", "")))] = clean_json(value.get("value"))
+            self._left -= size
 
     def _add_html(self, text: str) -> None:
         size = encoded_size(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import secrets
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from ..trees import roots
-from ..wire import EXIT_MIME, RESTART_MIME
+from ..wire import EXIT_MIME, RESTART_MIME, VALUE_MIME
 from .dbsecrets import Secrets
 from .described import Described
 from .files import Files
@@ -20,6 +21,7 @@ from .notebookcontext import EntryPoint, NotebookContext
 from .place import Place
 from .widgets import Widgets
 
+MAX_VALUE, MAX_VALUES = 48 * 1024, 250  # bytes as JSON, and how many: as at Databricks
 LOOK_S = (0.05, 1.0)  # first and longest pause between two looks at a notebook that runs
 
 
@@ -112,26 +114,31 @@ class TaskValues(Described):
 
     _part = "jobs.taskValues"
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, publish: Publish, place: Place) -> None:
+        self._publish, self._place = publish, place
+        self._own: set[str] = set()
 
     def get(self, taskKey: str, key: str, default: Any = None, debugValue: Any = None) -> Any:
-        """Returns `debugValue`. Raises TypeError without one, since no job runs here."""
-        self._check("get")
-        if debugValue is None:
-            raise TypeError("Must pass debugValue when calling get outside of a job context. debugValue cannot be None.")
-        return debugValue
+        """Returns the value that a task which is over has set, or `default`. Raises ValueError if there is neither. Outside of
+        jobs returns `debugValue`, and raises TypeError without one."""
+        given = self._place.task_values
+        if given is None:
+            if debugValue is None:
+                raise TypeError("Must pass debugValue when calling get outside of a job context. debugValue cannot be None.")
+            return debugValue
+        found = given.get(taskKey, {}).get(key, default)
+        if found is None:
+            raise ValueError(f"Task {taskKey!r} has set no value {key!r}. Give a default, or let this task depend on it.")
+        return found
 
     def set(self, key: str, value: Any) -> None:
-        """Does nothing, since no job runs here."""
-        self._check("set")
-
-    def _check(self, method: str) -> None:
-        if self._place.in_task:
-            raise NotImplementedError(
-                f"dbutils.jobs.taskValues.{method} is not offered in tasks of runs: tasks share no values here. Write them "
-                "to a file of dbfs:/ or to a table."
-            )
+        """Sets a value, which JSON can hold, for the tasks that run after this one. Does nothing outside of jobs."""
+        if self._place.task_values is None:
+            return
+        if len(json.dumps(value)) > MAX_VALUE or (key not in self._own and len(self._own) >= MAX_VALUES):
+            raise ValueError(f"A task sets at most {MAX_VALUES} values, of {MAX_VALUE} bytes as JSON each.")
+        self._own.add(key)
+        self._publish({VALUE_MIME: {"key": str(key), "value": value}})
 
 
 class Jobs(Described):
@@ -139,8 +146,8 @@ class Jobs(Described):
 
     _part = "jobs"
 
-    def __init__(self, place: Place) -> None:
-        self.taskValues = TaskValues(place)
+    def __init__(self, publish: Publish, place: Place) -> None:
+        self.taskValues = TaskValues(publish, place)
 
 
 class Data(Described):
@@ -172,7 +179,7 @@ class DBUtils(Described):
     ) -> None:
         self.data = Data(summarize)
         self.fs = files
-        self.jobs = Jobs(place)
+        self.jobs = Jobs(publish, place)
         self.library = Library(publish=publish, place=place)
         self.notebook = Notebook(publish=publish, line=line, place=place, context=context)
         self.secrets = Secrets(line)

@@ -56,10 +56,11 @@ class Notebooks:
         return run
 
     def notebook_magic(self, _line: str, cell: str) -> None:
-        """The one command of a context in which a notebook runs by itself, `{"path", "arguments"}`; or what is left to do after
-        a restart of Python within notebooks, `{"frames"}`, the outermost first."""
+        """The one command of a context in which a notebook runs by itself, `{"path", "arguments"}`; or what is left to do after a
+        restart of Python within notebooks, `{"frames"}`, the outermost first."""
         wanted = json.loads(cell)
         frames = [Frame(**each) for each in wanted.get("frames") or ()]
+        self._place.task_values = wanted.get("values")
         if not frames:
             arguments = {str(name): str(value) for name, value in wanted["arguments"].items()}
             frames = [Frame(str(wanted["path"]), arguments, own=True, digest="")]

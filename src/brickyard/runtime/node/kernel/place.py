@@ -22,7 +22,7 @@ class Place:
 
     def __init__(self) -> None:
         self.path = ""  # the notebook's path in the workspace; "": unknown, as in contexts of the API
-        self.in_task = False  # whether the code is a task of a run
+        self.task_values: Mapping[str, Mapping[str, Any]] | None = None  # of other tasks of the run; None: this is no task
         self._frames: list[Frame] = []
 
     @property
@@ -46,4 +46,6 @@ class Place:
 
     def rest(self) -> dict[str, Any]:
         """What another process needs to go on with the notebooks that run (`Notebooks.notebook_magic`); nothing if none does."""
-        return {"frames": [vars(frame) for frame in self._frames]} if self._frames else {}
+        if not self._frames:
+            return {}
+        return {"frames": [vars(frame) for frame in self._frames], "values": self.task_values}

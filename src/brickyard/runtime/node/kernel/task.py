@@ -60,7 +60,7 @@ def make_task_magic(namespace: dict[str, Any], run_main: Callable[..., None], pl
 
     def run_task(_line: str, cell: str) -> None:
         task = json.loads(cell)
-        place.in_task = True
+        place.task_values = task.get("values") or {}
         try:
             for path in task.get("wheels") or ():
                 add_wheel(Path(shown_path("dbfs", str(path))), namespace["spark"], _own_directory())

@@ -1,0 +1,25 @@
+"""What jobs need of those who make runs."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from brickyard.domain.access import Principal
+from brickyard.domain.run import NewRun, Run
+from brickyard.store.tx import Tx
+
+
+class Runs(Protocol):
+    """Those who make runs (`features.runs`). Methods raise ApiError."""
+
+    def check(self, tx: Tx, principal: Principal, new: NewRun) -> None:
+        """Raises if the run could not be made with the principal's rights now."""
+        ...
+
+    def make(self, tx: Tx, principal: Principal, new: NewRun) -> Run:
+        """Inserts a run, due at once."""
+        ...
+
+    def fail(self, tx: Tx, user_name: str, new: NewRun, message: str) -> Run:
+        """Inserts a run that has failed before it began."""
+        ...
