@@ -11,6 +11,7 @@ from databricks.sdk import WorkspaceClient
 from databricks.sdk.errors.sdk import OperationFailed
 from databricks.sdk.service import compute, jobs
 from databricks.sdk.service.jobs import RunResultState
+from databricks.sdk.service.workspace import ImportFormat, Language
 
 from tests.spark.shared import Lent
 from tests.support.packages import make_wheel
@@ -162,3 +163,67 @@ def test_tasks_of_every_kind(lent_single: Lent, tmp_path: Path) -> None:
         assert cluster.cluster_source is compute.ClusterSource.JOB
         assert cluster.state is compute.State.TERMINATED
         assert cluster.termination_reason and cluster.termination_reason.code is compute.TerminationReasonCode.JOB_FINISHED
+
+
+SETUP = """# Databricks notebook source
+tables = ["numbers"]
+"""
+NOTEBOOK = """# Databricks notebook source
+# MAGIC %run ./setup
+
+# COMMAND ----------
+
+dbutils.widgets.text("rows", "1")
+spark.range(int(dbutils.widgets.get("rows"))).createOrReplaceTempView(tables[0])
+
+# COMMAND ----------
+
+# MAGIC %sql
+# MAGIC select sum(id) as total from numbers
+
+# COMMAND ----------
+
+total = spark.table("numbers").groupBy().sum("id").first()[0]
+print("summed", total)
+dbutils.jobs.taskValues.set("total", total)
+dbutils.notebook.exit(f"total {total}")
+"""
+AFTER = """
+import sys
+print("after", sys.argv[1], dbutils.jobs.taskValues.get("notebook", "total") + 1)
+"""
+
+
+def test_a_job_of_a_notebook_and_a_file(lent_single: Lent) -> None:
+    w = lent_single.user.w
+    me = w.current_user.me().user_name
+    for name, source in (("setup", SETUP), ("notebook", NOTEBOOK)):
+        w.workspace.upload(f"/Users/{me}/job/{name}.py", source.encode(), format=ImportFormat.SOURCE, language=Language.PYTHON)
+    w.workspace.upload(f"/Users/{me}/job/after.py", AFTER.encode(), format=ImportFormat.RAW, overwrite=True)
+    on = lent_single.cluster_id
+    created = w.jobs.create(
+        name="sums",
+        parameters=[jobs.JobParameterDefinition(name="rows", default="3")],
+        tasks=[
+            jobs.Task(
+                task_key="notebook",
+                existing_cluster_id=on,
+                notebook_task=jobs.NotebookTask(notebook_path=f"/Users/{me}/job/notebook"),
+            ),
+            jobs.Task(
+                task_key="after",
+                existing_cluster_id=on,
+                depends_on=[jobs.TaskDependency(task_key="notebook")],
+                spark_python_task=jobs.SparkPythonTask(
+                    python_file=f"/Users/{me}/job/after.py", parameters=["{{tasks.notebook.values.total}}"]
+                ),
+            ),
+        ],
+    )
+    assert created.job_id
+    run = w.jobs.run_now(created.job_id, job_parameters={"rows": "10"}).result(timeout=SOON)
+    assert run.state and run.state.result_state is RunResultState.SUCCESS
+    first, second = (w.jobs.get_run_output(int(each.run_id or 0)) for each in run.tasks or ())
+    assert first.notebook_output and first.notebook_output.result == "total 45"
+    assert "summed 45" in (first.logs or "")
+    assert second.logs == "after 45 46"
