@@ -197,8 +197,9 @@ print("after", sys.argv[1], dbutils.jobs.taskValues.get("notebook", "total") + 1
 def test_a_job_of_a_notebook_and_a_file(lent_single: Lent) -> None:
     w = lent_single.user.w
     me = w.current_user.me().user_name
+    w.workspace.mkdirs(f"/Users/{me}/job")
     for name, source in (("setup", SETUP), ("notebook", NOTEBOOK)):
-        w.workspace.upload(f"/Users/{me}/job/{name}.py", source.encode(), format=ImportFormat.SOURCE, language=Language.PYTHON)
+        w.workspace.upload(f"/Users/{me}/job/{name}", source.encode(), format=ImportFormat.SOURCE, language=Language.PYTHON)
     w.workspace.upload(f"/Users/{me}/job/after.py", AFTER.encode(), format=ImportFormat.RAW, overwrite=True)
     on = lent_single.cluster_id
     created = w.jobs.create(
