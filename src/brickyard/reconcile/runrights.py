@@ -56,7 +56,7 @@ def plan_rightly(
             why = rights.refused(tx, run, task, clusters.get(last.cluster_id) if last is not None else None)
             if why:
                 barred[task.spec.task_key] = _failed(TerminationCode.UNAUTHORIZED_ERROR, why)
-            elif task.task_run_id in creates and (policy_id := _unreserved(task)):
+            elif task.task_run_id in creates and (policy_id := _unreserved(run, task)):
                 ending = _ending(decided.run, policy_id, facts)
                 if why := rights.full(tx, run, policy_id, more=made[policy_id] + 1, ending=ending):
                     barred[task.spec.task_key] = _failed(TerminationCode.INVALID_CLUSTER_REQUEST, why)
@@ -72,9 +72,10 @@ def _needs_cluster(task: Task) -> bool:
     return task.last is not None and task.last.phase is AttemptPhase.PENDING
 
 
-def _unreserved(task: Task) -> str:
-    """The policy of the cluster that is about to be made. "" if it has none, or had its room since the run was submitted."""
-    begins_at_once = task.last is not None and task.last.number == 0 and not task.spec.depends_on
+def _unreserved(run: Run, task: Task) -> str:
+    """The policy of the cluster that is about to be made. "" if it has none, or had its room since the run was made."""
+    first = task.last is not None and task.last.number == 0
+    begins_at_once = first and not task.spec.depends_on and not run.dequeued_ms
     return "" if begins_at_once or task.cluster is None else task.cluster.policy_id or ""
 
 

@@ -142,6 +142,11 @@ class RunRows(DueRows[int]):
         query = select(func.count()).select_from(t).where(t.c.job_id == run.job_id, t.c.ended_ms == 0, earlier)
         return self._connection.execute(query).scalar_one()
 
+    def created_ms(self, run_id: int) -> int:
+        """When an existing run was created."""
+        found: int = self._connection.execute(select(t.c.created_ms).where(t.c.run_id == run_id)).scalar_one()
+        return found
+
     def active_of_job(self, job_id: int) -> list[int]:
         """The ids of the job's active runs, oldest first."""
         query = select(t.c.run_id).where(t.c.job_id == job_id, t.c.ended_ms == 0).order_by(t.c.created_ms, t.c.run_id)

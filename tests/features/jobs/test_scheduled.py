@@ -8,6 +8,7 @@ import pytest
 
 from brickyard.access import Authorizer
 from brickyard.domain.clock import Ids
+from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.queries import RunFilter
 from brickyard.domain.run import Run, RunResultState, TriggerType
 from brickyard.domain.spec import ClusterSpec
@@ -21,12 +22,15 @@ from brickyard.features.jobs.model import (
     PauseStatus,
     PeriodicTrigger,
     PeriodicUnit,
+    Queue,
+    RunNow,
     TriggerSettings,
     UpdateJob,
 )
 from brickyard.features.jobs.service import JobService
 from brickyard.features.runs.making import RunMaker
 from brickyard.store.store import Store
+from brickyard.store.tx import Tx
 from brickyard.testing.builders import SMALL
 from tests.support.desk import ADMIN, USER, Desk
 from tests.support.people import enter, lock_out
@@ -133,6 +137,43 @@ async def test_a_pause_ends_the_schedule_and_a_change_plans_anew(jobs: Jobs) -> 
     assert await jobs.run(job_id) == []
     await jobs.service.update(ADMIN, UpdateJob(job_id=job_id, new_settings=JobSettings(schedule=NOON)))
     assert jobs.clock.now_ms() < await jobs.next_ms(job_id) <= jobs.clock.now_ms() + DAY_MS
+
+
+@pytest.mark.parametrize("step_ms", [0, -1_000, 1_000])
+async def test_whose_turn_it_is_does_not_depend_on_the_clock(jobs: Jobs, step_ms: int) -> None:
+    job_id = await jobs.create(max_concurrent_runs=2, schedule=None, queue=Queue(enabled=True))
+    made = []
+    for _ in range(6):
+        made.append(await jobs.service.run_now(ADMIN, RunNow(job_id=job_id)))
+        jobs.clock.advance(ms=step_ms)
+    runs = await jobs.run(job_id)
+    assert [each.run_id for each in runs] == made
+    assert [each.queued for each in runs] == [False, False, True, True, True, True]
+    before = await jobs.store.read(lambda tx: [tx.runs.active_before(each) for each in runs])
+    assert before == [0, 1, 2, 3, 4, 5]
+    following = await jobs.store.read(lambda tx: tx.runs.first_waiting(runs[0]))
+    assert following == made[2]
+
+
+async def test_a_job_of_no_runs_skips_them(jobs: Jobs) -> None:
+    job_id = await jobs.create(max_concurrent_runs=0, schedule=None, queue=Queue(enabled=True))
+    await jobs.service.run_now(ADMIN, RunNow(job_id=job_id))
+    assert [each.result for each in await jobs.run(job_id)] == [RunResultState.MAXIMUM_CONCURRENT_RUNS_REACHED]
+
+
+async def test_a_token_makes_one_run_until_it_is_deleted(jobs: Jobs) -> None:
+    job_id = await jobs.create(schedule=None)
+    asked = RunNow(job_id=job_id, idempotency_token="once")
+    first = await jobs.service.run_now(ADMIN, asked)
+    assert await jobs.service.run_now(ADMIN, asked) == first
+
+    def end(tx: Tx) -> None:
+        tx.runs.spend("once", ADMIN.user_name, first, 1)
+        tx.runs.delete(first)
+
+    await jobs.store.write(end)
+    with pytest.raises(InvalidParameterValue):
+        await jobs.service.run_now(ADMIN, asked)
 
 
 async def test_a_run_that_cannot_begin_is_a_failed_run(jobs: Jobs) -> None:

@@ -69,17 +69,17 @@ class JobLoop(KeyedLoop[int]):
     def _begin(self, tx: Tx, known: JobRow, now: int) -> tuple[Run, Caller | None] | None:
         if not self._plan_next(tx, known, now):
             return None
-        wanted = rules.wanted(known, trigger=TriggerType.PERIODIC)
         owner = active_principal(tx, known.run_as)
         if owner is None:
             why = f"{known.run_as} is no longer an active user of the workspace."
-            return self._runs.fail(tx, known.run_as, wanted, why), None
+            return self._runs.fail(tx, known.run_as, rules.bare(known), why), None
+        wanted = rules.wanted(known, trigger=TriggerType.PERIODIC)
         return self._runs.make(tx, owner, wanted), caller_of(owner, token_id="")
 
     def _fail(self, tx: Tx, known: JobRow, now: int, reason: str) -> tuple[Run, Caller | None] | None:
         if not self._plan_next(tx, known, now) or not known.settings.tasks:
             return None
-        return self._runs.fail(tx, known.run_as, rules.wanted(known, trigger=TriggerType.PERIODIC), reason), None
+        return self._runs.fail(tx, known.run_as, rules.bare(known), reason), None
 
     @staticmethod
     def _plan_next(tx: Tx, known: JobRow, now: int) -> bool:

@@ -126,6 +126,13 @@ def merged(settings: JobSettings, new: JobSettings | None, remove: Sequence[str]
     return type(settings)(**fields)
 
 
+def bare(row: JobRow) -> NewRun:
+    """A run of the job that will not begin."""
+    settings = row.settings
+    trigger = TriggerType.PERIODIC
+    return NewRun(job_id=row.job_id, run_name=settings.name or "", tasks=tuple(settings.tasks or ()), trigger=trigger)
+
+
 def wanted(row: JobRow, request: RunNow | None = None, *, trigger: TriggerType = TriggerType.ONE_TIME) -> NewRun:
     """What a run of the job is made of now, with what a request overrides."""
     settings, request = row.settings, request or RunNow(job_id=row.job_id)

@@ -16,6 +16,10 @@ class Runs(Protocol):
         """Raises if the run could not be made with the principal's rights now."""
         ...
 
+    def made(self, tx: Tx, user_name: str, token: str) -> int | None:
+        """The run of the user with that idempotency token."""
+        ...
+
     def make(self, tx: Tx, principal: Principal, new: NewRun) -> Run:
         """Inserts a run, due at once."""
         ...

@@ -150,11 +150,8 @@ class JobService:
 
         def work(tx: Tx) -> int:
             row = self._allowed(tx, caller, request.job_id, Permission.CAN_MANAGE_RUN, to="run")
-            if token:
-                tx.lock(f"run-idempotency/{row.run_as}/{token}")
-                same = tx.runs.by_idempotency_token(token, row.run_as) or tx.runs.spent(token, row.run_as)
-                if same is not None:
-                    return same
+            if token and (same := self._runs.made(tx, row.run_as, token)) is not None:
+                return same
             return self._runs.make(tx, _principal(tx, row), rules.wanted(row, request)).run_id
 
         run_id = await self._store.write(work)

@@ -64,9 +64,13 @@ class RunMaker:
                 for task, own in zip(run.tasks, owned, strict=True)
             ),
         )
-        if new.max_concurrent and tx.runs.active_before(run) >= new.max_concurrent:
+        active: Sequence[int] = ()
+        if new.job_id and (active := tx.runs.active_of_job(new.job_id)):
+            # Whose turn it is goes by this time, which clocks of several servers may not agree about.
+            run = msgspec.structs.replace(run, created_ms=max(run.created_ms, tx.runs.created_ms(active[-1]) + 1))
+        if new.job_id and len(active) >= new.max_concurrent:
             reached = RunResultState.MAXIMUM_CONCURRENT_RUNS_REACHED
-            run = msgspec.structs.replace(run, queued=True) if new.queue else _over(run, reached, SKIPPED)
+            run = msgspec.structs.replace(run, queued=True) if new.queue and new.max_concurrent else _over(run, reached, SKIPPED)
         if not (run.queued or run.ended_ms):
             self._check_room(tx, run)
         tx.runs.insert(run)
@@ -77,6 +81,19 @@ class RunMaker:
         run = _over(self._run(user_name, new), RunResultState.FAILED, message)
         tx.runs.insert(run)
         return run
+
+    def made(self, tx: Tx, user_name: str, token: str) -> int | None:
+        """The run of the user with that idempotency token. Of two concurrent calls, the second one finds the row of the first.
+        The token of a deleted run is refused, as Databricks documents."""
+        tx.lock(f"run-idempotency/{user_name}/{token}")
+        if (same := tx.runs.by_idempotency_token(token, user_name)) is not None:
+            return same
+        if (deleted := tx.runs.spent(token, user_name)) is not None:
+            raise InvalidParameterValue(
+                f"idempotency_token {token!r} belongs to run {deleted}, which was deleted. Submit with another token to run the "
+                "tasks again."
+            )
+        return None
 
     # -- inside ------------------------------------------------------------------------------------------------------
 

@@ -165,7 +165,7 @@ class RunService:
 
     def _submit(self, tx: Tx, caller: Caller, request: SubmitRun, tasks: tuple[SubmitTask, ...]) -> int:
         token = request.idempotency_token or ""
-        if token and (same := _submitted(tx, token, caller.user_name)) is not None:
+        if token and (same := self._maker.made(tx, caller.user_name, token)) is not None:
             return same
         new = NewRun(
             tasks=tasks,
@@ -183,19 +183,6 @@ def _notebook_output(found: Output) -> NotebookOutput:
     if found.result is None:
         return NotebookOutput()
     return NotebookOutput(result=found.result[:MAX_RESULT], truncated=len(found.result) > MAX_RESULT)
-
-
-def _submitted(tx: Tx, token: str, user_name: str) -> int | None:
-    """The run that the user submitted with the token. Of two concurrent submits, the second one finds the row of the first."""
-    tx.lock(f"run-idempotency/{user_name}/{token}")
-    if (same := tx.runs.by_idempotency_token(token, user_name)) is not None:
-        return same
-    if (deleted := tx.runs.spent(token, user_name)) is not None:
-        raise InvalidParameterValue(
-            f"idempotency_token {token!r} belongs to run {deleted}, which was deleted. Submit with another token to run the "
-            "tasks again."
-        )
-    return None
 
 
 def _locked(tx: Tx, run_id: int) -> Run:

@@ -42,6 +42,7 @@ from brickyard.reconcile.runs import Ended, NodeSilent
 
 MAX_LOGS = 5 * 1024 * 1024  # characters; the end is kept, as at Databricks
 MAX_ERROR = 10_000
+MAX_VALUES = 512 * 1024  # bytes as JSON; `dbutils` allows half of it
 MAGIC = "%%brickyard_task"
 NOTEBOOK_MAGIC = "%%brickyard_notebook"
 STOP_LOOKS, STOP_PAUSE_S = 20, 0.5  # a driver replaces a process that has not reacted for 6 s
@@ -177,10 +178,15 @@ def _ended(status: str, results: dict[str, Any]) -> Ended:
     cut = len(text) > MAX_LOGS or bool(results.get("truncated"))
     logs = text[-MAX_LOGS:]
     if status == "Finished" and kind != "error":
-        done = Conclusion(RunResultState.SUCCESS, TerminationCode.SUCCESS, "", results.get("values") or {})
+        values = results.get("values") or {}
+        if len(msgspec.json.encode(values)) > MAX_VALUES:
+            return _failed(
+                TerminationCode.RUN_EXECUTION_ERROR, "The task has set more values than dbutils.jobs.taskValues allows."
+            )
+        done = Conclusion(RunResultState.SUCCESS, TerminationCode.SUCCESS, "", values)
         if results.get("exited"):
-            logs, result = str(results.get("summary") or "")[-MAX_LOGS:], text
-            return Ended(conclusion=done, output=Output(result=result, logs=logs, logs_truncated=cut))
+            printed = str(results.get("summary") or "")
+            return Ended(conclusion=done, output=Output(result=text[: MAX_LOGS + 1], logs=printed))
         return Ended(conclusion=done, output=Output(logs=logs, logs_truncated=cut))
     error = html.unescape(_TAG.sub("", str(results.get("summary") or "")))[:MAX_ERROR]
     output = Output(logs=logs, logs_truncated=cut, error=error or FAILED, error_trace=str(results.get("cause") or ""))

@@ -22,6 +22,7 @@ from .place import Place
 from .widgets import Widgets
 
 MAX_VALUE, MAX_VALUES = 48 * 1024, 250  # bytes as JSON, and how many: as at Databricks
+MAX_ALL_VALUES = 256 * 1024  # bytes as JSON, of a task
 LOOK_S = (0.05, 1.0)  # first and longest pause between two looks at a notebook that runs
 
 
@@ -116,7 +117,7 @@ class TaskValues(Described):
 
     def __init__(self, publish: Publish, place: Place) -> None:
         self._publish, self._place = publish, place
-        self._own: set[str] = set()
+        self._own: dict[str, int] = {}  # bytes by key
 
     def get(self, taskKey: str, key: str, default: Any = None, debugValue: Any = None) -> Any:
         """Returns the value that a task which is over has set, or `default`. Raises ValueError if there is neither. Outside of
@@ -135,9 +136,12 @@ class TaskValues(Described):
         """Sets a value, which JSON can hold, for the tasks that run after this one. Does nothing outside of jobs."""
         if self._place.task_values is None:
             return
-        if len(json.dumps(value)) > MAX_VALUE or (key not in self._own and len(self._own) >= MAX_VALUES):
-            raise ValueError(f"A task sets at most {MAX_VALUES} values, of {MAX_VALUE} bytes as JSON each.")
-        self._own.add(key)
+        sizes = {**self._own, str(key): len(json.dumps(value))}  # raises TypeError
+        if sizes[str(key)] > MAX_VALUE or len(sizes) > MAX_VALUES or sum(sizes.values()) > MAX_ALL_VALUES:
+            raise ValueError(
+                f"A task sets at most {MAX_VALUES} values, of {MAX_VALUE} bytes as JSON each and {MAX_ALL_VALUES} together."
+            )
+        self._own = sizes
         self._publish({VALUE_MIME: {"key": str(key), "value": value}})
 
 
