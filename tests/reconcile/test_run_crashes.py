@@ -9,14 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from brickyard.domain.run import RunResultState
+from brickyard.domain.tasks import JobCluster, SubmitTask
 from brickyard.features.runs.model import RunId
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.store.store import Store
 from tests.reconcile.crashes import Fuse, FusedStore, first_of, killed_at_every_step
-from tests.reconcile.runworld import ADMIN, RunWorld, task
+from tests.reconcile.runworld import ADMIN, CLUSTER, RunWorld, task
 from tests.reconcile.world import provider
 
 
@@ -46,7 +48,11 @@ def fused_runs(store: Store, simulated: SimulatedProvider, root: Path, fuse: Fus
     )
 
 
-async def crash_and_recover(root: Path, store: Store, steps: int, *, before: bool, cancel: bool) -> bool:
+def shared_task(key: str, *needs: str) -> SubmitTask:
+    return msgspec.structs.replace(task(key, *needs), new_cluster=None, job_cluster_key="both")
+
+
+async def crash_and_recover(root: Path, store: Store, steps: int, *, before: bool, cancel: bool, shared: bool) -> bool:
     """Returns whether the crash came before the run was over."""
     simulated = provider()
     fuse = Fuse(steps)
@@ -54,7 +60,9 @@ async def crash_and_recover(root: Path, store: Store, steps: int, *, before: boo
     first.file("a", "one")
     first.file("b", "slow" if cancel else "two")
     async with first.running():
-        run_id = await first.submit(task("a"), task("b", "a"))
+        make = shared_task if shared else task
+        clusters = [JobCluster(job_cluster_key="both", new_cluster=CLUSTER)] if shared else None
+        run_id = await first.submit(make("a"), make("b", "a"), job_clusters=clusters)
         if cancel:
             await first_of(first.begun(run_id, "b"), fuse.blown.wait())
             await first.service.cancel(ADMIN, RunId(run_id=run_id))
@@ -73,17 +81,21 @@ async def crash_and_recover(root: Path, store: Store, steps: int, *, before: boo
             assert (await second.output((view.tasks or [])[1].run_id)).logs == "printed before", "its output is kept"
         assert len(begun) == len(set(begun)) <= 2, "nothing runs twice"
         assert cancel or len(begun) == 2
-        clusters = await store.read(lambda tx: tx.clusters.count_by_state())
-        assert clusters == {"TERMINATED": sum(1 for each in view.tasks or [] if each.cluster_instance)}
+        made = await store.read(lambda tx: tx.clusters.count_by_state())
+        used = {each.cluster_instance.cluster_id for each in view.tasks or [] if each.cluster_instance}
+        assert made == {"TERMINATED": len(used)}
+        assert len(used) == 1 or not shared
         assert not simulated.observe(), "no instance is left"
     return crashed
 
 
 @pytest.mark.parametrize(
-    ("before", "cancel"), [(True, False), (False, False), (False, True)], ids=["before", "after", "cancelled-and-after"]
+    ("before", "cancel", "shared"),
+    [(True, False, False), (False, False, False), (False, True, False), (True, False, True), (False, True, True)],
+    ids=["before", "after", "cancelled-and-after", "shared-before", "shared-cancelled-and-after"],
 )
-def test_killed_at_every_step(tmp_path: Path, before: bool, cancel: bool) -> None:
+def test_killed_at_every_step(tmp_path: Path, before: bool, cancel: bool, shared: bool) -> None:
     async def crash_at(root: Path, store: Store, steps: int) -> bool:
-        return await crash_and_recover(root, store, steps, before=before, cancel=cancel)
+        return await crash_and_recover(root, store, steps, before=before, cancel=cancel, shared=shared)
 
     killed_at_every_step(tmp_path, crash_at, steps_at_least=9, at_once=44)
