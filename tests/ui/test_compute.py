@@ -419,7 +419,6 @@ def test_another_page_gets_the_focus_and_is_said(session: Session, clusters: dic
         ("/clusters", "/compute"),
         ("/clusters/{etl}", "/compute/clusters/{etl}"),
         ("/compute/clusters", "/compute"),
-        ("/jobs", "/compute?tab=job"),
         ("/pools", "/compute?tab=pools"),
         ("/policies", "/compute?tab=policies"),
     ],

@@ -3,7 +3,7 @@ import { api, body } from "../api/client";
 
 /** An object with permissions, as the permissions API names it. */
 export interface Securable {
-  of: "clusters" | "instance-pools" | "cluster-policies" | "warehouses";
+  of: "clusters" | "instance-pools" | "cluster-policies" | "warehouses" | "jobs";
   id: string;
 }
 
@@ -12,6 +12,7 @@ const KINDS = {
   "instance-pools": "pool",
   "cluster-policies": "policy",
   warehouses: "warehouse",
+  jobs: "job",
 } as const;
 const keyOf = ({ of, id }: Securable) => [KINDS[of], id] as const;
 

@@ -1,8 +1,8 @@
-/** Clusters, pools, policies and SQL warehouses that are gone for good, with what is said of them. The server is not asked about them again. */
+/** Clusters, pools, policies, SQL warehouses and jobs that are gone for good, with what is said of them. The server is not asked about them again. */
 const gone = new Map<string, string>();
 
 const OF_OBJECT =
-  /(?:[?&](?:cluster|instance_pool|policy)_id=|\/(?:clusters|instance-pools|cluster-policies|warehouses)\/)([\w-]+)/g;
+  /(?:[?&](?:cluster|instance_pool|policy|job)_id=|\/(?:clusters|instance-pools|cluster-policies|warehouses|jobs)\/)([\w-]+)/g;
 
 export const markGone = (id: string, message: string) => void gone.set(id, message);
 export const knownGone = (id: string) => gone.has(id);

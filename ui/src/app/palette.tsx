@@ -54,7 +54,8 @@ function usePlaces(): () => Generator<Place> {
     yield { id: "sql", name: "SQL editor", icon: "prompt", go: () => navigate({ to: "/sql/editor", search: {} }) };
     const statements = () => navigate({ to: "/sql/history", search: {} });
     yield { id: "history", name: "Query history", icon: "history", go: statements };
-    yield { id: "runs", name: "Runs", icon: "play", go: () => navigate({ to: "/jobs/runs", search: {} }) };
+    yield { id: "kept", name: "Jobs", icon: "play", go: () => navigate({ to: "/jobs", search: {} }) };
+    yield { id: "runs", name: "Job runs", icon: "play", go: () => navigate({ to: "/jobs/runs", search: {} }) };
     const schedules = () => navigate({ to: "/schedules", search: {} });
     yield { id: "schedules", name: "Schedules and snapshots", icon: "clock", go: schedules };
     yield { id: "files", name: "Files", icon: "rows", go: () => navigate({ to: "/files", search: {} }) };
@@ -72,6 +73,7 @@ function usePlaces(): () => Generator<Place> {
     yield { id: "create", name: "Create compute", icon: "plus", go: () => navigate({ to: "/compute/create" }) };
     yield { id: "new", name: "Create pool", icon: "plus", go: () => navigate({ to: "/compute/pools/create" }) };
     yield { id: "rule", name: "Create policy", icon: "plus", go: () => navigate({ to: "/compute/policies/create" }) };
+    yield { id: "job", name: "Create job", icon: "plus", go: () => navigate({ to: "/jobs/create" }) };
     const warehouse = () => navigate({ to: "/compute/warehouses/create" });
     yield { id: "warehouse", name: "Create SQL warehouse", icon: "plus", go: warehouse };
     yield { id: "scheme", name: scheme.label, icon: scheme.icon, go: scheme.change };

@@ -3,6 +3,7 @@ import { readAdminSearch } from "../admin/search";
 import { readClusterSearch } from "../cluster/search";
 import { ComputePage } from "../compute/page";
 import type { FilesSearch } from "../files/search";
+import type { JobsSearch, JobTab } from "../jobs/search";
 import { readSearch } from "../kit/listsearch";
 import { styled } from "../kit/look";
 import { Trouble } from "../kit/trouble";
@@ -137,6 +138,32 @@ const catalog = createRoute({
   component: page(() => import("../sql/catalogpage"), "CatalogPage"),
 });
 
+const jobs = createRoute({
+  getParentRoute: () => root,
+  path: "/jobs",
+  validateSearch: readLater<JobsSearch>,
+  component: page(() => import("../jobs/list"), "JobsPage"),
+});
+
+const job = createRoute({
+  getParentRoute: () => root,
+  path: "/jobs/$id",
+  validateSearch: readLater<{ tab?: JobTab }>,
+  component: page(() => import("../jobs/page"), "JobPage"),
+});
+
+const createJob = createRoute({
+  getParentRoute: () => root,
+  path: "/jobs/create",
+  component: page(() => import("../jobs/form"), "CreateJobPage"),
+});
+
+const editJob = createRoute({
+  getParentRoute: () => root,
+  path: "/jobs/$id/edit",
+  component: page(() => import("../jobs/form"), "EditJobPage"),
+});
+
 const runs = createRoute({
   getParentRoute: () => root,
   path: "/jobs/runs",
@@ -197,7 +224,7 @@ const editor = createRoute({
 });
 
 const pools = [pool, createPool, editPool] as const;
-const others = [spend, files, catalog, runs, run, schedules, documentation] as const;
+const others = [spend, files, catalog, jobs, job, createJob, editJob, runs, run, schedules, documentation] as const;
 const sql = [warehouse, createWarehouse, editWarehouse, history, editor] as const;
 const policies = [policy, createPolicy, editPolicy] as const;
 

@@ -33,7 +33,7 @@ export function Shell() {
           <span title={workspaceName()}>{workspaceName()}</span>
         </Link>
         <Place to="/compute" icon="compute" label="Compute" />
-        <Place to="/jobs/runs" icon="play" label="Runs" />
+        <Place to="/jobs" icon="play" label="Jobs" />
         <Place to="/schedules" icon="clock" label="Schedules" />
         <Place to="/files" icon="rows" label="Files" />
         <Place to="/catalog" icon="database" label="Catalog" />

@@ -12,6 +12,7 @@ import { useTitle } from "./title";
 interface Back {
   tab?: ListTab;
   label?: string;
+  to?: "/jobs"; // of what is not on the Compute page
 }
 
 /** The page of an object that is being read, or cannot be. */

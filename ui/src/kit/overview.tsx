@@ -15,7 +15,7 @@ export function Counters({ counters }: { counters: [name: string, value: string]
 
 interface Props {
   text: string;
-  to: "/compute/create" | "/compute/pools/create" | "/compute/warehouses/create";
+  to: "/compute/create" | "/compute/pools/create" | "/compute/warehouses/create" | "/jobs/create";
   label: string;
   code: string; // with the SDK
 }

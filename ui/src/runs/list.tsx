@@ -1,10 +1,10 @@
 import "../cluster/cluster.css";
 import "../kit/pages.css";
+import "./runs.css";
 import { Button, Code, Group, SegmentedControl, Stack, Text } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
-import { PageHead } from "../kit/help";
 import { More } from "../kit/more";
 import { PlainTable } from "../kit/plaintable";
 import { Reading } from "../kit/reading";
@@ -12,6 +12,7 @@ import { Search } from "../kit/searchfield";
 import { useTitle } from "../kit/title";
 import { ago, exactly, lasting, useNow } from "../lib/time";
 import { runsQuery } from "./calls";
+import { JobsHead } from "./head";
 import { type RunsSearch, readRunsSearch } from "./search";
 import { attemptsOf, type Run, stateOf, tookOf } from "./words";
 
@@ -28,7 +29,7 @@ export function RunsPage() {
     void navigate({ search: (old) => ({ ...old, ...changed }), replace: true });
   const [opened] = useState(Date.now); // a range that moved would ask again and again
   const asked = useInfiniteQuery(runsQuery(search, opened));
-  useTitle("Runs");
+  useTitle("Job runs");
   const runs = asked.data?.pages.flatMap((page) => page.runs ?? []);
   const q = (search.q ?? "").toLowerCase();
   const shown = runs?.filter((run) =>
@@ -36,8 +37,8 @@ export function RunsPage() {
   );
   return (
     <div className="content">
-      <PageHead title="Runs" topic="jobs" />
-      <Group gap={8} role="search" aria-label="Runs">
+      <JobsHead title="Job runs" />
+      <Group gap={8} role="search" aria-label="Job runs">
         <Search text={search.q ?? ""} change={(text) => change({ q: text || undefined })} />
         <SegmentedControl
           size="xs"
@@ -67,7 +68,7 @@ export function RunsPage() {
       ) : shown.length === 0 && !asked.hasNextPage ? (
         <None filtered={Object.keys(search).length > 0} clear={() => void navigate({ search: {} })} />
       ) : (
-        <Rows runs={shown} />
+        <RunRows runs={shown} />
       )}
       {asked.hasNextPage && (
         <More what="Older runs" loading={asked.isFetchingNextPage} load={() => void asked.fetchNextPage()} />
@@ -96,7 +97,8 @@ function None({ filtered, clear }: { filtered: boolean; clear: () => void }) {
   );
 }
 
-function Rows({ runs }: { runs: Run[] }) {
+/** Runs in a table, each with the way to it. `ofJob`: of one job, to which no way is needed. */
+export function RunRows({ runs, ofJob = false }: { runs: Run[]; ofJob?: boolean }) {
   const now = useNow(1000);
   return (
     <PlainTable heads={["Run", "State", "Tasks", "Started", "Took", "User"]}>
@@ -110,13 +112,25 @@ function Rows({ runs }: { runs: Run[] }) {
                 <Link to="/jobs/runs/$id" params={{ id: String(run.run_id) }}>
                   {run.run_name || `Run ${run.run_id}`}
                 </Link>
-                <span className="under mono">{run.run_id}</span>
+                <span className="under">
+                  <span className="mono">{run.run_id}</span>
+                  {run.run_type === "JOB_RUN" && !ofJob && (
+                    <>
+                      {" of "}
+                      <Link to="/jobs/$id" params={{ id: String(run.job_id) }}>
+                        its job
+                      </Link>
+                    </>
+                  )}
+                </span>
               </span>
             </td>
             <td data-label="State">
               <span>
                 <span className={`word ${look}`}>{word}</span>
-                {look === "bad" && run.state.state_message && <span className="under">{run.state.state_message}</span>}
+                {(look === "bad" || run.state.life_cycle_state === "SKIPPED") && run.state.state_message && (
+                  <span className="under">{run.state.state_message}</span>
+                )}
               </span>
             </td>
             <td data-label="Tasks">{attemptsOf(run.tasks ?? []).length}</td>

@@ -29,7 +29,7 @@ export function RunPage() {
     <div className="content cluster">
       <nav aria-label="Breadcrumb">
         <Link to="/jobs/runs" search={{}} className="soft">
-          Runs
+          Job runs
         </Link>
       </nav>
       {run === undefined ? <Reading query={asked} what="Reading the run" /> : <Shown run={run} />}
@@ -42,6 +42,7 @@ function Shown({ run }: { run: Run }) {
   const { word, look } = stateOf(run.state);
   const took = tookOf(run, now);
   const tasks = attemptsOf(run.tasks ?? []);
+  const ofJob = run.run_type === "JOB_RUN";
   return (
     <>
       <ObjectHead
@@ -53,16 +54,79 @@ function Shown({ run }: { run: Run }) {
       >
         <FactList
           facts={[
+            ["Job", ofJob && <JobLink id={run.job_id} name={run.run_name} />],
+            ["Trigger", ofJob && (TRIGGERS[run.trigger] ?? run.trigger)],
             ["User", run.creator_user_name],
             ["Started", exactly(run.start_time)],
+            ["Queued for", run.queue_duration && lasting(run.queue_duration)],
             ["Took", took === undefined ? undefined : lasting(took)],
           ]}
           id={String(run.run_id)}
         />
       </ObjectHead>
+      {run.state.life_cycle_state === "SKIPPED" && (
+        <div className="gone" role="note">
+          <b>This run was skipped.</b> None of its tasks began.
+        </div>
+      )}
+      <Given run={run} />
       {tasks.map((attempts) => (
         <TaskSection key={attempts[0]?.task_key} attempts={attempts} now={now} />
       ))}
+    </>
+  );
+}
+
+const TRIGGERS: Record<string, string> = { ONE_TIME: "Run now", PERIODIC: "Schedule", RETRY: "Retry" };
+
+const JobLink = ({ id, name }: { id: number; name: string }) => (
+  <Link to="/jobs/$id" params={{ id: String(id) }}>
+    {name || `Job ${id}`}
+  </Link>
+);
+
+/** What the run has from its job: parameters, and the clusters that its tasks share. */
+function Given({ run }: { run: Run }) {
+  const { job_parameters: parameters = [], job_clusters: shared = [] } = run;
+  const clusterOf = (key: string) =>
+    run.tasks?.find((task) => task.job_cluster_key === key && task.cluster_instance)?.cluster_instance?.cluster_id;
+  return (
+    <>
+      {parameters && parameters.length > 0 && (
+        <dl className="rows" aria-label="Job parameters">
+          {parameters.map((each) => (
+            <div key={each.name}>
+              <dt>{each.name}</dt>
+              <dd className="mono">
+                {each.value ?? each.default}
+                {each.value !== each.default && each.default != null && (
+                  <span className="soft"> (default: {each.default || '""'})</span>
+                )}
+              </dd>
+            </div>
+          ))}
+        </dl>
+      )}
+      {shared && shared.length > 0 && (
+        <dl className="rows" aria-label="Job clusters">
+          {shared.map(({ job_cluster_key: key, new_cluster: { node_type_id, spark_version } }) => {
+            const id = clusterOf(key);
+            return (
+              <div key={key}>
+                <dt>Job cluster {key}</dt>
+                <dd>
+                  {[node_type_id, spark_version].filter(Boolean).join(", ")}{" "}
+                  {id && (
+                    <Link to="/compute/clusters/$id" params={{ id }}>
+                      {id}
+                    </Link>
+                  )}
+                </dd>
+              </div>
+            );
+          })}
+        </dl>
+      )}
     </>
   );
 }
@@ -118,7 +182,9 @@ function Actions({ run }: { run: Run }) {
 function TaskSection({ attempts, now }: { attempts: Task[]; now: number }) {
   const task = attempts.at(-1) as Task;
   const { kind, what, parameters } = workOf(task);
-  const needs = (task.depends_on ?? []).map((each) => each.task_key).join(", ");
+  const needs = (task.depends_on ?? [])
+    .map(({ task_key, outcome }) => (outcome ? `${task_key} (${outcome})` : task_key))
+    .join(", ");
   return (
     <section className="task" aria-label={`Task ${task.task_key}`}>
       <Title order={2} size="h4">
@@ -180,10 +246,15 @@ function Attempt({ attempt, last, several, now }: AttemptProps) {
         {attempt.setup_duration != null && (
           <span className="soft">, of which setup {lasting(attempt.setup_duration)}</span>
         )}
-        {cluster && <Where id={cluster} job={attempt.new_cluster != null} />}
+        {cluster && <Where id={cluster} job={attempt.new_cluster != null || attempt.job_cluster_key != null} />}
       </p>
       {attempt.state.state_message && <p className="said">{attempt.state.state_message}</p>}
-      {(last || look === "bad") && attempt.start_time && (
+      {attempt.condition_task?.outcome && (
+        <p>
+          Outcome: <b>{attempt.condition_task.outcome}</b>
+        </p>
+      )}
+      {(last || look === "bad") && attempt.start_time && !attempt.condition_task && (
         <Output id={attempt.run_id} over={isOver(attempt.state)} known={attempt.state.state_message ?? ""} />
       )}
     </div>

@@ -11,6 +11,7 @@ it("says states in a word", () => {
   expect(word("RUNNING")).toEqual({ word: "Running", look: "wait" });
   expect(word("WAITING_FOR_RETRY")).toEqual({ word: "Waiting for retry", look: "wait" });
   expect(word("BLOCKED").look).toBe("off");
+  expect(word("QUEUED")).toEqual({ word: "Queued", look: "off" });
   expect(word("TERMINATED", "SUCCESS").look).toBe("good");
   expect(word("TERMINATED", "CANCELED").word).toBe("Cancelled");
   expect(word("INTERNAL_ERROR", "FAILED").word).toBe("Failed");
@@ -24,6 +25,8 @@ it("says what a task runs", () => {
     what: "etl:main",
     parameters: ["a", "day=1"],
   });
+  const condition_task = { left: "{{tasks.a.values.n}}", op: "EQUAL_TO" as const, right: "" };
+  expect(workOf(task("t", 0, { condition_task })).what).toBe('{{tasks.a.values.n}} EQUAL_TO ""');
   expect(workOf(task("t", 0)).what).toBe("");
 });
 

@@ -2,6 +2,7 @@ import type { components } from "../api/schema";
 
 export type Run = components["schemas"]["RunView"];
 export type Task = components["schemas"]["RunTask"];
+type Work = Partial<Pick<Task, "spark_python_task" | "python_wheel_task" | "spark_jar_task" | "condition_task">>;
 type State = components["schemas"]["RunState"];
 
 const OVER = new Set(["TERMINATED", "SKIPPED", "INTERNAL_ERROR"]);
@@ -11,7 +12,7 @@ export const isOver = (state: State) => OVER.has(state.life_cycle_state);
 export function stateOf(state: State): { word: string; look: "good" | "wait" | "off" | "bad" } {
   const plain = (text: string) => text.charAt(0) + text.slice(1).toLowerCase().replaceAll("_", " ");
   if (!isOver(state)) {
-    const waits = state.life_cycle_state === "BLOCKED" || state.life_cycle_state === "PENDING";
+    const waits = ["BLOCKED", "PENDING", "QUEUED"].includes(state.life_cycle_state);
     return { word: plain(state.life_cycle_state), look: waits ? "off" : "wait" };
   }
   if (state.result_state === "SUCCESS") return { word: "Succeeded", look: "good" };
@@ -23,8 +24,8 @@ export function stateOf(state: State): { word: string; look: "good" | "wait" | "
 }
 
 /** What a task runs: its kind, the file, entry point or class, and the parameters. */
-export function workOf(task: Task): { kind: string; what: string; parameters: string[] } {
-  const { spark_python_task: file, python_wheel_task: wheel, spark_jar_task: jar } = task;
+export function workOf(task: Work): { kind: string; what: string; parameters: string[] } {
+  const { spark_python_task: file, python_wheel_task: wheel, spark_jar_task: jar, condition_task: condition } = task;
   if (file) return { kind: "Python file", what: file.python_file, parameters: file.parameters ?? [] };
   if (wheel) {
     const named = Object.entries(wheel.named_parameters ?? {}).map(([name, value]) => `${name}=${value}`);
@@ -35,6 +36,10 @@ export function workOf(task: Task): { kind: string; what: string; parameters: st
     };
   }
   if (jar) return { kind: "JAR", what: jar.main_class_name ?? "", parameters: jar.parameters ?? [] };
+  if (condition) {
+    const { left, op, right } = condition;
+    return { kind: "Condition", what: [left, op, right].map((each) => each || '""').join(" "), parameters: [] };
+  }
   return { kind: "Task", what: "", parameters: [] };
 }
 

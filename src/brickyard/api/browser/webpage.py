@@ -29,6 +29,9 @@ PATHS = (
     "/files",
     "/catalog",
     "/schedules",
+    "/jobs",
+    "/jobs/{job_id}",
+    "/jobs/{job_id}/edit",
     "/jobs/runs",
     "/jobs/runs/{run_id}",
     "/help/{topic}",
@@ -41,10 +44,9 @@ PATHS = (
     "/sql/editor",
     "/sql/history",
 )
-# What people type, and the addresses of lists in other versions of the page: where they lead to, and whose id they can end with.
+# What people type, and the addresses of lists in other versions of the page: where they lead to, and the id that they can end with.
 _LISTS = {
     "clusters": ("/compute", "cluster_id"),
-    "jobs": ("/compute?tab=job", ""),
     "pools": ("/compute?tab=pools", "pool_id"),
     "policies": ("/compute?tab=policies", "policy_id"),
     "warehouses": ("/compute?tab=sql", "warehouse_id"),
@@ -59,6 +61,7 @@ class AskPage(msgspec.Struct, frozen=True, kw_only=True):
     pool_id: str = ""  # or "create"
     policy_id: str = ""  # likewise
     warehouse_id: str = ""  # likewise
+    job_id: str = ""  # likewise
     run_id: str = ""
     topic: str = ""  # a page of docs/
 
@@ -77,7 +80,7 @@ def _leading(of: str) -> Callable[[WebPage, Caller, AskPage], Awaitable[Reply]]:
     name = _LISTS[of][1]
 
     async def answer(web_page: WebPage, caller: Caller, request: AskPage) -> Reply:
-        return lead(of, getattr(request, name) if name else "")
+        return lead(of, getattr(request, name))
 
     return answer
 
@@ -155,9 +158,8 @@ _LEADS = "ui.to_"
 
 def _leads() -> Iterator[Operation]:
     for of, (_, field) in _LISTS.items():
-        paths = (f"/{of}", f"/compute/{of}") if of != "jobs" else (f"/{of}",)
-        objects = (f"/{of}/{{{field}}}",) if field else ()
-        group = Group("ui", lambda ctx: ctx.web_page, *paths, *objects, needs=(), auth=Auth.NONE, dialect=PAGES, documented=False)
+        paths = (f"/{of}", f"/compute/{of}", f"/{of}/{{{field}}}")
+        group = Group("ui", lambda ctx: ctx.web_page, *paths, needs=(), auth=Auth.NONE, dialect=PAGES, documented=False)
         yield group("GET", _leading(of), f"Leads to the page of {of}", name=f"to_{of}")
 
 

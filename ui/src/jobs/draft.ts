@@ -1,0 +1,137 @@
+import { mapOf, type Pair, pairsOf } from "../editor/pairing";
+import { jsonObject } from "../lib/json";
+import type { Job, Settings } from "./words";
+
+/** A job as its form has it. */
+export interface Draft {
+  name: string;
+  description: string;
+  tags: Pair[];
+  when: "none" | "cron" | "periodic";
+  cron: string;
+  zone: string;
+  interval: number | undefined;
+  unit: "HOURS" | "DAYS" | "WEEKS";
+  paused: boolean;
+  concurrent: number | undefined;
+  queue: boolean;
+  parameters: Pair[];
+  work: string; // tasks and job clusters as JSON
+}
+
+const ABSENT = ["schedule", "trigger"]; // what is taken away where the form has none
+
+export const BEGINNING: Omit<Draft, "work" | "zone"> = {
+  name: "",
+  description: "",
+  tags: [],
+  when: "none",
+  cron: "0 0 6 * * ?",
+  interval: 1,
+  unit: "DAYS",
+  paused: false,
+  concurrent: 1,
+  queue: true,
+  parameters: [],
+};
+
+const workText = (tasks: unknown, job_clusters: unknown) =>
+  JSON.stringify({ tasks: tasks ?? [], job_clusters: job_clusters ?? [] }, null, 2);
+
+/** What a new job begins with: one task, on a job cluster. */
+export const firstWork = (new_cluster: object) =>
+  workText(
+    [
+      {
+        task_key: "main",
+        spark_python_task: { python_file: "/Workspace/Shared/main.py", parameters: [] },
+        job_cluster_key: "main",
+      },
+    ],
+    [{ job_cluster_key: "main", new_cluster }],
+  );
+
+export function draftOf({ settings }: Job, zone: string): Draft {
+  const { schedule, trigger } = settings;
+  const periodic = trigger?.periodic;
+  return {
+    ...BEGINNING,
+    name: settings.name ?? "",
+    description: settings.description ?? "",
+    tags: pairsOf(settings.tags),
+    when: schedule ? "cron" : periodic ? "periodic" : "none",
+    cron: schedule?.quartz_cron_expression ?? BEGINNING.cron,
+    zone: schedule?.timezone_id ?? zone,
+    interval: periodic?.interval ?? BEGINNING.interval,
+    unit: periodic?.unit ?? BEGINNING.unit,
+    paused: (schedule ?? trigger)?.pause_status === "PAUSED",
+    concurrent: settings.max_concurrent_runs ?? 1,
+    queue: settings.queue?.enabled ?? false,
+    parameters: pairsOf(Object.fromEntries((settings.parameters ?? []).map((each) => [each.name, each.default]))),
+    work: workText(settings.tasks, settings.job_clusters),
+  };
+}
+
+/** Why the tasks cannot be sent; undefined: the server decides. */
+export function mistakeOf({ work }: Draft): string | undefined {
+  const { object = {}, mistake } = jsonObject(work);
+  const other = Object.keys(object).find((key) => key !== "tasks" && key !== "job_clusters");
+  return mistake ?? (other && `${other} is neither tasks nor job_clusters.`);
+}
+
+/** What is saved of a draft. */
+export function wanted(draft: Draft): Settings {
+  const { tasks = [], job_clusters = [] } = (jsonObject(draft.work).object ?? {}) as Pick<
+    Settings,
+    "tasks" | "job_clusters"
+  >;
+  const pause_status = draft.paused ? "PAUSED" : "UNPAUSED";
+  return {
+    name: draft.name,
+    description: draft.description,
+    tags: mapOf(draft.tags),
+    ...(draft.when === "cron" && {
+      schedule: { quartz_cron_expression: draft.cron.trim(), timezone_id: draft.zone.trim(), pause_status },
+    }),
+    ...(draft.when === "periodic" && {
+      trigger: { periodic: { interval: draft.interval ?? 0, unit: draft.unit }, pause_status },
+    }),
+    ...(draft.concurrent !== undefined && { max_concurrent_runs: draft.concurrent }),
+    queue: { enabled: draft.queue },
+    parameters: Object.entries(mapOf(draft.parameters)).map(([name, value]) => ({ name, default: value })),
+    tasks,
+    job_clusters,
+  };
+}
+
+/** What an update takes away first. Tasks and job clusters are merged by their keys otherwise. */
+export const removed = (fields: Settings): string[] => [
+  "tasks",
+  "job_clusters",
+  ...ABSENT.filter((name) => !(name in fields)),
+];
+
+const FIELDS: Record<string, keyof Draft> = {
+  name: "name",
+  description: "description",
+  tags: "tags",
+  schedule: "cron",
+  quartz_cron_expression: "cron",
+  timezone_id: "zone",
+  trigger: "interval",
+  max_concurrent_runs: "concurrent",
+  queue: "queue",
+  parameters: "parameters",
+};
+const NAMED = /^(?:new_settings\.)?(?:schedule\.)?([a-z_]+)/;
+const OF_WORK = /^(Task\b|The tasks\b|(new_settings\.)?(tasks?|job_cluster|python_file|libraries|task_key))/;
+
+/** The input that a message of the server is about. */
+export const inputOf = (message: string): keyof Draft | undefined =>
+  OF_WORK.test(message) ? "work" : FIELDS[NAMED.exec(message)?.[1] ?? ""];
+
+/** The task that a message of the server is about. */
+export const taskOf = (message: string) => /^Task (?:key )?([\w-]+)/.exec(message)?.[1];
+
+/** The names of time zones that browsers know, and UTC. */
+export const zones = () => ["UTC", ...Intl.supportedValuesOf("timeZone").filter((each) => each !== "UTC")];

@@ -1,0 +1,84 @@
+import { Text } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import { PlainTable } from "../kit/plaintable";
+import { Scroller } from "../kit/scroller";
+import { workOf } from "../runs/words";
+import { columnsOf, computeOf, type JobTask, retriesOf } from "./words";
+
+/** The tasks of a job, and what each one waits for. */
+export function Tasks({ tasks }: { tasks: JobTask[] }) {
+  if (tasks.length === 0) return <Text size="sm">The job has no tasks.</Text>;
+  return (
+    <>
+      {tasks.length > 1 && <Graph tasks={tasks} />}
+      <PlainTable heads={["Task", "Runs", "Parameters", "Compute", "Depends on", "Retries"]}>
+        {tasks.map((task) => (
+          <Row key={task.task_key} task={task} />
+        ))}
+      </PlainTable>
+    </>
+  );
+}
+
+const needsOf = (task: JobTask) =>
+  (task.depends_on ?? []).map(({ task_key, outcome }) => (outcome ? `${task_key} (${outcome})` : task_key)).join(", ");
+
+function Row({ task }: { task: JobTask }) {
+  const { kind, what, parameters } = workOf(task);
+  const { text, cluster } = computeOf(task);
+  const needs = needsOf(task);
+  return (
+    <tr>
+      <td data-label="Task">
+        <span>
+          <b>{task.task_key}</b>
+          {task.disabled && <span className="soft"> Disabled</span>}
+          {task.description && <span className="under">{task.description}</span>}
+        </span>
+      </td>
+      <td data-label="Runs">
+        <span>
+          {kind}
+          <span className="under mono">{what}</span>
+        </span>
+      </td>
+      <td data-label="Parameters" className="mono">
+        {parameters.map((each) => JSON.stringify(each)).join(" ") || "-"}
+      </td>
+      <td data-label="Compute">
+        {cluster ? (
+          <Link to="/compute/clusters/$id" params={{ id: cluster }}>
+            {text}
+          </Link>
+        ) : (
+          text || "-"
+        )}
+      </td>
+      <td data-label="Depends on">
+        <span>
+          {needs || "-"}
+          {needs && task.run_if && <span className="under">{task.run_if}</span>}
+        </span>
+      </td>
+      <td data-label="Retries">{retriesOf(task) || "-"}</td>
+    </tr>
+  );
+}
+
+/** The tasks from left to right, in the order in which they can begin. */
+function Graph({ tasks }: { tasks: JobTask[] }) {
+  return (
+    <Scroller className="graph" label="Order of the tasks">
+      {columnsOf(tasks).map((column) => (
+        <ul key={column[0]?.task_key}>
+          {column.map((task) => (
+            <li key={task.task_key}>
+              <b>{task.task_key}</b>
+              {needsOf(task) && <span className="soft">after {needsOf(task)}</span>}
+            </li>
+          ))}
+        </ul>
+      ))}
+    </Scroller>
+  );
+}

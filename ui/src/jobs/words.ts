@@ -1,0 +1,74 @@
+import type { components } from "../api/schema";
+import { inWords } from "./quartz";
+
+export type Job = components["schemas"]["JobView"];
+export type Settings = components["schemas"]["JobSettings"];
+export type JobTask = components["schemas"]["SubmitTask"];
+
+/** Lowest first; the owner may everything. */
+export const LEVELS = ["CAN_VIEW", "CAN_MANAGE_RUN", "CAN_MANAGE", "IS_OWNER"] as const;
+export type Level = (typeof LEVELS)[number];
+
+export const nameOf = (job: Job) => job.settings.name || `Job ${job.job_id}`;
+
+/** When it runs, in words; undefined: only when someone starts it. */
+export function scheduleOf({ schedule, trigger }: Settings): { text: string; paused: boolean } | undefined {
+  if (schedule) {
+    const { quartz_cron_expression: cron, timezone_id: zone, pause_status } = schedule;
+    return { text: `${inWords(cron) ?? cron} (${zone})`, paused: pause_status === "PAUSED" };
+  }
+  const periodic = trigger?.periodic;
+  if (!periodic) return undefined;
+  const unit = periodic.unit.toLowerCase();
+  const text = periodic.interval === 1 ? `Every ${unit.replace(/s$/, "")}` : `Every ${periodic.interval} ${unit}`;
+  return { text, paused: trigger.pause_status === "PAUSED" };
+}
+
+/** The schedule or trigger with another pause status: what an update sends. */
+export function paused({ schedule, trigger }: Settings, pause: boolean): Settings {
+  const pause_status = pause ? "PAUSED" : "UNPAUSED";
+  return schedule ? { schedule: { ...schedule, pause_status } } : { trigger: { ...trigger, pause_status } };
+}
+
+/** Whether a tool manages the job, which the page then leaves alone. */
+export const isLocked = ({ edit_mode, deployment }: Settings) =>
+  edit_mode === "UI_LOCKED" || deployment?.kind === "BUNDLE";
+
+export const tagTexts = ({ tags }: Settings) =>
+  Object.entries(tags ?? {}).map(([key, value]) => (value ? `${key}: ${value}` : key));
+
+/** Where a task runs. */
+export function computeOf(task: JobTask): { text: string; cluster?: string } {
+  if (task.job_cluster_key) return { text: `Job cluster ${task.job_cluster_key}` };
+  if (task.existing_cluster_id) return { text: task.existing_cluster_id, cluster: task.existing_cluster_id };
+  if (task.new_cluster) return { text: "A job cluster of its own" };
+  return { text: "" };
+}
+
+export function retriesOf({ max_retries: most }: JobTask): string {
+  if (!most) return "";
+  return most < 0 ? "until it succeeds" : String(most);
+}
+
+/** The tasks in columns: each one is to the right of all that it depends on. */
+export function columnsOf(tasks: JobTask[]): JobTask[][] {
+  const known = new Map(tasks.map((task) => [task.task_key, task]));
+  const depths = new Map<string, number>();
+  const depth = (task: JobTask, above: Set<string>): number => {
+    const found = depths.get(task.task_key);
+    if (found !== undefined) return found;
+    const needs = (task.depends_on ?? []).flatMap(({ task_key }) => known.get(task_key) ?? []);
+    const inside = new Set([...above, task.task_key]);
+    const own =
+      Math.max(-1, ...needs.filter((each) => !inside.has(each.task_key)).map((each) => depth(each, inside))) + 1;
+    depths.set(task.task_key, own);
+    return own;
+  };
+  const columns: JobTask[][] = [];
+  for (const task of tasks) {
+    const at = depth(task, new Set());
+    for (let column = columns.length; column <= at; column++) columns.push([]);
+    columns[at]?.push(task);
+  }
+  return columns;
+}
