@@ -21,7 +21,19 @@ from databricks.sdk import WorkspaceClient
 from databricks.sdk.service.catalog import VolumeType
 from databricks.sdk.service.compute import AutoScale, ClusterSpec, DataSecurityMode, Library, PythonPyPiLibrary
 from databricks.sdk.service.iam import ComplexValue
-from databricks.sdk.service.jobs import SparkPythonTask, SubmitTask
+from databricks.sdk.service.jobs import (
+    ConditionTask,
+    ConditionTaskOp,
+    CronSchedule,
+    JobCluster,
+    JobParameterDefinition,
+    PauseStatus,
+    QueueSettings,
+    SparkPythonTask,
+    SubmitTask,
+    Task,
+    TaskDependency,
+)
 from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 from brickyard.cli.token import create
@@ -104,6 +116,8 @@ def filled(server: Server, machines: SimulatedProvider) -> dict[str, str]:
         spark_python_task=SparkPythonTask(python_file="dbfs:/load.py"),
     )
     ids["run"] = str(w.jobs.submit(run_name="load", tasks=[task]).run_id)
+    machines.kernels.compute = computed
+    ids["job"], ids["job-run"] = jobs_of(w)
     w.volumes.create("main", "default", "flights", VolumeType.MANAGED)
     rows = "".join(f"{carrier},{number},{number % 37 - 5}\n" for number in range(40) for carrier in ("UA", "B6", "EV"))
     for name, content in (
@@ -141,6 +155,39 @@ def filled(server: Server, machines: SimulatedProvider) -> dict[str, str]:
         driver, "log4j-active.log", (lines + "26/11/23 09:50:07 \x1b[33mWARN\x1b[0m TaskSetManager: Lost task\n").encode()
     )
     return ids
+
+
+def jobs_of(w: WorkspaceClient) -> tuple[str, str]:
+    """Two jobs: one with a branch, whose first run is over. Returns its id and the run's."""
+    w.dbfs.put("/load.py", contents="cHJpbnQoMSkK", overwrite=True)
+    file = SparkPythonTask(python_file="dbfs:/load.py", parameters=["--day", "{{job.parameters.day}}"])
+    shared = ClusterSpec(num_workers=2, spark_version=COMMON["spark_version"], node_type_id="i3.2xlarge")
+    big = ConditionTask(op=ConditionTaskOp.EQUAL_TO, left="{{job.parameters.day}}", right="monday")
+    loaded, checked = TaskDependency(task_key="load"), TaskDependency(task_key="monday", outcome="true")
+    tasks = [
+        Task(task_key="load", spark_python_task=file, job_cluster_key="main", max_retries=2),
+        Task(task_key="clean", spark_python_task=file, job_cluster_key="main", depends_on=[loaded]),
+        Task(task_key="monday", condition_task=big, depends_on=[loaded]),
+        Task(task_key="weekly-report", spark_python_task=file, job_cluster_key="main", depends_on=[checked]),
+    ]
+    made = w.jobs.create(
+        name="flights-daily",
+        description="Loads yesterday's flights.",
+        tags={"team": "data"},
+        tasks=tasks,
+        job_clusters=[JobCluster(job_cluster_key="main", new_cluster=shared)],
+        parameters=[JobParameterDefinition(name="day", default="tuesday")],
+        schedule=CronSchedule(
+            quartz_cron_expression="0 30 6 ? * MON-FRI", timezone_id="Europe/Berlin", pause_status=PauseStatus.UNPAUSED
+        ),
+        queue=QueueSettings(enabled=True),
+        max_concurrent_runs=2,
+    )
+    w.jobs.create(name="vacuum", tasks=[Task(task_key="vacuum", spark_python_task=file, new_cluster=shared)])
+    job_id = int(made.job_id or 0)
+    run = w.jobs.run_now(job_id).result(timeout=timedelta(minutes=2))
+    w.jobs.run_now(job_id, job_parameters={"day": "monday"}).result(timeout=timedelta(minutes=2))
+    return str(job_id), str(run.run_id)
 
 
 def spent(server: Server) -> None:
@@ -328,6 +375,11 @@ def queried(page: Page) -> None:
     page.mouse.move(0, 0)
 
 
+def asked(page: Page) -> None:
+    page.get_by_role("button", name="Run now with parameters").click()
+    expect(page.get_by_role("dialog").get_by_label("day")).to_be_visible()
+
+
 def wrong(page: Page) -> None:
     page.get_by_label("Access token").fill("dapi0")
     page.get_by_role("button", name="Log in").click()
@@ -370,7 +422,15 @@ def scenes(ids: dict[str, str]) -> list[Scene]:
         Scene("spend", "/spend"),
         Scene("spend-tag", "/spend?by=tag&key=team&range=30d"),
         Scene("files", "/files?path=/Volumes/main/default/flights&open=2026.csv"),
+<<<<<<< HEAD
         Scene("sql-editor", "/sql/editor", queried),
+=======
+        Scene("jobs", "/jobs"),
+        Scene("jobs-job", f"/jobs/{ids['job']}"),
+        *(Scene(f"jobs-{tab}", f"/jobs/{ids['job']}?tab={tab}") for tab in ("tasks", "settings")),
+        Scene("jobs-parameters", f"/jobs/{ids['job']}", asked),
+        Scene("jobs-edit", f"/jobs/{ids['job']}/edit"),
+        Scene("jobs-run", f"/jobs/runs/{ids['job-run']}"),
         Scene("runs", "/jobs/runs"),
         Scene("run", f"/jobs/runs/{ids['run']}"),
         Scene("schedules", f"/schedules?cluster={ids['etl-nightly']}"),
