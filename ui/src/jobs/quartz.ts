@@ -87,7 +87,7 @@ function daysOf(day: string, weekday: string): string | undefined {
     const name = named(nth?.[1] ?? last?.[1] ?? "", DAYS);
     if (nth || last) return name && `on the ${nth ? ORDER[Number(nth[2]) - 1] : "last"} ${name} of the month`;
     const found = some(weekday, (part) => named(part, DAYS));
-    return found && `on ${found}`;
+    return found?.includes(" to ") ? found : found && `on ${found}`;
   }
   if (day === "L") return "on the last day of the month";
   if (day === "LW") return "on the last weekday of the month";

@@ -43,7 +43,7 @@ function Matrix({ job, runs }: { job: Job; runs: Run[] }) {
         <table>
           <thead>
             <tr>
-              <th scope="col">Task</th>
+              <th scope="col">Run</th>
               {runs.map((run) => (
                 <th key={run.run_id} scope="col">
                   <span className="unseen">Run of {exactly(run.start_time)}</span>

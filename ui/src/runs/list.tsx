@@ -110,7 +110,7 @@ export function RunRows({ runs, ofJob = false }: { runs: Run[]; ofJob?: boolean 
             <td data-label="Run" className="name-id">
               <span>
                 <Link to="/jobs/runs/$id" params={{ id: String(run.run_id) }}>
-                  {run.run_name || `Run ${run.run_id}`}
+                  {ofJob ? exactly(run.start_time) : run.run_name || `Run ${run.run_id}`}
                 </Link>
                 <span className="under">
                   <span className="mono">{run.run_id}</span>

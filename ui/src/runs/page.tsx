@@ -87,47 +87,40 @@ const JobLink = ({ id, name }: { id: number; name: string }) => (
 
 /** What the run has from its job: parameters, and the clusters that its tasks share. */
 function Given({ run }: { run: Run }) {
-  const { job_parameters: parameters = [], job_clusters: shared = [] } = run;
+  const { job_parameters: parameters, job_clusters: shared } = run;
   const clusterOf = (key: string) =>
     run.tasks?.find((task) => task.job_cluster_key === key && task.cluster_instance)?.cluster_instance?.cluster_id;
+  if (!parameters?.length && !shared?.length) return null;
   return (
-    <>
-      {parameters && parameters.length > 0 && (
-        <dl className="rows" aria-label="Job parameters">
-          {parameters.map((each) => (
-            <div key={each.name}>
-              <dt>{each.name}</dt>
-              <dd className="mono">
-                {each.value ?? each.default}
-                {each.value !== each.default && each.default != null && (
-                  <span className="soft"> (default: {each.default || '""'})</span>
-                )}
-              </dd>
-            </div>
-          ))}
-        </dl>
-      )}
-      {shared && shared.length > 0 && (
-        <dl className="rows" aria-label="Job clusters">
-          {shared.map(({ job_cluster_key: key, new_cluster: { node_type_id, spark_version } }) => {
-            const id = clusterOf(key);
-            return (
-              <div key={key}>
-                <dt>Job cluster {key}</dt>
-                <dd>
-                  {[node_type_id, spark_version].filter(Boolean).join(", ")}{" "}
-                  {id && (
-                    <Link to="/compute/clusters/$id" params={{ id }}>
-                      {id}
-                    </Link>
-                  )}
-                </dd>
-              </div>
-            );
-          })}
-        </dl>
-      )}
-    </>
+    <dl className="rows" aria-label="Parameters and job clusters">
+      {parameters?.map((each) => (
+        <div key={each.name}>
+          <dt>Parameter {each.name}</dt>
+          <dd className="mono">
+            {each.value ?? each.default}
+            {each.value !== each.default && each.default != null && (
+              <span className="soft"> (default: {each.default || '""'})</span>
+            )}
+          </dd>
+        </div>
+      ))}
+      {shared?.map(({ job_cluster_key: key, new_cluster: { node_type_id, spark_version } }) => {
+        const id = clusterOf(key);
+        return (
+          <div key={`cluster ${key}`}>
+            <dt>Job cluster {key}</dt>
+            <dd>
+              {[node_type_id, spark_version].filter(Boolean).join(", ")}{" "}
+              {id && (
+                <Link to="/compute/clusters/$id" params={{ id }}>
+                  {id}
+                </Link>
+              )}
+            </dd>
+          </div>
+        );
+      })}
+    </dl>
   );
 }
 

@@ -44,7 +44,7 @@ PATHS = (
     "/sql/editor",
     "/sql/history",
 )
-# What people type, and the addresses of lists in other versions of the page: where they lead to, and the id that they can end with.
+# What people type, and the addresses of lists in other versions of the page: where they lead to, and the id they can end with.
 _LISTS = {
     "clusters": ("/compute", "cluster_id"),
     "pools": ("/compute?tab=pools", "pool_id"),
