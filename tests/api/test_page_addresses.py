@@ -15,7 +15,6 @@ from brickyard.api.browser.webpage import OPERATIONS, led
         ("ui.to_clusters", {"cluster_id": "//evil.example/?a#b"}, "/compute/clusters/%2F%2Fevil.example%2F%3Fa%23b"),
         ("ui.to_pools", {"pool_id": "p"}, "/compute/pools/p"),
         ("ui.to_policies", {}, "/compute?tab=policies"),
-        ("ui.to_jobs", {}, "/compute?tab=job"),
     ],
 )
 def test_an_address_leads_to_its_page(operation: str, values: dict[str, str], location: str) -> None:
