@@ -378,9 +378,7 @@ def scenes(ids: dict[str, str]) -> list[Scene]:
         Scene("spend", "/spend"),
         Scene("spend-tag", "/spend?by=tag&key=team&range=30d"),
         Scene("files", "/files?path=/Volumes/main/default/flights&open=2026.csv"),
-<<<<<<< HEAD
         Scene("sql-editor", "/sql/editor", queried),
-=======
         Scene("jobs", "/jobs"),
         Scene("jobs-job", f"/jobs/{ids['job']}"),
         *(Scene(f"jobs-{tab}", f"/jobs/{ids['job']}?tab={tab}") for tab in ("tasks", "settings")),
