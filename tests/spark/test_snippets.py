@@ -55,4 +55,4 @@ def test_readme_and_the_pages_that_it_leads_to(reader: Reader) -> None:
     reader.instead |= {"dapi...": token, "1121-075500-abcdefgh": str(mine.cluster_id)}
     assert [reader.follow(block) for block in connect] == ["10\n"]
     w.clusters.delete(str(mine.cluster_id))  # its room is for the job's cluster
-    assert [reader.follow(block) for block in jobs] == ["1000\n"]
+    assert [reader.follow(block) for block in jobs] == ["SUCCESS\n", "1000\n"]
