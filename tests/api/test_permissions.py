@@ -464,11 +464,6 @@ async def new_job(world: World) -> msgspec.Struct:
     return jobs.CreateJob(name="job", tasks=tasks)
 
 
-async def changed_job(world: World) -> msgspec.Struct:
-    tasks = ((await submission(world)).tasks or [])[:1]
-    return jobs.ResetJob(job_id=await world.job(), new_settings=jobs.JobSettings(name="job", tasks=tasks))
-
-
 def by_job(kind: type[msgspec.Struct], **fields: Any) -> Example:
     async def example(world: World) -> msgspec.Struct:
         return kind(job_id=await world.job(), **fields)
@@ -1001,7 +996,7 @@ EXAMPLES: dict[str, Example] = {
     "jobs.create": new_job,
     "jobs.get": by_job(jobs.GetJob),
     "jobs.list": plain(jobs.ListJobs()),
-    "jobs.reset": changed_job,
+    "jobs.reset": by_job(jobs.ResetJob, new_settings=jobs.JobSettings(name="reset")),
     "jobs.update": by_job(jobs.UpdateJob, new_settings=jobs.JobSettings(name="renamed")),
     "jobs.delete": by_job(jobs.JobId),
     "jobs.run_now": by_job(jobs.RunNow),

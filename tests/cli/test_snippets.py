@@ -28,6 +28,8 @@ NOT_RUN = {
     ("sql-warehouses.md", "from databricks.sdk.service.sql import StatementParameterListItem"):
         "needs Spark; tests/spark/test_warehouses.py does so",
     ("tables.md", "from delta.tables import DeltaTable"): "needs Spark; tests/spark/test_delta.py does so",
+    ("tables.md", 'spark.conf.set("spark.databricks.delta.write.txnAppId", "nightly-load")'):
+        "needs Spark; tests/spark/test_delta.py does so",
     ("object-stores.md", 'df.write.partitionBy("day").parquet("s3a://bucket/events")'):
         "needs Spark; tests/spark/test_s3a.py does so",
     ("README.md", "git clone REPOSITORY brickyard && cd brickyard"): "tests/fresh/test_fresh_machine.py does so",

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard.runtime.node.contexts import results
-from brickyard.runtime.node.wire import EXIT_MIME, TABLE_MIME
+from brickyard.runtime.node.wire import EXIT_MIME, TABLE_MIME, VALUE_MIME
 
 
 def fold(*messages: tuple[str, dict[str, Any]], limit: int = 10_000) -> dict[str, Any]:
@@ -75,9 +75,18 @@ def test_text_before_an_error_is_kept() -> None:
     assert fold(out("before\n"), failed("E", "x"))["data"] == "before"
 
 
-def test_leaving_a_notebook_is_its_value_alone() -> None:
+def test_leaving_a_notebook_is_its_value() -> None:
     leave = ("display_data", {"data": {EXIT_MIME: {"value": '{"a": 1}'}, "text/plain": "x"}})
-    assert fold(out("noise\n"), leave) == {"resultType": "text", "data": '{"a": 1}'}
+    assert fold(leave) == {"resultType": "text", "data": '{"a": 1}', "exited": True}
+    assert fold(out("noise\n"), leave) == {"resultType": "text", "data": '{"a": 1}', "exited": True, "summary": "noise"}
+
+
+def test_values_for_other_tasks_are_beside_the_results() -> None:
+    values = [
+        ("display_data", {"data": {VALUE_MIME: {"key": key, "value": value}}})
+        for key, value in (("a", 1), ("a", [2]), ("b", "x"))
+    ]
+    assert fold(*values, out("printed\n")) == {"resultType": "text", "data": "printed", "values": {"a": [2], "b": "x"}}
 
 
 def test_too_large_a_notebook_value_is_an_error_that_says_what_to_do() -> None:

@@ -143,8 +143,8 @@ def test_cancel_list_and_delete(w: WorkspaceClient) -> None:
 
 
 def test_bad_requests(w: WorkspaceClient, golden: Golden) -> None:
-    with golden.refused(InvalidParameterValue, "notebook_task"):
-        w.jobs.submit(tasks=[jobs.SubmitTask(task_key="a", notebook_task=jobs.NotebookTask(notebook_path="/x"), new_cluster=NEW)])
+    with golden.refused(InvalidParameterValue, "run_job_task"):
+        w.jobs.submit(tasks=[jobs.SubmitTask(task_key="a", run_job_task=jobs.RunJobTask(job_id=1), new_cluster=NEW)])
     with golden.refused(InvalidParameterValue, "serverless"):
         w.jobs.submit(tasks=[jobs.SubmitTask(task_key="a", spark_python_task=jobs.SparkPythonTask(python_file="dbfs:/x.py"))])
 

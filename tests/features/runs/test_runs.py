@@ -375,8 +375,8 @@ async def test_a_tasks_libraries_are_on_its_cluster_before_it_begins(world: RunW
     view = await world.over(run_id)
     assert view.state.result_state == "SUCCESS", view
     first, second = [json.loads((await world.output(each.run_id)).logs) for each in view.tasks or []]
-    assert first == {"kind": "wheel", "package": "p", "entry_point": "e", "parameters": ["--a=1"], "wheels": []}
-    assert second == {"kind": "jar", "class": "Main", "parameters": ["x"], "wheels": []}
+    assert first == {"kind": "wheel", "package": "p", "entry_point": "e", "parameters": ["--a=1"], "wheels": [], "values": {}}
+    assert second == {"kind": "jar", "class": "Main", "parameters": ["x"], "wheels": [], "values": {}}
     found = []
     for each in view.tasks or []:
         assert each.cluster_instance

@@ -48,28 +48,27 @@ def _job(permission: Permission, of: str = "job_id") -> Need:
     return Need(permission, ObjectKind.JOB, of)
 
 
-def _on_clusters(within: str) -> tuple[Need, ...]:
-    """What the clusters that tasks are to have take."""
-    return (
-        Need(Permission.ALLOW_CLUSTER_CREATE, ObjectKind.WORKSPACE, unless=f"{within}.new_cluster.policy_id"),
-        Need(Permission.CAN_ATTACH_TO, ObjectKind.INSTANCE_POOL, f"{within}.new_cluster.instance_pool_id"),
-        Need(Permission.CAN_ATTACH_TO, ObjectKind.INSTANCE_POOL, f"{within}.new_cluster.driver_instance_pool_id"),
-        Need(Permission.CAN_USE, ObjectKind.CLUSTER_POLICY, f"{within}.new_cluster.policy_id"),
-    )
+# What the clusters that tasks are to have take. A job that is changed or run has the rights of its `run_as` for that.
+_ON_CLUSTERS = (
+    Need(Permission.ALLOW_CLUSTER_CREATE, ObjectKind.WORKSPACE, unless="tasks.new_cluster.policy_id"),
+    Need(Permission.CAN_ATTACH_TO, ObjectKind.INSTANCE_POOL, "tasks.new_cluster.instance_pool_id"),
+    Need(Permission.CAN_ATTACH_TO, ObjectKind.INSTANCE_POOL, "tasks.new_cluster.driver_instance_pool_id"),
+    Need(Permission.CAN_USE, ObjectKind.CLUSTER_POLICY, "tasks.new_cluster.policy_id"),
+)
 
 
 _PREFIXES = ("/api/2.2/jobs", "/api/2.1/jobs", "/api/2.0/jobs")
 _RUNS = Group("jobs", lambda ctx: ctx.services.runs, *_PREFIXES)
 _JOBS = Group("jobs", lambda ctx: ctx.services.jobs, *_PREFIXES)
 OPERATIONS: tuple[Operation, ...] = (
-    _JOBS("POST /create", _create, "Create a job", needs=(IN_WORKSPACE, *_on_clusters("tasks"))),
+    _JOBS("POST /create", _create, "Create a job", needs=(IN_WORKSPACE, *_ON_CLUSTERS)),
     _JOBS("GET /get", JobService.get, "A job and its settings", needs=_job(Permission.CAN_VIEW)),
     _JOBS("GET /list", JobService.list, "Jobs, the newest first", needs=_job(Permission.CAN_VIEW, EVERY)),
     _JOBS(
         "POST /reset",
         JobService.reset,
         "Replace all settings of a job",
-        needs=(_job(Permission.CAN_MANAGE), *_on_clusters("new_settings.tasks")),
+        needs=_job(Permission.CAN_MANAGE),
     ),
     _JOBS("POST /update", JobService.update, "Change some settings of a job", needs=_job(Permission.CAN_MANAGE)),
     _JOBS("POST /delete", JobService.delete, "Delete a job and cancel its active runs", needs=_job(Permission.CAN_MANAGE)),
@@ -91,7 +90,7 @@ OPERATIONS: tuple[Operation, ...] = (
         _submit,
         "Run tasks once, on job clusters or existing ones; answers before they run",
         needs=(
-            *_on_clusters("tasks"),
+            *_ON_CLUSTERS,
             on_cluster(Permission.CAN_ATTACH_TO, "tasks.existing_cluster_id"),
             on_cluster(Permission.CAN_RESTART, "tasks.existing_cluster_id"),
         ),
