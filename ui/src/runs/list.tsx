@@ -109,7 +109,7 @@ export function RunRows({ runs, ofJob = false }: { runs: Run[]; ofJob?: boolean 
           <tr key={run.run_id}>
             <td data-label="Run" className="name-id">
               <span>
-                <Link to="/jobs/runs/$id" params={{ id: String(run.run_id) }}>
+                <Link to="/jobs/runs/$id" params={{ id: String(run.run_id) }} className="runlink">
                   {ofJob ? exactly(run.start_time) : run.run_name || `Run ${run.run_id}`}
                 </Link>
                 <span className="under">
@@ -117,7 +117,7 @@ export function RunRows({ runs, ofJob = false }: { runs: Run[]; ofJob?: boolean 
                   {run.run_type === "JOB_RUN" && !ofJob && (
                     <>
                       {" of "}
-                      <Link to="/jobs/$id" params={{ id: String(run.job_id) }}>
+                      <Link to="/jobs/$id" params={{ id: String(run.job_id) }} className="runlink">
                         its job
                       </Link>
                     </>
