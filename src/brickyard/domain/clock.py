@@ -127,6 +127,10 @@ class Ids:
         """16 upper-case hex digits, the format of the Databricks API."""
         return secrets.token_hex(8).upper()
 
+    def number(self) -> int:
+        """48 random bits, for jobs and runs: an id that fits into the number type of every client."""
+        return int(self.hex(12), 16) or 1
+
     def instance_id(self) -> str:
         """`i-` followed by 16 hex digits."""
         return f"i-{self._random.take(8).hex()}"

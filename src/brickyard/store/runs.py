@@ -91,6 +91,14 @@ class RunRows(DueRows[int]):
         self._connection.execute(_UPDATE, {"id": run.run_id, **_columns(run)})
         return run
 
+    def cancel(self, run: Run, user_name: str, at_ms: int) -> bool:
+        """Records that the user cancels the run, which is due at once. False if it is over or cancelled already."""
+        if run.result is not None or run.cancelled_ms:
+            return False
+        self.update(msgspec.structs.replace(run, cancelled_ms=at_ms, cancelled_by=user_name))
+        self.wake(run.run_id)
+        return True
+
     def delete(self, run_id: int) -> None:
         """Removes the run and everything known about it."""
         self._changed.runs.add(run_id)

@@ -93,7 +93,7 @@ class JobSettings(RunSettings, frozen=True, kw_only=True):
     trigger: TriggerSettings | None = None
     continuous: dict[str, Any] | None = None
     max_concurrent_runs: int | None = None
-    max_retries: int | None = None  # these four belong to the older form of one task
+    max_retries: int | None = None  # these three belong to the older form of one task
     min_retry_interval_millis: int | None = None
     retry_on_timeout: bool | None = None
     queue: Queue | None = None
@@ -181,7 +181,6 @@ class JobView(Wire, frozen=True, kw_only=True):
     run_as_user_name: str
     created_time: int
     settings: JobSettings
-    run_as_owner: bool | None = None
     next_run_time: int | None = None  # an addition: when its schedule comes next
 
 

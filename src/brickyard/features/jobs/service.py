@@ -67,7 +67,7 @@ class JobService:
                 raise QuotaExceeded(f"The workspace has {MAX_JOBS} jobs, which is the maximum. Delete one first.")
             run_as = self._run_as(tx, caller, request.run_as, default=caller.user_name)
             row = JobRow(
-                job_id=int(self._ids.hex(12), 16) or 1,
+                job_id=self._ids.number(),
                 creator_user_name=caller.user_name,
                 run_as=run_as,
                 created_ms=now,
@@ -227,13 +227,7 @@ class JobService:
         self, tx: Tx, caller: Caller, run_ids: Sequence[int], *, which: Callable[[Run], bool] = lambda _: True
     ) -> Sequence[int]:
         found = [run for run_id in sorted(run_ids) if (run := tx.runs.get(run_id)) is not None and which(run)]
-        cancelled = []
-        for run in found:
-            if run.result is None and not run.cancelled_ms:
-                tx.runs.update(msgspec.structs.replace(run, cancelled_ms=self._clock.now_ms(), cancelled_by=caller.user_name))
-                tx.runs.wake(run.run_id)
-                cancelled.append(run.run_id)
-        return cancelled
+        return [run.run_id for run in found if tx.runs.cancel(run, caller.user_name, self._clock.now_ms())]
 
 
 def _principal(tx: Tx, row: JobRow) -> Principal:

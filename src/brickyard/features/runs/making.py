@@ -37,10 +37,6 @@ class RunMaker:
         self._authorizer = authorizer
         self._specify = specify
 
-    def number(self) -> int:
-        """48 random bits: an id that fits into the number type of every client."""
-        return int(self._ids.hex(12), 16) or 1
-
     def check(self, tx: Tx, principal: Principal, new: NewRun) -> None:
         """Raises if the run could not be made now with the principal's rights. The clusters that exist need not exist yet."""
         self._specified(tx, principal, new, "job")
@@ -99,10 +95,10 @@ class RunMaker:
 
     def _run(self, user_name: str, new: NewRun) -> Run:
         """A run without its job clusters."""
-        run_id = self.number()
+        run_id = self._ids.number()
         return Run(
             run_id=run_id,
-            job_id=new.job_id or self.number(),
+            job_id=new.job_id or self._ids.number(),
             run_name=new.run_name or UNTITLED,
             creator_user_name=user_name,
             created_ms=self._clock.now_ms(),

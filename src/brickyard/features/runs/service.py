@@ -132,11 +132,7 @@ class RunService:
         def work(tx: Tx) -> int | None:
             run = _locked(tx, request.run_id)
             self._authorizer.require(tx, caller, Permission.CAN_MANAGE_RUN, of_run(run), to="cancel")
-            if run.result is not None or run.cancelled_ms:
-                return None
-            tx.runs.update(msgspec.structs.replace(run, cancelled_ms=self._clock.now_ms(), cancelled_by=caller.user_name))
-            tx.runs.wake(run.run_id)
-            return run.run_id
+            return run.run_id if tx.runs.cancel(run, caller.user_name, self._clock.now_ms()) else None
 
         if (cancelled := await self._store.write(work)) is not None:
             self._wake(cancelled)
