@@ -50,5 +50,5 @@ if (root !== null && loggedIn) {
       </MantineProvider>
     </StrictMode>,
   );
-  loadTheRest();
+  loadTheRest(() => queries.isFetching() > 0);
 } else location.replace(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);

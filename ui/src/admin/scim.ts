@@ -26,7 +26,7 @@ export const ENTITLEMENTS: { value: string; label: string; what: string }[] = [
   {
     value: "databricks-sql-access",
     label: "Use SQL",
-    what: "Stored only. Brickyard has no SQL warehouses.",
+    what: "Stored only. The permissions of a warehouse say who may use it.",
   },
   { value: "allow-instance-pool-create", label: "Create pools", what: "Pools keep instances ready." },
   {

@@ -4,6 +4,7 @@ import { styled } from "./look";
 
 const IDLE_MS = 3000;
 const AGAIN_MS = 2000;
+const SOON_MS = 200;
 const waiting: (() => Promise<unknown>)[] = [];
 
 /** Whether all of it has come. */
@@ -26,10 +27,14 @@ export function later<T>(load: () => Promise<T>): () => Promise<T> {
   return patiently;
 }
 
-/** Loads all of it, one after the other, when there is time. */
-export function loadTheRest() {
+/** Loads all of it, one after the other, when there is time and the page does not wait for what it shows. */
+export function loadTheRest(waits: () => boolean) {
   const idle = "requestIdleCallback" in window ? requestIdleCallback : (work: () => void) => setTimeout(work, IDLE_MS);
   const next = async () => {
+    if (waits()) {
+      setTimeout(() => idle(next), SOON_MS);
+      return;
+    }
     const load = waiting.shift();
     await load?.();
     if (load === undefined) complete.set(true);
