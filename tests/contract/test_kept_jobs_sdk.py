@@ -98,6 +98,26 @@ def test_a_job_is_kept_as_it_was_created_and_changed(w: WorkspaceClient) -> None
         w.jobs.get(job_id)
 
 
+def test_whose_rights_it_has_is_read_back_and_stays(w: WorkspaceClient) -> None:
+    me = jobs.JobRunAs(user_name=w.current_user.me().user_name)
+    created = w.jobs.create(name="mine", run_as=me)
+    assert created.job_id
+    w.jobs.reset(created.job_id, jobs.JobSettings(name="yours"))  # Databricks keeps it too
+    found = w.jobs.get(created.job_id)
+    assert found.settings and (found.settings.run_as, found.run_as_user_name) == (me, me.user_name)
+    unnamed = w.jobs.create(name="unnamed").job_id
+    assert unnamed and (settings := w.jobs.get(unnamed).settings) and settings.run_as is None
+
+
+def test_a_shared_cluster_ends_although_its_driver_takes_nothing(w: WorkspaceClient, machines: SimulatedProvider) -> None:
+    machines.kernels.compute = None
+    try:
+        with pytest.raises(OperationFailed):
+            w.jobs.run_now(job(w, task(w, "a"), task(w, "b", "a"))).result(timeout=SOON)
+    finally:
+        machines.kernels.compute = answer
+
+
 def test_jobs_are_listed_by_pages_and_by_name(w: WorkspaceClient) -> None:
     ids = [w.jobs.create(name=f"page {number}", tasks=[]).job_id for number in range(5)]
     found = [each.job_id for each in w.jobs.list(limit=2)]

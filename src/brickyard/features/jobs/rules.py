@@ -80,7 +80,6 @@ def checked(settings: JobSettings, *, now_ms: int) -> JobSettings:
         tasks=list(tasks) or None,
         max_concurrent_runs=concurrent,
         format="MULTI_TASK",
-        run_as=None,
     )
     first = next_ms(kept, after_ms=now_ms)
     if first and settings.schedule is not None:

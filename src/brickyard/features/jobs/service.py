@@ -182,6 +182,7 @@ class JobService:
         def work(tx: Tx) -> None:
             row = self._allowed(tx, caller, job_id, Permission.CAN_MANAGE, to="change")
             settings = rules.checked(change(row.settings), now_ms=now)
+            settings = msgspec.structs.replace(settings, run_as=run_as or row.settings.run_as)  # only a new one replaces it
             timed = ("schedule", "trigger")  # else the next run stays, even if it is due this very moment
             same = all(getattr(settings, name) == getattr(row.settings, name) for name in timed)
             planned = row.next_ms if same else rules.next_ms(settings, after_ms=now)

@@ -1,6 +1,6 @@
 """Execution contexts of simulated drivers, which compute nothing.
 
-By default they refuse commands: a simulated workspace never claims to compute. Tests can let them accept commands and answer with
+By default they refuse contexts: a simulated workspace never claims to compute. Tests can let them accept commands and answer with
 a function (`compute`), or have each command recorded in a file (the knob `commands_file`). Contexts live as long as their driver,
 not the server, so that a test can kill servers and check that nothing runs twice.
 """
@@ -19,7 +19,8 @@ from brickyard.domain import nodeops
 from brickyard.domain.nodeops import NewCommand, NewContext, NodeOp, OfCommand, OfContext, WithdrawContexts
 from brickyard.providers.simulated.knobsfile import HasKnobs
 
-TASK = "%%brickyard_task"  # how the command of a task begins
+TASKS = ("%%brickyard_task", "%%brickyard_notebook")  # how the command of a task begins
+NOTHING = "this workspace runs on the simulated provider: its nodes compute nothing"
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,8 +93,8 @@ class SimulatedKernels:
     def call(self, instance_id: str, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """One request from the server to a driver's agent (`domain/nodeops.py`). Raises KernelRefused."""
         served = path.startswith(("/v1/contexts", nodeops.CONTEXTS_WITHDRAW.path, nodeops.ATTACHED.path))
-        if not (self.compute or self._world.knobs.commands_file) or not served:
-            raise KernelRefused("INVALID", "this workspace runs on the simulated provider: its nodes compute nothing")
+        if not served:
+            raise KernelRefused("INVALID", NOTHING)
         try:
             path, _, query = path.partition("?")
             found = nodeops.asked(method, path, dict(parse_qsl(query)) if body is None else body)
@@ -108,6 +109,8 @@ class SimulatedKernels:
 
     def _serve(self, instance_id: str, op: NodeOp[Any, Any] | None, asked: object, what: str) -> dict[str, Any]:
         match asked:
+            case NewContext() if not (self.compute or self._world.knobs.commands_file):
+                raise KernelRefused("INVALID", NOTHING)
             case NewContext(context_id=context):
                 if asked.generation not in (0, self.generations.get(instance_id, 0)):
                     raise KernelRefused("INVALID", "the node is of another start of the cluster")
@@ -121,7 +124,7 @@ class SimulatedKernels:
                 return {"context_ids": self._withdraw(instance_id, user, reason)}
             case NewCommand(context_id=context, command_id=command):
                 commands = self._context(instance_id, context)
-                if asked.command.startswith(TASK):
+                if asked.command.startswith(TASKS):
                     self._tasks.add((instance_id, context))
                 if command not in commands:
                     commands[command] = (time.monotonic(), self._begin(instance_id, command, asked.command))
