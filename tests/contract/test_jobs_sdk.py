@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 from collections.abc import Iterator
 
 import pytest
@@ -18,7 +19,7 @@ from brickyard.cli.token import create
 from brickyard.providers.simulated import SimulatedProvider
 from tests.reconcile.runworld import answer
 from tests.support.golden import Golden
-from tests.support.patience import SOON
+from tests.support.patience import SOON, until
 from tests.support.server import Server
 
 NEW = compute.ClusterSpec(
@@ -27,6 +28,8 @@ NEW = compute.ClusterSpec(
     num_workers=0,
     spark_conf={"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"},
 )
+
+NO_STATS = compute.InstancePoolStats()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -50,6 +53,19 @@ def python(key: str, file: str, *needs: str, **fields: object) -> jobs.SubmitTas
         depends_on=[jobs.TaskDependency(task_key=each) for each in needs],
         **fields,  # type: ignore[arg-type] # keyword arguments of a dataclass
     )
+
+
+def test_a_task_runs_on_an_instance_of_a_pool(w: WorkspaceClient) -> None:
+    pool = w.instance_pools.create(instance_pool_name="jobs", node_type_id="i3.xlarge", max_capacity=1, min_idle_instances=1)
+    new = compute.ClusterSpec(
+        spark_version=NEW.spark_version, instance_pool_id=pool.instance_pool_id, num_workers=0, spark_conf=NEW.spark_conf
+    )
+    task = dataclasses.replace(python("a", upload(w, "/jobs/pool.py", "print(1)")), new_cluster=new)
+    for _ in range(2):  # an instance that has been another node knows itself by another generation than the cluster's
+        until(lambda: (w.instance_pools.get(str(pool.instance_pool_id)).stats or NO_STATS).idle_count == 1, "idle")
+        run = w.jobs.submit(tasks=[task]).result(timeout=SOON)
+        assert run.state and run.state.result_state is RunResultState.SUCCESS
+    w.instance_pools.delete(str(pool.instance_pool_id))
 
 
 def test_who_may_see_and_cancel_a_run_is_said_when_it_is_submitted(server: Server, w: WorkspaceClient, golden: Golden) -> None:

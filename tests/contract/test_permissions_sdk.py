@@ -55,8 +55,8 @@ def test_grants_are_replaced_merged_and_removed(w: WorkspaceClient, pool_id: str
     assert shown(found) == shown(w.permissions.get("instance-pools", pool_id))
     assert set(shown(found)) == {me, "admins", "anna@example.com", "users"}
     higher = AccessControlRequest(user_name="anna@example.com", permission_level=PermissionLevel.CAN_MANAGE)
-    found = w.permissions.update("instance-pools", pool_id, access_control_list=[higher, anna])
-    assert shown(found)["anna@example.com"] == [("CAN_MANAGE", False)], "the highest of several counts"
+    found = w.permissions.update("instance-pools", pool_id, access_control_list=[anna, higher])
+    assert shown(found)["anna@example.com"] == [("CAN_MANAGE", False)], "the last of several counts"
     assert shown(w.permissions.set("instance-pools", pool_id, access_control_list=[])) == fixed
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 from databricks.sdk import WorkspaceClient
-from databricks.sdk.service import compute
+from databricks.sdk.service import compute, jobs
 
 from tests.spark.live import User
 from tests.support.golden import Golden
@@ -144,5 +144,9 @@ def test_two_tenants_of_one_warm_instance(tmp_path: Path, golden: Golden) -> Non
         assert third.driver is not None
         assert third.driver.instance_id == second.driver.instance_id, "a pool of one instance"
         assert User(w).run(str(third.cluster_id), LOOK) == "[] None None 7"
+        w.dbfs.upload("/task.py", io.BytesIO(b"print(spark.range(10).count())"))
+        file = jobs.SparkPythonTask(python_file="dbfs:/task.py")
+        run = w.jobs.submit(tasks=[jobs.SubmitTask(task_key="a", existing_cluster_id=third.cluster_id, spark_python_task=file)])
+        assert w.jobs.get_run_output(int((run.result().tasks or [])[0].run_id or 0)).logs == "10\n"
         w.instance_pools.delete(pool_id)
         w.clusters.permanent_delete(str(third.cluster_id))

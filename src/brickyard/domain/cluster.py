@@ -291,6 +291,12 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
         return self.assignment is not None and self.status.generation == self.assignment.generation
 
     @property
+    def node_generation(self) -> int:
+        """The generation by which its agent knows its node. The cluster's incarnation is another number: an instance of a pool
+        has been other nodes before. 0 before there is an assignment."""
+        return self.assignment.generation if self.assignment is not None else 0
+
+    @property
     def live(self) -> bool:
         """It counts: it exists or is being launched."""
         return self.state is not InstanceState.TERMINATING and self.state is not InstanceState.GONE

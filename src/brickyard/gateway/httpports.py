@@ -110,8 +110,7 @@ class HttpPorts(WebSource[PortTarget]):
         known = self._known.get(key)
         if known is not None and known.incarnation == cluster.incarnation:
             return known
-        generation = driver.assignment.generation if driver.assignment is not None else 0
-        opened = await self._attach.ask(driver, PORT_OPEN, OpenPortOf(port=port, generation=generation))
+        opened = await self._attach.ask(driver, PORT_OPEN, OpenPortOf(port=port, generation=driver.node_generation))
         if len(self._known) >= MAX_KNOWN:
             self._known.clear()
         known = self._known[key] = _Known(cluster.incarnation, RunningCluster(cluster, driver).host, opened)

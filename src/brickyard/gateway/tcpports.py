@@ -162,9 +162,8 @@ class TcpPorts(Periodic):
         if target.port in spark_ports([driver]):
             self._answers[target] = _Answer(None, "Spark uses this port of the driver node", time.monotonic() + AGAIN_S)
             return
-        generation = driver.assignment.generation if driver.assignment is not None else 0
         try:
-            opened = await self._nodes.ask(driver, PORT_OPEN, OpenPortOf(port=target.port, generation=generation))
+            opened = await self._nodes.ask(driver, PORT_OPEN, OpenPortOf(port=target.port, generation=driver.node_generation))
         except (AgentUnreachable, AgentRefused) as error:
             fault = f"The driver of the cluster does not answer: {error}"
             self._answers[target] = _Answer(None, fault, time.monotonic() + AGAIN_S)

@@ -51,7 +51,7 @@ class Tunnels:
             fingerprint=endpoint.fingerprint,
             token=self._tokens.server_token(node.instance_id),
             node_port=port,
-            generation=node.assignment.generation if node.assignment is not None else 0,
+            generation=node.node_generation,
         )
         path = f"{Path(node.instance_id).name}/{port}"
         async with self._turn:

@@ -163,12 +163,13 @@ def _height(of: ObjectType, level: str) -> int:
 def changed_grants(
     of: ObjectType, before: Iterable[Grant], wanted: Iterable[Wanted], *, owner: str, replace: bool
 ) -> list[Grant]:
-    """The grants on an object after a list was sent: in place of all of them, or of those of the principals it names. Raises
-    InvalidParameterValue and ResourceLimitExceeded."""
+    """The grants on an object after a list was sent: in place of all of them, or of those of the principals it names. Of several
+    levels for one principal the last one counts (source: Databricks' CLI, acceptance/bundle/resources/permissions/factcheck).
+    Raises InvalidParameterValue and ResourceLimitExceeded."""
     asked: dict[str, Permission] = {}
     for each in wanted:
         if (level := _level(of, each, owner)) is not None:
-            asked[each.holder] = max(level, asked.get(each.holder, of.levels[0]), key=of.levels.index)
+            asked[each.holder] = level
     kept = {} if replace else {grant.principal: grant.permission for grant in before}
     after = [Grant(holder, level) for holder, level in {**kept, **asked}.items()]
     if len(after) > MAX_GRANTS:

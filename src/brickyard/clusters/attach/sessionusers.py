@@ -32,11 +32,12 @@ class SessionUsers:
     async def tell(self, driver: Instance, session: Session, user_name: str) -> None:
         """Tells the driver's agent that the user's calls go to the session, unless it knows. Raises TemporarilyUnavailable, and
         InvalidState if the driver is no longer of that start of the cluster."""
-        key = (driver.instance_id, driver.generation, user_name, session)
+        generation = driver.node_generation
+        key = (driver.instance_id, generation, user_name, session)
         if key in self._told:
             return
         told = self._told
-        asked = UseSession(user=user_name, session_user=session.user, session_id=session.session_id, generation=driver.generation)
+        asked = UseSession(user=user_name, session_user=session.user, session_id=session.session_id, generation=generation)
         try:
             await self._nodes.ask(driver, nodeops.SESSION_USE, asked)
         except AgentUnreachable as silence:

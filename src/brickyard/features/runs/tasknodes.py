@@ -75,7 +75,7 @@ class DriverTasks:
             command = await self._command(call)
         except UnreadableFile as error:
             return _failed(TerminationCode.STORAGE_ACCESS_ERROR, str(error))
-        name, generation = _name(call), call.attempt.generation
+        name, generation = _name(call), call.driver.node_generation
         try:
             user = call.run.creator_user_name
             share = await self._share(call)

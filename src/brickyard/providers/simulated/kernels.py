@@ -101,6 +101,8 @@ class SimulatedKernels:
         except msgspec.ValidationError as error:
             raise KernelRefused("INVALID", str(error)) from error
         op, asked = found or (None, None)
+        if isinstance(asked, NewContext) and not (self.compute or self._world.knobs.commands_file):
+            raise KernelRefused("INVALID", NOTHING)
         if isinstance(asked, OfContext | OfCommand | NewCommand):
             self._check_user(instance_id, asked)
         if op is nodeops.ATTACHED:
@@ -109,8 +111,6 @@ class SimulatedKernels:
 
     def _serve(self, instance_id: str, op: NodeOp[Any, Any] | None, asked: object, what: str) -> dict[str, Any]:
         match asked:
-            case NewContext() if not (self.compute or self._world.knobs.commands_file):
-                raise KernelRefused("INVALID", NOTHING)
             case NewContext(context_id=context):
                 if asked.generation not in (0, self.generations.get(instance_id, 0)):
                     raise KernelRefused("INVALID", "the node is of another start of the cluster")
