@@ -35,13 +35,16 @@ SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
 # A stream has no end, or a late one: tests/api/test_changes.py, tests/clusters/v1/test_clusters.py.
 STREAMS = {"workspace.changes", "gpu_clusters.progress"}
 NAMES = [operation.name for operation in OPERATIONS if operation.documented and operation.name not in STREAMS]
-# Requests with the fields of another one (clusters/create, instance-pools/create, libraries/install): every eighth case will do.
+# Requests with the fields of another one (clusters/create, instance-pools/create, libraries/install, jobs/create): every eighth
+# case will do.
 SAME_FIELDS = {
     "/api/2.0/libraries/uninstall",
     "/api/2.0/clusters/list",
     "/api/2.1/clusters/edit",
     "/api/2.1/clusters/update",
     "/api/2.0/instance-pools/edit",
+    "/api/2.2/jobs/reset",
+    "/api/2.2/jobs/update",
     "/api/2.2/jobs/runs/submit",
 }
 
