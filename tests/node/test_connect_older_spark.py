@@ -14,7 +14,8 @@ from tests.node.node import Node
 from tests.support.patience import PATIENCE_S, until
 from tests.support.runtimes import SPARK_4, manifest_of
 
-pytestmark = pytest.mark.spark
+# A start without archives, for what tests/gateway/test_spark3_spark.py has with Spark 3 itself.
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
 
 PROGRAM = """
 import sys

@@ -15,7 +15,8 @@ from brickyard.runtime import NODE_CODE
 from tests.node.node import Node
 from tests.support.runtimes import SPARK_3, SPARK_4, manifest_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+# Thousands of classes, one by one, that change only with a runtime or with what rewrites them (tests/node/test_lambdas.py).
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(900)]
 
 SAME = Path(__file__).with_name("java") / "SameLambdas.java"
 
@@ -65,7 +66,6 @@ def test_lambdas_are_serialized_and_read_as_the_original_ones(node: Node) -> Non
         assert int(compared) > 20, beginning
 
 
-@pytest.mark.extended  # two starts without archives
 @pytest.mark.any_runtime
 @pytest.mark.parametrize("harm", ["truncated", "lost"])
 def test_a_jar_that_cannot_be_read_costs_only_time(manifest: dict[str, Any], tmp_path: Path, harm: str) -> None:
@@ -98,7 +98,6 @@ print(json.dumps(train.rewrite(manifest, seen, scratch / "rewritten")))
 """
 
 
-@pytest.mark.extended  # part of a training
 @pytest.mark.any_runtime
 def test_without_rewritten_classes_the_training_goes_on(manifest: dict[str, Any], tmp_path: Path) -> None:
     home, file = tmp_path / "home", tmp_path / "manifest.json"

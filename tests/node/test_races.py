@@ -10,7 +10,8 @@ import pytest
 
 from tests.support.depth import ALL
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
+# Six JVMs. test_single_spark.py has the one owner of a new name, within one.
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(1800)]
 SOURCE = Path(__file__).with_name("java") / "OneName.java"
 JVMS = 3
 NAMES = 50_000 if ALL else 1_500  # in each of the two trees

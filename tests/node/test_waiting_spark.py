@@ -18,7 +18,8 @@ from tests.node.test_warm_spark import share_mib
 from tests.support.patience import until
 from tests.support.runtimes import NEWEST, SPARK_3, SPARK_4
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+# Two nodes are warmed. test_waiting_command.py and test_waiting_holder.py have what a waiting JVM takes and gives.
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(900)]
 
 MEMORY_MB = 1024
 WAITING, LAUNCHER = "brickyard.WaitingExecutor", "waiting/java/bin/java"
@@ -188,7 +189,6 @@ def same(waited: dict[str, str], started: dict[str, str]) -> None:
     assert waited["threads"] == started["threads"]
 
 
-@pytest.mark.extended  # a node is warmed; test_waiting_command.py has what fits
 @pytest.mark.any_runtime
 @pytest.mark.usefixtures("met")  # other JVMs beside it that use the same archives, as on most machines with a warm node
 @pytest.mark.parametrize("manifest", [SPARK_4], indirect=True)
@@ -204,7 +204,6 @@ def test_an_executor_that_does_not_fit_starts_its_own_jvm_and_says_why(new_node:
     assert line.partition(": ")[2] in output.read_text(), "the log of the executor says why as well"
 
 
-@pytest.mark.extended  # a node is warmed; test_cluster.py lets workers leave
 @pytest.mark.any_runtime
 @pytest.mark.parametrize("manifest", [SPARK_4], indirect=True)
 def test_it_leaves_gracefully_with_its_worker(met: Met, new_node: Callable[[], Node]) -> None:

@@ -21,7 +21,9 @@ from tests.support.ports import free_port
 from tests.support.postgres import Postgres
 from tests.support.runtimes import SPARK_4, cache_dir
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+# Servers, pods and a pool that is warmed. test_replicas_spark.py has another server go on with a real cluster, and
+# tests/kubernetes/test_spark.py has real nodes in pods.
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(900)]
 
 SESSION = "00000000-0000-4000-8000-000000000017"
 

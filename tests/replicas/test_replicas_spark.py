@@ -76,6 +76,7 @@ def test_a_real_cluster_goes_on_whichever_server_ends(replicas: Replicas) -> Non
     second.wait(cluster_id, State.TERMINATED)
 
 
+@pytest.mark.extended  # another cluster; tests/spark/test_tcp_ports.py kills a server
 def test_whichever_server_ends_a_tcp_port_is_open(replicas: Replicas) -> None:
     """At one address for all servers: one of them listens there."""
     first, second = user(replicas, 0), user(replicas, 1)

@@ -46,10 +46,3 @@ def lent_isolated(shared: SharedClusters, request: pytest.FixtureRequest) -> Ite
     """A cluster of one node that keeps its users apart."""
     with shared.lent(Kind.ISOLATED, request.node.nodeid) as lent:
         yield lent
-
-
-@pytest.fixture
-def lent_worker(shared: SharedClusters, request: pytest.FixtureRequest) -> Iterator[Lent]:
-    """A cluster of a driver and a worker."""
-    with shared.lent(Kind.WORKER, request.node.nodeid) as lent:
-        yield lent

@@ -32,14 +32,12 @@ class Kind(enum.Enum):
 
     SINGLE = "one node"
     ISOLATED = "one node that keeps its users apart"
-    WORKER = "a driver and a worker"
 
 
 _ALONE: dict[str, Any] = {"is_single_node": True, "kind": SpecKind.CLASSIC_PREVIEW}
 SPECS: dict[Kind, dict[str, Any]] = {
     Kind.SINGLE: _ALONE,
     Kind.ISOLATED: {**_ALONE, "data_security_mode": DataSecurityMode.USER_ISOLATION},
-    Kind.WORKER: {"num_workers": 1},
 }
 
 
@@ -120,7 +118,7 @@ class SharedClusters:
         if found is None:
             spec: dict[str, Any] = {"node_type": self._node_type, "autotermination_minutes": 0, **SPECS[kind]}
             found = self._clusters[kind] = self._user.create(kind.value, SPARK_4, **spec)
-            self._user.wait(found, State.RUNNING, workers=SPECS[kind].get("num_workers"))
+            self._user.wait(found, State.RUNNING)
         return found
 
     def _state(self, cluster_id: str) -> dict[str, object]:

@@ -11,7 +11,9 @@ from tests.spark.live import User
 from tests.support.runtimes import SPARK_4
 from tests.support.server import Server
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+# Workers come and leave twice. tests/plan/test_autoscale.py decides; tests/node/test_cluster_spark.py has the load that a driver
+# tells, and test_cluster.py a cluster that is resized while a job runs.
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(900)]
 
 # Shuffles and keeps data while the cluster grows, and uses both again once it has shrunk.
 BURST = """

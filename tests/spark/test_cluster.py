@@ -7,10 +7,12 @@ import hashlib
 import io
 import json
 import os
+import urllib.request
 from typing import Any
 
 import pytest
 from databricks.sdk.service.compute import ClusterDetails, CommandStatus, DbfsStorageInfo, InitScriptInfo, Kind, State
+from prometheus_client.parser import text_string_to_metric_families
 
 from brickyard.sandbox import launcher, network
 from tests.spark.live import JVM, KERNEL, NODE, Live, command_line, living
@@ -115,6 +117,29 @@ def test_metrics_of_its_nodes(live: Live, cluster: str) -> None:
     assert not {"gpu_fraction", "gpu_memory_bytes"} & driver.keys()
     isolated = network.allowed(launcher.choose("auto", launcher.probe())).kind == "isolated"
     assert ("network_in_bytes_per_s" in worker) == isolated
+
+
+SLOW = "def wait(_):\n    while not os.path.exists('/dbfs/measured'): time.sleep(0.1)\nsc.parallelize(range(2), 2).foreach(wait)"
+
+
+def test_what_prometheus_hears_of_its_tasks_and_executors(live: Live, cluster: str) -> None:
+    running = live.workspace.running()
+    assert running is not None
+
+    def values() -> dict[tuple[str, str], float]:
+        with urllib.request.urlopen(f"{running.url}/metrics") as answer:  # noqa: S310 - the test's own server
+            families = [*text_string_to_metric_families(answer.read().decode())]
+        found = [sample for family in families for sample in family.samples if sample.labels.get("cluster_id") == cluster]
+        return {(each.name, each.labels.get("state", "")): each.value for each in found}
+
+    context = live.context(cluster)
+    command = live.begin(cluster, context, f"import os, time\n{SLOW}")
+    seen = until(lambda: now if (now := values()).get(("brickyard_spark_tasks", "running"), 0) > 0 else None, "no running task")
+    assert seen["brickyard_spark_executors", ""] == 1
+    assert seen["brickyard_spark_driver_heap_bytes", ""] > 1e6
+    live.touch("/measured")
+    assert live.finish(cluster, context, command).status is CommandStatus.FINISHED
+    live.w.command_execution.destroy(cluster, context)
 
 
 def test_init_scripts_ran_on_every_node_before_spark(live: Live, cluster: str) -> None:

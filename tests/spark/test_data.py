@@ -47,6 +47,16 @@ def single(live: Live, several: str) -> str:
     return live.create("single", OTHER, spark_conf={"spark.sql.shuffle.partitions": "2", **NO_LAYERS}, **SINGLE)
 
 
+def lines(several: str, single: str) -> tuple[str, ...]:
+    """A cluster of each line of Spark that is tested, for what it does alone."""
+    return (several, single) if OTHER != SPARK_4 else (several,)
+
+
+def both_ways(several: str, single: str) -> tuple[tuple[str, str], ...]:
+    """One that makes something and one that sees it: the other way round, too, if they are on two lines of Spark."""
+    return ((several, single), (single, several))[: len(lines(several, single))]
+
+
 TABLES = """
 import json
 spark.range(0, 100, 1, 8).write.saveAsTable("t")
@@ -223,7 +233,7 @@ spark.sql("drop database d2 cascade")
 
 
 def test_what_one_cluster_changes_the_other_sees(live: Live, several: str, single: str) -> None:
-    for maker, other in ((several, single), (single, several)):
+    for maker, other in both_ways(several, single):
         live.run_kept(maker, CHANGED)
         assert json.loads(live.run_kept(other, SEEN)) == [
             False, 2, "2", 2, "v", ["a", "b"], "dbfs:/d2", ["spark_catalog.d2.f"], 33, ["p", "v"], ["d", "d2", "default"],
@@ -318,7 +328,7 @@ _ = spark.catalog.dropGlobalTempView("mine_too")
 
 
 def test_a_table_with_a_location_is_every_clusters_and_its_files_outlive_it(live: Live, several: str, single: str) -> None:
-    for maker, other in ((several, single), (single, several)):
+    for maker, other in both_ways(several, single):
         assert live.run(maker, ELSEWHERE) == "0", "nobody has told the catalog of its partitions"
         assert json.loads(live.run_kept(other, FOUND_PARTS)) == [300, 3, []], "temporary views are their session's"
         assert live.run_kept(maker, DROPPED_PARTS) == "300"
@@ -327,7 +337,7 @@ def test_a_table_with_a_location_is_every_clusters_and_its_files_outlive_it(live
 
 
 def test_sparks_own_errors_come_through(live: Live, several: str, single: str) -> None:
-    for cluster in (several, single):
+    for cluster in lines(several, single):
         nonempty, there, itself, elsewhere = json.loads(live.run_kept(cluster, REFUSED))
         assert (nonempty, there) == ("[SCHEMA_NOT_EMPTY", "[PARTITIONS_ALREADY_EXIST")
         assert itself.startswith("[UNSUPPORTED_OVERWRITE") and elsewhere == 20
@@ -358,7 +368,7 @@ print(json.dumps([seen, said]))
 
 
 def test_what_is_not_there_is_named_as_spark_names_it_in_every_session(live: Live, several: str, single: str) -> None:
-    for cluster in (several, single):
+    for cluster in lines(several, single):
         seen, said = json.loads(live.run_kept(cluster, MISSING))
         assert seen == [100, 1, False]
         of_others, own = said[:-2], said[-2:]
@@ -431,14 +441,14 @@ print(spark.catalog.tableExists("x"))
 
 
 def test_formats_that_the_runtime_lacks_are_refused_with_what_to_do(live: Live, several: str, single: str) -> None:
-    for cluster in (several, single):
+    for cluster in lines(several, single):
         *said, there = live.run_kept(cluster, MISSING_FORMATS).splitlines()
         assert {each.split()[0] for each in said} == {"True"} and len(said) in ((7,) if cluster == several else (5, 7)), said
         assert there == "False"
 
 
 def test_spark_programs_and_dbutils_see_the_same_files(live: Live, several: str, single: str) -> None:
-    for cluster in (several, single):
+    for cluster in lines(several, single):
         assert json.loads(live.run_kept(cluster, SAME_FILES)) == [[1000] * 6, True, 6, []]
         found, groups, top = json.loads(live.run(cluster, STREAM))
         assert (found, groups, top) == (1000, 2, ["data", "user"])
@@ -447,7 +457,7 @@ def test_spark_programs_and_dbutils_see_the_same_files(live: Live, several: str,
 
 def test_volumes_and_the_workspace_are_seen_by_all_that_runs_on_a_cluster(live: Live, several: str, single: str) -> None:
     files, workspace = live.w.files, live.w.workspace
-    for cluster in (several, single):
+    for cluster in lines(several, single):
         live.w.volumes.create("main", "default", "data", VolumeType.MANAGED)
         top = "/Volumes/main/default/data"
         files.upload(f"{top}/uploaded", io.BytesIO(b"uploaded"))
@@ -589,7 +599,7 @@ print(json.dumps(said))
 
 
 def test_saving_over_a_table_replaces_it_when_the_rows_are_written(live: Live, several: str, single: str) -> None:
-    for cluster in (several, single):
+    for cluster in lines(several, single):
         kept, changed = [whole(range(1000)), 1], [whole(range(100)), 2, 1]
         failed, left, there, still, done, after, ignored, same, again, new = json.loads(live.run_kept(cluster, SUMMED + REPLACED))
         assert (failed, there, done, ignored, again) == (True, "[TABLE_OR_VIEW_ALREADY_EXISTS", "done", "done", "done")

@@ -150,6 +150,7 @@ print(json.dumps([spark.table("c").count(), spark.table("z").count(), before, le
 """
 
 
+@pytest.mark.extended  # Delta Lake's own work, in which we have no part
 def test_optimize_cluster_by_and_vacuum(live: Live, cluster: str) -> None:
     clustered, ordered, files, left, columns = answers(live, cluster, CARE)
     assert (clustered, ordered, columns) == (6, 4, ["k"])
@@ -180,6 +181,7 @@ print(json.dumps([rows, "done" in refused, len(refused)]))
 """
 
 
+@pytest.mark.extended  # Delta Lake's own work, in which we have no part
 def test_constraints_identity_and_generated_columns(live: Live, cluster: str, line: str) -> None:
     made = IN_PYTHON if line == SPARK_3 else IN_SQL  # of such columns in SQL, Spark 3.5 knows nothing
     assert answers(live, cluster, made + RULES) == [[[2, 3, 6]], False, 3]
@@ -194,6 +196,7 @@ print(json.dumps([before, spark.table("o").count(), spark.sql("describe history 
 """
 
 
+@pytest.mark.extended  # Delta Lake's own work, in which we have no part
 def test_a_table_is_replaced_in_one_commit_and_keeps_its_history(live: Live, cluster: str) -> None:
     assert answers(live, cluster, REPLACED) == [[1], 3, 3]
 
@@ -205,6 +208,7 @@ print(json.dumps(spark.sql("select variant_get(v, '$.a[1]', 'int') from vs").fir
 """
 
 
+@pytest.mark.extended  # Delta Lake's own work, in which we have no part
 def test_variants(live: Live, cluster: str, line: str) -> None:
     if line == SPARK_3:
         pytest.skip("Spark 3.5 has no such type")
@@ -228,6 +232,7 @@ print(json.dumps([changes, vectors, spark.table("copied").count(), spark.table("
 """
 
 
+@pytest.mark.extended  # Delta Lake's own work, in which we have no part
 def test_change_feed_deletion_vectors_and_clones(live: Live, cluster: str) -> None:
     changes, vectors, copied, rows = answers(live, cluster, FEEDS)
     assert changes == {"delete": 3, "update_preimage": 1, "update_postimage": 1}
@@ -274,6 +279,7 @@ def test_a_cluster_can_do_without_the_layer(live: Live, line: str) -> None:
     assert "brickyard runtime list" in refused
 
 
+@pytest.mark.extended  # one more JVM learns Delta Lake; test_user_isolation.py has tables
 @pytest.mark.skipif(launcher.probe().kind != "namespaces", reason="users are kept apart in cells, which take namespaces")
 def test_where_users_are_kept_apart_sql_and_data_frames_have_it(live: Live, line: str) -> None:
     if line == SPARK_3:

@@ -21,6 +21,7 @@ from tests.support.runtimes import SPARK_4
 
 pytestmark = [
     pytest.mark.spark, pytest.mark.timeout(3 * PATIENCE_S),
+    pytest.mark.extended,  # three clusters; tests/sandbox/test_views.py has the hosts that a node sees
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a process another /etc/hosts"),
 ]  # fmt: skip
 MS_BIND, MS_REC_PRIVATE = 0x1000, 0x44000

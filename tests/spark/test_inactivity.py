@@ -103,6 +103,7 @@ class Wall:
         return time.time_ns() + self.ahead_ms * 1_000_000
 
 
+@pytest.mark.extended  # two clusters; tests/domain/test_clock.py sets clocks
 def test_a_clock_that_is_set_ends_no_idle_cluster_and_what_is_to_stop_at_a_time_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -280,6 +280,7 @@ def test_a_wheel_that_was_overwritten_is_installed_anew_and_one_that_failed_is_t
     assert said() == ["second", "second"]
 
 
+@pytest.mark.extended  # slow; tests/agent/test_libraries.py builds on a node
 def test_what_exists_only_as_source_is_built_on_every_node(live: Live, cluster: str) -> None:
     live.wait(cluster, State.RUNNING, workers=1)
     before = len(list(live.w.libraries.cluster_status(cluster)))
@@ -301,6 +302,7 @@ def in_context(live: Live, cluster: str, context: str, code: str) -> str:
     return str(answer.results.data)
 
 
+@pytest.mark.extended  # slow; tests/agent/test_cran.py installs on a node
 @pytest.mark.skipif(shutil.which("Rscript") is None, reason="this machine has no R (Debian: r-base-core)")
 def test_programs_in_r_find_the_clusters_packages_on_all_nodes(live: Live, cluster: str) -> None:
     live.wait(cluster, State.RUNNING, workers=1)

@@ -15,7 +15,8 @@ from tests.spark.live import NODE, Live
 from tests.support.patience import until
 from tests.support.runtimes import SPARK_4
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+# A node is warmed. tests/machine/test_locales.py has what is given to everything that is started.
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(600)]
 
 CODE = """
 import os

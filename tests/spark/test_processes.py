@@ -17,6 +17,7 @@ from tests.support.runtimes import SPARK_4
 
 pytestmark = [
     pytest.mark.spark, pytest.mark.timeout(4 * PATIENCE_S),
+    pytest.mark.extended,  # three clusters, and a JVM is given up; tests/sandbox/test_scarce.py has the limits
     pytest.mark.skipif(cgroups.probe() != "cgroup", reason="no control groups here: processes are counted once a second"),
 ]  # fmt: skip
 BOMB = """

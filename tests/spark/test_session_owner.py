@@ -86,6 +86,7 @@ def test_a_session_is_its_users(lent_single: Lent) -> None:
     check(lent_single)
 
 
+@pytest.mark.extended  # a cluster of its own; test_user_isolation.py has its sessions
 @pytest.mark.skipif(launcher.probe().kind != "namespaces", reason="users are kept apart in cells, which take namespaces")
 def test_so_it_is_where_users_are_kept_apart(lent_isolated: Lent) -> None:
     check(lent_isolated)

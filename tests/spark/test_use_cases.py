@@ -70,6 +70,7 @@ def test_the_morning_start_of_a_development_cluster(server: Server, api: Api) ->
     api.data("DELETE", f"/{cluster['id']}", confirm_deletion="DELETE", force="true")
 
 
+@pytest.mark.extended  # three starts; tests/clusters/v1/test_snapshots.py has what a start restores
 def test_a_training_run_goes_on_from_its_checkpoint_with_another_configuration(server: Server, api: Api) -> None:
     script = () if TORCH else (str(Path(__file__).with_name("train_numpy.py")), "")
     lines = run(server, "resume_training.py", *script)

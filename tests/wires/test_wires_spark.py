@@ -178,6 +178,7 @@ def test_a_mapped_port_is_reached_and_not_readable(apart: Apart, cluster: Cluste
         assert not heard.holds(MARKER.encode())
 
 
+@pytest.mark.extended  # another cluster between machines
 @pytest.mark.skipif(not HAS_IPV6, reason="this machine has no ::1")
 def test_machines_that_have_ipv6_alone(tmp_path: Path) -> None:
     """All of them are ::1 here: agents call the server there, servers call agents, and Spark's nodes each other."""
