@@ -23,6 +23,8 @@ from tests.support.server import TOKEN, Server
 SLOWER = float(os.environ.get("BRICKYARD_TEST_SLOWER_BROWSER", "1"))  # for races: pages run this many times slower
 WAIT_MS = int(25_000 * SLOWER)
 SETTLED_MS = 1000
+# One process for all pages of the server: what it has compiled of the page's scripts, the next page has.
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--process-per-site"]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
@@ -42,7 +44,7 @@ def chromium(playwright_loop: tuple[Playwright, asyncio.AbstractEventLoop], laun
     playwright, loop = playwright_loop
     asyncio._set_running_loop(loop)
     if not launched:
-        launched.append(playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]))
+        launched.append(playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS))
     yield launched[0]
     asyncio._set_running_loop(None)
 
@@ -87,6 +89,7 @@ class Session:
         self.context = context
         self.server = server
         self.said: list[str] = []
+        self.changed = False
         self.page = self.open()
 
     def open(self) -> Page:
@@ -119,13 +122,39 @@ class Session:
         self.page.goto(self.server.url + path)
         return self.page
 
+    def prepare(self, script: str) -> None:
+        """Run a script in every page before its own. It stays: the next test gets another browser."""
+        self.changed = True
+        self.context.add_init_script(script)
+
+    def forget(self, kept: Page) -> None:
+        """Leave nothing in the browser but one page, which keeps its process."""
+        self.context.set_offline(False)
+        for page in self.context.pages:
+            if page != kept:
+                page.unroute_all(behavior="ignoreErrors")  # a handler that still reads an answer
+                page.close()
+        origin = {"origin": self.server.url, "storageTypes": "local_storage,indexeddb,service_workers,cache_storage"}
+        self.context.new_cdp_session(kept).send("Storage.clearDataForOrigin", origin)
+        self.context.clear_cookies()
+
+
+@pytest.fixture(scope="session")
+def kept() -> list[Page]:
+    """A page that stays open for all tests that have `session`, if there is one. In a new context, the first page costs two
+    seconds of processor time, and each later one half of that."""
+    return []
+
 
 @pytest.fixture
-def session(chromium: Browser, server: Server) -> Iterator[Session]:
-    context = chromium.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
-    opened = Session(context, server)
+def session(chromium: Browser, server: Server, kept: list[Page]) -> Iterator[Session]:
+    if not kept:
+        context = chromium.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+        kept.append(context.new_page())
+        kept[0].goto(f"{server.url}/login")
+    opened = Session(kept[0].context, server)
     opened.log_in()
     yield opened
-    for page in context.pages:
-        page.unroute_all(behavior="ignoreErrors")  # a handler that still reads an answer
-    context.close()
+    opened.forget(kept[0])
+    if opened.changed:
+        kept.pop().context.close()

@@ -68,7 +68,7 @@ def test_every_column_shows_its_value(
 ) -> None:
     driver = str(getattr(w.clusters.get(made["edited"]).driver, "instance_id", ""))
     machines.set_activity(driver, busy=False, last_activity_ms=1_790_000_000_000)
-    session.page.context.add_init_script(
+    session.prepare(
         "localStorage.setItem('brickyard.columns', JSON.stringify({access: true, tags: true, policy: true, pool: true}))"
     )
     page = session.go("/compute")

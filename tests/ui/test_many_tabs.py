@@ -102,7 +102,7 @@ def test_there_is_no_stream_while_nobody_looks(session: Session, server: Server,
 
 def test_without_web_locks_each_visible_tab_has_its_own(session: Session, server: Server, cluster: str) -> None:
     """As on plain HTTP beyond this machine."""
-    session.context.add_init_script("delete Navigator.prototype.locks")
+    session.prepare("delete Navigator.prototype.locks")
     first, second = session.page, session.open()
     for page in (first, second):
         page.goto(f"{server.url}/compute")
