@@ -40,7 +40,8 @@ class Host:
             env.pop(name, None)
         if python_path:
             env["PYTHONPATH"] = python_path
-        command = [runtime.python, str(Path(__file__).parent / "kernel_host.py"), str(NODE_CODE), str(node_dir), *options]
+        program, manifest = Path(__file__).with_name("kernel_host.py"), msgspec.json.encode(runtime).decode()
+        command = [runtime.python, str(program), str(NODE_CODE), str(node_dir), manifest, *options]
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._read()
         self._numbers = itertools.count(1)

@@ -1,5 +1,5 @@
-"""Contexts with a local driver JVM behind them, for `host.py`: `python kernel_host.py NODE_CODE NODE_DIR [isolate]` in a
-runtime's interpreter; with `isolate`, users are kept apart. One JSON line `{"op", "args"}` in, one `{"result"}` or
+"""Contexts with a local driver JVM behind them, for `host.py`: `python kernel_host.py NODE_CODE NODE_DIR MANIFEST [isolate]` in
+a runtime's interpreter; with `isolate`, users are kept apart. One JSON line `{"op", "args"}` in, one `{"result"}` or
 `{"error": [code, message]}` out, until the input ends."""
 
 from __future__ import annotations
@@ -73,16 +73,36 @@ WITH_SECRETS = {
 }
 
 
+GATEWAY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
+
+
+def started_jvm(manifest: dict[str, Any], node_dir: str) -> Any:
+    """A JVM as the node host starts it, with the runtime's archive: PySpark's own takes three times the processor time. PySpark
+    finds it by the environment."""
+    options = node("jvm.launch").JvmOptions(heap_mb=1024, java_options=("-XX:TieredStopAtLevel=1",))
+    spawner = node("processes").Spawner()
+    jvm = node("jvm.process").Jvm(
+        spawner=spawner, manifest=manifest, options=options, node_dir=pathlib.Path(node_dir), host="127.0.0.1"
+    )
+    for name in ("logs", "work"):
+        (jvm.node_dir / name).mkdir(exist_ok=True)
+    jvm.spawn()
+    jvm.connect()
+    os.environ.update(zip(GATEWAY, (str(jvm.port), jvm.secret), strict=True))
+    return jvm
+
+
 def main() -> None:
-    node_code, node_dir, *isolate = sys.argv[1:]
+    node_code, node_dir, manifest, *isolate = sys.argv[1:]
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # the JVM and the kernels must not write into our answers
     runpy.run_path(f"{node_code}/start.py")["mount"]()
+    jvm = started_jvm(json.loads(manifest), node_dir)
     contexts_module = node("contexts.contexts")
     sql = importlib.import_module("pyspark.sql")
 
     os.chdir(node_dir)
-    builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = sql.SparkSession.builder.appName("contexts").master("local[2]").config("spark.ui.enabled", "false")
     guard = {"spark.connect.grpc.interceptor.classes": "brickyard.UserGuard", **WITH_SECRETS} if isolate else {}
     if isolate:
         guard["spark.sql.artifact.isolation.enabled"] = "true"  # as on a cluster; PySpark turns it off
@@ -90,6 +110,8 @@ def main() -> None:
     for name, value in {**CONNECT, **guard}.items():
         builder.config(name, value)
     spark = builder.getOrCreate()
+    for name in GATEWAY:
+        del os.environ[name]
     gateway = spark.sparkContext._gateway.gateway_parameters
     scala = node("jvm.scala")
     connect = node("connect.apart").ApartConnectServer(
@@ -166,6 +188,7 @@ def main() -> None:
         print(json.dumps(answer), file=out, flush=True)
     contexts.close()
     spark.stop()
+    jvm.stop(30)
 
 
 if __name__ == "__main__":

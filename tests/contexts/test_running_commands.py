@@ -16,7 +16,14 @@ pytestmark = pytest.mark.spark
 LONG = "select sum(hash(sha2(cast(id as string), 256))) from range(1000000000000)"
 
 
-@pytest.fixture(scope="module", params=[(SPARK_4,), (SPARK_3,), (SPARK_4, "isolate")], ids=["4", "3", "isolated"])
+HOSTS = [
+    pytest.param((SPARK_4,), id="4"),
+    pytest.param((SPARK_3,), id="3", marks=pytest.mark.extended),  # as other tests on it
+    pytest.param((SPARK_4, "isolate"), id="isolated"),
+]
+
+
+@pytest.fixture(scope="module", params=HOSTS)
 def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     runtime, *options = request.param
     with host_of(runtime, tmp_path_factory.mktemp("node"), *options) as made:
