@@ -31,11 +31,16 @@ from brickyard.cli.up import start_detached
 from brickyard.config.settings import Settings
 from brickyard.server.datadir import Workspace
 from tests.support.databases import empty_sqlite
+from tests.support.depth import ALL
 from tests.support.patience import PATIENCE_S, until
 from tests.support.runtimes import cache_dir
 
 NODE = "brickyard.small"
 ENDED = (CommandStatus.FINISHED, CommandStatus.ERROR, CommandStatus.CANCELLED)
+# The second compiler pays after more calls than most tests make, and takes a third of the processor time of their clusters. Those
+# that are made otherwise have it, and with --all these, too.
+FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
+QUICK_CONF = {} if ALL else dict.fromkeys(("spark.driver.defaultJavaOptions", "spark.executor.extraJavaOptions"), FIRST_COMPILER)
 JVM, EXECUTOR, KERNEL = "PythonGatewayServer", "CoarseGrainedExecutorBackend", "start.py kernel"
 
 
@@ -54,8 +59,11 @@ class User:
         self.w = w
         self._kept: dict[str, str] = {}  # contexts, by their clusters
 
-    def create(self, name: str, runtime: str, *, node_type: str = NODE, **fields: Any) -> str:
-        """A cluster of the smallest nodes, which may still be starting."""
+    def create(self, name: str, runtime: str, *, node_type: str = NODE, quick: bool = True, **fields: Any) -> str:
+        """A cluster of the smallest nodes, which may still be starting. `quick`: with the first compiler alone. Only without such
+        settings, Java starts beside the init scripts."""
+        if quick:
+            fields["spark_conf"] = QUICK_CONF | fields.get("spark_conf", {})
         made = self.w.clusters.create(cluster_name=name, spark_version=runtime, node_type_id=node_type, **fields)
         return str(made.cluster_id)
 

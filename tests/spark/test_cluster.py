@@ -46,7 +46,7 @@ def neighbour(live: Live) -> str:
     """A cluster of one node, on another line of Spark if all are tested."""
     live.w.dbfs.upload("/scripts/late.sh", io.BytesIO(LATE))
     script = InitScriptInfo(dbfs=DbfsStorageInfo("dbfs:/scripts/late.sh"))
-    return live.create("neighbour", OTHER, init_scripts=[script], **SINGLE)
+    return live.create("neighbour", OTHER, quick=False, init_scripts=[script], **SINGLE)
 
 
 @pytest.fixture(scope="module")
