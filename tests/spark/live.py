@@ -41,6 +41,7 @@ ENDED = (CommandStatus.FINISHED, CommandStatus.ERROR, CommandStatus.CANCELLED)
 # that are made otherwise have it, and with --all these, too.
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 QUICK_CONF = {} if ALL else dict.fromkeys(("spark.driver.defaultJavaOptions", "spark.executor.extraJavaOptions"), FIRST_COMPILER)
+LOOK_S = 0.1  # between two calls that ask for a state that lasts: each costs client and server some milliseconds
 JVM, EXECUTOR, KERNEL = "PythonGatewayServer", "CoarseGrainedExecutorBackend", "start.py kernel"
 
 
@@ -79,7 +80,7 @@ class User:
             assert reached or State.RUNNING not in states or now.state is not State.TERMINATED, now.state_message
             return now if reached else None
 
-        return until(there, lambda: f"never {states}: {self.get(cluster_id)}", patience_s=self.patience_s)
+        return until(there, lambda: f"never {states}: {self.get(cluster_id)}", patience_s=self.patience_s, pause_s=LOOK_S)
 
     def ended(self, cluster_id: str) -> tuple[str, dict[str, str], str]:
         """Wait until it has ended; the reason's code and parameters, and the message."""
@@ -120,7 +121,7 @@ class User:
             now = self.w.command_execution.command_status(cluster_id, context_id, command_id)
             return now if now.status in ENDED else None
 
-        return until(over, "the command does not end")
+        return until(over, "the command does not end", pause_s=LOOK_S)
 
     def run(self, cluster_id: str, code: str) -> str:
         """The text that code answers with, in a context of its own."""

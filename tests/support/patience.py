@@ -16,15 +16,19 @@ SOON = timedelta(seconds=PATIENCE_S)
 
 
 def until(
-    condition: Callable[[], T | None], what: str | Callable[[], str] = "the condition", *, patience_s: float = PATIENCE_S
+    condition: Callable[[], T | None],
+    what: str | Callable[[], str] = "the condition",
+    *,
+    patience_s: float = PATIENCE_S,
+    pause_s: float = 0.02,
 ) -> T:
-    """Calls `condition` 50 times a second and returns its first true answer. `what` it is, or a function that tells how things
-    are when patience has ended."""
+    """Calls `condition` 50 times a second, or with another pause, and returns its first true answer. `what` it is, or a function
+    that tells how things are when patience has ended."""
     deadline = time.monotonic() + patience_s
     while not (answer := condition()):
         if time.monotonic() >= deadline:
             raise AssertionError(f"{what if isinstance(what, str) else what()}: not within {patience_s:g} s")
-        time.sleep(0.02)
+        time.sleep(pause_s)
     return answer
 
 
