@@ -15,13 +15,12 @@ from types import MappingProxyType
 
 import msgspec
 
-from brickyard.domain.libraries import Library, LibraryFullStatus, LibraryInstallStatus
 from brickyard.domain.run import Attempt, AttemptPhase, Conclusion, Run, RunResultState, Task, TerminationCode
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import State
 from brickyard.plan.attempts import decided, is_stopped
 from brickyard.plan.conditions import evaluated
-from brickyard.plan.libraries import key_of
+from brickyard.plan.runfacts import USABLE, ClusterFacts, failed_library, has_left, has_libraries
 from brickyard.plan.runif import released, verdict
 from brickyard.plan.specifying import Specified
 from brickyard.plan.submit import libraries
@@ -32,25 +31,8 @@ REPEAT_MS = 1_000  # before repeating a call that the driver did not answer
 STOP_MS = 15_000  # how long a stopped task may take to leave the driver of its own cluster
 LOOK_MIN_MS, LOOK_MAX_MS = 200, 2_000  # between two checks of a running attempt: a tenth of its age
 FAILED = "Workload failed, see run output for details"
-_USABLE = (State.RUNNING, State.RESIZING)
 _ENDED = (State.TERMINATING, State.TERMINATED)
 _STOPPED = (RunResultState.CANCELED, RunResultState.TIMEDOUT)
-_THERE = (LibraryInstallStatus.INSTALLED, LibraryInstallStatus.SKIPPED)
-
-
-class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster as its runs see it. `driver_id` is its driver's instance, or "" while that cannot be called."""
-
-    state: State
-    incarnation: int
-    driver_id: str = ""
-    message: str = ""  # why it ended
-    libraries: tuple[LibraryFullStatus, ...] = ()
-    finishing: int = 0  # the incarnation that may finish what it runs, before the cluster stops or restarts; 0: none
-
-    def runs(self, generation: int) -> bool:
-        """Whether what runs there in that incarnation goes on."""
-        return self.finishing == generation or (self.state in _USABLE and self.incarnation == generation)
 
 
 class NewCluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,25 +75,6 @@ def plan_run(
     """Decides about one run. `clusters` holds the existing ones among its attempts' and its tasks' `existing_cluster_id`.
     `barred`: tasks for which nothing may be made or started, and how their attempts end that have no cluster yet."""
     return _Pass(run=run, clusters=clusters, now=now, barred=barred, tasks=list(run.tasks), plan=RunPlan(run=run)).go()
-
-
-def has_libraries(wanted: Sequence[Library], cluster: ClusterFacts) -> bool:
-    """Whether the cluster's nodes have all of them."""
-    found = {each.library: each.status for each in cluster.libraries}
-    return all(found.get(key_of(each)) in _THERE for each in wanted)
-
-
-def failed_library(wanted: Sequence[Library], cluster: ClusterFacts) -> str:
-    """Says which of them the cluster cannot have, and why; "" if there is none."""
-    found = {each.library: each for each in cluster.libraries}
-    for library in map(key_of, wanted):
-        status = found.get(library)
-        name = msgspec.json.encode(library).decode()
-        if status is None or status.status is LibraryInstallStatus.UNINSTALL_ON_RESTART:
-            return f"Library {name} was uninstalled from the cluster before the task began."
-        if status.status is LibraryInstallStatus.FAILED:
-            return f"Library {name} could not be installed: {' '.join(status.messages)}"
-    return ""
 
 
 class _Pass(msgspec.Struct, kw_only=True):
@@ -196,9 +159,9 @@ class _Pass(msgspec.Struct, kw_only=True):
         elif facts is None:
             message = f"Cluster {attempt.cluster_id} does not exist or was deleted."
             self._decide(number, RunResultState.FAILED, TerminationCode.INVALID_CLUSTER_REQUEST, message)
-        elif facts.state in _USABLE and (why := failed_library(libraries(self.tasks[number].spec), facts)):
+        elif facts.state in USABLE and (why := failed_library(libraries(self.tasks[number].spec), facts)):
             self._decide(number, RunResultState.FAILED, TerminationCode.LIBRARY_INSTALLATION_ERROR, why)
-        elif facts.state in _USABLE and facts.driver_id and has_libraries(libraries(self.tasks[number].spec), facts):
+        elif facts.state in USABLE and facts.driver_id and has_libraries(libraries(self.tasks[number].spec), facts):
             self._set_attempt(
                 number,
                 phase=AttemptPhase.STARTING,
@@ -313,7 +276,7 @@ class _Pass(msgspec.Struct, kw_only=True):
                 continue
             facts = self.clusters.get(attempt.cluster_id)
             own = self.tasks[number].spec.new_cluster is not None
-            there = facts is not None and not _left(attempt, facts)
+            there = facts is not None and not has_left(attempt, facts)
             if facts is None or facts.state is State.TERMINATED or not (own or there):
                 done = msgspec.structs.replace(attempt, phase=AttemptPhase.DONE, ended_ms=self.now)
                 self._replace(number, done)
@@ -382,10 +345,3 @@ def _outcomes_hold(task: Task, keys: Mapping[str, Task]) -> bool:
     """Whether the conditions that the task depends on have the outcomes that it asks for."""
     wanted = [(each.outcome, keys[each.task_key].last) for each in task.spec.depends_on or () if each.outcome]
     return all(last is not None and last.outcome == outcome for outcome, last in wanted)
-
-
-def _left(attempt: Attempt, facts: ClusterFacts) -> bool:
-    """Whether nothing of the attempt is on the cluster's driver: it never got there, has left, or the driver is gone."""
-    gone = facts.incarnation != attempt.generation or facts.state is State.TERMINATING
-    gone = gone and facts.finishing != attempt.generation
-    return attempt.left or not attempt.driver_id or gone

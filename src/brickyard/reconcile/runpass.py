@@ -12,7 +12,8 @@ from brickyard.domain.run import Attempt, AttemptPhase, Run, Task
 from brickyard.plan.attach import driver_instance, finishing_driver
 from brickyard.plan.changes import Changed, Secrets, create_for_run, end_for_run, start_for_run
 from brickyard.plan.libraries import governed, known, statuses
-from brickyard.plan.run import ClusterFacts, RunPlan
+from brickyard.plan.run import RunPlan
+from brickyard.plan.runfacts import ClusterFacts
 from brickyard.plan.submit import libraries
 from brickyard.reconcile.runrights import Rights, plan_rightly
 from brickyard.store.tx import Tx

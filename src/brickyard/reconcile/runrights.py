@@ -13,7 +13,8 @@ from typing import Protocol
 from brickyard.domain.cluster import Cluster
 from brickyard.domain.run import AttemptPhase, Conclusion, Run, RunResultState, Task, TerminationCode
 from brickyard.domain.states import State
-from brickyard.plan.run import ClusterFacts, RunPlan, plan_run
+from brickyard.plan.run import RunPlan, plan_run
+from brickyard.plan.runfacts import ClusterFacts
 from brickyard.store.tx import Tx
 
 
