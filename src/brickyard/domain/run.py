@@ -145,21 +145,22 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """A task and its progress. `task_run_id` is the id of its first attempt, even before there is one."""
+    """A task and its progress. `task_run_id` is the id of its first attempt since the latest repair, even before there is one."""
 
     task_run_id: int
     spec: SubmitTask
     cluster: ClusterSpec | None = None  # the effective specification of its job cluster, its own or a shared one
     pool_tags: dict[str, str] = {}  # what that cluster inherits from its pool
     attempts: tuple[Attempt, ...] = ()
+    repaired: int = 0  # how many attempts there were before the latest repair
     skipped: RunResultState | None = None  # it has not run and never will
     skipped_ms: int = 0
     retry_at_ms: int = 0  # when the next attempt starts
 
     @property
     def last(self) -> Attempt | None:
-        """The newest attempt."""
-        return self.attempts[-1] if self.attempts else None
+        """The newest attempt, if there is one since the latest repair."""
+        return self.attempts[-1] if len(self.attempts) > self.repaired else None
 
     @property
     def result(self) -> RunResultState | None:
@@ -188,6 +189,17 @@ class JobParameter(msgspec.Struct, frozen=True, kw_only=True):
     value: str = ""
 
 
+class Period(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as it was made (`repair_id` 0), or a repair of it."""
+
+    repair_id: int
+    began_ms: int
+    ended_ms: int
+    result: RunResultState | None
+    message: str
+    task_run_ids: tuple[int, ...]
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """A run of a job, or from `runs/submit`. The latter belongs to its own job, of which only the id exists.
 
@@ -204,6 +216,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     trigger: TriggerType = TriggerType.ONE_TIME
     shared: tuple[SharedCluster, ...] = ()
     parameters: tuple[JobParameter, ...] = ()
+    overrides: dict[str, Any] = {}  # the parameters in the older forms, by the names of run-now
     max_concurrent: int = 0  # 0: any number
     queued: bool = False
     dequeued_ms: int = 0  # when it left the queue
@@ -216,7 +229,29 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     ended_ms: int = 0
     result: RunResultState | None = None
     message: str = ""
+    history: tuple[Period, ...] = ()  # before the latest repair
+    repair_id: int = 0  # the latest repair
+    repaired_ms: int = 0
     version: int = 0
+
+    @property
+    def began_ms(self) -> int:
+        """When it was made, or repaired for the last time. Whose turn it is among the runs of a job goes by this."""
+        return self.repaired_ms or self.created_ms
+
+    @property
+    def period(self) -> Period:
+        """The run since its latest repair, with the tasks that belong to that."""
+        earlier = {each for period in self.history for each in period.task_run_ids}
+        found = [each.task_run_id for task in self.tasks for each in (*task.attempts, task)]
+        return Period(
+            repair_id=self.repair_id,
+            began_ms=self.began_ms,
+            ended_ms=self.ended_ms,
+            result=self.result,
+            message=self.message,
+            task_run_ids=tuple(each for each in dict.fromkeys(found) if each not in earlier),
+        )
 
     def clusters_to_come(self, policy_id: str) -> int:
         """How many clusters its next pass will make under the policy. Tasks that wait for others do not count."""
@@ -225,7 +260,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             for task in self.tasks
             if task.cluster is not None
             and task.cluster.policy_id == policy_id
-            and not (task.attempts or task.skipped or task.spec.depends_on or self.cancelled_ms or self.queued)
+            and not (task.last or task.skipped or task.spec.depends_on or self.cancelled_ms or self.queued)
         }
         return len(coming - {each.key for each in self.shared if each.made})
 
@@ -239,6 +274,7 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
     job_id: int = 0
     trigger: TriggerType = TriggerType.ONE_TIME
     parameters: tuple[JobParameter, ...] = ()
+    overrides: dict[str, Any] = {}
     max_concurrent: int = 0
     queue: bool = False
     timeout_seconds: int = 0

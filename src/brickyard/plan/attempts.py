@@ -59,7 +59,7 @@ def decided(run: Run, task: Task, conclusion: Conclusion, now: int) -> Task:
         values=conclusion.values,
         decided_ms=now,
     )
-    left = task.spec.max_retries == -1 or attempt.number < (task.spec.max_retries or 0)
+    left = task.spec.max_retries == -1 or attempt.number - task.repaired < (task.spec.max_retries or 0)
     wanted = result in _RETRIED and (result is not RunResultState.TIMEDOUT or bool(task.spec.retry_on_timeout))
     retry_at = 0
     if left and wanted and not is_stopped(run) and conclusion.code is not TerminationCode.UNAUTHORIZED_ERROR:

@@ -114,7 +114,7 @@ class _Pass(msgspec.Struct, kw_only=True):
         """If the run was cancelled or its time is over, ends everything that is not over, and lets nothing new begin."""
         limit = self.run.timeout_seconds * 1000
         if limit and not self.run.queued and not self.run.cancelled_ms and not self.run.timed_out:
-            over = (self.run.dequeued_ms or self.run.created_ms) + limit
+            over = (self.run.dequeued_ms or self.run.began_ms) + limit
             if self.now >= over and any(task.result is None for task in self.tasks):
                 self.run = msgspec.structs.replace(self.run, timed_out=True)
             else:
@@ -227,7 +227,9 @@ class _Pass(msgspec.Struct, kw_only=True):
 
     def _begin_attempt(self, number: int) -> None:
         task, count = self.tasks[number], len(self.tasks[number].attempts)
-        attempt = Attempt(task_run_id=task_run_id(self.run.run_id, number, count), number=count, start_ms=self.now)
+        another = task_run_id(self.run.repair_id or self.run.run_id, number, count)
+        attempt_id = task.task_run_id if count == task.repaired else another
+        attempt = Attempt(task_run_id=attempt_id, number=count, start_ms=self.now)
         self._set(number, attempts=(*task.attempts, attempt))
         barred = self.barred.get(task.spec.task_key)
         if barred is not None:

@@ -11,7 +11,7 @@ from brickyard.domain.run import Run, RunResultState, Task
 from brickyard.domain.tasks import RunIf, SubmitTask
 
 _IDLE = (RunResultState.EXCLUDED, RunResultState.DISABLED)
-_GOOD = (RunResultState.SUCCESS, *_IDLE)
+GOOD = (RunResultState.SUCCESS, *_IDLE)
 _FAILED = (RunResultState.FAILED, RunResultState.TIMEDOUT)
 _CANCELLED = (RunResultState.CANCELED, RunResultState.UPSTREAM_CANCELED)
 
@@ -23,7 +23,7 @@ def released(run_if: RunIf | None, results: Sequence[RunResultState]) -> RunResu
     if all(result in _IDLE for result in results):
         return RunResultState.EXCLUDED
     condition = run_if or RunIf.ALL_SUCCESS
-    good = [result in _GOOD for result in results]
+    good = [result in GOOD for result in results]
     holds = {
         RunIf.ALL_SUCCESS: all(good),
         RunIf.NONE_FAILED: all(good) and RunResultState.SUCCESS in results,
@@ -49,11 +49,11 @@ def leaves(tasks: Sequence[SubmitTask]) -> frozenset[str]:
 
 def outcome(results: Mapping[str, RunResultState], leaf: frozenset[str]) -> RunResultState:
     """The result of a run whose tasks (by key) have these results: its leaves decide."""
-    bad = [result for key, result in results.items() if key in leaf and result not in _GOOD]
+    bad = [result for key, result in results.items() if key in leaf and result not in GOOD]
     if bad:
         timed_out = all(result is RunResultState.TIMEDOUT for result in bad)
         return RunResultState.TIMEDOUT if timed_out else RunResultState.FAILED
-    if all(result in _GOOD for result in results.values()):
+    if all(result in GOOD for result in results.values()):
         return RunResultState.SUCCESS
     return RunResultState.SUCCESS_WITH_FAILURES
 
@@ -68,8 +68,11 @@ def verdict(run: Run, tasks: Sequence[Task]) -> tuple[RunResultState, str]:
     result = outcome(results, leaves([task.spec for task in tasks]))
     if result in (RunResultState.SUCCESS, RunResultState.SUCCESS_WITH_FAILURES):
         return result, ""
-    failed = next(task for task in tasks if task.last is not None and task.result in _FAILED)
-    message = f"Task {failed.spec.task_key} failed with message: {failed.last.message.rstrip('.') if failed.last else ''}."
+    failed = next((task for task in tasks if task.last is not None and task.result in _FAILED), None)
+    if failed is None or failed.last is None:
+        stopped = next(task for task in tasks if task.result is not None and task.result not in GOOD)
+        return result, f"Task {stopped.spec.task_key} did not succeed: it ended as {stopped.result}."
+    message = f"Task {failed.spec.task_key} failed with message: {failed.last.message.rstrip('.')}."
     if any(each in (RunResultState.UPSTREAM_FAILED, RunResultState.UPSTREAM_CANCELED) for each in results.values()):
         message += " This caused all downstream tasks to get skipped."
     return result, message

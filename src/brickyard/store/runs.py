@@ -45,6 +45,7 @@ def _columns(run: Run) -> dict[str, Any]:
         "type": run.type.value,
         "creator": run.creator_user_name,
         "created_ms": run.created_ms,
+        "turn_ms": run.began_ms,
         "ended_ms": run.ended_ms,
         "idempotency_token": run.idempotency_token,
         "version": run.version,
@@ -125,7 +126,8 @@ class RunRows(DueRows[int]):
         many runs there were."""
         self._connection.execute(delete(spent_tokens).where(spent_tokens.c.spent_ms < before_ms))
         query = select(t.c.run_id).where(t.c.ended_ms > 0, t.c.ended_ms < before_ms).limit(limit)
-        old = list(self._connection.execute(query).scalars())
+        found = self._connection.execute(query).scalars().all()
+        old = [run_id for run_id in found if (run := self.get(run_id)) is not None and run.ended_ms]  # not repaired meanwhile
         for run_id in old:
             self.delete(run_id)
         return len(old)
@@ -144,16 +146,21 @@ class RunRows(DueRows[int]):
         query = select(t.c.creator).where(t.c.job_id == job_id, t.c.type == RunType.SUBMIT_RUN.value)
         return self._connection.execute(query).scalar() if kept is None else kept
 
+    def job_of(self, run_id: int) -> int | None:
+        """The job of the run, which is not locked."""
+        return self._connection.execute(select(t.c.job_id).where(t.c.run_id == run_id)).scalar()
+
     def active_before(self, run: Run) -> int:
-        """How many active runs of the job are older: those that have their turn first."""
-        earlier = or_(t.c.created_ms < run.created_ms, and_(t.c.created_ms == run.created_ms, t.c.run_id < run.run_id))
+        """How many active runs of the job have their turn first: those that were made or repaired before."""
+        earlier = or_(t.c.turn_ms < run.began_ms, and_(t.c.turn_ms == run.began_ms, t.c.run_id < run.run_id))
         query = select(func.count()).select_from(t).where(t.c.job_id == run.job_id, t.c.ended_ms == 0, earlier)
         return self._connection.execute(query).scalar_one()
 
-    def created_ms(self, run_id: int) -> int:
-        """When an existing run was created."""
-        found: int = self._connection.execute(select(t.c.created_ms).where(t.c.run_id == run_id)).scalar_one()
-        return found
+    def turns(self, job_id: int) -> tuple[int, int]:
+        """How many active runs the job has, and when the newest of them was made or repaired; 0 if there is none."""
+        query = select(func.count(), func.coalesce(func.max(t.c.turn_ms), 0)).where(t.c.job_id == job_id, t.c.ended_ms == 0)
+        count, newest = self._connection.execute(query).one()
+        return count, newest
 
     def active_of_job(self, job_id: int) -> list[int]:
         """The ids of the job's active runs, oldest first."""
@@ -163,7 +170,7 @@ class RunRows(DueRows[int]):
     def first_waiting(self, ended: Run) -> int | None:
         """The run of the job whose turn it is now that one has ended."""
         query = select(t.c.run_id).where(t.c.job_id == ended.job_id, t.c.ended_ms == 0, t.c.run_id != ended.run_id)
-        ordered = query.order_by(t.c.created_ms, t.c.run_id).offset(ended.max_concurrent - 1).limit(1)
+        ordered = query.order_by(t.c.turn_ms, t.c.run_id).offset(ended.max_concurrent - 1).limit(1)
         return self._connection.execute(ordered).scalar()
 
     def run_of(self, task_run_id: int) -> int | None:

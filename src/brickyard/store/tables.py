@@ -232,6 +232,7 @@ runs = Table(
     Column("type", String(16), nullable=False, server_default="SUBMIT_RUN"),
     Column("creator", Text, nullable=False, server_default=""),
     Column("created_ms", BigInteger, nullable=False),
+    Column("turn_ms", BigInteger, nullable=False, server_default="0"),  # `Run.began_ms`
     Column("ended_ms", BigInteger, nullable=False),  # 0: active
     Column("idempotency_token", String(64), nullable=False),
     Column("due_ms", BigInteger, nullable=True),  # when the loop must look at it; null: only when woken
@@ -242,6 +243,7 @@ runs = Table(
     Index("runs_active", "ended_ms", "created_ms", "run_id"),
     Index("runs_creator", "creator", "created_ms", "run_id"),
     Index("runs_job", "job_id", "ended_ms", "created_ms", "run_id"),
+    Index("runs_turn", "job_id", "ended_ms", "turn_ms", "run_id"),
     Index("runs_idempotency", "idempotency_token"),
 )
 
@@ -265,7 +267,11 @@ task_runs = Table(
     Column("task_run_id", BigInteger, primary_key=True, autoincrement=False),
     Column("run_id", BigInteger, nullable=False),
     Column("output", Text, nullable=False),  # Output as JSON; "" until there is one
+    Column("for_each_id", BigInteger, nullable=True),  # of an iteration that is over: the attempt at the for-each task
+    Column("number", Integer, nullable=False, server_default="0"),  # which iteration
+    Column("doc", Text, nullable=False, server_default=""),  # the iteration as a Task, beside its last attempt
     Index("task_runs_run", "run_id"),
+    Index("task_runs_iterations", "for_each_id", "number"),
 )
 
 servers = Table(  # see `store.servers`

@@ -99,6 +99,13 @@ OPERATIONS: tuple[Operation, ...] = (
     _RUNS("GET /runs/get", _get, "A run and its tasks", needs=_run(Permission.CAN_VIEW), with_base_url=True),
     _RUNS("GET /runs/get-output", RunService.output, "The output of a task", needs=_run(Permission.CAN_VIEW)),
     _RUNS("GET /runs/list", RunService.list, "Runs, the newest first", needs=_run(Permission.CAN_VIEW, EVERY)),
+    _JOBS(
+        "POST /runs/repair",
+        JobService.repair,
+        "Run tasks of a run that is over again; answers before they run",
+        needs=_run(Permission.CAN_MANAGE_RUN),
+        makes_work=True,
+    ),
     _RUNS("POST /runs/cancel", RunService.cancel, "End a run", needs=_run(Permission.CAN_MANAGE_RUN)),
     _RUNS("POST /runs/delete", RunService.delete, "Delete a finished run", needs=_run(Permission.CAN_MANAGE)),
 )

@@ -145,22 +145,40 @@ class UpdateJob(JobId, frozen=True, kw_only=True):
     fields_to_remove: list[str] | None = None
 
 
-class RunNow(JobId, frozen=True, kw_only=True):
-    """`rules` refuses the fields of type Any by name."""
+class Overrides(Wire, frozen=True, kw_only=True):
+    """The parameters of one run. `rules` refuses the fields for kinds of tasks that are not offered by name."""
 
-    idempotency_token: str | None = None
     jar_params: list[str] | None = None
     job_parameters: dict[str, str] | None = None
-    only: list[str] | None = None
     python_named_params: dict[str, str] | None = None
     python_params: list[str] | None = None
-    queue: Queue | None = None
     dbt_commands: list[str] | None = None
     notebook_params: dict[str, str] | None = None
     performance_target: str | None = None
     pipeline_params: dict[str, Any] | None = None
     spark_submit_params: list[str] | None = None
     sql_params: dict[str, str] | None = None
+
+
+class RunNow(Overrides, frozen=True, kw_only=True):
+    job_id: int
+    idempotency_token: str | None = None
+    only: list[str] | None = None
+    queue: Queue | None = None
+
+
+class RepairRun(Overrides, frozen=True, kw_only=True):
+    """Which tasks of a run to run again, and its latest repair, if there was one."""
+
+    run_id: int
+    latest_repair_id: int | None = None
+    rerun_all_failed_tasks: bool | None = None
+    rerun_dependent_tasks: bool | None = None
+    rerun_tasks: list[str] | None = None
+
+
+class RepairRunResponse(Wire, frozen=True, kw_only=True):
+    repair_id: int
 
 
 class RunNowResponse(Wire, frozen=True, kw_only=True):

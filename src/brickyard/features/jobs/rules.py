@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from brickyard.domain.errors import InvalidParameterValue
-from brickyard.domain.run import JobParameter, NewRun, TriggerType
-from brickyard.domain.tasks import RunSettings, SubmitTask
+from brickyard.domain.run import JobParameter, NewRun, Run, TriggerType
+from brickyard.domain.tasks import JobCluster, RunSettings, SubmitTask
 from brickyard.features.jobs import quartz
-from brickyard.features.jobs.model import JobRow, JobSettings, PauseStatus, PeriodicUnit, RunNow
+from brickyard.features.jobs.model import JobRow, JobSettings, Overrides, PauseStatus, PeriodicUnit, RepairRun, RunNow
 from brickyard.plan.submit import REFUSED_RUN, check_key, check_tasks, refuse, says_something, tasks_of
 
 MAX_NAME_BYTES = 4096
@@ -44,6 +45,7 @@ REFUSED_RUN_NOW = {
 }
 _BY_KEY = {"tasks": "task_key", "job_clusters": "job_cluster_key", "parameters": "name"}
 _OF_JOBS = ("timeout_seconds", "email_notifications", "notification_settings")  # fields of `RunSettings` that a job has too
+_OLDER = ("jar_params", "notebook_params", "python_named_params", "python_params")
 _SINGLE = ("max_retries", "min_retry_interval_millis", "retry_on_timeout")
 
 
@@ -135,11 +137,7 @@ def bare(row: JobRow) -> NewRun:
 def wanted(row: JobRow, request: RunNow | None = None, *, trigger: TriggerType = TriggerType.ONE_TIME) -> NewRun:
     """What a run of the job is made of now, with what a request overrides."""
     settings, request = row.settings, request or RunNow(job_id=row.job_id)
-    refuse(request, REFUSED_RUN_NOW, "")
-    for name in ("jar_params", "job_parameters", "notebook_params", "python_named_params", "python_params"):
-        size = len(json.dumps(getattr(request, name) or ""))
-        if size > MAX_PARAMETER_BYTES:
-            raise InvalidParameterValue(f"{name} has {size} bytes as JSON; at most {MAX_PARAMETER_BYTES} are allowed.")
+    check_overrides(request)
     given = dict(request.job_parameters or {})
     parameters = tuple(
         JobParameter(name=each.name, default=each.default, value=given.pop(each.name, each.default))
@@ -162,10 +160,44 @@ def wanted(row: JobRow, request: RunNow | None = None, *, trigger: TriggerType =
         tags=settings.tags or {},
         tasks=check_tasks(tasks, settings.job_clusters or (), [each.name for each in parameters]),
         parameters=parameters,
+        overrides=_older(request),
         trigger=trigger,
         queue=bool(queue and queue.enabled),
         idempotency_token=request.idempotency_token or "",
     )
+
+
+def check_overrides(given: Overrides) -> None:
+    refuse(given, REFUSED_RUN_NOW, "")
+    for name in ("job_parameters", *_OLDER):
+        size = len(json.dumps(getattr(given, name) or ""))
+        if size > MAX_PARAMETER_BYTES:
+            raise InvalidParameterValue(f"{name} has {size} bytes as JSON; at most {MAX_PARAMETER_BYTES} are allowed.")
+
+
+def repaired(row: JobRow | None, run: Run, request: RepairRun) -> NewRun:
+    """What a repair of the run is made of: the job's tasks as they are now, or those of a submitted run. Parameters that the run
+    was given hold on, unless the request replaces them."""
+    check_overrides(request)
+    kept = {each.name: each.value for each in run.parameters if each.value != each.default}
+    older = run.overrides | _older(request)
+    if row is None:
+        if request.job_parameters:
+            raise InvalidParameterValue("job_parameters: the run was submitted, and has no job with parameters.")
+        given = RunNow(job_id=0, **_older(request))
+        return NewRun(
+            tasks=tuple(_overridden(task.spec, given, ()) for task in run.tasks),
+            job_clusters=tuple(JobCluster(job_cluster_key=each.key, new_cluster=each.requested) for each in run.shared),
+            timeout_seconds=run.timeout_seconds,
+            overrides=older,
+        )
+    names = {each.name for each in row.settings.parameters or ()}
+    kept = {name: value for name, value in kept.items() if name in names or not names}
+    return wanted(row, RunNow(job_id=row.job_id, job_parameters=kept | (request.job_parameters or {}), **older))
+
+
+def _older(request: Overrides) -> dict[str, Any]:
+    return {name: value for name in _OLDER if (value := getattr(request, name)) is not None}
 
 
 def _selected(tasks: Sequence[SubmitTask], only: Sequence[str] | None) -> list[SubmitTask]:

@@ -24,6 +24,10 @@ class Runs(Protocol):
         """Inserts a run, due at once."""
         ...
 
+    def repair(self, tx: Tx, principal: Principal, run: Run, new: NewRun) -> int:
+        """Begins the run anew with the tasks of `new`, which are some of its own, and returns the id of the repair."""
+        ...
+
     def fail(self, tx: Tx, user_name: str, new: NewRun, message: str) -> Run:
         """Inserts a run that has failed before it began."""
         ...

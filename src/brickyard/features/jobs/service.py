@@ -8,15 +8,15 @@ import msgspec
 
 from brickyard.access import Authorizer
 from brickyard.access.grants import grant_on_job
-from brickyard.access.objects import WORKSPACE, of_job
+from brickyard.access.objects import WORKSPACE, of_job, of_run
 from brickyard.access.principals import active_principal
 from brickyard.domain.access import ObjectKind, Permission, Place, Principal
 from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock, Ids
-from brickyard.domain.errors import InvalidParameterValue, PermissionDenied, QuotaExceeded
+from brickyard.domain.errors import InvalidParameterValue, InvalidState, PermissionDenied, QuotaExceeded
 from brickyard.domain.pagetokens import JobCursor, encode, job_cursor
 from brickyard.domain.queries import JobPosition
-from brickyard.domain.run import Run
+from brickyard.domain.run import Run, RunType
 from brickyard.domain.wakeups import Wake
 from brickyard.features.jobs import rules
 from brickyard.features.jobs.model import (
@@ -30,12 +30,15 @@ from brickyard.features.jobs.model import (
     JobView,
     ListJobs,
     ListJobsResponse,
+    RepairRun,
+    RepairRunResponse,
     ResetJob,
     RunNow,
     UpdateJob,
 )
 from brickyard.features.jobs.rows import JobRows
 from brickyard.features.jobs.runs import Runs
+from brickyard.plan.repairs import check_repairable, selected
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -158,6 +161,39 @@ class JobService:
         self._wake_run(run_id)
         return run_id
 
+    async def repair(self, caller: Caller, request: RepairRun) -> RepairRunResponse:
+        """Runs tasks of a run that is over again, as a part of it: with the job's settings as they are now."""
+
+        def work(tx: Tx) -> int:
+            job_id = tx.runs.job_of(request.run_id)
+            row = tx.rows(JobRows).get(job_id) if job_id is not None else None
+            run = tx.runs.get(request.run_id)
+            if run is None:
+                raise InvalidParameterValue(f"Run {request.run_id} does not exist.")
+            self._authorizer.require(tx, caller, Permission.CAN_MANAGE_RUN, of_run(run), to="repair")
+            check_repairable(run, request.latest_repair_id)
+            if row is None and run.type is RunType.JOB_RUN:
+                raise InvalidParameterValue(f"Job {run.job_id} does not exist.")
+            if row is not None and row.run_as != run.creator_user_name:
+                raise InvalidState(
+                    f"Run {run.run_id} has the rights of {run.creator_user_name}, and its job now runs as {row.run_as}. Run the"
+                    " job again."
+                )
+            new = rules.repaired(row, run, request)
+            keys = selected(
+                run,
+                {task.task_key: task for task in new.tasks},
+                tasks=request.rerun_tasks or (),
+                all_failed=bool(request.rerun_all_failed_tasks),
+                dependents=bool(request.rerun_dependent_tasks),
+            )
+            some = msgspec.structs.replace(new, tasks=tuple(task for task in new.tasks if task.task_key in keys))
+            return self._runs.repair(tx, principal_for(tx, run.creator_user_name, f"Run {run.run_id}"), run, some)
+
+        repair_id = await self._store.write(work)
+        self._wake_run(request.run_id)
+        return RepairRunResponse(repair_id=repair_id)
+
     async def cancel_all(self, caller: Caller, request: CancelAllRuns) -> None:
         """Cancels the active runs of a job, or only its queued ones."""
         if request.job_id is None:
@@ -232,11 +268,15 @@ class JobService:
 
 
 def _principal(tx: Tx, row: JobRow) -> Principal:
-    """Whose rights the job's runs have, as they are now."""
-    found = active_principal(tx, row.run_as)
+    return principal_for(tx, row.run_as, f"Job {row.job_id}")
+
+
+def principal_for(tx: Tx, user_name: str, what: str) -> Principal:
+    """Whose rights the runs have, as they are now."""
+    found = active_principal(tx, user_name)
     if found is None:
         raise InvalidParameterValue(
-            f"Job {row.job_id} runs with the rights of {row.run_as}, who is deactivated or removed. Somebody else must update it."
+            f"{what} runs with the rights of {user_name}, who is deactivated or removed. Somebody else must update it."
         )
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -12,13 +12,14 @@ from brickyard.clusters.missing import existing_cluster
 from brickyard.clusters.policies import check_room, find_policy
 from brickyard.domain.access import Permission, Principal
 from brickyard.domain.clock import Clock, Ids
-from brickyard.domain.errors import InvalidParameterValue, PermissionDenied
+from brickyard.domain.errors import InvalidParameterValue, InvalidState, PermissionDenied
 from brickyard.domain.libraries import Library
 from brickyard.domain.run import NewRun, Run, RunResultState, RunType, SharedCluster, Task
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import ClusterSource
 from brickyard.plan.attach import Client, attach_refusal, cluster_refusal
 from brickyard.plan.libraries import check_enforced, install
+from brickyard.plan.repairs import repaired, with_clusters
 from brickyard.plan.run import task_run_id
 from brickyard.plan.specifying import Specified
 from brickyard.plan.submit import UNTITLED, libraries
@@ -51,26 +52,43 @@ class RunMaker:
         owned, shared = self._specified(tx, principal, new, f"job-{run.job_id}-run-{run.run_id}")
         run = msgspec.structs.replace(
             run,
-            shared=tuple(
-                SharedCluster(key=key, requested=each.requested, cluster=each.spec, pool_tags=each.pool_tags)
-                for key, each in shared.items()
-            ),
-            tasks=tuple(
-                msgspec.structs.replace(task, cluster=own.spec, pool_tags=own.pool_tags) if own is not None else task
-                for task, own in zip(run.tasks, owned, strict=True)
-            ),
+            shared=_shared(shared),
+            tasks=tuple(_on(task, own) for task, own in zip(run.tasks, owned, strict=True)),
         )
-        active: Sequence[int] = ()
-        if new.job_id and (active := tx.runs.active_of_job(new.job_id)):
-            # Whose turn it is goes by this time, which clocks of several servers may not agree about.
-            run = msgspec.structs.replace(run, created_ms=max(run.created_ms, tx.runs.created_ms(active[-1]) + 1))
-        if new.job_id and len(active) >= new.max_concurrent:
+        active = 0
+        if new.job_id:
+            active, at_ms = self._turn(tx, new.job_id)
+            run = msgspec.structs.replace(run, created_ms=at_ms)
+        if new.job_id and active >= new.max_concurrent:
             reached = RunResultState.MAXIMUM_CONCURRENT_RUNS_REACHED
             run = msgspec.structs.replace(run, queued=True) if new.queue and new.max_concurrent else _over(run, reached, SKIPPED)
         if not (run.queued or run.ended_ms):
             self._check_room(tx, run)
         tx.runs.insert(run)
         return run
+
+    def repair(self, tx: Tx, principal: Principal, run: Run, new: NewRun) -> int:
+        """Begins the run anew with the tasks of `new`, which are some of its own, and returns the id of the repair."""
+        for task in new.tasks:
+            if task.existing_cluster_id:
+                self._check_existing(tx, principal, task.existing_cluster_id, libraries(task))
+        repair_id = self._ids.number()
+        owned, shared = self._specified(tx, principal, new, f"job-{run.job_id}-run-{run.run_id}")
+        active, at_ms = self._turn(tx, run.job_id)
+        run = repaired(run, new, repair_id=repair_id, at_ms=at_ms)
+        on = {task.task_key: own for task, own in zip(new.tasks, owned, strict=True)}
+        tasks = tuple(_on(task, on[task.spec.task_key]) if task.spec.task_key in on else task for task in run.tasks)
+        run = with_clusters(msgspec.structs.replace(run, tasks=tasks), _shared(shared))
+        if new.job_id and active >= new.max_concurrent:
+            if not (new.queue and new.max_concurrent):
+                raise InvalidState(f"The run cannot be repaired now. {SKIPPED}")
+            run = msgspec.structs.replace(run, queued=True)
+        else:
+            self._check_room(tx, run)
+        tx.runs.insert_attempts(run.run_id, (task.task_run_id for task in run.tasks if task.spec.task_key in on))
+        tx.runs.update(run)
+        tx.runs.wake(run.run_id)
+        return repair_id
 
     def fail(self, tx: Tx, user_name: str, new: NewRun, message: str) -> Run:
         """Inserts a run of the user that has failed before it began."""
@@ -105,12 +123,18 @@ class RunMaker:
             type=RunType.JOB_RUN if new.job_id else RunType.SUBMIT_RUN,
             trigger=new.trigger,
             parameters=new.parameters,
+            overrides=new.overrides,
             max_concurrent=new.max_concurrent,
             description=new.description,
             timeout_seconds=new.timeout_seconds,
             idempotency_token=new.idempotency_token,
             tasks=tuple(Task(task_run_id=task_run_id(run_id, number, 0), spec=task) for number, task in enumerate(new.tasks)),
         )
+
+    def _turn(self, tx: Tx, job_id: int) -> tuple[int, int]:
+        """How many runs of the job are active, and the time of a new one's turn: clocks of several servers may not agree."""
+        active, newest = tx.runs.turns(job_id)
+        return active, max(self._clock.now_ms(), newest + 1)
 
     def _specified(
         self, tx: Tx, principal: Principal, new: NewRun, prefix: str
@@ -173,6 +197,18 @@ class RunMaker:
 def _named(asked: ClusterSpec, name: str, tags: dict[str, str]) -> ClusterSpec:
     """With the job's tags, which its clusters inherit."""
     return msgspec.structs.replace(asked, cluster_name=name, custom_tags={**tags, **(asked.custom_tags or {})} or None)
+
+
+def _shared(specified: Mapping[str, Specified]) -> tuple[SharedCluster, ...]:
+    return tuple(
+        SharedCluster(key=key, requested=each.requested, cluster=each.spec, pool_tags=each.pool_tags)
+        for key, each in specified.items()
+    )
+
+
+def _on(task: Task, own: Specified | None) -> Task:
+    """The task on the job cluster that was specified for it, if any."""
+    return msgspec.structs.replace(task, cluster=own and own.spec, pool_tags=own.pool_tags if own else {})
 
 
 def _over(run: Run, result: RunResultState, message: str) -> Run:

@@ -5,6 +5,7 @@ Absent and default are the same on the wire. Times are epoch milliseconds. Sourc
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from brickyard.domain.run import (
@@ -107,6 +108,32 @@ class RunConditionTask(ConditionTask, frozen=True, kw_only=True):
     outcome: str | None = None
 
 
+class RunParameters(Wire, frozen=True, kw_only=True):
+    """The parameters in the older forms that a run was given in place of its job's."""
+
+    jar_params: list[str] | None = None
+    notebook_params: dict[str, str] | None = None
+    python_named_params: dict[str, str] | None = None
+    python_params: list[str] | None = None
+
+
+class RepairType(StrEnum):
+    ORIGINAL = "ORIGINAL"
+    REPAIR = "REPAIR"
+
+
+class RepairHistoryItem(Wire, frozen=True, kw_only=True):
+    """A run as it was made, or a repair of it, and the task runs that belong to that."""
+
+    type: RepairType
+    id: int | None = None
+    start_time: int
+    end_time: int | None = None
+    state: RunState | None = None
+    status: RunStatus | None = None
+    task_run_ids: list[int]
+
+
 class RunTask(RunClusterSpec, frozen=True, kw_only=True):
     """One attempt at a task, or a task without attempts."""
 
@@ -162,11 +189,13 @@ class RunView(Wire, frozen=True, kw_only=True):
     description: str | None = None
     job_clusters: list[JobCluster] | None = None
     job_parameters: list[JobParameter] | None = None
+    overriding_parameters: RunParameters | None = None
     queue_duration: int | None = None
     end_time: int | None = None
     execution_duration: int | None = None
     run_duration: int | None = None
     setup_duration: int | None = None
+    repair_history: list[RepairHistoryItem] | None = None
     tasks: list[RunTask] | None = None
 
 

@@ -63,7 +63,9 @@ class RunService:
     async def get(self, caller: Caller, request: GetRun) -> RunView:
         """A run with its tasks, or, by its own id, an attempt at a task."""
         run, task = await self._store.read(lambda tx: self._seen(tx, caller, request.run_id))
-        return run_view(run, with_tasks=True) if task is None else attempt_view(run, task, request.run_id)
+        if task is not None:
+            return attempt_view(run, task, request.run_id)
+        return run_view(run, with_tasks=True, with_history=bool(request.include_history))
 
     async def output(self, caller: Caller, request: RunId) -> RunOutput:
         """The output of an attempt at a task. For a run with one task that was never retried, the run's id works too."""

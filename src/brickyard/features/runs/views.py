@@ -7,6 +7,7 @@ from typing import Any
 from brickyard.domain.run import (
     Attempt,
     AttemptPhase,
+    Period,
     Run,
     RunLifeCycleState,
     RunLifecycleStateV2State,
@@ -18,8 +19,11 @@ from brickyard.domain.run import (
 from brickyard.domain.tasks import ConditionTask, JobCluster
 from brickyard.features.runs.model import (
     ClusterInstance,
+    RepairHistoryItem,
+    RepairType,
     RunClusterSpec,
     RunConditionTask,
+    RunParameters,
     RunState,
     RunStatus,
     RunTask,
@@ -63,7 +67,7 @@ _WELL = (Code.SUCCESS, Code.SUCCESS_WITH_FAILURES, Code.DISABLED, Code.SKIPPED)
 _BROKEN = (Code.CLUSTER_ERROR, Code.DRIVER_ERROR)
 
 
-def run_view(run: Run, *, with_tasks: bool) -> RunView:
+def run_view(run: Run, *, with_tasks: bool, with_history: bool = False) -> RunView:
     """A run as clients see it."""
     state, status = run_state(run)
     return RunView(
@@ -82,10 +86,12 @@ def run_view(run: Run, *, with_tasks: bool) -> RunView:
         description=run.description or None,
         job_clusters=[JobCluster(job_cluster_key=each.key, new_cluster=each.requested) for each in run.shared] or None,
         job_parameters=list(run.parameters) or None,
-        queue_duration=run.dequeued_ms - run.created_ms if run.dequeued_ms else None,
+        overriding_parameters=RunParameters(**run.overrides) if run.overrides else None,
+        queue_duration=run.dequeued_ms - run.began_ms if run.dequeued_ms else None,
         start_time=run.created_ms,
         end_time=run.ended_ms or None,
-        run_duration=run.ended_ms - run.created_ms if run.ended_ms else None,
+        run_duration=sum(each.ended_ms - each.began_ms for each in (*run.history, run.period)) if run.ended_ms else None,
+        repair_history=repair_history(run) if with_history else None,
         tasks=[view for task in run.tasks for view in task_views(task)] if with_tasks else None,
     )
 
@@ -98,7 +104,7 @@ def attempt_view(run: Run, task: Task, task_run_id: int) -> RunView:
         job_id=run.job_id,
         job_run_id=run.run_id,
         number_in_job=task_run_id,
-        original_attempt_run_id=task.task_run_id,
+        original_attempt_run_id=task.attempts[0].task_run_id if task.attempts else task.task_run_id,
         state=view.state,
         status=view.status,
         run_name=task.spec.task_key,
@@ -120,9 +126,29 @@ def attempt_view(run: Run, task: Task, task_run_id: int) -> RunView:
 
 
 def task_views(task: Task) -> list[RunTask]:
-    """The attempts at a task, oldest first; the task itself if there are none."""
+    """The attempts at a task, oldest first; then the task itself if there are none since the latest repair."""
     shown = [_task_view(task, attempt) for attempt in task.attempts]
-    return shown or [_task_view(task, None)]
+    return shown if task.last is not None else [*shown, _task_view(task, None)]
+
+
+def repair_history(run: Run) -> list[RepairHistoryItem]:
+    """The run as it was made, and its repairs."""
+    return [_repair(each) for each in run.history] + [_repair(run.period, *run_state(run))]
+
+
+def _repair(period: Period, state: RunState | None = None, status: RunStatus | None = None) -> RepairHistoryItem:
+    if (state is None or status is None) and period.result is not None:
+        life = Life.INTERNAL_ERROR if period.result is Result.FAILED else Life.TERMINATED
+        state, status = _states(life, period.result, _RUN_CODES[period.result], period.message)
+    return RepairHistoryItem(
+        type=RepairType.REPAIR if period.repair_id else RepairType.ORIGINAL,
+        id=period.repair_id or None,
+        start_time=period.began_ms,
+        end_time=period.ended_ms or None,
+        state=state,
+        status=status,
+        task_run_ids=list(period.task_run_ids),
+    )
 
 
 def run_state(run: Run) -> tuple[RunState, RunStatus]:
@@ -132,7 +158,7 @@ def run_state(run: Run) -> tuple[RunState, RunStatus]:
     if run.result is None:
         views = [_task_state(task, task.last)[0].life_cycle_state for task in run.tasks]
         waits = all(each in (Life.BLOCKED, Life.PENDING, Life.WAITING_FOR_RETRY) for each in views)
-        life = Life.PENDING if waits and all(len(task.attempts) < 2 for task in run.tasks) else Life.RUNNING
+        life = Life.PENDING if waits and all(len(task.attempts) - task.repaired < 2 for task in run.tasks) else Life.RUNNING
         return _states(life, None, None, "")
     life = Life.TERMINATED if run.ended_ms else Life.TERMINATING
     if run.result is Result.MAXIMUM_CONCURRENT_RUNS_REACHED:
@@ -148,7 +174,7 @@ def _task_view(task: Task, attempt: Attempt | None) -> RunTask:
     return RunTask(
         run_id=attempt.task_run_id if attempt else task.task_run_id,
         task_key=spec.task_key,
-        attempt_number=attempt.number if attempt else 0,
+        attempt_number=attempt.number if attempt else len(task.attempts),
         state=state,
         status=status,
         existing_cluster_id=spec.existing_cluster_id,
