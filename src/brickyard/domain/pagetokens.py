@@ -19,6 +19,7 @@ from brickyard.domain.queries import ClusterOrder, ClusterPosition, ClusterSort,
 from brickyard.domain.statements import StatementPosition
 
 _INT64 = 2**63
+_INT32 = 2**31
 T = TypeVar("T")
 
 
@@ -53,7 +54,13 @@ class JobCursor(msgspec.Struct, frozen=True, array_like=True):
     at: JobPosition
 
 
-def encode(cursor: JobCursor | ClusterCursor | EventCursor | RunCursor | AuditPosition | StatementPosition) -> str:
+class NumberCursor(msgspec.Struct, frozen=True, array_like=True):
+    """The page of a numbered list that begins with that number."""
+
+    first: int
+
+
+def encode(cursor: NumberCursor | JobCursor | ClusterCursor | EventCursor | RunCursor | AuditPosition | StatementPosition) -> str:
     """The cursor as URL-safe text for clients."""
     return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
 
@@ -106,6 +113,14 @@ def job_cursor(token: str | None) -> JobCursor | None:
     return cursor
 
 
+def first_of_page(token: str | None) -> int:
+    """The number with which the token's page begins; 0 if there is no token. Raises InvalidParameterValue."""
+    cursor = _decode(token, NumberCursor) if token else NumberCursor(0)
+    if not 0 <= cursor.first < _INT32:
+        raise _unknown()
+    return cursor.first
+
+
 def audit_position(token: str) -> AuditPosition | None:
     """The token's position; None if there is no token. Raises InvalidParameterValue."""
     if not token:
@@ -126,7 +141,7 @@ def statement_position(token: str | None) -> StatementPosition | None:
     return position
 
 
-_TOKENS = Decoders(JobCursor, ClusterCursor, EventCursor, RunCursor, AuditPosition, StatementPosition)
+_TOKENS = Decoders(NumberCursor, JobCursor, ClusterCursor, EventCursor, RunCursor, AuditPosition, StatementPosition)
 
 
 def _decode(token: str, kind: type[T]) -> T:

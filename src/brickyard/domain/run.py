@@ -33,6 +33,7 @@ class TriggerType(StrEnum):
     ONE_TIME = "ONE_TIME"
     PERIODIC = "PERIODIC"
     RETRY = "RETRY"
+    RUN_JOB_TASK = "RUN_JOB_TASK"
 
 
 class RunLifeCycleState(StrEnum):
@@ -116,6 +117,24 @@ class AttemptPhase(StrEnum):
     DONE = "DONE"
 
 
+class IterationError(msgspec.Struct, frozen=True, kw_only=True):
+    """An error of iterations, and how many of them had it."""
+
+    message: str
+    code: TerminationCode
+    count: int = 1
+
+
+class ForEach(msgspec.Struct, frozen=True, kw_only=True):
+    """The progress of an attempt at a for-each task. Iterations that are over are counted here, and kept beside the run."""
+
+    inputs: tuple[Any, ...]
+    begun: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    errors: tuple[IterationError, ...] = ()
+
+
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt at a task."""
 
@@ -137,11 +156,21 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     outcome: str = ""  # of a condition: "true" or "false"
     values: dict[str, Any] = {}  # that it has set for other tasks
+    for_each: ForEach | None = None
+    child_run_id: int = 0  # the run of another job that it has made and waits for
 
     @property
     def decided(self) -> bool:
         """Its result is known."""
         return self.result is not None
+
+
+class Iteration(msgspec.Struct, frozen=True, kw_only=True):
+    """Which item of a for-each task's inputs a task runs for."""
+
+    of: int  # the attempt at the for-each task
+    number: int
+    input: Any
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,6 +185,13 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     skipped: RunResultState | None = None  # it has not run and never will
     skipped_ms: int = 0
     retry_at_ms: int = 0  # when the next attempt starts
+    iteration: Iteration | None = None
+
+    @property
+    def key(self) -> str:
+        """Its name among the tasks and iterations of its run."""
+        each = self.iteration
+        return self.spec.task_key if each is None else f"{self.spec.task_key}/{each.of}/{each.number}"
 
     @property
     def last(self) -> Attempt | None:
@@ -200,6 +236,14 @@ class Period(msgspec.Struct, frozen=True, kw_only=True):
     task_run_ids: tuple[int, ...]
 
 
+class Parent(msgspec.Struct, frozen=True, kw_only=True):
+    """What has made a run: an attempt at a task that runs a job. `jobs`: its job, and those above it, the uppermost first."""
+
+    run_id: int
+    task_run_id: int
+    jobs: tuple[int, ...]
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """A run of a job, or from `runs/submit`. The latter belongs to its own job, of which only the id exists.
 
@@ -212,6 +256,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     creator_user_name: str
     created_ms: int
     tasks: tuple[Task, ...]
+    iterations: tuple[Task, ...] = ()  # of for-each tasks, until they are over
+    parent: Parent | None = None
     type: RunType = RunType.SUBMIT_RUN
     trigger: TriggerType = TriggerType.ONE_TIME
     shared: tuple[SharedCluster, ...] = ()
@@ -253,6 +299,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             task_run_ids=tuple(each for each in dict.fromkeys(found) if each not in earlier),
         )
 
+    @property
+    def all_tasks(self) -> tuple[Task, ...]:
+        """Its tasks, and iterations of them that are not over."""
+        return (*self.tasks, *self.iterations)
+
     def clusters_to_come(self, policy_id: str) -> int:
         """How many clusters its next pass will make under the policy. Tasks that wait for others do not count."""
         coming = {
@@ -260,6 +311,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             for task in self.tasks
             if task.cluster is not None
             and task.cluster.policy_id == policy_id
+            and task.spec.for_each_task is None  # each iteration asks when its turn comes
             and not (task.last or task.skipped or task.spec.depends_on or self.cancelled_ms or self.queued)
         }
         return len(coming - {each.key for each in self.shared if each.made})
@@ -272,6 +324,7 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
     job_clusters: tuple[JobCluster, ...] = ()
     run_name: str = ""
     job_id: int = 0
+    parent: Parent | None = None
     trigger: TriggerType = TriggerType.ONE_TIME
     parameters: tuple[JobParameter, ...] = ()
     overrides: dict[str, Any] = {}

@@ -98,6 +98,29 @@ class ConditionTask(Wire, frozen=True, kw_only=True):
     right: str
 
 
+class RunJobTask(Wire, frozen=True, kw_only=True):
+    """Another job to run, and the parameters of its run. `plan.submit` refuses the fields of type Any by name."""
+
+    job_id: int
+    job_parameters: dict[str, str] | None = None
+    jar_params: list[str] | None = None
+    notebook_params: dict[str, str] | None = None
+    python_named_params: dict[str, str] | None = None
+    python_params: list[str] | None = None
+    dbt_commands: list[Any] | None = None
+    pipeline_params: dict[str, Any] | None = None
+    spark_submit_params: list[Any] | None = None
+    sql_params: dict[str, Any] | None = None
+
+
+class ForEachTask(Wire, frozen=True, kw_only=True):
+    """A nested task, which runs once for each item of `inputs`: an array as JSON, or a dynamic reference to one."""
+
+    inputs: str
+    task: SubmitTask
+    concurrency: int | None = None  # how many of them run at once; 1 if absent
+
+
 class RunSettings(Wire, frozen=True, kw_only=True):
     """The fields that a task shares with a run of one task in the older form of `runs/submit`: what to run, and on which cluster.
 
@@ -118,7 +141,7 @@ class RunSettings(Wire, frozen=True, kw_only=True):
     health: dict[str, Any] | None = None
     dbt_task: dict[str, Any] | None = None
     pipeline_task: dict[str, Any] | None = None
-    run_job_task: dict[str, Any] | None = None
+    run_job_task: RunJobTask | None = None
     spark_submit_task: dict[str, Any] | None = None
     sql_task: dict[str, Any] | None = None
 
@@ -144,10 +167,15 @@ class SubmitTask(RunSettings, frozen=True, kw_only=True):
     dashboard_task: dict[str, Any] | None = None
     dbt_cloud_task: dict[str, Any] | None = None
     dbt_platform_task: dict[str, Any] | None = None
-    for_each_task: dict[str, Any] | None = None
+    for_each_task: ForEachTask | None = None
     gen_ai_compute_task: dict[str, Any] | None = None
     power_bi_task: dict[str, Any] | None = None
     python_operator_task: dict[str, Any] | None = None
+
+    @property
+    def work(self) -> SubmitTask:
+        """The task that needs a cluster: the nested one of a for-each task, else this one."""
+        return self.for_each_task.task if self.for_each_task is not None else self
 
 
 class SubmitRun(RunSettings, frozen=True, kw_only=True):

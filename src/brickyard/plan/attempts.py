@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from brickyard.domain.run import Attempt, AttemptPhase, Conclusion, Run, RunResultState, Task, TerminationCode
+from brickyard.plan.childruns import with_child
 
 NO_CLUSTER_MS = 30_000  # before another attempt when there was no cluster to begin on: the reason will hold for a while
 _RETRIED = (RunResultState.FAILED, RunResultState.TIMEDOUT)
@@ -26,11 +27,17 @@ def begun(run: Run, attempt_id: int, *, now: int) -> Run:
 def concluded(run: Run, attempt_id: int, conclusion: Conclusion, *, now: int) -> Run:
     """Records the driver's result of the attempt. Does nothing if the result is already known. Only the newest attempt at a task
     can lack one."""
-    tasks = tuple(
-        decided(run, task, conclusion, now) if (each := _attempt(task, attempt_id)) is not None and not each.decided else task
-        for task in run.tasks
-    )
-    return msgspec.structs.replace(run, tasks=tasks)
+
+    def changed(task: Task) -> Task:
+        found = _attempt(task, attempt_id)
+        return decided(run, task, conclusion, now) if found is not None and not found.decided else task
+
+    return _with_tasks(run, changed)
+
+
+def run_made(run: Run, attempt_id: int, child_run_id: int, *, now: int) -> Run:
+    """Records the run of another job that the attempt waits for from now on."""
+    return _with_attempt(run, attempt_id, lambda attempt: with_child(attempt, child_run_id, now))
 
 
 def closed(run: Run, attempt_id: int) -> Run:
@@ -77,4 +84,8 @@ def _with_attempt(run: Run, attempt_id: int, change: Callable[[Attempt], Attempt
         attempts = tuple(change(each) if each.task_run_id == attempt_id else each for each in task.attempts)
         return msgspec.structs.replace(task, attempts=attempts)
 
-    return msgspec.structs.replace(run, tasks=tuple(map(changed, run.tasks)))
+    return _with_tasks(run, changed)
+
+
+def _with_tasks(run: Run, change: Callable[[Task], Task]) -> Run:
+    return msgspec.structs.replace(run, tasks=tuple(map(change, run.tasks)), iterations=tuple(map(change, run.iterations)))

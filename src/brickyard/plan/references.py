@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.run import Attempt, Run, Task
@@ -54,11 +55,14 @@ _OTHER: Mapping[str, Callable[[Task], str]] = {
 }
 
 
-def check(texts: Iterable[str], where: str, *, tasks: Iterable[str], parameters: Iterable[str]) -> None:
-    """Raises InvalidParameterValue for a reference to what does not exist. `tasks`: those that the task depends on."""
+def check(texts: Iterable[str], where: str, *, tasks: Iterable[str], parameters: Iterable[str], nested: bool = False) -> None:
+    """Raises InvalidParameterValue for a reference to what does not exist. `tasks`: those that the task depends on. `nested`: it
+    is the nested task of a for-each task."""
     keys, names = set(tasks), set(parameters)
     for text in texts:
         for match in _REFERENCE.finditer(text):
+            if nested and _is_input(match[1]):
+                continue
             if why := _unknown(match[1], keys, names):
                 raise InvalidParameterValue(f"{where}{match[0][:_SHOWN]} refers to nothing: {why}.")
 
@@ -72,16 +76,13 @@ def resolved(text: str, run: Run, task: Task, attempt: Attempt) -> str:
             return _JOB[name](run)
         if name in _TASK:
             return _TASK[name](task, attempt)
-        if name.startswith("job.parameters."):
-            return parameter_values(run).get(name.removeprefix("job.parameters."), match[0])
-        key, _, what = name.removeprefix("tasks.").partition(".")
-        other = next((each for each in run.tasks if each.spec.task_key == key), None)
-        if not name.startswith("tasks.") or other is None:
-            return match[0]
-        if what.startswith("values.") and other.last is not None:
-            value = other.last.values.get(what.removeprefix("values."))
-            return match[0] if value is None else value if isinstance(value, str) else json.dumps(value)
-        return _OTHER[what](other) if what in _OTHER else match[0]
+        if task.iteration is not None and _is_input(name):
+            found = _part(task.iteration.input, name.split(".")[1:])
+        elif name.startswith("job.parameters."):
+            found = parameter_values(run).get(name.removeprefix("job.parameters."))
+        else:
+            found = _of_other(name, run)
+        return match[0] if found is None else found
 
     return _REFERENCE.sub(value, text)
 
@@ -89,6 +90,35 @@ def resolved(text: str, run: Run, task: Task, attempt: Attempt) -> str:
 def parameter_values(run: Run) -> dict[str, str]:
     """The job's parameters for this run. A value may refer to the job itself, as a default of {{job.id}} does."""
     return {each.name: _REFERENCE.sub(lambda match: _of_job(match, run), each.value) for each in run.parameters}
+
+
+def _is_input(name: str) -> bool:
+    return name == "input" or name.startswith("input.")
+
+
+def _part(value: Any, keys: Sequence[str]) -> str | None:
+    """The part of an input with these keys; None if there is none."""
+    for key in keys:
+        if not isinstance(value, dict) or key not in value:
+            return None
+        value = value[key]
+    return _text(value)
+
+
+def _of_other(name: str, run: Run) -> str | None:
+    """What a reference to another task stands for; None if there is no such thing."""
+    key, _, what = name.removeprefix("tasks.").partition(".")
+    other = next((each for each in run.tasks if each.spec.task_key == key), None)
+    if not name.startswith("tasks.") or other is None:
+        return None
+    if what.startswith("values.") and other.last is not None:
+        value = other.last.values.get(what.removeprefix("values."))
+        return None if value is None else _text(value)
+    return _OTHER[what](other) if what in _OTHER else None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _of_job(match: re.Match[str], run: Run) -> str:
@@ -100,6 +130,8 @@ def _unknown(name: str, keys: set[str], names: set[str]) -> str:
         return ""
     if name.startswith("job.parameters."):
         return "" if name.removeprefix("job.parameters.") in names else "the job has no parameter of that name"
+    if _is_input(name):
+        return "only the nested task of a for-each task has an input"
     if name.startswith("tasks."):
         key, _, what = name.removeprefix("tasks.").partition(".")
         if key not in keys:

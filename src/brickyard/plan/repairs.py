@@ -9,7 +9,7 @@ import msgspec
 from brickyard.domain.errors import InvalidParameterValue, InvalidState
 from brickyard.domain.run import NewRun, Run, SharedCluster
 from brickyard.domain.tasks import SubmitTask
-from brickyard.plan.run import task_run_id
+from brickyard.plan.runids import task_run_id
 from brickyard.plan.runif import GOOD
 
 MAX_REPAIRS = 100

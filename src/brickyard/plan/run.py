@@ -8,8 +8,7 @@ result.
 
 from __future__ import annotations
 
-import hashlib
-import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -19,9 +18,13 @@ from brickyard.domain.run import Attempt, AttemptPhase, Conclusion, Run, RunResu
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import State
 from brickyard.plan.attempts import decided, is_stopped
+from brickyard.plan.childruns import deleted
 from brickyard.plan.conditions import evaluated
+from brickyard.plan.iterations import conclusion, is_over, iteration, left_over, opened, orphans
 from brickyard.plan.runfacts import USABLE, ClusterFacts, failed_library, has_left, has_libraries
-from brickyard.plan.runif import released, verdict
+from brickyard.plan.runids import job_cluster_id, task_run_id
+from brickyard.plan.runif import outcomes_hold, released, verdict
+from brickyard.plan.runplan import NewCluster, RunPlan
 from brickyard.plan.specifying import Specified
 from brickyard.plan.submit import libraries
 
@@ -29,61 +32,37 @@ QUEUE_MS = 30_000  # a queued run is woken when it is its turn; this is for a wa
 WAIT_MS = 2_000  # for a cluster; its every change wakes the run anyway
 REPEAT_MS = 1_000  # before repeating a call that the driver did not answer
 STOP_MS = 15_000  # how long a stopped task may take to leave the driver of its own cluster
+CHILD_MS = 5_000  # for a run of another job; its end wakes the run that waits for it, if that is followed by the same server
 LOOK_MIN_MS, LOOK_MAX_MS = 200, 2_000  # between two checks of a running attempt: a tenth of its age
 FAILED = "Workload failed, see run output for details"
 _ENDED = (State.TERMINATING, State.TERMINATED)
+_GONE = deleted(0)
 _STOPPED = (RunResultState.CANCELED, RunResultState.TIMEDOUT)
 
 
-class NewCluster(msgspec.Struct, frozen=True, kw_only=True):
-    """A job cluster to record. `task`: whose attempt needs it first. `users`: all the tasks that run on it."""
-
-    cluster_id: str
-    task: Task
-    specified: Specified
-    users: tuple[Task, ...]
-
-
-class RunPlan(msgspec.Struct, kw_only=True):
-    """The result of a pass. `start` and `release` are cluster ids; `begin`, `look` and `end` are calls to make to drivers."""
-
-    run: Run
-    create: list[NewCluster] = []
-    start: list[str] = []
-    release: list[str] = []
-    begin: list[Attempt] = []
-    look: list[Attempt] = []
-    end: list[Attempt] = []
-    due_ms: int | None = None
-
-
-def task_run_id(run_id: int, task: int, attempt: int) -> int:
-    """The id of an attempt: 48 bits, and always the same for the same arguments."""
-    digest = hashlib.blake2b(f"{run_id}/{task}/{attempt}".encode(), digest_size=6).digest()
-    return int.from_bytes(digest, "big") or 1
-
-
-def job_cluster_id(of: str, now: int) -> str:
-    """The id of the cluster for an attempt or for a key, in the format of all cluster ids."""
-    word = hashlib.blake2b(f"cluster/{of}".encode(), digest_size=8).hexdigest()[:8]
-    return f"{time.strftime('%m%d-%H%M%S', time.gmtime(now / 1000))}-{word}"
-
-
 def plan_run(
-    run: Run, clusters: Mapping[str, ClusterFacts], *, now: int, barred: Mapping[str, Conclusion] = MappingProxyType({})
+    run: Run,
+    clusters: Mapping[str, ClusterFacts],
+    *,
+    now: int,
+    barred: Mapping[str, Conclusion] = MappingProxyType({}),
+    children: Mapping[int, Conclusion | None] = MappingProxyType({}),
 ) -> RunPlan:
     """Decides about one run. `clusters` holds the existing ones among its attempts' and its tasks' `existing_cluster_id`.
-    `barred`: tasks for which nothing may be made or started, and how their attempts end that have no cluster yet."""
-    return _Pass(run=run, clusters=clusters, now=now, barred=barred, tasks=list(run.tasks), plan=RunPlan(run=run)).go()
+    `barred`: tasks for which nothing may be made or started (by `Task.key`), and how their attempts end that have no cluster yet.
+    `children`: the existing ones among the runs that its attempts have made; None while they are active."""
+    tasks, plan = list(run.all_tasks), RunPlan(run=run)
+    return _Pass(run=run, clusters=clusters, now=now, barred=barred, children=children, tasks=tasks, plan=plan).go()
 
 
 class _Pass(msgspec.Struct, kw_only=True):
-    """One pass. Every phase leaves `tasks` consistent for the next."""
+    """One pass. Every phase leaves `tasks` consistent for the next: those of the run, then iterations of them."""
 
     run: Run
     clusters: Mapping[str, ClusterFacts]
     now: int
     barred: Mapping[str, Conclusion]
+    children: Mapping[int, Conclusion | None]
     tasks: list[Task]
     plan: RunPlan
     deadlines: list[int] = []
@@ -97,6 +76,7 @@ class _Pass(msgspec.Struct, kw_only=True):
             for number in range(len(self.tasks)):
                 self._follow(number)
             self._release()
+            self._iterate()
             for number in range(len(self.tasks)):
                 self._close(number)
             self._end_shared()
@@ -104,7 +84,8 @@ class _Pass(msgspec.Struct, kw_only=True):
         return self._planned()
 
     def _planned(self) -> RunPlan:
-        self.plan.run = msgspec.structs.replace(self.run, tasks=tuple(self.tasks))
+        own, iterations = self.tasks[: len(self.run.tasks)], self.tasks[len(self.run.tasks) :]
+        self.plan.run = msgspec.structs.replace(self.run, tasks=tuple(own), iterations=tuple(iterations))
         self.plan.due_ms = None if self.run.ended_ms else min(self.deadlines, default=None)
         return self.plan
 
@@ -147,6 +128,11 @@ class _Pass(msgspec.Struct, kw_only=True):
             return
         if limit:
             self.deadlines.append(last.start_ms + limit)
+        if task.spec.for_each_task is not None:
+            return  # its iterations are tasks
+        if task.spec.run_job_task is not None:
+            self._await_run(number, last)
+            return
         facts = self.clusters.get(last.cluster_id)
         if last.phase is AttemptPhase.PENDING:
             self._await_cluster(number, last, facts)
@@ -154,7 +140,7 @@ class _Pass(msgspec.Struct, kw_only=True):
             self._call_driver(number, last, facts)
 
     def _await_cluster(self, number: int, attempt: Attempt, facts: ClusterFacts | None) -> None:
-        if (barred := self.barred.get(self.tasks[number].spec.task_key)) is not None:
+        if (barred := self.barred.get(self.tasks[number].key)) is not None:
             self._conclude(number, barred)
         elif facts is None:
             message = f"Cluster {attempt.cluster_id} does not exist or was deleted."
@@ -198,12 +184,46 @@ class _Pass(msgspec.Struct, kw_only=True):
         age = self.now - attempt.begun_ms if attempt.begun_ms else REPEAT_MS * 10
         self.deadlines.append(self.now + max(LOOK_MIN_MS, min(LOOK_MAX_MS, age // 10)))
 
+    def _await_run(self, number: int, attempt: Attempt) -> None:
+        """Has the attempt's run of another job made, and waits for its end."""
+        if attempt.phase is AttemptPhase.STARTING:
+            self.plan.make.append(attempt)
+            self.deadlines.append(self.now + REPEAT_MS)
+        elif (conclusion := self.children.get(attempt.child_run_id, deleted(attempt.child_run_id))) is not None:
+            self._conclude(number, conclusion)
+        else:
+            self.deadlines.append(self.now + CHILD_MS)
+
+    def _iterate(self) -> None:
+        """Lets iterations that are over leave the run, begins others as far as their concurrency allows, and decides for-each
+        tasks that have none left. What that means for other tasks is for the next pass."""
+        self.tasks, self.plan.over = left_over(self.tasks)
+        for number in orphans(self.tasks):
+            if self.tasks[number].retry_at_ms:
+                self._set(number, retry_at_ms=0)
+            else:
+                self._decide(number, RunResultState.CANCELED, TerminationCode.CANCELED, "The for-each task was stopped.")
+        live = Counter(task.iteration.of for task in self.tasks if task.iteration is not None)
+        for number, task in enumerate(self.run.tasks):
+            last, asked = self.tasks[number].last, task.spec.for_each_task
+            if asked is None or last is None or last.decided or (progress := last.for_each) is None:
+                continue
+            left, going = len(progress.inputs) - progress.begun, live[last.task_run_id]
+            for _ in range(min(left, (asked.concurrency or 1) - going)):
+                self.tasks.append(iteration(task, last, progress))
+                progress = msgspec.structs.replace(progress, begun=progress.begun + 1)
+                self._begin_attempt(len(self.tasks) - 1)
+            self._set_attempt(number, for_each=progress)
+            if not left and not going:
+                self._conclude(number, conclusion(progress))
+                self.deadlines.append(self.now)
+
     def _release(self) -> None:
         """Begins tasks whose turn has come and marks those that will never run; what is decided may decide the next task."""
         progress = True
         while progress:
             progress = False
-            keys = {task.spec.task_key: task for task in self.tasks}
+            keys = {task.key: task for task in self.tasks}
             for number, task in enumerate(self.tasks):
                 if task.retry_at_ms:
                     if self.now >= task.retry_at_ms:
@@ -216,7 +236,7 @@ class _Pass(msgspec.Struct, kw_only=True):
                     if len(known) < len(found):
                         continue
                     verdict = RunResultState.DISABLED if task.spec.disabled else released(task.spec.run_if, known)
-                    if verdict is None and not _outcomes_hold(task, keys):
+                    if verdict is None and not outcomes_hold(task, keys):
                         verdict = RunResultState.EXCLUDED
                     if verdict is None:
                         self._begin_attempt(number)
@@ -228,16 +248,27 @@ class _Pass(msgspec.Struct, kw_only=True):
     def _begin_attempt(self, number: int) -> None:
         task, count = self.tasks[number], len(self.tasks[number].attempts)
         another = task_run_id(self.run.repair_id or self.run.run_id, number, count)
+        if task.iteration is not None:
+            another = task_run_id(task.iteration.of, task.iteration.number, count)
         attempt_id = task.task_run_id if count == task.repaired else another
         attempt = Attempt(task_run_id=attempt_id, number=count, start_ms=self.now)
         self._set(number, attempts=(*task.attempts, attempt))
-        barred = self.barred.get(task.spec.task_key)
+        barred = self.barred.get(task.key)
         if barred is not None:
             self._conclude(number, barred)
         elif task.spec.condition_task is not None:
             outcome, conclusion = evaluated(task.spec.condition_task, self.run, task, attempt)
             self._set_attempt(number, outcome=outcome, begun_ms=self.now)
             self._conclude(number, conclusion)
+        elif task.spec.for_each_task is not None:
+            progress = opened(task.spec.for_each_task, self.run, task, attempt)
+            if isinstance(progress, Conclusion):
+                self._conclude(number, progress)
+            else:
+                self._set_attempt(number, phase=AttemptPhase.RUNNING, begun_ms=self.now, for_each=progress)
+        elif task.spec.run_job_task is not None:
+            self._set_attempt(number, phase=AttemptPhase.STARTING, starting_ms=self.now)
+            self._follow(number)
         elif task.spec.new_cluster is not None:
             cluster_id = job_cluster_id(str(attempt.task_run_id), self.now)
             self._set_attempt(number, cluster_id=cluster_id, awaited=1)
@@ -276,6 +307,9 @@ class _Pass(msgspec.Struct, kw_only=True):
         for attempt in self.tasks[number].attempts:
             if attempt.phase is not AttemptPhase.CLOSING:
                 continue
+            if self._has_more(attempt):
+                self.deadlines.append(self.now + REPEAT_MS)
+                continue
             facts = self.clusters.get(attempt.cluster_id)
             own = self.tasks[number].spec.new_cluster is not None
             there = facts is not None and not has_left(attempt, facts)
@@ -291,6 +325,15 @@ class _Pass(msgspec.Struct, kw_only=True):
                 self.plan.end.append(attempt)
             self.deadlines.append(self.now + REPEAT_MS)
 
+    def _has_more(self, attempt: Attempt) -> bool:
+        """Whether the attempt waits for iterations, or for a run of another job, to end."""
+        if attempt.child_run_id and self.children.get(attempt.child_run_id, _GONE) is None:
+            self.plan.cancel.append(attempt)
+            return True
+        return attempt.for_each is not None and any(
+            task.iteration.of == attempt.task_run_id for task in self.tasks[len(self.run.tasks) :] if task.iteration is not None
+        )
+
     def _end_shared(self) -> None:
         """Releases each shared cluster whose tasks are all over, once nothing of them is left on its driver."""
         for shared in self.run.shared:
@@ -302,15 +345,18 @@ class _Pass(msgspec.Struct, kw_only=True):
             self.deadlines.append(self.now + REPEAT_MS)
 
     def _finish(self) -> None:
+        iterations = self.tasks[len(self.run.tasks) :]
+        if any(map(is_over, iterations)):
+            self.deadlines.append(self.now)  # the next pass counts them
         if any(task.result is None for task in self.tasks):
             return
         if self.run.result is None:
-            result, message = verdict(self.run, self.tasks)
+            result, message = verdict(self.run, self.tasks[: len(self.run.tasks)])
             self.run = msgspec.structs.replace(self.run, result=result, message=message)
         facts = [self.clusters.get(each.cluster_id) for each in self.run.shared]
         if any(each is not None and each.state is not State.TERMINATED for each in facts):
             self.deadlines.append(self.now + WAIT_MS)
-        elif all(attempt.phase is AttemptPhase.DONE for task in self.tasks for attempt in task.attempts):
+        elif not iterations and all(attempt.phase is AttemptPhase.DONE for task in self.tasks for attempt in task.attempts):
             self.run = msgspec.structs.replace(self.run, ended_ms=self.now)
 
     # -- changes -----------------------------------------------------------------------------------------------------
@@ -340,10 +386,5 @@ class _Pass(msgspec.Struct, kw_only=True):
 
 
 def _users(tasks: Sequence[Task], key: str) -> list[Task]:
-    return [task for task in tasks if task.spec.job_cluster_key == key and task.spec.new_cluster is None]
-
-
-def _outcomes_hold(task: Task, keys: Mapping[str, Task]) -> bool:
-    """Whether the conditions that the task depends on have the outcomes that it asks for."""
-    wanted = [(each.outcome, keys[each.task_key].last) for each in task.spec.depends_on or () if each.outcome]
-    return all(last is not None and last.outcome == outcome for outcome, last in wanted)
+    work = ((task, task.spec.work) for task in tasks)
+    return [task for task, spec in work if spec.job_cluster_key == key and spec.new_cluster is None]

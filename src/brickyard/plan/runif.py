@@ -76,3 +76,9 @@ def verdict(run: Run, tasks: Sequence[Task]) -> tuple[RunResultState, str]:
     if any(each in (RunResultState.UPSTREAM_FAILED, RunResultState.UPSTREAM_CANCELED) for each in results.values()):
         message += " This caused all downstream tasks to get skipped."
     return result, message
+
+
+def outcomes_hold(task: Task, keys: Mapping[str, Task]) -> bool:
+    """Whether the conditions that the task depends on have the outcomes that it asks for."""
+    wanted = [(each.outcome, keys[each.task_key].last) for each in task.spec.depends_on or () if each.outcome]
+    return all(last is not None and last.outcome == outcome for outcome, last in wanted)

@@ -18,15 +18,19 @@ from brickyard.domain.libraries import Library
 from brickyard.domain.places import Kind, parse
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.tasks import (
+    ForEachTask,
     JobCluster,
     NotebookTask,
     PythonWheelTask,
+    RunIf,
     RunSettings,
     Source,
     SparkPythonTask,
     SubmitRun,
     SubmitTask,
 )
+from brickyard.plan.childruns import passed_on
+from brickyard.plan.iterations import MAX_CONCURRENCY, check_inputs
 from brickyard.plan.libraries import check as check_library
 from brickyard.plan.references import check as check_references
 
@@ -40,13 +44,22 @@ MAX_TOKEN = 64
 MAX_PARAMETER_BYTES = 10_000
 MAX_SECONDS = 10 * 365 * 24 * 3600
 UNTITLED = "Untitled"  # a run without a name
-TASKS = ("notebook_task", "spark_python_task", "python_wheel_task", "spark_jar_task", "condition_task")
+TASKS = (
+    "notebook_task",
+    "spark_python_task",
+    "python_wheel_task",
+    "spark_jar_task",
+    "condition_task",
+    "run_job_task",
+    "for_each_task",
+)
+CLUSTERLESS = ("condition_task", "run_job_task", "for_each_task")
 CLUSTERS = ("new_cluster", "existing_cluster_id", "job_cluster_key")
 _KEY = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_KEY}}}")
 _NOT_OF_KEYS = re.compile(r"[^A-Za-z0-9_-]")
 _SHOWN = 140  # how many characters of a client's value a message repeats
 
-_NO_SUCH_TASK = "use notebook_task, spark_python_task, python_wheel_task, spark_jar_task or condition_task"
+_NO_SUCH_TASK = f"use one of {', '.join(TASKS)}"
 _NO_MAIL = "there are no notifications; poll runs/get"
 REFUSED_RUN: dict[str, str] = {
     "budget_policy_id": "there are no budgets",
@@ -68,16 +81,20 @@ REFUSED_TASK: dict[str, str] = {
     "dbt_task": _NO_SUCH_TASK,
     "email_notifications": _NO_MAIL,
     "environment_key": "there is no serverless compute; give new_cluster or existing_cluster_id",
-    "for_each_task": _NO_SUCH_TASK,
     "gen_ai_compute_task": _NO_SUCH_TASK,
     "health": "only timeouts are supported; give timeout_seconds",
     "pipeline_task": _NO_SUCH_TASK,
     "power_bi_task": _NO_SUCH_TASK,
     "python_operator_task": _NO_SUCH_TASK,
-    "run_job_task": _NO_SUCH_TASK,
     "spark_submit_task": _NO_SUCH_TASK,
     "sql_task": _NO_SUCH_TASK,
     "webhook_notifications": _NO_MAIL,
+}
+REFUSED_PARAMETERS: dict[str, str] = {
+    "dbt_commands": "there are no dbt tasks",
+    "pipeline_params": "there are no pipelines",
+    "spark_submit_params": "there are no spark-submit tasks",
+    "sql_params": "there are no SQL tasks",
 }
 
 
@@ -131,6 +148,14 @@ def check_tasks(
             tasks=[each.task_key for each in task.depends_on or ()],
             parameters=parameters,
         )
+        if task.for_each_task is not None:
+            check_references(
+                _texts(task.work),
+                f"Task {task.work.task_key}: ",
+                tasks=[each.task_key for each in task.depends_on or ()],
+                parameters=parameters,
+                nested=True,
+            )
     return tuple(_with_own_jvm(task, tasks, clusters) for task in tasks)
 
 
@@ -177,11 +202,12 @@ def wheels(task: SubmitTask) -> list[str]:
 
 
 def _own_wheel(task: SubmitTask, library: Library) -> bool:
-    return library.whl is not None and task.new_cluster is None and parse(library.whl).kind is Kind.DBFS
+    return library.whl is not None and task.work.new_cluster is None and parse(library.whl).kind is Kind.DBFS
 
 
 def _libraries(task: SubmitTask) -> tuple[Library, ...]:
     found = []
+    task = task.work
     for number, each in enumerate(task.libraries or ()):
         said = {kind: value for kind, value in each.items() if says_something(value)}
         if not said:
@@ -209,14 +235,18 @@ def _texts(task: SubmitTask) -> list[str]:
     """The values of a task that may have dynamic references."""
     condition = [task.condition_task.left, task.condition_task.right] if task.condition_task is not None else []
     given = list((task.notebook_task.base_parameters or {}).values()) if task.notebook_task is not None else []
-    return [*parameters(task), *condition, *given]
+    loop = [task.for_each_task.inputs] if task.for_each_task is not None else []
+    return [*parameters(task), *condition, *given, *loop, *passed_on(task.run_job_task)]
 
 
 def _with_own_jvm(task: SubmitTask, tasks: Sequence[SubmitTask], clusters: Mapping[str, ClusterSpec]) -> SubmitTask:
     """A main method runs in the driver's JVM, whose output it must have to itself: its cluster is its own."""
+    if task.for_each_task is not None:
+        nested = _with_own_jvm(task.work, tasks, clusters)
+        return msgspec.structs.replace(task, for_each_task=msgspec.structs.replace(task.for_each_task, task=nested))
     if task.spark_jar_task is None or not task.job_cluster_key:
         return task
-    if sum(each.job_cluster_key == task.job_cluster_key for each in tasks) > 1:
+    if sum(each.work.job_cluster_key == task.job_cluster_key for each in tasks) > 1:
         raise InvalidParameterValue(
             f"Task {task.task_key}: spark_jar_task is not supported with a job_cluster_key that other tasks have: it runs in the"
             " driver's JVM, whose standard output all tasks share. Give it a job cluster of its own."
@@ -231,9 +261,9 @@ def check_key(name: str, key: str) -> None:
 
 def _check_clusters(where: str, task: SubmitTask, clusters: Mapping[str, ClusterSpec]) -> None:
     given = [name for name in CLUSTERS if getattr(task, name)]
-    if task.condition_task is not None:
+    if kind := next((name for name in CLUSTERLESS if getattr(task, name) is not None), ""):
         if given or task.libraries:
-            raise InvalidParameterValue(f"{where}condition_task runs without a cluster: leave out {(*given, 'libraries')[0]}.")
+            raise InvalidParameterValue(f"{where}{kind} runs without a cluster: leave out {(*given, 'libraries')[0]}.")
     elif len(given) != 1:
         raise InvalidParameterValue(f"{where}give one of {', '.join(CLUSTERS)} (there is no serverless compute).")
     elif task.job_cluster_key and task.job_cluster_key not in clusters:
@@ -258,11 +288,33 @@ def _check_task(task: SubmitTask, clusters: Mapping[str, ClusterSpec]) -> None:
         _check_jar(where, task)
     elif task.notebook_task is not None:
         _check_notebook(where, task.notebook_task)
+    elif task.run_job_task is not None:
+        refuse(task.run_job_task, REFUSED_PARAMETERS, f"{where}run_job_task.")
+        _check_parameters(where, passed_on(task.run_job_task))
+    elif task.for_each_task is not None:
+        _check_for_each(where, task, task.for_each_task, clusters)
     _check_parameters(where, parameters(task))
     _seconds(f"{where}timeout_seconds", task.timeout_seconds)
     _seconds(f"{where}min_retry_interval_millis", (task.min_retry_interval_millis or 0) // 1000)
     if (task.max_retries or 0) < -1:
         raise InvalidParameterValue(f"{where}max_retries is {task.max_retries}; it must be -1 (for ever), 0 or more.")
+
+
+def _check_for_each(where: str, task: SubmitTask, asked: ForEachTask, clusters: Mapping[str, ClusterSpec]) -> None:
+    if not 1 <= (1 if asked.concurrency is None else asked.concurrency) <= MAX_CONCURRENCY:
+        raise InvalidParameterValue(f"{where}concurrency is {asked.concurrency}; it must be between 1 and {MAX_CONCURRENCY}.")
+    _check_parameters(where, [asked.inputs])
+    if "{{" not in asked.inputs:
+        check_inputs(asked.inputs, where)
+    nested = asked.task
+    if nested.for_each_task is not None:
+        raise InvalidParameterValue(f"{where}the nested task must not be a for_each_task.")
+    if nested.task_key == task.task_key:
+        raise InvalidParameterValue(f"{where}the nested task must have a task_key of its own.")
+    refuse(nested, dict.fromkeys(("depends_on", "disabled"), "give it to the for-each task"), f"{where}task.")
+    if nested.run_if not in (None, RunIf.ALL_SUCCESS):
+        raise InvalidParameterValue(f"{where}task.run_if is not supported: give it to the for-each task.")
+    _check_task(nested, clusters)
 
 
 def _check_python(where: str, task: SparkPythonTask) -> None:

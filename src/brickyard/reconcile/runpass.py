@@ -8,12 +8,13 @@ import msgspec
 
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster, Instance, public_state
-from brickyard.domain.run import Attempt, AttemptPhase, Run, Task
+from brickyard.domain.run import Attempt, AttemptPhase, Conclusion, Run, Task
 from brickyard.plan.attach import driver_instance, finishing_driver
 from brickyard.plan.changes import Changed, Secrets, create_for_run, end_for_run, start_for_run
+from brickyard.plan.childruns import conclusion_of
 from brickyard.plan.libraries import governed, known, statuses
-from brickyard.plan.run import RunPlan
 from brickyard.plan.runfacts import ClusterFacts
+from brickyard.plan.runplan import RunPlan
 from brickyard.plan.submit import libraries
 from brickyard.reconcile.runrights import Rights, plan_rightly
 from brickyard.store.tx import Tx
@@ -28,14 +29,23 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     driver: Instance
 
 
+class ChildCall(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt whose run of another job is to be made or cancelled."""
+
+    run: Run
+    attempt: Attempt
+
+
 class Calls(msgspec.Struct, frozen=True, kw_only=True):
     """What remains to be done once the pass is committed. `clusters` are those whose loop must look at them now."""
 
     begin: tuple[Call, ...] = ()
     look: tuple[Call, ...] = ()
     end: tuple[Call, ...] = ()
+    make: tuple[ChildCall, ...] = ()
+    cancel: tuple[ChildCall, ...] = ()
     clusters: tuple[str, ...] = ()
-    runs: tuple[int, ...] = ()  # another run of the job, whose turn has come
+    runs: tuple[int, ...] = ()  # another run of the job, whose turn has come, and the one that waits for this one
     follows: frozenset[str] = frozenset()  # clusters whose changes concern the run
     due_ms: int | None = None
 
@@ -62,7 +72,7 @@ def pass_over_run(tx: Tx, run_id: int, *, now: int, ids: Ids, rights: Rights) ->
         facts[cluster_id] = _facts(cluster, driver, nodes)
     turn = run.queued and not run.cancelled_ms and tx.runs.active_before(run) < run.max_concurrent
     waiting = msgspec.structs.replace(run, queued=False, dequeued_ms=now) if turn else run
-    decided = plan_rightly(tx, waiting, facts, clusters, rights, now=now)
+    decided = plan_rightly(tx, waiting, facts, clusters, rights, now=now, children=_children(tx, run))
     for new in decided.create:
         wanted = known(tuple(dict.fromkeys(each for task in new.users for each in libraries(task.spec))))
         made = create_for_run(new.cluster_id, new.specified, decided.run, now, secrets=_secrets(ids), libraries=wanted)
@@ -72,18 +82,29 @@ def pass_over_run(tx: Tx, run_id: int, *, now: int, ids: Ids, rights: Rights) ->
     for cluster_id in decided.release:
         _record(tx, end_for_run(clusters[cluster_id], now))
     if decided.run != run:
-        _write(tx, run, decided.run)
+        _write(tx, run, decided)
     tx.runs.schedule(run_id, decided.due_ms)
     calls = _calls(decided, drivers)
-    if decided.run.ended_ms and run.max_concurrent and (following := tx.runs.first_waiting(run)) is not None:
-        tx.runs.wake(following)
-        calls = msgspec.structs.replace(calls, runs=(following,))
+    if decided.run.ended_ms:
+        waiting_for_it = (run.parent.run_id,) if run.parent is not None else ()
+        following = tx.runs.first_waiting(run) if run.max_concurrent else None
+        if following is not None:
+            tx.runs.wake(following)
+        calls = msgspec.structs.replace(calls, runs=(*waiting_for_it, *((following,) if following is not None else ())))
     return calls
 
 
+def _children(tx: Tx, run: Run) -> dict[int, Conclusion | None]:
+    """The runs that the run's attempts wait for, and how the attempts end if those have ended. They are not locked: only a repair
+    makes one active again, and then the attempt goes on waiting."""
+    attempts = [each for task in run.all_tasks for each in task.attempts if each.phase is not AttemptPhase.DONE]
+    ended = tx.runs.ended_among([each.child_run_id for each in attempts if each.child_run_id])
+    return {run_id: None if child is None else conclusion_of(child) for run_id, child in ended.items()}
+
+
 def _concerned(run: Run) -> set[str]:
-    live = {each.cluster_id for task in run.tasks for each in task.attempts if each.phase is not AttemptPhase.DONE}
-    coming = {task.spec.existing_cluster_id or "" for task in run.tasks if task.result is None}
+    live = {each.cluster_id for task in run.all_tasks for each in task.attempts if each.phase is not AttemptPhase.DONE}
+    coming = {task.spec.work.existing_cluster_id or "" for task in run.tasks if task.result is None}
     shared = {each.cluster_id for each in run.shared}
     return (live | coming | shared) - {""}
 
@@ -100,15 +121,18 @@ def _facts(cluster: Cluster, driver: Instance | None, nodes: Sequence[Instance])
     )
 
 
-def _write(tx: Tx, before: Run, after: Run) -> None:
-    known = {task.task_run_id for task in before.tasks} | {each.task_run_id for task in before.tasks for each in task.attempts}
-    made = [each.task_run_id for task in after.tasks for each in task.attempts if each.task_run_id not in known]
-    tx.runs.insert_attempts(after.run_id, made)
-    tx.runs.update(after)
+def _write(tx: Tx, before: Run, decided: RunPlan) -> None:
+    known = {task.task_run_id for task in before.all_tasks}
+    known |= {each.task_run_id for task in before.all_tasks for each in task.attempts}
+    after = (*decided.run.all_tasks, *decided.over)
+    made = [each.task_run_id for task in after for each in task.attempts if each.task_run_id not in known]
+    tx.runs.insert_attempts(before.run_id, made)
+    tx.runs.keep_iterations(decided.over)
+    tx.runs.update(decided.run)
 
 
 def _calls(decided: RunPlan, drivers: Mapping[str, Instance]) -> Calls:
-    tasks = {each.task_run_id: task for task in decided.run.tasks for each in task.attempts}
+    tasks = {each.task_run_id: task for task in decided.run.all_tasks for each in task.attempts}
 
     def calls(attempts: list[Attempt]) -> tuple[Call, ...]:
         return tuple(
@@ -116,11 +140,16 @@ def _calls(decided: RunPlan, drivers: Mapping[str, Instance]) -> Calls:
             for each in attempts
         )
 
+    def child_calls(attempts: list[Attempt]) -> tuple[ChildCall, ...]:
+        return tuple(ChildCall(run=decided.run, attempt=each) for each in attempts)
+
     made = {new.cluster_id for new in decided.create}
     return Calls(
         begin=calls(decided.begin),
         look=calls(decided.look),
         end=calls(decided.end),
+        make=child_calls(decided.make),
+        cancel=child_calls(decided.cancel),
         clusters=(*made, *decided.start, *decided.release),
         follows=frozenset() if decided.run.ended_ms else frozenset(_concerned(decided.run)),
         due_ms=decided.due_ms,

@@ -10,18 +10,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Protocol
 
 import msgspec
 import structlog
 
 from brickyard.domain.clock import Clock, Ids
-from brickyard.domain.errors import DatabaseTrouble
-from brickyard.domain.run import Conclusion, Output, Run
+from brickyard.domain.errors import ApiError, DatabaseTrouble, RequestLimitExceeded
+from brickyard.domain.run import Attempt, Conclusion, Output, Run, Task
 from brickyard.domain.wakeups import Wake
-from brickyard.plan.attempts import begun, closed, concluded
+from brickyard.plan.attempts import begun, closed, concluded, run_made
+from brickyard.plan.childruns import attempt_to_begin, refused
 from brickyard.reconcile.loop import CLAIM_MS, KeyedLoop
-from brickyard.reconcile.runpass import Call, Calls, pass_over_run
+from brickyard.reconcile.runpass import Call, Calls, ChildCall, pass_over_run
 from brickyard.reconcile.runrights import Rights
 from brickyard.store.changeset import Changes
 from brickyard.store.runs import RunRows
@@ -66,6 +68,14 @@ class TaskNodes(Protocol):
         ...
 
 
+class ChildRuns(Protocol):
+    """Those who make runs of other jobs for tasks (`features.jobs`)."""
+
+    def make(self, tx: Tx, run: Run, task: Task, attempt: Attempt) -> Run:
+        """Inserts the attempt's run, due at once. Raises ApiError if there can be none."""
+        ...
+
+
 class RunLoop(KeyedLoop[int]):
     """The loop over runs.
 
@@ -82,6 +92,7 @@ class RunLoop(KeyedLoop[int]):
         self._nodes = nodes
         self._rights = rights
         self._wake_cluster = wake_cluster
+        self.children: ChildRuns | None = None  # set once it exists: it needs services that need this loop
         self._followers: dict[str, set[int]] = {}  # cluster -> runs that are affected by its changes
         self._follows: dict[int, frozenset[str]] = {}
         self._calls: dict[int, asyncio.Task[None]] = {}  # at most one per attempt
@@ -131,11 +142,15 @@ class RunLoop(KeyedLoop[int]):
         for run_id in calls.runs:
             self.wake(run_id)
         for call in calls.begin:
-            self._begin(call, self._take)
+            self._begin(call, partial(self._take, call))
         for call in calls.look:
-            self._begin(call, self._look)
+            self._begin(call, partial(self._look, call))
         for call in calls.end:
-            self._begin(call, self._end)
+            self._begin(call, partial(self._end, call))
+        for child in calls.make:
+            self._begin(child, partial(self._make_run, child))
+        for child in calls.cancel:
+            self._begin(child, partial(self._cancel_run, child))
         return calls.due_ms
 
     def _follow(self, run_id: int, clusters: frozenset[str]) -> None:
@@ -150,7 +165,7 @@ class RunLoop(KeyedLoop[int]):
 
     # -- calls to drivers --------------------------------------------------------------------------------------------
 
-    def _begin(self, call: Call, work: Callable[[Call], Coroutine[None, None, None]]) -> None:
+    def _begin(self, call: Call | ChildCall, work: Callable[[], Coroutine[None, None, None]]) -> None:
         """Makes a call outside the passes: a driver that is slow to answer delays only its own attempt."""
         key = call.attempt.task_run_id
         if key in self._calls:
@@ -159,10 +174,10 @@ class RunLoop(KeyedLoop[int]):
 
         async def guarded() -> None:
             try:
-                await work(call)
+                await work()
             except NodeSilent:
                 pass  # the run's next pass repeats it, or finds that the driver is gone
-            except DatabaseTrouble:
+            except (DatabaseTrouble, RequestLimitExceeded):
                 self._missed.add(key)  # the answer could not be recorded: ask again when it can be
             except Exception:
                 log.exception("task_call_failed", run_id=call.run.run_id, task_run_id=key)
@@ -193,6 +208,43 @@ class RunLoop(KeyedLoop[int]):
         await self._nodes.end(call)
         await self._record(call, lambda run: closed(run, call.attempt.task_run_id))
 
+    async def _make_run(self, call: ChildCall) -> None:
+        """Makes the run that the attempt waits for, and records both in one transaction: so it is made once."""
+        children, attempt_id, now = self.children, call.attempt.task_run_id, self._clock.now_ms()
+        if children is None:
+            return
+
+        def work(tx: Tx) -> int | None:
+            run = tx.runs.get(call.run.run_id)
+            found = attempt_to_begin(run, attempt_id) if run is not None else None
+            if run is None or found is None:
+                return None  # it has been decided meanwhile, or another server was faster
+            child = children.make(tx, run, *found)
+            tx.runs.update(run_made(run, attempt_id, child.run_id, now=now))
+            return child.run_id
+
+        try:
+            made = await self._store.write(work, background=True)
+        except (DatabaseTrouble, RequestLimitExceeded):
+            raise
+        except ApiError as error:
+            why = refused(error)
+            await self._record(call, lambda run: concluded(run, attempt_id, why, now=now))
+            return
+        if made is not None:
+            self.wake(made)
+
+    async def _cancel_run(self, call: ChildCall) -> None:
+        """Cancels the run that the attempt has made, which is over a moment later."""
+        child_id, now = call.attempt.child_run_id, self._clock.now_ms()
+
+        def work(tx: Tx) -> None:
+            if (child := tx.runs.get(child_id)) is not None:
+                tx.runs.cancel(child, call.run.cancelled_by, now)
+
+        await self._store.write(work, background=True)
+        self.wake(child_id)
+
     async def _conclude(self, call: Call, ended: Ended) -> None:
         """Records the outcome and the output in one transaction: neither is ever known without the other."""
         attempt_id, now = call.attempt.task_run_id, self._clock.now_ms()
@@ -203,7 +255,7 @@ class RunLoop(KeyedLoop[int]):
         attempt_id = call.attempt.task_run_id
         await self._store.write(lambda tx: tx.runs.set_output(attempt_id, output), background=True)
 
-    async def _record(self, call: Call, change: Callable[[Run], Run], output: Output | None = None) -> None:
+    async def _record(self, call: Call | ChildCall, change: Callable[[Run], Run], output: Output | None = None) -> None:
         run_id = call.run.run_id
 
         def work(tx: Tx) -> None:

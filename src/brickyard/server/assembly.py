@@ -53,6 +53,7 @@ from brickyard.features.files.sweep import UploadSweep
 from brickyard.features.identity import IdentityServices
 from brickyard.features.ipaccess.gate import AddressGate
 from brickyard.features.ipaccess.service import IpAccessListService, require_way_in
+from brickyard.features.jobs.children import JobsOfTasks
 from brickyard.features.jobs.loop import JobLoop
 from brickyard.features.jobs.service import JobService
 from brickyard.features.libraries.service import LibraryService
@@ -301,6 +302,7 @@ def _services(
         most_storage_gb=max(1, allowance(settings.node_disk_gb, settings.data_dir) // GIB),
     )
     maker = _run_maker(given, clusters, authorizer)
+    loops.runs.children = JobsOfTasks(authorizer=authorizer, runs=maker)
     return Services(
         tokens=tokens,
         token_management=TokenManagement(tokens=tokens, store=store, clock=wall, authorizer=authorizer),

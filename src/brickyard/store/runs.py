@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, case, delete, func, insert, or_, select, update
 
 from brickyard.domain.access import ObjectKind, Place
 from brickyard.domain.queries import RunFilter, RunPosition
-from brickyard.domain.run import Output, Run, RunType
+from brickyard.domain.run import Output, Run, RunType, Task
 from brickyard.store.changeset import Changes
 from brickyard.store.due import Due, DueRows
 from brickyard.store.grants import granted, remove_grants, seen
@@ -22,11 +22,17 @@ from brickyard.store.tables import runs as t
 
 _decode = msgspec.json.Decoder(Run).decode
 _encode = msgspec.json.Encoder().encode
+_decode_task = msgspec.json.Decoder(Task).decode
 _decode_output = msgspec.json.Decoder(Output).decode
 
 _GET = select(t.c.doc).where(t.c.run_id == bindparam("id"))
 _GET_LOCKED = _GET.with_for_update()
 _UPDATE = update(t).where(t.c.run_id == bindparam("id"))
+_KEEP = (
+    update(task_runs)
+    .where(task_runs.c.task_run_id == bindparam("id"))
+    .values(for_each_id=bindparam("for_each"), number=bindparam("place"), doc=bindparam("task"))
+)
 _BY_TOKEN = (
     select(t.c.run_id)
     .where(t.c.idempotency_token == bindparam("token"), t.c.creator == bindparam("user"))
@@ -84,6 +90,44 @@ class RunRows(DueRows[int]):
         rows = [{"task_run_id": attempt, "run_id": run_id, "output": ""} for attempt in attempts]
         if rows:
             self._connection.execute(insert(task_runs), rows)
+
+    def keep_iterations(self, iterations: Iterable[Task]) -> None:
+        """Keeps iterations of for-each tasks that are over, and no longer part of their run: beside their last attempts."""
+        rows = [
+            {
+                "id": each.task_run_id,
+                "for_each": of.of,
+                "place": of.number,
+                "task": _encode(msgspec.structs.replace(task, cluster=None)).decode() if each is task.last else "",
+            }
+            for task in iterations
+            if (of := task.iteration) is not None
+            for each in task.attempts
+        ]
+        if rows:
+            self._connection.execute(_KEEP, rows)
+
+    def iterations(self, for_each_id: int, *, first: int, limit: int) -> list[Task]:
+        """Iterations of the attempt at a for-each task that are over, from that number on, in their order."""
+        of = (task_runs.c.for_each_id == for_each_id, task_runs.c.number >= first, task_runs.c.doc != "")
+        query = select(task_runs.c.doc).where(*of).order_by(task_runs.c.number).limit(limit)
+        return [_decode_task(doc) for doc in self._connection.execute(query).scalars()]
+
+    def iteration(self, task_run_id: int) -> Task | None:
+        """The iteration that is over and has the attempt."""
+        query = select(task_runs.c.for_each_id, task_runs.c.number).where(task_runs.c.task_run_id == task_run_id)
+        found = self._connection.execute(query).one_or_none()
+        if found is None or found.for_each_id is None:
+            return None
+        return next(iter(self.iterations(found.for_each_id, first=found.number, limit=1)), None)
+
+    def ended_among(self, run_ids: Sequence[int]) -> dict[int, Run | None]:
+        """The runs that exist; None in place of those that are active. They are not locked."""
+        if not run_ids:
+            return {}
+        doc = case((t.c.ended_ms > 0, t.c.doc), else_="")
+        found = self._connection.execute(select(t.c.run_id, doc.label("doc")).where(t.c.run_id.in_(run_ids)))
+        return {row.run_id: _decode(row.doc) if row.doc else None for row in found}
 
     def update(self, run: Run) -> Run:
         """Writes the whole row; returns it with its next version. `get` it in this transaction first."""

@@ -22,8 +22,8 @@ async def _submit(runs: RunService, caller: Caller, request: SubmitRun) -> view.
 async def _get(runs: RunService, caller: Caller, request: view.GetRun) -> view.RunView:
     run = await runs.get(caller, request)
     page = _page(request.base_url, run.job_run_id)
-    tasks = run.tasks and [replace(task, run_page_url=page) for task in run.tasks]
-    return replace(run, run_page_url=page, tasks=tasks)
+    tasks, iterations = (each and [replace(task, run_page_url=page) for task in each] for each in (run.tasks, run.iterations))
+    return replace(run, run_page_url=page, tasks=tasks, iterations=iterations)
 
 
 def _page(base_url: str, run_id: int) -> str:

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from brickyard.domain.errors import InvalidParameterValue
-from brickyard.domain.run import JobParameter, NewRun, Run, TriggerType
+from brickyard.domain.run import JobParameter, NewRun, Parent, Run, TriggerType
 from brickyard.domain.tasks import JobCluster, RunSettings, SubmitTask
 from brickyard.features.jobs import quartz
 from brickyard.features.jobs.model import JobRow, JobSettings, Overrides, PauseStatus, PeriodicUnit, RepairRun, RunNow
-from brickyard.plan.submit import REFUSED_RUN, check_key, check_tasks, refuse, says_something, tasks_of
+from brickyard.plan.submit import REFUSED_PARAMETERS, REFUSED_RUN, check_key, check_tasks, refuse, says_something, tasks_of
 
 MAX_NAME_BYTES = 4096
 MAX_DESCRIPTION_BYTES = 27_700
@@ -36,13 +36,7 @@ REFUSED_JOB = {
     "usage_policy_id": REFUSED_RUN["usage_policy_id"],
 }
 REFUSED_TRIGGER = dict.fromkeys(("file_arrival", "model", "table", "table_update"), _NO_TRIGGER)
-REFUSED_RUN_NOW = {
-    "dbt_commands": "there are no dbt tasks",
-    "performance_target": REFUSED_RUN["performance_target"],
-    "pipeline_params": "there are no pipelines",
-    "spark_submit_params": "there are no spark-submit tasks",
-    "sql_params": "there are no SQL tasks",
-}
+REFUSED_RUN_NOW = {"performance_target": REFUSED_RUN["performance_target"], **REFUSED_PARAMETERS}
 _BY_KEY = {"tasks": "task_key", "job_clusters": "job_cluster_key", "parameters": "name"}
 _OF_JOBS = ("timeout_seconds", "email_notifications", "notification_settings")  # fields of `RunSettings` that a job has too
 _OLDER = ("jar_params", "notebook_params", "python_named_params", "python_params")
@@ -134,7 +128,13 @@ def bare(row: JobRow) -> NewRun:
     return NewRun(job_id=row.job_id, run_name=settings.name or "", tasks=tuple(settings.tasks or ()), trigger=trigger)
 
 
-def wanted(row: JobRow, request: RunNow | None = None, *, trigger: TriggerType = TriggerType.ONE_TIME) -> NewRun:
+def wanted(
+    row: JobRow,
+    request: RunNow | None = None,
+    *,
+    trigger: TriggerType = TriggerType.ONE_TIME,
+    parent: Parent | None = None,
+) -> NewRun:
     """What a run of the job is made of now, with what a request overrides."""
     settings, request = row.settings, request or RunNow(job_id=row.job_id)
     check_overrides(request)
@@ -148,7 +148,7 @@ def wanted(row: JobRow, request: RunNow | None = None, *, trigger: TriggerType =
     parameters += tuple(JobParameter(name=name, value=value) for name, value in given.items())
     if not settings.tasks:
         raise InvalidParameterValue(f"Job {row.job_id} has no tasks.")
-    tasks = [_overridden(task, request, parameters) for task in _selected(settings.tasks, request.only)]
+    tasks = [overridden(task, request, parameters) for task in _selected(settings.tasks, request.only)]
     queue = request.queue or settings.queue
     return NewRun(
         job_id=row.job_id,
@@ -162,6 +162,7 @@ def wanted(row: JobRow, request: RunNow | None = None, *, trigger: TriggerType =
         parameters=parameters,
         overrides=_older(request),
         trigger=trigger,
+        parent=parent,
         queue=bool(queue and queue.enabled),
         idempotency_token=request.idempotency_token or "",
     )
@@ -186,7 +187,7 @@ def repaired(row: JobRow | None, run: Run, request: RepairRun) -> NewRun:
             raise InvalidParameterValue("job_parameters: the run was submitted, and has no job with parameters.")
         given = RunNow(job_id=0, **_older(request))
         return NewRun(
-            tasks=tuple(_overridden(task.spec, given, ()) for task in run.tasks),
+            tasks=tuple(overridden(task.spec, given, ()) for task in run.tasks),
             job_clusters=tuple(JobCluster(job_cluster_key=each.key, new_cluster=each.requested) for each in run.shared),
             timeout_seconds=run.timeout_seconds,
             overrides=older,
@@ -214,8 +215,16 @@ def _selected(tasks: Sequence[SubmitTask], only: Sequence[str] | None) -> list[S
     ]
 
 
+def overridden(task: SubmitTask, request: RunNow, parameters: Sequence[JobParameter]) -> SubmitTask:
+    """The task, or the nested one of a for-each task, with the parameters of a request."""
+    if (loop := task.for_each_task) is None:
+        return _overridden(task, request, parameters)
+    nested = msgspec.structs.replace(loop, task=_overridden(loop.task, request, parameters))
+    return msgspec.structs.replace(task, for_each_task=nested)
+
+
 def _overridden(task: SubmitTask, request: RunNow, parameters: Sequence[JobParameter]) -> SubmitTask:
-    """The task with the parameters of a request. A wheel that takes named parameters gets the job's too."""
+    """The task with the parameters. A wheel that takes named parameters gets the job's too."""
     replace = msgspec.structs.replace
     if (notebook := task.notebook_task) is not None and request.notebook_params is not None:
         given = (notebook.base_parameters or {}) | request.notebook_params

@@ -231,6 +231,8 @@ class JobService:
 
     def _check(self, tx: Tx, row: JobRow) -> None:
         """Raises if a run could not be made now."""
+        if any(each.work.run_job_task and each.work.run_job_task.job_id == row.job_id for each in row.settings.tasks or ()):
+            raise InvalidParameterValue(f"Job {row.job_id} would run itself: jobs must not run each other in a circle.")
         if row.settings.tasks:
             self._runs.check(tx, _principal(tx, row), rules.wanted(row))
 

@@ -20,7 +20,7 @@ from brickyard.domain.states import ClusterSource
 from brickyard.plan.attach import Client, attach_refusal, cluster_refusal
 from brickyard.plan.libraries import check_enforced, install
 from brickyard.plan.repairs import repaired, with_clusters
-from brickyard.plan.run import task_run_id
+from brickyard.plan.runids import child_run_id, task_run_id
 from brickyard.plan.specifying import Specified
 from brickyard.plan.submit import UNTITLED, libraries
 from brickyard.store.tx import Tx
@@ -45,9 +45,7 @@ class RunMaker:
     def make(self, tx: Tx, principal: Principal, new: NewRun) -> Run:
         """Inserts a run with the principal's rights, due at once. A job's run beyond `max_concurrent` waits or is skipped."""
         # Lock existing clusters before the pools of job clusters, as everywhere: different lock orders would deadlock.
-        for task in new.tasks:
-            if task.existing_cluster_id:
-                self._check_existing(tx, principal, task.existing_cluster_id, libraries(task))
+        self._check_all_existing(tx, principal, new)
         run = self._run(principal.user_name, new)
         owned, shared = self._specified(tx, principal, new, f"job-{run.job_id}-run-{run.run_id}")
         run = msgspec.structs.replace(
@@ -69,9 +67,7 @@ class RunMaker:
 
     def repair(self, tx: Tx, principal: Principal, run: Run, new: NewRun) -> int:
         """Begins the run anew with the tasks of `new`, which are some of its own, and returns the id of the repair."""
-        for task in new.tasks:
-            if task.existing_cluster_id:
-                self._check_existing(tx, principal, task.existing_cluster_id, libraries(task))
+        self._check_all_existing(tx, principal, new)
         repair_id = self._ids.number()
         owned, shared = self._specified(tx, principal, new, f"job-{run.job_id}-run-{run.run_id}")
         active, at_ms = self._turn(tx, run.job_id)
@@ -113,7 +109,7 @@ class RunMaker:
 
     def _run(self, user_name: str, new: NewRun) -> Run:
         """A run without its job clusters."""
-        run_id = self._ids.number()
+        run_id = child_run_id(new.parent.task_run_id) if new.parent is not None else self._ids.number()
         return Run(
             run_id=run_id,
             job_id=new.job_id or self._ids.number(),
@@ -122,6 +118,7 @@ class RunMaker:
             created_ms=self._clock.now_ms(),
             type=RunType.JOB_RUN if new.job_id else RunType.SUBMIT_RUN,
             trigger=new.trigger,
+            parent=new.parent,
             parameters=new.parameters,
             overrides=new.overrides,
             max_concurrent=new.max_concurrent,
@@ -140,7 +137,7 @@ class RunMaker:
         self, tx: Tx, principal: Principal, new: NewRun, prefix: str
     ) -> tuple[list[Specified | None], dict[str, Specified]]:
         """The job cluster of each task, and those that tasks share by their keys."""
-        used = {task.job_cluster_key for task in new.tasks if task.new_cluster is None}
+        used = {task.work.job_cluster_key for task in new.tasks if task.work.new_cluster is None}
         requested = {each.job_cluster_key: each.new_cluster for each in new.job_clusters if each.job_cluster_key in used}
         shared = {
             key: self._job_cluster(tx, principal, _named(spec, f"{prefix}-{key}", new.tags), f"Job cluster {key}")
@@ -148,12 +145,12 @@ class RunMaker:
         }
         found: list[Specified | None] = []
         for task in new.tasks:
-            where = f"Task {task.task_key}"
-            if task.new_cluster is not None:
-                named = _named(task.new_cluster, f"{prefix}-{task.task_key}", new.tags)
+            where, work = f"Task {task.task_key}", task.work
+            if work.new_cluster is not None:
+                named = _named(work.new_cluster, f"{prefix}-{task.task_key}", new.tags)
                 own: Specified | None = self._job_cluster(tx, principal, named, where)
             else:
-                own = shared.get(task.job_cluster_key) if task.job_cluster_key else None
+                own = shared.get(work.job_cluster_key) if work.job_cluster_key else None
             if own is not None:
                 check_enforced(libraries(task), find_policy(tx, own.spec.policy_id))
             found.append(own)
@@ -173,6 +170,11 @@ class RunMaker:
         for policy_id in sorted(each for each in policies if each):
             if more := run.clusters_to_come(policy_id):
                 check_room(tx, find_policy(tx, policy_id), run.creator_user_name, more=more)
+
+    def _check_all_existing(self, tx: Tx, principal: Principal, new: NewRun) -> None:
+        for task in new.tasks:
+            if cluster_id := task.work.existing_cluster_id:
+                self._check_existing(tx, principal, cluster_id, libraries(task))
 
     def _check_existing(self, tx: Tx, principal: Principal, cluster_id: str, wanted: Sequence[Library]) -> None:
         """Raises unless the principal's tasks may run on the cluster; then has it install what they want."""

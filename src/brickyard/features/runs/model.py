@@ -20,10 +20,12 @@ from brickyard.domain.run import (
 from brickyard.domain.spec import ClusterSpec, Wire
 from brickyard.domain.tasks import (
     ConditionTask,
+    ForEachTask,
     JobCluster,
     NotebookTask,
     PythonWheelTask,
     RunIf,
+    RunJobTask,
     SparkJarTask,
     SparkPythonTask,
     TaskDependency,
@@ -37,7 +39,7 @@ class RunId(Wire, frozen=True, kw_only=True):
 
 
 class GetRun(RunId, frozen=True, kw_only=True):
-    """A run, or an attempt at a task by its run id. A run's tasks always fit on one page. The edge sets `base_url`."""
+    """A run, or an attempt at a task by its run id, and the page of its tasks or iterations. The edge sets `base_url`."""
 
     base_url: str = ""
     include_history: bool | None = None
@@ -134,6 +136,36 @@ class RepairHistoryItem(Wire, frozen=True, kw_only=True):
     task_run_ids: list[int]
 
 
+class IterationStats(Wire, frozen=True, kw_only=True):
+    """How many iterations of a for-each task there are in each state."""
+
+    total_iterations: int
+    scheduled_iterations: int
+    active_iterations: int
+    completed_iterations: int
+    succeeded_iterations: int
+    failed_iterations: int
+
+
+class IterationErrorStats(Wire, frozen=True, kw_only=True):
+    """An error of iterations, and how many of them had it."""
+
+    count: int
+    error_message: str
+    termination_category: TerminationCode
+
+
+class ForEachStats(Wire, frozen=True, kw_only=True):
+    error_message_stats: list[IterationErrorStats] | None = None
+    task_run_stats: IterationStats | None = None
+
+
+class RunForEachTask(ForEachTask, frozen=True, kw_only=True):
+    """A for-each task, and what its iterations came to so far."""
+
+    stats: ForEachStats | None = None
+
+
 class RunTask(RunClusterSpec, frozen=True, kw_only=True):
     """One attempt at a task, or a task without attempts."""
 
@@ -150,6 +182,7 @@ class RunTask(RunClusterSpec, frozen=True, kw_only=True):
     disabled: bool | None = None
     end_time: int | None = None
     execution_duration: int | None = None
+    for_each_task: RunForEachTask | None = None
     max_retries: int | None = None
     notebook_task: NotebookTask | None = None
     min_retry_interval_millis: int | None = None
@@ -157,12 +190,19 @@ class RunTask(RunClusterSpec, frozen=True, kw_only=True):
     retry_on_timeout: bool | None = None
     run_duration: int | None = None
     run_if: RunIf | None = None
+    run_job_task: RunJobTask | None = None
     run_page_url: str | None = None
     setup_duration: int | None = None
     spark_jar_task: SparkJarTask | None = None
     spark_python_task: SparkPythonTask | None = None
     start_time: int | None = None
     timeout_seconds: int | None = None
+
+
+class TriggerInfo(Wire, frozen=True, kw_only=True):
+    """The task run that has made a run of another job."""
+
+    run_id: int
 
 
 class RunView(Wire, frozen=True, kw_only=True):
@@ -197,6 +237,9 @@ class RunView(Wire, frozen=True, kw_only=True):
     setup_duration: int | None = None
     repair_history: list[RepairHistoryItem] | None = None
     tasks: list[RunTask] | None = None
+    iterations: list[RunTask] | None = None
+    next_page_token: str | None = None
+    trigger_info: TriggerInfo | None = None
 
 
 class ListRunsResponse(Wire, frozen=True, kw_only=True):
@@ -213,6 +256,12 @@ class NotebookOutput(Wire, frozen=True, kw_only=True):
     truncated: bool | None = None
 
 
+class RunJobOutput(Wire, frozen=True, kw_only=True):
+    """The run of another job that a task has made."""
+
+    run_id: int
+
+
 class RunOutput(Wire, frozen=True, kw_only=True):
     """The output of an attempt at a task."""
 
@@ -222,3 +271,4 @@ class RunOutput(Wire, frozen=True, kw_only=True):
     logs: str | None = None
     logs_truncated: bool | None = None
     notebook_output: NotebookOutput | None = None
+    run_job_output: RunJobOutput | None = None

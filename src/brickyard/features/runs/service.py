@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from brickyard.access import Authorizer
@@ -11,20 +13,29 @@ from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import InvalidParameterValue, InvalidState
-from brickyard.domain.pagetokens import RunCursor, encode, run_cursor
+from brickyard.domain.pagetokens import RunCursor, encode, first_of_page, run_cursor
 from brickyard.domain.queries import RunFilter, RunPosition
 from brickyard.domain.run import NewRun, Output, Run, Task
 from brickyard.domain.tasks import SubmitRun, SubmitTask
 from brickyard.domain.wakeups import Wake
 from brickyard.features.runs.making import RunMaker
-from brickyard.features.runs.model import GetRun, ListRuns, ListRunsResponse, NotebookOutput, RunId, RunOutput, RunView
+from brickyard.features.runs.model import (
+    GetRun,
+    ListRuns,
+    ListRunsResponse,
+    NotebookOutput,
+    RunId,
+    RunJobOutput,
+    RunOutput,
+    RunView,
+)
 from brickyard.features.runs.taskfiles import TaskFiles
-from brickyard.features.runs.views import attempt_view, run_view
+from brickyard.features.runs.views import attempt_view, iterations_page, run_view, tasks_page
 from brickyard.plan.submit import checked_tasks, task_file
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
-DEFAULT_PAGE, MAX_PAGE = 20, 25
+DEFAULT_PAGE, MAX_PAGE, TASKS_PAGE = 20, 25, 100
 MAX_OFFSET = 100_000
 MAX_RESULT = 5 * 1024 * 1024  # characters of what a notebook returns
 
@@ -61,11 +72,23 @@ class RunService:
         return submitted
 
     async def get(self, caller: Caller, request: GetRun) -> RunView:
-        """A run with its tasks, or, by its own id, an attempt at a task."""
-        run, task = await self._store.read(lambda tx: self._seen(tx, caller, request.run_id))
-        if task is not None:
-            return attempt_view(run, task, request.run_id)
-        return run_view(run, with_tasks=True, with_history=bool(request.include_history))
+        """A run with a page of its tasks, or, by its own id, an attempt at a task, with a page of its iterations."""
+        first = first_of_page(request.page_token)
+
+        def work(tx: Tx) -> tuple[Run, Task | None, Sequence[Task]]:
+            run, task = self._seen(tx, caller, request.run_id)
+            for_each = task is not None and task.spec.for_each_task is not None
+            over = tx.runs.iterations(request.run_id, first=first, limit=TASKS_PAGE + 1) if for_each else ()
+            return run, task, over
+
+        run, task, over = await self._store.read(work)
+        if task is None:
+            view = run_view(run, with_tasks=True, with_history=bool(request.include_history))
+            return tasks_page(view, first=first, size=TASKS_PAGE)
+        view = attempt_view(run, task, request.run_id)
+        if task.spec.for_each_task is None:
+            return view
+        return iterations_page(view, run, over, first=first, size=TASKS_PAGE)
 
     async def output(self, caller: Caller, request: RunId) -> RunOutput:
         """The output of an attempt at a task. For a run with one task that was never retried, the run's id works too."""
@@ -85,9 +108,10 @@ class RunService:
 
         run, task, attempt, found = await self._store.read(work)
         view = attempt_view(run, task, attempt)
+        child = next((each.child_run_id for each in task.attempts if each.task_run_id == attempt), 0)
         if found is None:
-            over = view.state.result_state is not None
-            return RunOutput(metadata=view, error=view.state.state_message if over else None)
+            error = view.state.state_message if view.state.result_state is not None else None
+            return RunOutput(metadata=view, error=error, run_job_output=RunJobOutput(run_id=child) if child else None)
         return RunOutput(
             metadata=view,
             error=found.error or None,
@@ -198,9 +222,11 @@ def _find(tx: Tx, run_id: int) -> tuple[Run, Task | None]:
     parent = tx.runs.run_of(run_id)
     run = tx.runs.get(parent) if parent is not None else None
     if run is not None:
-        for task in run.tasks:
+        for task in run.all_tasks:
             if run_id == task.task_run_id or any(each.task_run_id == run_id for each in task.attempts):
                 return run, task
+        if (iteration := tx.runs.iteration(run_id)) is not None:
+            return run, iteration
     raise _unknown(run_id)
 
 

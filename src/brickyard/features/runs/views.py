@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
+from brickyard.domain.pagetokens import NumberCursor, encode
 from brickyard.domain.run import (
     Attempt,
     AttemptPhase,
+    ForEach,
     Period,
     Run,
     RunLifeCycleState,
@@ -16,21 +22,27 @@ from brickyard.domain.run import (
     TerminationCode,
     TerminationType,
 )
-from brickyard.domain.tasks import ConditionTask, JobCluster
+from brickyard.domain.tasks import ConditionTask, ForEachTask, JobCluster
 from brickyard.features.runs.model import (
     ClusterInstance,
+    ForEachStats,
+    IterationErrorStats,
+    IterationStats,
     RepairHistoryItem,
     RepairType,
     RunClusterSpec,
     RunConditionTask,
+    RunForEachTask,
     RunParameters,
     RunState,
     RunStatus,
     RunTask,
     RunView,
     TerminationDetails,
+    TriggerInfo,
 )
 from brickyard.plan.assignments import spark_context_id
+from brickyard.plan.iterations import counted
 
 Life, Life2, Result, Code = RunLifeCycleState, RunLifecycleStateV2State, RunResultState, TerminationCode
 _PHASES = {
@@ -63,6 +75,7 @@ _RUN_CODES = {
     Result.TIMEDOUT: Code.CANCELED,
     Result.FAILED: Code.RUN_EXECUTION_ERROR,
 }
+MAX_ERRORS = 3  # of a for-each task that are shown, the most common ones
 _WELL = (Code.SUCCESS, Code.SUCCESS_WITH_FAILURES, Code.DISABLED, Code.SKIPPED)
 _BROKEN = (Code.CLUSTER_ERROR, Code.DRIVER_ERROR)
 
@@ -92,13 +105,14 @@ def run_view(run: Run, *, with_tasks: bool, with_history: bool = False) -> RunVi
         end_time=run.ended_ms or None,
         run_duration=sum(each.ended_ms - each.began_ms for each in (*run.history, run.period)) if run.ended_ms else None,
         repair_history=repair_history(run) if with_history else None,
-        tasks=[view for task in run.tasks for view in task_views(task)] if with_tasks else None,
+        tasks=[view for task in run.tasks for view in task_views(task, run.iterations)] if with_tasks else None,
+        trigger_info=TriggerInfo(run_id=run.parent.task_run_id) if run.parent is not None else None,
     )
 
 
 def attempt_view(run: Run, task: Task, task_run_id: int) -> RunView:
     """One attempt at a task, shown as a run."""
-    view = next(each for each in task_views(task) if each.run_id == task_run_id)
+    view = next(each for each in task_views(task, run.iterations) if each.run_id == task_run_id)
     return RunView(
         run_id=task_run_id,
         job_id=run.job_id,
@@ -125,9 +139,27 @@ def attempt_view(run: Run, task: Task, task_run_id: int) -> RunView:
     )
 
 
-def task_views(task: Task) -> list[RunTask]:
-    """The attempts at a task, oldest first; then the task itself if there are none since the latest repair."""
-    shown = [_task_view(task, attempt) for attempt in task.attempts]
+def tasks_page(view: RunView, *, first: int, size: int) -> RunView:
+    """The view with the page of its tasks that begins with that number."""
+    shown = (view.tasks or [])[first:]
+    following = encode(NumberCursor(first + size)) if len(shown) > size else None
+    return msgspec.structs.replace(view, tasks=shown[:size], next_page_token=following)
+
+
+def iterations_page(view: RunView, run: Run, over: Sequence[Task], *, first: int, size: int) -> RunView:
+    """The view of an attempt at a for-each task with the page of its iterations from that number on. `over`: those that are over,
+    one more than the page takes."""
+    numbered = {each.iteration.number: each for each in (*run.iterations, *over) if each.iteration and _is_of(each, view.run_id)}
+    shown = [number for number in sorted(numbered) if number >= first]
+    following = encode(NumberCursor(shown[size])) if len(shown) > size else None
+    views = [each for number in shown[:size] for each in task_views(numbered[number])]
+    return msgspec.structs.replace(view, iterations=views, next_page_token=following)
+
+
+def task_views(task: Task, iterations: Sequence[Task] = ()) -> list[RunTask]:
+    """The attempts at a task, oldest first; then the task itself if there are none since the latest repair. `iterations`: those
+    of the run that are not over."""
+    shown = [_task_view(task, attempt, iterations) for attempt in task.attempts]
     return shown if task.last is not None else [*shown, _task_view(task, None)]
 
 
@@ -168,7 +200,7 @@ def run_state(run: Run) -> tuple[RunState, RunStatus]:
     return _states(life, run.result, _RUN_CODES[run.result], run.message)
 
 
-def _task_view(task: Task, attempt: Attempt | None) -> RunTask:
+def _task_view(task: Task, attempt: Attempt | None, iterations: Sequence[Task] = ()) -> RunTask:
     spec = task.spec
     state, status = _task_state(task, attempt)
     return RunTask(
@@ -194,6 +226,8 @@ def _task_view(task: Task, attempt: Attempt | None) -> RunTask:
         spark_python_task=spec.spark_python_task,
         python_wheel_task=spec.python_wheel_task,
         spark_jar_task=spec.spark_jar_task,
+        run_job_task=spec.run_job_task,
+        for_each_task=_for_each(spec.for_each_task, attempt, iterations),
         **(_times(attempt) if attempt else {"end_time": task.skipped_ms or None}),
     )
 
@@ -203,6 +237,38 @@ def _condition(asked: ConditionTask | None, attempt: Attempt | None) -> RunCondi
         return None
     outcome = attempt.outcome if attempt is not None else ""
     return RunConditionTask(left=asked.left, op=asked.op, right=asked.right, outcome=outcome or None)
+
+
+def _for_each(asked: ForEachTask | None, attempt: Attempt | None, iterations: Sequence[Task]) -> RunForEachTask | None:
+    if asked is None:
+        return None
+    progress = attempt.for_each if attempt is not None else None
+    stats = _stats(progress, [each for each in iterations if attempt and _is_of(each, attempt.task_run_id)]) if progress else None
+    return RunForEachTask(inputs=asked.inputs, task=asked.task, concurrency=asked.concurrency, stats=stats)
+
+
+def _is_of(task: Task, for_each_id: int) -> bool:
+    return task.iteration is not None and task.iteration.of == for_each_id
+
+
+def _stats(progress: ForEach, going: Sequence[Task]) -> ForEachStats:
+    done = functools.reduce(counted, (each for each in going if each.result is not None), progress)
+    errors = sorted(done.errors, key=lambda each: -each.count)[:MAX_ERRORS]
+    completed = done.succeeded + done.failed
+    return ForEachStats(
+        error_message_stats=[
+            IterationErrorStats(count=each.count, error_message=each.message, termination_category=each.code) for each in errors
+        ]
+        or None,
+        task_run_stats=IterationStats(
+            total_iterations=len(progress.inputs),
+            scheduled_iterations=progress.begun,
+            active_iterations=progress.begun - completed,
+            completed_iterations=completed,
+            succeeded_iterations=done.succeeded,
+            failed_iterations=done.failed,
+        ),
+    )
 
 
 def _times(attempt: Attempt) -> dict[str, Any]:
