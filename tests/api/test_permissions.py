@@ -235,7 +235,13 @@ class World(shared.World):
         common = self.common
         some: dict[str, Any] = {"store": store, "authorizer": self.recorder}
         timed: dict[str, Any] = {**some, "clock": self.clock}
-        maker = RunMaker(clock=self.clock, ids=self.ids, authorizer=self.recorder, specify=self.clusters.commands.specify)
+        maker = RunMaker(
+            clock=self.clock,
+            ids=self.ids,
+            authorizer=self.recorder,
+            specify=self.clusters.commands.specify,
+            files=TaskFiles(dbfs=root / "dbfs", machine=None),
+        )
         dbfs_tree, volumes_tree, workspace_tree = (self.tree(name) for name in ("dbfs", "volumes", "workspace"))
         workspace_files = WorkspaceService(files=workspace_tree, **some)
         metastore = self.metastore = MetastoreFiles(root / "metastore")
@@ -282,7 +288,6 @@ class World(shared.World):
             runs=RunService(
                 **timed,
                 maker=maker,
-                files=TaskFiles(dbfs=root / "dbfs", machine=None),
                 wake=lambda _: None,
             ),
             secrets=SecretService(**timed, vault=Vault(path=root / "secrets.key")),

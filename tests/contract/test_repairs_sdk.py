@@ -7,6 +7,7 @@ from databricks.sdk import WorkspaceClient
 from databricks.sdk.errors import InvalidParameterValue, PermissionDenied
 from databricks.sdk.errors.platform import BadRequest
 from databricks.sdk.service import jobs
+from databricks.sdk.service._internal import Wait
 from databricks.sdk.service.jobs import RunLifeCycleState, RunResultState
 
 from brickyard.cli.token import create
@@ -26,8 +27,16 @@ def ended(w: WorkspaceClient, run_id: int) -> jobs.Run:
     return w.jobs.get_run(run_id, include_history=True)
 
 
+def repair_of(waiter: Wait[jobs.Run]) -> int:
+    return int(waiter.response.repair_id)  # type: ignore[attr-defined] # the SDK sets it without a type
+
+
 def attempts(run: jobs.Run) -> list[tuple[str, int | None, RunResultState | None]]:
-    return [(each.task_key, each.attempt_number, each.state and each.state.result_state) for each in run.tasks or ()]
+    shown = []
+    for each in run.tasks or ():
+        assert each.state
+        shown.append((each.task_key, each.attempt_number, each.state.result_state))
+    return shown
 
 
 def test_failed_tasks_and_those_that_were_skipped_run_again_with_the_job_as_it_is(w: WorkspaceClient, golden: Golden) -> None:
@@ -52,7 +61,7 @@ def test_failed_tasks_and_those_that_were_skipped_run_again_with_the_job_as_it_i
         w.jobs.repair_run(run_id, rerun_all_failed_tasks=True, sql_params={"a": "b"})
 
     again = w.jobs.repair_run(run_id, rerun_all_failed_tasks=True)  # it fails as before, after one retry
-    repair_id = again.response.repair_id
+    repair_id = repair_of(again)
     run = ended(w, run_id)
     assert attempts(run)[3:5] == [("broken", 2, bad), ("broken", 3, bad)]
     for latest in (None, run_id):
@@ -112,7 +121,7 @@ def test_a_repair_waits_for_its_turn_and_needs_the_right_to_run(server: Server, 
     with golden.refused(BadRequest, "max_concurrent_runs"):
         w.jobs.repair_run(run_id, rerun_tasks=["a"])
     w.jobs.update(job_id, new_settings=jobs.JobSettings(queue=jobs.QueueSettings(enabled=True)))
-    repair_id = w.jobs.repair_run(run_id, rerun_all_failed_tasks=True).response.repair_id
+    repair_id = repair_of(w.jobs.repair_run(run_id, rerun_all_failed_tasks=True))
     assert state(w, run_id) is RunLifeCycleState.QUEUED, "though it is older than the run that is active"
     w.jobs.cancel_run(other)
     until(lambda: state(w, run_id) in (RunLifeCycleState.PENDING, RunLifeCycleState.RUNNING), "its turn comes")

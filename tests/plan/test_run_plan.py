@@ -15,10 +15,10 @@ from brickyard.domain.states import State
 from brickyard.domain.tasks import RunIf, SparkPythonTask, SubmitTask, TaskDependency
 from brickyard.plan.attempts import NO_CLUSTER_MS, begun, closed, concluded
 from brickyard.plan.run import STOP_MS, plan_run
-from brickyard.plan.runplan import RunPlan
 from brickyard.plan.runfacts import ClusterFacts
 from brickyard.plan.runids import task_run_id
 from brickyard.plan.runif import outcome, released
+from brickyard.plan.runplan import RunPlan
 from brickyard.testing.builders import NOW
 from tests.support.golden import Golden
 

@@ -17,6 +17,8 @@ from brickyard.domain.cluster import Cluster
 from brickyard.domain.run import Run, Task
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask, TaskDependency
+from brickyard.features.jobs.children import JobsOfTasks
+from brickyard.features.jobs.service import JobService
 from brickyard.features.runs.making import RunMaker
 from brickyard.features.runs.model import GetRun, RunId, RunView
 from brickyard.features.runs.service import RunService
@@ -132,14 +134,17 @@ class RunWorld(World):
             rights=rights or EveryRight(),
             wake_cluster=self.loop.wake,
         )
+        specify = self.clusters.commands.specify
+        maker = RunMaker(clock=clock, ids=Ids(), authorizer=Authorizer(), specify=specify, files=files)
         self.service = RunService(
             store=store,
             clock=clock,
             authorizer=Authorizer(),
-            maker=RunMaker(clock=clock, ids=Ids(), authorizer=Authorizer(), specify=self.clusters.commands.specify),
-            files=files,
+            maker=maker,
             wake=self.runs.wake,
         )
+        self.jobs = JobService(store=store, clock=clock, ids=Ids(), authorizer=Authorizer(), runs=maker, wake_run=self.runs.wake)
+        self.runs.children = JobsOfTasks(authorizer=Authorizer(), runs=maker)
         store.on_commit(self.runs.changed)
 
     async def _refused(self, call: Call) -> str:

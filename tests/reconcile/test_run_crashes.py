@@ -12,8 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from brickyard.domain.queries import RunFilter
 from brickyard.domain.run import RunResultState
-from brickyard.domain.tasks import JobCluster, SubmitTask
+from brickyard.domain.tasks import ConditionOp, ConditionTask, ForEachTask, JobCluster, RunJobTask, SubmitTask, TaskDependency
+from brickyard.features.jobs.model import CreateJob, RepairRun
 from brickyard.features.runs.model import RunId
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.store.store import Store
@@ -87,6 +89,49 @@ async def crash_and_recover(root: Path, store: Store, steps: int, *, before: boo
         assert len(used) == 1 or not shared
         assert not simulated.observe(), "no instance is left"
     return crashed
+
+
+async def crash_in_a_repair(root: Path, store: Store, steps: int, *, before: bool) -> bool:
+    """A repair of a run whose tasks run another job, and a condition for each of some inputs."""
+    simulated = provider()
+    fuse = Fuse(steps)
+    first = fused_runs(store, simulated, root, fuse, before=before)
+    first.file("a", "fail")
+    async with first.running():
+        inner = await first.jobs.create(ADMIN, CreateJob(tasks=[task("a")]))
+        each = SubmitTask(task_key="each", condition_task=ConditionTask(left="{{input}}", op=ConditionOp.EQUAL_TO, right="1"))
+        loop = ForEachTask(inputs="[1, 2]", task=each)
+        tasks = [
+            SubmitTask(task_key="child", run_job_task=RunJobTask(job_id=inner)),
+            SubmitTask(task_key="loop", for_each_task=loop, depends_on=[TaskDependency(task_key="child")]),
+        ]
+        run_id = await first.submit(*tasks)
+        await first_of(first.over(run_id), fuse.blown.wait())
+        crashed = fuse.blown.is_set()
+    await store.write(lambda tx: None)  # a killed process commits nothing any more
+    async with RunWorld(store, simulated, root).running() as second:
+        assert (await second.over(run_id)).state.result_state is RunResultState.FAILED
+        second.file("a", "one")
+        await second.jobs.repair(ADMIN, RepairRun(run_id=run_id, rerun_all_failed_tasks=True))
+        view = await second.over(run_id)
+        assert view.state.result_state is RunResultState.SUCCESS
+        made = await store.read(
+            lambda tx: tx.runs.page(RunFilter(job_id=inner), newest_first=True, limit=9, offset=0, after=None)
+        )
+        assert len(made) == 2, "each attempt has made one run"
+        found = next(
+            each for each in view.tasks or [] if each.for_each_task and each.state.result_state is RunResultState.SUCCESS
+        )
+        iterations = (await second.view(found.run_id)).iterations or []
+        assert [each.state.result_state for each in iterations] == [RunResultState.SUCCESS] * 2
+    return crashed
+
+
+def test_killed_at_every_step_of_a_run_that_runs_another_job(tmp_path: Path) -> None:
+    async def crash_at(root: Path, store: Store, steps: int) -> bool:
+        return await crash_in_a_repair(root, store, steps, before=False)
+
+    killed_at_every_step(tmp_path, crash_at, steps_at_least=9, at_once=44)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ from brickyard.reconcile.instances import InstanceMonitor
 from brickyard.reconcile.launches import OwnerContext, ProviderCalls, record_launch, take_over_launches
 from brickyard.reconcile.measures import ClusterMeasures
 from brickyard.reconcile.pools import PoolLoop
-from brickyard.reconcile.runpass import Call
+from brickyard.reconcile.runpass import Call, ChildCall
 from brickyard.reconcile.runs import Ended, NodeSilent, RunLoop
 from brickyard.store.sharing import Always
 from brickyard.store.store import Store
@@ -163,15 +163,15 @@ class PlayedRuns(RunLoop):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self.waiting: dict[int, tuple[Call, Callable[[Call], Coroutine[None, None, None]]]] = {}
+        self.waiting: dict[int, Callable[[], Coroutine[None, None, None]]] = {}
 
-    def _begin(self, call: Call, work: Callable[[Call], Coroutine[None, None, None]]) -> None:
-        self.waiting.setdefault(call.attempt.task_run_id, (call, work))  # at most one for each attempt
+    def _begin(self, call: Call | ChildCall, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        self.waiting.setdefault(call.attempt.task_run_id, work)  # at most one for each attempt
 
     async def make(self, attempt: int) -> None:
-        call, work = self.waiting.pop(attempt)
+        work = self.waiting.pop(attempt)
         with contextlib.suppress(NodeSilent, DatabaseTrouble):
-            await work(call)
+            await work()
 
 
 class Server:
@@ -212,12 +212,12 @@ class Server:
             store=store, clock=clock, ids=ids, offers=self.clusters.offers, authorizer=Authorizer(), wake=_nothing
         )
         files = TaskFiles(dbfs=world.place / "dbfs", machine=world.place / "machine")
+        specify = self.clusters.commands.specify
         self.runs = RunService(
             store=store,
             clock=clock,
             authorizer=Authorizer(),
-            maker=RunMaker(clock=clock, ids=ids, authorizer=Authorizer(), specify=self.clusters.commands.specify),
-            files=files,
+            maker=RunMaker(clock=clock, ids=ids, authorizer=Authorizer(), specify=specify, files=files),
             wake=_nothing,
         )
 

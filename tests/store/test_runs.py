@@ -31,7 +31,7 @@ def test_a_run_is_found_by_its_attempts_and_goes_with_them(store: Store) -> None
     store.write_sync(lambda tx: tx.runs.set_output(101, Output(logs="x")))
     assert store.read_sync(lambda tx: [tx.runs.run_of(100), tx.runs.run_of(101), tx.runs.run_of(1)]) == [1, 1, None]
     assert store.read_sync(lambda tx: (tx.runs.output(100), tx.runs.output(101))) == (None, Output(logs="x"))
-    assert store.read_sync(lambda tx: tx.runs.by_idempotency_token("t", run(1).creator_user_name)) == 1
+    assert store.read_sync(lambda tx: tx.runs.by_idempotency_token("t", run(1).creator_user_name, 0)) == 1
     with pytest.raises(IntegrityError):
         store.write_sync(lambda tx: tx.runs.insert_attempts(2, [101]))
     store.write_sync(lambda tx: tx.runs.delete(1))
@@ -72,8 +72,9 @@ def test_runs_that_ended_60_days_ago_go_and_active_ones_stay(store: Store, tmp_p
     for row in (old, msgspec.structs.replace(run(2), ended_ms=NOW - 61 * DAY_MS), msgspec.structs.replace(run(3), ended_ms=NOW)):
         store.write_sync(lambda tx, row=row: tx.runs.insert(row))  # type: ignore[misc] # the row of this turn
     for token, days in (("old", 61), ("new", 59)):
-        store.write_sync(lambda tx, token=token, days=days: tx.runs.spend(token, "u", 9, NOW - days * DAY_MS))  # type: ignore[misc] # as above
+        gone = run(9, idempotency_token=token)
+        store.write_sync(lambda tx, gone=gone, days=days: tx.runs.spend(gone, NOW - days * DAY_MS))  # type: ignore[misc] # as above
     retention = Retention(store=store, clock=clock, storage=Storage(tmp_path))
     assert asyncio.run(retention.trim_runs()) == 1
-    assert store.read_sync(lambda tx: [tx.runs.spent(token, "u") for token in ("old", "new")]) == [None, 9]
+    assert store.read_sync(lambda tx: [tx.runs.spent(token, "u", 0) for token in ("old", "new")]) == [None, 9]
     assert store.read_sync(lambda tx: [tx.runs.get(each) is not None for each in (1, 2, 3)]) == [True, False, True]

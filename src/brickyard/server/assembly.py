@@ -217,7 +217,7 @@ def assemble(given: Resources, *, loop_lag_s: Lag) -> Parts:
         jobs=JobLoop(
             store=given.store,
             clock=given.wall,
-            runs=_run_maker(given, services.clusters, authorizer),
+            runs=_run_maker(given, nodes, services.clusters, authorizer),
             wake_run=loops.runs.wake,
             note=services.audit.note,
         ),
@@ -226,8 +226,9 @@ def assemble(given: Resources, *, loop_lag_s: Lag) -> Parts:
     )
 
 
-def _run_maker(given: Resources, clusters: ClusterService, authorizer: Authorizer) -> RunMaker:
-    return RunMaker(clock=given.clock, ids=given.ids, authorizer=authorizer, specify=clusters.commands.specify)
+def _run_maker(given: Resources, nodes: Nodes, clusters: ClusterService, authorizer: Authorizer) -> RunMaker:
+    specify = clusters.commands.specify
+    return RunMaker(clock=given.clock, ids=given.ids, authorizer=authorizer, specify=specify, files=nodes.files)
 
 
 def _services(
@@ -301,7 +302,7 @@ def _services(
         snapshots=snapshots,
         most_storage_gb=max(1, allowance(settings.node_disk_gb, settings.data_dir) // GIB),
     )
-    maker = _run_maker(given, clusters, authorizer)
+    maker = _run_maker(given, nodes, clusters, authorizer)
     loops.runs.children = JobsOfTasks(authorizer=authorizer, runs=maker)
     return Services(
         tokens=tokens,
@@ -372,7 +373,6 @@ def _services(
             clock=clock,
             authorizer=authorizer,
             maker=maker,
-            files=nodes.files,
             wake=loops.runs.wake,
         ),
         secrets=secrets,

@@ -41,8 +41,9 @@ _BY_TOKEN = (
 )
 
 
-def _spent_key(token: str, user_name: str) -> str:
-    return hashlib.sha256(f"{user_name}\0{token}".encode()).hexdigest()
+def _spent_key(token: str, user_name: str, job_id: int) -> str:
+    of = f"\0{job_id}" if job_id else ""
+    return hashlib.sha256(f"{user_name}\0{token}{of}".encode()).hexdigest()
 
 
 def _columns(run: Run) -> dict[str, Any]:
@@ -155,14 +156,16 @@ class RunRows(DueRows[int]):
             if gone.type is RunType.SUBMIT_RUN:  # a job outlives its runs
                 remove_grants(self._connection, self._changed, Place(ObjectKind.JOB, str(gone.job_id)))
 
-    def spend(self, token: str, user_name: str, run_id: int, at_ms: int) -> None:
-        """Remembers the idempotency token of a run that is being deleted, so that it creates no other run of the user."""
-        row = {"token": _spent_key(token, user_name), "run_id": run_id, "spent_ms": at_ms}
-        self._connection.execute(insert(spent_tokens), row)
+    def spend(self, run: Run, at_ms: int) -> None:
+        """Remembers the idempotency token of a run that is being deleted, so that it creates no other run of its user and job."""
+        job_id = run.job_id if run.type is RunType.JOB_RUN else 0
+        key = _spent_key(run.idempotency_token, run.creator_user_name, job_id)
+        self._connection.execute(insert(spent_tokens), {"token": key, "run_id": run.run_id, "spent_ms": at_ms})
 
-    def spent(self, token: str, user_name: str) -> int | None:
-        """The deleted run that the user submitted with the token. Earlier versions recorded tokens without their users."""
-        keys = [_spent_key(token, user_name), token]
+    def spent(self, token: str, user_name: str, job_id: int) -> int | None:
+        """The deleted run of the job (0: a submitted one) that the user made with the token. Earlier versions recorded tokens
+        without their jobs, and before without their users."""
+        keys = [_spent_key(token, user_name, job_id), _spent_key(token, user_name, 0), token]
         return self._connection.execute(select(spent_tokens.c.run_id).where(spent_tokens.c.token.in_(keys)).limit(1)).scalar()
 
     def trim(self, before_ms: int, limit: int) -> int:
@@ -180,9 +183,10 @@ class RunRows(DueRows[int]):
         """Whether the run is due. If so, it is locked until the commit, and due again at `until_ms`."""
         return self._connection.execute(self._due.claim_one, {"id": run_id, "now": now_ms, "until": until_ms}).rowcount > 0
 
-    def by_idempotency_token(self, token: str, user_name: str) -> int | None:
-        """The run that the user submitted with the token."""
-        return self._connection.execute(_BY_TOKEN, {"token": token, "user": user_name}).scalar()
+    def by_idempotency_token(self, token: str, user_name: str, job_id: int) -> int | None:
+        """The run of the job (0: a submitted one) that the user made with the token."""
+        query = _BY_TOKEN.where(t.c.job_id == job_id) if job_id else _BY_TOKEN.where(t.c.type == RunType.SUBMIT_RUN.value)
+        return self._connection.execute(query, {"token": token, "user": user_name}).scalar()
 
     def owner_of_job(self, job_id: int) -> str | None:
         """Who owns the job, or the submitted run, that the permissions API knows by this id."""

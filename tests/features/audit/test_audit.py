@@ -393,16 +393,19 @@ def filled(kind: Any, numbers: Iterator[int]) -> Any:
     return _filled(msgspec.inspect.type_info(kind), numbers)
 
 
-def _filled(info: Any, numbers: Iterator[int]) -> Any:
+def _filled(info: Any, numbers: Iterator[int], within: tuple[type, ...] = ()) -> Any:
     match type(info).__name__:
         case "UnionType":
-            found = _filled(next(each for each in info.types if type(each).__name__ != "NoneType"), numbers)
+            one = next(each for each in info.types if type(each).__name__ != "NoneType")
+            nested = getattr(one, "cls", None) in within  # a task within a task has no third one
+            found = None if nested else _filled(one, numbers, within)
         case "StructType":
-            found = info.cls(**{field.name: _filled(field.type, numbers) for field in info.fields})
+            within = (*within, info.cls)
+            found = info.cls(**{field.name: _filled(field.type, numbers, within) for field in info.fields})
         case "DictType":
-            found = {f"{SECRET}{next(numbers)}": _filled(info.value_type, numbers)}
+            found = {f"{SECRET}{next(numbers)}": _filled(info.value_type, numbers, within)}
         case "ListType" | "VarTupleType":
-            found = [_filled(info.item_type, numbers)]
+            found = [_filled(info.item_type, numbers, within)]
         case "StrType":
             found = f"{SECRET}{next(numbers)}"
         case "EnumType":

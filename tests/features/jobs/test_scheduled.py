@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +30,7 @@ from brickyard.features.jobs.model import (
 )
 from brickyard.features.jobs.service import JobService
 from brickyard.features.runs.making import RunMaker
+from brickyard.features.runs.taskfiles import TaskFiles
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import SMALL
@@ -49,7 +51,9 @@ class Jobs:
 
     def __init__(self, desk: Desk, store: Store) -> None:
         self.store, self.clock = store, desk.clock
-        self.maker = RunMaker(clock=desk.clock, ids=Ids(), authorizer=Authorizer(), specify=desk.service.commands.specify)
+        files = TaskFiles(dbfs=Path("dbfs"), machine=None)
+        specify = desk.service.commands.specify
+        self.maker = RunMaker(clock=desk.clock, ids=Ids(), authorizer=Authorizer(), specify=specify, files=files)
         self.service = JobService(
             store=store, clock=desk.clock, ids=Ids(), authorizer=Authorizer(), runs=self.maker, wake_run=lambda _: None
         )
@@ -168,12 +172,16 @@ async def test_a_token_makes_one_run_until_it_is_deleted(jobs: Jobs) -> None:
     assert await jobs.service.run_now(ADMIN, asked) == first
 
     def end(tx: Tx) -> None:
-        tx.runs.spend("once", ADMIN.user_name, first, 1)
+        run = tx.runs.get(first)
+        assert run is not None
+        tx.runs.spend(run, 1)
         tx.runs.delete(first)
 
     await jobs.store.write(end)
     with pytest.raises(InvalidParameterValue):
         await jobs.service.run_now(ADMIN, asked)
+    other = await jobs.create(schedule=None)
+    assert await jobs.service.run_now(ADMIN, RunNow(job_id=other, idempotency_token="once")) != first, "each job has its own"
 
 
 async def test_a_run_that_cannot_begin_is_a_failed_run(jobs: Jobs) -> None:

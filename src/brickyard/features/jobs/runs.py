@@ -16,8 +16,8 @@ class Runs(Protocol):
         """Raises if the run could not be made with the principal's rights now."""
         ...
 
-    def made(self, tx: Tx, user_name: str, token: str) -> int | None:
-        """The run of the user with that idempotency token."""
+    def made(self, tx: Tx, user_name: str, token: str, *, job_id: int) -> int | None:
+        """The run of the job and of the user with that idempotency token."""
         ...
 
     def make(self, tx: Tx, principal: Principal, new: NewRun) -> Run:

@@ -15,6 +15,7 @@ from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.errors import InvalidParameterValue, InvalidState, PermissionDenied, QuotaExceeded
 from brickyard.domain.pagetokens import JobCursor, encode, job_cursor
+from brickyard.domain.paging import MAX_OFFSET, page_of, within
 from brickyard.domain.queries import JobPosition
 from brickyard.domain.run import Run, RunType
 from brickyard.domain.wakeups import Wake
@@ -43,7 +44,7 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 MAX_JOBS = 12_000  # of a workspace, as at Databricks
-DEFAULT_PAGE, MAX_PAGE, MAX_OFFSET = 20, 100, 100_000
+DEFAULT_PAGE, MAX_PAGE = 20, 100
 MAX_TOKEN = 64
 
 
@@ -90,8 +91,8 @@ class JobService:
 
     async def list(self, caller: Caller, request: ListJobs) -> ListJobsResponse:
         """Jobs, most recently created first."""
-        size = _between("limit", request.limit, DEFAULT_PAGE, MAX_PAGE)
-        offset = _between("offset", request.offset, 0, MAX_OFFSET)
+        size = within("limit", request.limit, DEFAULT_PAGE, MAX_PAGE)
+        offset = within("offset", request.offset, 0, MAX_OFFSET)
         cursor = job_cursor(request.page_token)
         backward = cursor is not None and cursor.backward
 
@@ -105,21 +106,15 @@ class JobService:
                 after=cursor.at if cursor else None,
             )
 
-        rows = await self._store.read(work)
-        more, shown = len(rows) > size, list(rows[:size])
-        if backward:
-            shown.reverse()
+        def token(row: JobRow, back: bool) -> str:
+            return encode(JobCursor(back, JobPosition(created_ms=row.created_ms, job_id=row.job_id)))
 
-        def token(there: bool, row: int, *, back: bool) -> str | None:
-            if not there or not shown:
-                return None
-            return encode(JobCursor(back, JobPosition(created_ms=shown[row].created_ms, job_id=shown[row].job_id)))
-
+        page = page_of(await self._store.read(work), size, backward=backward, first=cursor is None, token=token)
         return ListJobsResponse(
-            jobs=[_view(row, expanded=bool(request.expand_tasks)) for row in shown],
-            has_more=more or backward,
-            next_page_token=token(more or backward, -1, back=False),
-            prev_page_token=token(more if backward else cursor is not None, 0, back=True),
+            jobs=[_view(row, expanded=bool(request.expand_tasks)) for row in page.items],
+            has_more=page.has_more,
+            next_page_token=page.next_page_token,
+            prev_page_token=page.prev_page_token,
         )
 
     async def reset(self, caller: Caller, request: ResetJob) -> None:
@@ -153,7 +148,7 @@ class JobService:
 
         def work(tx: Tx) -> int:
             row = self._allowed(tx, caller, request.job_id, Permission.CAN_MANAGE_RUN, to="run")
-            if token and (same := self._runs.made(tx, row.run_as, token)) is not None:
+            if token and (same := self._runs.made(tx, row.run_as, token, job_id=row.job_id)) is not None:
                 return same
             return self._runs.make(tx, _principal(tx, row), rules.wanted(row, request)).run_id
 
@@ -293,9 +288,3 @@ def _view(row: JobRow, *, expanded: bool = True) -> JobView:
         settings=settings,
         next_run_time=row.next_ms or None,
     )
-
-
-def _between(name: str, asked: int | None, default: int, most: int) -> int:
-    if not 0 <= (asked or 0) <= most:
-        raise InvalidParameterValue(f"{name} is {asked}; it must be between 0 and {most}.")
-    return min(asked or default, most)

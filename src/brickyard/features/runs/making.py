@@ -17,12 +17,13 @@ from brickyard.domain.libraries import Library
 from brickyard.domain.run import NewRun, Run, RunResultState, RunType, SharedCluster, Task
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import ClusterSource
+from brickyard.features.runs.taskfiles import TaskFiles
 from brickyard.plan.attach import Client, attach_refusal, cluster_refusal
 from brickyard.plan.libraries import check_enforced, install
 from brickyard.plan.repairs import repaired, with_clusters
 from brickyard.plan.runids import child_run_id, task_run_id
 from brickyard.plan.specifying import Specified
-from brickyard.plan.submit import UNTITLED, libraries
+from brickyard.plan.submit import UNTITLED, libraries, task_file
 from brickyard.store.tx import Tx
 
 Specify = Callable[[Tx, Principal, ClusterSpec], Specified]  # ClusterCommands.specify
@@ -32,19 +33,22 @@ SKIPPED = "The job has max_concurrent_runs active runs, and its runs are not que
 class RunMaker:
     """One per server. Methods raise ApiError."""
 
-    def __init__(self, *, clock: Clock, ids: Ids, authorizer: Authorizer, specify: Specify) -> None:
+    def __init__(self, *, clock: Clock, ids: Ids, authorizer: Authorizer, specify: Specify, files: TaskFiles) -> None:
         self._clock = clock
         self._ids = ids
         self._authorizer = authorizer
         self._specify = specify
+        self._files = files
 
     def check(self, tx: Tx, principal: Principal, new: NewRun) -> None:
         """Raises if the run could not be made now with the principal's rights. The clusters that exist need not exist yet."""
+        self._check_files(new)
         self._specified(tx, principal, new, "job")
 
     def make(self, tx: Tx, principal: Principal, new: NewRun) -> Run:
         """Inserts a run with the principal's rights, due at once. A job's run beyond `max_concurrent` waits or is skipped."""
         # Lock existing clusters before the pools of job clusters, as everywhere: different lock orders would deadlock.
+        self._check_files(new)
         self._check_all_existing(tx, principal, new)
         run = self._run(principal.user_name, new)
         owned, shared = self._specified(tx, principal, new, f"job-{run.job_id}-run-{run.run_id}")
@@ -67,6 +71,7 @@ class RunMaker:
 
     def repair(self, tx: Tx, principal: Principal, run: Run, new: NewRun) -> int:
         """Begins the run anew with the tasks of `new`, which are some of its own, and returns the id of the repair."""
+        self._check_files(new)
         self._check_all_existing(tx, principal, new)
         repair_id = self._ids.number()
         owned, shared = self._specified(tx, principal, new, f"job-{run.job_id}-run-{run.run_id}")
@@ -92,13 +97,13 @@ class RunMaker:
         tx.runs.insert(run)
         return run
 
-    def made(self, tx: Tx, user_name: str, token: str) -> int | None:
-        """The run of the user with that idempotency token. Of two concurrent calls, the second one finds the row of the first.
-        The token of a deleted run is refused, as Databricks documents."""
+    def made(self, tx: Tx, user_name: str, token: str, *, job_id: int = 0) -> int | None:
+        """The run of the user with that idempotency token: one of the job, or, without one, a submitted run. Of two concurrent
+        calls, the second one finds the row of the first. The token of a deleted run is refused, as Databricks documents."""
         tx.lock(f"run-idempotency/{user_name}/{token}")
-        if (same := tx.runs.by_idempotency_token(token, user_name)) is not None:
+        if (same := tx.runs.by_idempotency_token(token, user_name, job_id)) is not None:
             return same
-        if (deleted := tx.runs.spent(token, user_name)) is not None:
+        if (deleted := tx.runs.spent(token, user_name, job_id)) is not None:
             raise InvalidParameterValue(
                 f"idempotency_token {token!r} belongs to run {deleted}, which was deleted. Submit with another token to run the "
                 "tasks again."
@@ -170,6 +175,11 @@ class RunMaker:
         for policy_id in sorted(each for each in policies if each):
             if more := run.clusters_to_come(policy_id):
                 check_room(tx, find_policy(tx, policy_id), run.creator_user_name, more=more)
+
+    def _check_files(self, new: NewRun) -> None:
+        for task in new.tasks:
+            if (python := task.work.spark_python_task) is not None:
+                self._files.check(task_file(python.python_file))
 
     def _check_all_existing(self, tx: Tx, principal: Principal, new: NewRun) -> None:
         for task in new.tasks:

@@ -14,6 +14,7 @@ from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import InvalidParameterValue, InvalidState
 from brickyard.domain.pagetokens import RunCursor, encode, first_of_page, run_cursor
+from brickyard.domain.paging import MAX_OFFSET, page_of, within
 from brickyard.domain.queries import RunFilter, RunPosition
 from brickyard.domain.run import NewRun, Output, Run, Task
 from brickyard.domain.tasks import SubmitRun, SubmitTask
@@ -29,14 +30,12 @@ from brickyard.features.runs.model import (
     RunOutput,
     RunView,
 )
-from brickyard.features.runs.taskfiles import TaskFiles
 from brickyard.features.runs.views import attempt_view, iterations_page, run_view, tasks_page
-from brickyard.plan.submit import checked_tasks, task_file
+from brickyard.plan.submit import checked_tasks
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 DEFAULT_PAGE, MAX_PAGE, TASKS_PAGE = 20, 25, 100
-MAX_OFFSET = 100_000
 MAX_RESULT = 5 * 1024 * 1024  # characters of what a notebook returns
 
 
@@ -50,23 +49,18 @@ class RunService:
         clock: Clock,
         authorizer: Authorizer,
         maker: RunMaker,
-        files: TaskFiles,
         wake: Wake[int],
     ) -> None:
         self._store = store
         self._clock = clock
         self._authorizer = authorizer
         self._maker = maker
-        self._files = files
         self._wake = wake
 
     async def submit(self, caller: Caller, request: SubmitRun) -> int:
         """Creates a run that begins at once and returns its id. If a run has the idempotency token, returns that run's id. The
         token of a deleted run is refused, as Databricks documents."""
         tasks = checked_tasks(request)
-        for task in tasks:
-            if task.spark_python_task is not None:
-                self._files.check(task_file(task.spark_python_task.python_file))
         submitted = await self._store.write(lambda tx: self._submit(tx, caller, request, tasks))
         self._wake(submitted)
         return submitted
@@ -124,8 +118,9 @@ class RunService:
     async def list(self, caller: Caller, request: ListRuns) -> ListRunsResponse:
         """Runs, most recently started first."""
         which = _which(request)
-        size = _between("limit", request.limit, MAX_PAGE if request.limit == 0 else DEFAULT_PAGE, MAX_PAGE)
-        offset = _between("offset", request.offset, 0, MAX_OFFSET)
+        default = MAX_PAGE if request.limit == 0 else DEFAULT_PAGE
+        size = within("limit", request.limit, default, MAX_PAGE, refused_beyond=MAX_PAGE * 1000)
+        offset = within("offset", request.offset, 0, MAX_OFFSET)
         cursor = run_cursor(request.page_token)
         backward = cursor is not None and cursor.backward
 
@@ -134,22 +129,15 @@ class RunService:
             after = cursor.at if cursor else None
             return tx.runs.page(shown, newest_first=not backward, limit=size + 1, offset=offset, after=after)
 
-        rows = await self._store.read(work)
-        more, shown = len(rows) > size, rows[:size]
-        if backward:
-            shown.reverse()
+        def token(run: Run, back: bool) -> str:
+            return encode(RunCursor(back, RunPosition(created_ms=run.created_ms, run_id=run.run_id)))
 
-        def token(there: bool, row: int, *, back: bool) -> str | None:
-            if not there or not shown:
-                return None
-            return encode(RunCursor(back, RunPosition(created_ms=shown[row].created_ms, run_id=shown[row].run_id)))
-
+        page = page_of(await self._store.read(work), size, backward=backward, first=cursor is None, token=token)
         return ListRunsResponse(
-            runs=[run_view(run, with_tasks=bool(request.expand_tasks)) for run in shown],
-            has_more=more or backward,
-            # A request with a page token comes from the adjacent page, so that page exists.
-            next_page_token=token(more or backward, -1, back=False),
-            prev_page_token=token(more if backward else cursor is not None, 0, back=True),
+            runs=[run_view(run, with_tasks=bool(request.expand_tasks)) for run in page.items],
+            has_more=page.has_more,
+            next_page_token=page.next_page_token,
+            prev_page_token=page.prev_page_token,
         )
 
     async def cancel(self, caller: Caller, request: RunId) -> None:
@@ -172,7 +160,7 @@ class RunService:
             if not run.ended_ms:
                 raise InvalidState(f"Run {run.run_id} is active and cannot be deleted. Cancel it (runs/cancel) first.")
             if run.idempotency_token:
-                tx.runs.spend(run.idempotency_token, run.creator_user_name, run.run_id, self._clock.now_ms())
+                tx.runs.spend(run, self._clock.now_ms())
             tx.runs.delete(run.run_id)
 
         await self._store.write(work)
@@ -240,12 +228,6 @@ def _which(request: ListRuns) -> RunFilter:
         end_ms=request.start_time_to or 0,
         type=request.run_type,
     )
-
-
-def _between(name: str, asked: int | None, default: int, most: int) -> int:
-    if not 0 <= (asked or 0) <= most * 1000:
-        raise InvalidParameterValue(f"{name} is {asked}; it must be between 0 and {most}.")
-    return min(asked or default, most)
 
 
 def _unknown(run_id: int) -> InvalidParameterValue:

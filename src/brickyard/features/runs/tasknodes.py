@@ -177,12 +177,10 @@ def _ended(status: str, results: dict[str, Any]) -> Ended:
     text = printed if isinstance(printed, str) else ""
     cut = len(text) > MAX_LOGS or bool(results.get("truncated"))
     logs = text[-MAX_LOGS:]
+    values = results.get("values") or {}  # of a task that failed, too: each counts from the moment it was set
+    if len(msgspec.json.encode(values)) > MAX_VALUES:
+        return _failed(TerminationCode.RUN_EXECUTION_ERROR, "The task has set more values than dbutils.jobs.taskValues allows.")
     if status == "Finished" and kind != "error":
-        values = results.get("values") or {}
-        if len(msgspec.json.encode(values)) > MAX_VALUES:
-            return _failed(
-                TerminationCode.RUN_EXECUTION_ERROR, "The task has set more values than dbutils.jobs.taskValues allows."
-            )
         done = Conclusion(RunResultState.SUCCESS, TerminationCode.SUCCESS, "", values)
         if results.get("exited"):
             printed = str(results.get("summary") or "")
@@ -191,7 +189,8 @@ def _ended(status: str, results: dict[str, Any]) -> Ended:
     error = html.unescape(_TAG.sub("", str(results.get("summary") or "")))[:MAX_ERROR]
     output = Output(logs=logs, logs_truncated=cut, error=error or FAILED, error_trace=str(results.get("cause") or ""))
     if status == "Finished":
-        return Ended(conclusion=Conclusion(RunResultState.FAILED, TerminationCode.RUN_EXECUTION_ERROR, FAILED), output=output)
+        failed = Conclusion(RunResultState.FAILED, TerminationCode.RUN_EXECUTION_ERROR, FAILED, values)
+        return Ended(conclusion=failed, output=output)
     code = TerminationCode.UNAUTHORIZED_ERROR if error.startswith(ACCESS_LOST) else TerminationCode.DRIVER_ERROR
     lost = Conclusion(RunResultState.FAILED, code, error or "The task's process died.")
     return Ended(conclusion=lost, output=output)
