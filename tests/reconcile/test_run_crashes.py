@@ -22,6 +22,7 @@ from brickyard.store.store import Store
 from tests.reconcile.crashes import Fuse, FusedStore, first_of, killed_at_every_step
 from tests.reconcile.runworld import ADMIN, CLUSTER, RunWorld, task
 from tests.reconcile.world import provider
+from tests.support.people import enter
 
 
 class FusedNodes:
@@ -97,6 +98,7 @@ async def crash_in_a_repair(root: Path, store: Store, steps: int, *, before: boo
     fuse = Fuse(steps)
     first = fused_runs(store, simulated, root, fuse, before=before)
     first.file("a", "fail")
+    await store.write(lambda tx: enter(tx, ADMIN))
     async with first.running():
         inner = await first.jobs.create(ADMIN, CreateJob(tasks=[task("a")]))
         each = SubmitTask(task_key="each", condition_task=ConditionTask(left="{{input}}", op=ConditionOp.EQUAL_TO, right="1"))
@@ -127,6 +129,7 @@ async def crash_in_a_repair(root: Path, store: Store, steps: int, *, before: boo
     return crashed
 
 
+@pytest.mark.extended
 def test_killed_at_every_step_of_a_run_that_runs_another_job(tmp_path: Path) -> None:
     async def crash_at(root: Path, store: Store, steps: int) -> bool:
         return await crash_in_a_repair(root, store, steps, before=False)

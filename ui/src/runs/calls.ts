@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, body } from "../api/client";
+import type { components } from "../api/schema";
 import type { RunsSearch } from "./search";
 import { isOver, type Run } from "./words";
 
@@ -29,8 +30,30 @@ export const runsQuery = ({ show, range }: RunsSearch, now: number) =>
 export const runQuery = (id: number) =>
   queryOptions({
     queryKey: ["run", id],
-    queryFn: async () => (await body(api.GET("/api/2.2/jobs/runs/get", { params: { query: { run_id: id } } }))) as Run,
+    queryFn: async () => {
+      const query = { run_id: id, include_history: true };
+      const run = (await body(api.GET("/api/2.2/jobs/runs/get", { params: { query } }))) as Run;
+      for (let page_token = run.next_page_token; page_token && !run.iterations; ) {
+        const more = (await body(api.GET("/api/2.2/jobs/runs/get", { params: { query: { ...query, page_token } } }))) as Run;
+        run.tasks = [...(run.tasks ?? []), ...(more.tasks ?? [])];
+        page_token = more.next_page_token;
+      }
+      return run;
+    },
     refetchInterval: (query) => (query.state.data === undefined || isOver(query.state.data.state) ? false : POLL_MS),
+  });
+
+/** The iterations of an attempt at a for-each task. They are read again while it goes on. */
+export const iterationsQuery = (id: number, over: boolean) =>
+  infiniteQueryOptions({
+    queryKey: ["run", id, "iterations", over],
+    initialPageParam: "",
+    queryFn: async ({ pageParam }) => {
+      const query = { run_id: id, ...(pageParam && { page_token: pageParam }) };
+      return (await body(api.GET("/api/2.2/jobs/runs/get", { params: { query } }))) as Run;
+    },
+    getNextPageParam: (last) => last.next_page_token || undefined,
+    refetchInterval: over ? false : POLL_MS,
   });
 
 /** The output of an attempt: what was printed, and the error. It is read again while the attempt goes on. */
@@ -43,6 +66,10 @@ export const outputQuery = (id: number, over: boolean) =>
 
 export async function cancelRun(run_id: number): Promise<void> {
   await body(api.POST("/api/2.2/jobs/runs/cancel", { body: { run_id } }));
+}
+
+export async function repairRun(request: components["schemas"]["RepairRun"]): Promise<void> {
+  await body(api.POST("/api/2.2/jobs/runs/repair", { body: request }));
 }
 
 export async function deleteRun(run_id: number): Promise<void> {

@@ -17,6 +17,8 @@ import { useTitle } from "../kit/title";
 import { toast } from "../kit/toasts";
 import { exactly, lasting, useNow } from "../lib/time";
 import { cancelRun, deleteRun, outputQuery, runQuery } from "./calls";
+import { Iterations } from "./iterations";
+import { Repair, RepairHistory } from "./repair";
 import { attemptsOf, isOver, type Run, stateOf, type Task, tookOf, workOf } from "./words";
 
 /** One run: its tasks, each with its attempts and what they printed. */
@@ -70,6 +72,7 @@ function Shown({ run }: { run: Run }) {
         </div>
       )}
       <Given run={run} />
+      <RepairHistory run={run} />
       {tasks.map((attempts) => (
         <TaskSection key={attempts[0]?.task_key} attempts={attempts} now={now} />
       ))}
@@ -77,7 +80,12 @@ function Shown({ run }: { run: Run }) {
   );
 }
 
-const TRIGGERS: Record<string, string> = { ONE_TIME: "Run now", PERIODIC: "Schedule", RETRY: "Retry" };
+const TRIGGERS: Record<string, string> = {
+  ONE_TIME: "Run now",
+  PERIODIC: "Schedule",
+  RETRY: "Retry",
+  RUN_JOB_TASK: "Task of another job",
+};
 
 const JobLink = ({ id, name }: { id: number; name: string }) => (
   <Link to="/jobs/$id" params={{ id: String(id) }}>
@@ -152,14 +160,17 @@ function Actions({ run }: { run: Run }) {
     if (await confirm({ title: `Delete ${name}?`, consequence, action: "Delete" })) deleting.mutate();
   };
   return isOver(run.state) ? (
-    <Button
-      variant="default"
-      leftSection={<Icon name="trash" size={14} />}
-      loading={deleting.isPending}
-      onClick={() => void remove()}
-    >
-      Delete
-    </Button>
+    <>
+      <Repair run={run} />
+      <Button
+        variant="default"
+        leftSection={<Icon name="trash" size={14} />}
+        loading={deleting.isPending}
+        onClick={() => void remove()}
+      >
+        Delete
+      </Button>
+    </>
   ) : (
     <Button
       variant="default"
@@ -247,7 +258,8 @@ function Attempt({ attempt, last, several, now }: AttemptProps) {
           Outcome: <b>{attempt.condition_task.outcome}</b>
         </p>
       )}
-      {(last || look === "bad") && attempt.start_time && !attempt.condition_task && (
+      {attempt.for_each_task && attempt.start_time && last && <Iterations attempt={attempt} now={now} />}
+      {(last || look === "bad") && attempt.start_time && !attempt.condition_task && !attempt.for_each_task && (
         <Output id={attempt.run_id} over={isOver(attempt.state)} known={attempt.state.state_message ?? ""} />
       )}
     </div>
@@ -278,6 +290,14 @@ function Output({ id, over, known }: { id: number; over: boolean; known: string 
   const found = asked.data;
   if (found === undefined) return <Reading query={asked} what="Reading the output" rows={3} />;
   const trace = found.error_trace || found.error;
+  if (found.run_job_output)
+    return (
+      <p>
+        <Link to="/jobs/runs/$id" params={{ id: String(found.run_job_output.run_id) }}>
+          Run {found.run_job_output.run_id}
+        </Link>
+      </p>
+    );
   return (
     <>
       {trace && trace.trim() !== known.trim() && (

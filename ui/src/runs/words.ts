@@ -2,7 +2,8 @@ import type { components } from "../api/schema";
 
 export type Run = components["schemas"]["RunView"];
 export type Task = components["schemas"]["RunTask"];
-type Work = Partial<Pick<Task, "spark_python_task" | "python_wheel_task" | "spark_jar_task" | "condition_task">>;
+type Kind = "spark_python_task" | "python_wheel_task" | "spark_jar_task" | "condition_task";
+type Work = Partial<Pick<Task, Kind | "run_job_task" | "for_each_task">>;
 type State = components["schemas"]["RunState"];
 
 const OVER = new Set(["TERMINATED", "SKIPPED", "INTERNAL_ERROR"]);
@@ -40,6 +41,15 @@ export function workOf(task: Work): { kind: string; what: string; parameters: st
     const { left, op, right } = condition;
     return { kind: "Condition", what: [left, op, right].map((each) => each || '""').join(" "), parameters: [] };
   }
+  if (task.run_job_task) {
+    const given = Object.entries(task.run_job_task.job_parameters ?? {});
+    return {
+      kind: "Job",
+      what: String(task.run_job_task.job_id),
+      parameters: given.map(([name, value]) => `${name}=${value}`),
+    };
+  }
+  if (task.for_each_task) return { kind: "For each", what: task.for_each_task.inputs, parameters: [] };
   return { kind: "Task", what: "", parameters: [] };
 }
 
