@@ -34,7 +34,9 @@ export const runQuery = (id: number) =>
       const query = { run_id: id, include_history: true };
       const run = (await body(api.GET("/api/2.2/jobs/runs/get", { params: { query } }))) as Run;
       for (let page_token = run.next_page_token; page_token && !run.iterations; ) {
-        const more = (await body(api.GET("/api/2.2/jobs/runs/get", { params: { query: { ...query, page_token } } }))) as Run;
+        const more = (await body(
+          api.GET("/api/2.2/jobs/runs/get", { params: { query: { ...query, page_token } } }),
+        )) as Run;
         run.tasks = [...(run.tasks ?? []), ...(more.tasks ?? [])];
         page_token = more.next_page_token;
       }

@@ -1,9 +1,9 @@
 import { Button, Checkbox, Modal, Text, TextInput } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { PlainTable } from "../kit/plaintable";
 import { DialogForm } from "../kit/forms";
 import { Icon } from "../kit/icons";
+import { PlainTable } from "../kit/plaintable";
 import { toast } from "../kit/toasts";
 import { exactly, lasting } from "../lib/time";
 import { repairRun } from "./calls";
@@ -56,7 +56,9 @@ function RepairDialog({ run, close }: { run: Run; close: () => void }) {
   return (
     <Modal opened onClose={close} title="Repair the run" centered>
       <DialogForm action="Repair" submit={submit} close={close}>
-        <Text size="sm">The chosen tasks run again with the job's current settings. The others keep their results.</Text>
+        <Text size="sm">
+          The chosen tasks run again with the job's current settings. The others keep their results.
+        </Text>
         <fieldset className="map" aria-label="Tasks to run again">
           {keys.map((key) => (
             <Checkbox
