@@ -58,6 +58,7 @@ from brickyard.domain.cluster import Target
 from brickyard.domain.errors import ApiError, PermissionDenied
 from brickyard.domain.identity import USERS_ID, IdentityKind, UserRow
 from brickyard.domain.libraries import InstallLibraries, Library, PythonPyPiLibrary, UninstallLibraries
+from brickyard.domain.run import Task
 from brickyard.domain.secrets import SecretName
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import ClusterSource
@@ -681,6 +682,12 @@ async def finished_run(world: World) -> msgspec.Struct:
     return view.RunId(run_id=await world.run(ended_ms=1))
 
 
+async def repair(world: World) -> msgspec.Struct:
+    condition = ConditionTask(left="1", op=ConditionOp.EQUAL_TO, right="1")  # it needs no cluster, and so no permission on one
+    task = Task(task_run_id=1, spec=SubmitTask(task_key="a", condition_task=condition))
+    return jobs.RepairRun(run_id=await world.run(ended_ms=1, tasks=(task,)), rerun_tasks=["a"])
+
+
 def by_log(kind: type[msgspec.Struct]) -> Example:
     async def example(world: World) -> msgspec.Struct:
         cluster_id = await world.cluster()
@@ -1012,6 +1019,7 @@ EXAMPLES: dict[str, Example] = {
     "jobs.runs_list": plain(view.ListRuns()),
     "jobs.runs_cancel": one_run,
     "jobs.runs_delete": finished_run,
+    "jobs.runs_repair": repair,
     "dbfs.create": by_path(dbfs.DbfsCreate, overwrite=True),
     "dbfs.add-block": add_block,
     "dbfs.close": close_upload,
