@@ -72,6 +72,15 @@ def test_iterations_begin_as_far_as_their_concurrency_allows_and_leave_the_run()
     assert plan.run.ended_ms
 
 
+def test_what_is_no_array_of_json_fails_the_task() -> None:
+    for text in ("", "{}", "[1", "[NaN]", "\ud800", "[" * 100_000, f"[{'0,' * 5_000}0]"):
+        asked = ForEachTask(inputs=text, task=task("each", existing="c"))
+        run = followed(run_of(SubmitTask(task_key="loop", for_each_task=asked))).run
+        assert (run.result, bool(run.ended_ms)) == (R.FAILED, True), text[:9]
+    huge = followed(run_of(loop(10**400))).run
+    assert msgspec.json.decode(msgspec.json.encode(huge), type=Run) == huge, "what is kept can be read"
+
+
 def test_an_iteration_is_tried_again_before_it_counts() -> None:
     plan = followed(run_of(loop(1, nested=task("each", existing="c", max_retries=1))))
     plan = followed(over(plan.run, plan.run.iterations[0], BAD))

@@ -7,7 +7,6 @@ and leaves the run, so a pass costs the same whatever the number of inputs.
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,8 +48,8 @@ def opened(task: ForEachTask, run: Run, of: Task, attempt: Attempt) -> ForEach |
 def check_inputs(text: str, where: str) -> tuple[Any, ...]:
     """The items of a JSON array. Raises InvalidParameterValue."""
     try:
-        inputs = json.loads(text) if len(text) <= MAX_INPUTS_BYTES else None
-    except (ValueError, RecursionError):
+        inputs = msgspec.json.decode(text) if len(text) <= MAX_INPUTS_BYTES else None
+    except (ValueError, msgspec.DecodeError, RecursionError):
         inputs = None
     if not isinstance(inputs, list):
         raise InvalidParameterValue(
