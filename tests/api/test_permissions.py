@@ -92,9 +92,12 @@ from brickyard.features.ipaccess.service import IpAccessListService, require_way
 from brickyard.features.jobs import model as jobs
 from brickyard.features.jobs.rows import JobRows
 from brickyard.features.jobs.service import JobService
+from brickyard.features.jobs.watches import Watches
 from brickyard.features.libraries.service import LibraryService
 from brickyard.features.machine.service import MachineService
 from brickyard.features.metrics.service import AskRange
+from brickyard.features.notifications import model as notifications
+from brickyard.features.notifications.service import DestinationService, Receivers
 from brickyard.features.permissions.service import PermissionService
 from brickyard.features.ports.service import PortService
 from brickyard.features.queries.model import ListQueries
@@ -127,6 +130,7 @@ from brickyard.reconcile.room import DiskRoom
 from brickyard.storage.directory import Storage
 from brickyard.storage.metastore import MetastoreFiles
 from brickyard.storage.schemas import Schemas
+from brickyard.storage.sealer import Sealer
 from brickyard.storage.vault import Vault
 from brickyard.store.membership import ALONE
 from brickyard.store.store import Store
@@ -242,6 +246,7 @@ class World(shared.World):
             authorizer=self.recorder,
             specify=self.clusters.commands.specify,
             files=TaskFiles(dbfs=root / "dbfs", machine=None),
+            receivers=Receivers(mails=False),
         )
         dbfs_tree, volumes_tree, workspace_tree = (self.tree(name) for name in ("dbfs", "volumes", "workspace"))
         workspace_files = WorkspaceService(files=workspace_tree, **some)
@@ -255,6 +260,8 @@ class World(shared.World):
             sessions=self.multipart,
             urls=PresignedUrls(key=b"k" * 32, store=store, clock=self.clock),
         )
+        tables = TableService(**some, metastore=metastore, schemas=schemas)
+        watches = Watches(trees={"dbfs": self.trees[0], "Volumes": self.trees[1]}, tables=tables, authorizer=self.recorder)
         machines = Providers(SimulatedProvider(node_types=[SMALL]))
         services = Services(
             clusters=self.clusters,
@@ -285,7 +292,7 @@ class World(shared.World):
             ),
             global_scripts=GlobalScriptService(**common),
             commands=CommandService(**common, nodes=self.calls),
-            jobs=JobService(**common, runs=maker, wake_run=lambda _: None),
+            jobs=JobService(**common, runs=maker, watches=watches, wake_run=lambda _: None),
             runs=RunService(
                 **timed,
                 maker=maker,
@@ -311,6 +318,7 @@ class World(shared.World):
             budgets=BudgetService(**common, currency="USD"),
             empty_lists=EmptyLists(**some),
             ip_access_lists=IpAccessListService(**common),
+            notification_destinations=DestinationService(**common, sealer=Sealer(key=b"k" * 32), key=b"k" * 32, mails=False),
             workspace_conf=WorkspaceConfService(**some, require_way_in=require_way_in),
             dbfs=DbfsService(files=dbfs_tree, volumes=volumes_tree.tree, **some),
             volumes=volume_service,
@@ -876,6 +884,18 @@ def global_script(kind: type[msgspec.Struct]) -> Example:
     return example
 
 
+def destination(kind: type[msgspec.Struct], **fields: Any) -> Example:
+    async def make(world: World) -> Any:
+        request = notifications.CreateDestination(display_name="d", config=HOOK)
+        made = await world.context.services.notification_destinations.create(ADMIN, request)
+        return kind(id=made.id, **fields)
+
+    return make
+
+
+HOOK = notifications.Config(generic_webhook=notifications.GenericWebhookConfig(url="https://example.com/"))
+
+
 def ip_access_list(kind: type[msgspec.Struct], **fields: Any) -> Example:
     async def example(world: World) -> msgspec.Struct:
         request = ipaccess.CreateIpAccessList(label="a list", list_type=ipaccess.ListType.BLOCK)
@@ -1076,6 +1096,11 @@ EXAMPLES: dict[str, Example] = {
     "workspace.get_status": in_workspace(workspace.GetStatus),
     "workspace.list": in_workspace(workspace.ListObjects),
     "workspace.mkdirs": plain(workspace.WorkspacePath(path="/Team/made")),
+    "notification_destinations.create": plain(notifications.CreateDestination(display_name="d", config=HOOK)),
+    "notification_destinations.list": plain(notifications.ListDestinations()),
+    "notification_destinations.get": destination(notifications.DestinationId),
+    "notification_destinations.update": destination(notifications.UpdateDestination, display_name="e"),
+    "notification_destinations.delete": destination(notifications.DestinationId),
     "ip_access_lists.create": plain(ipaccess.CreateIpAccessList(label="a", list_type=ipaccess.ListType.BLOCK)),
     "ip_access_lists.list": plain(Empty()),
     "ip_access_lists.get": ip_access_list(ipaccess.IpAccessListId),

@@ -19,7 +19,6 @@ def test_lists_are_empty(w: WorkspaceClient) -> None:
     assert list(w.serving_endpoints.list()) == []
     assert list(w.experiments.list_experiments()) == []
     assert list(w.experiments.search_experiments()) == []
-    assert list(w.notification_destinations.list()) == []
 
 
 def test_what_would_change_something_is_refused_by_name(w: WorkspaceClient, golden: Golden) -> None:
@@ -29,7 +28,6 @@ def test_what_would_change_something_is_refused_by_name(w: WorkspaceClient, gold
         lambda: w.pipelines.create(name="p"),
         lambda: w.instance_profiles.add("arn:aws:iam::1:instance-profile/p"),
         lambda: w.experiments.create_experiment("e"),
-        lambda: w.notification_destinations.create(display_name="d"),
     ):
         with golden.refused(NotFound, "POST"):
             call()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ import pytest
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.errors import InvalidParameterValue, PermissionDenied, ResourceDoesNotExist
 from databricks.sdk.errors.sdk import OperationFailed
-from databricks.sdk.service import compute, jobs
+from databricks.sdk.service import catalog, compute, jobs
 from databricks.sdk.service.jobs import RunLifeCycleState, RunResultState
 
 from brickyard.cli.token import create
@@ -289,7 +290,7 @@ def test_who_may_see_run_and_change_a_job(server: Server, w: WorkspaceClient) ->
 def test_what_cannot_be_honoured_is_refused(w: WorkspaceClient, golden: Golden) -> None:
     good = task(w, "a")
     for wrong, field in (
-        ({"continuous": jobs.Continuous(pause_status=jobs.PauseStatus.PAUSED)}, "continuous"),
+        ({"continuous": jobs.Continuous(task_retry_mode=jobs.TaskRetryMode.ON_FAILURE)}, "task_retry_mode"),
         ({"schedule": jobs.CronSchedule(quartz_cron_expression="* * *", timezone_id="UTC")}, "quartz_cron_expression"),
         ({"schedule": jobs.CronSchedule(quartz_cron_expression="0 0 6 * * *", timezone_id="UTC")}, "?"),
         ({"schedule": jobs.CronSchedule(quartz_cron_expression="* * 6 ? * *", timezone_id="UTC")}, "schedule"),
@@ -308,3 +309,30 @@ def test_what_cannot_be_honoured_is_refused(w: WorkspaceClient, golden: Golden) 
     for asked, field in (({"only": ["z"]}, "only"), ({"sql_params": {"a": "b"}}, "sql_params")):
         with golden.refused(InvalidParameterValue, field):
             w.jobs.run_now(job_id, **asked)
+
+
+def test_files_and_a_continuous_trigger_begin_runs(w: WorkspaceClient, golden: Golden) -> None:
+    w.volumes.create("main", "default", "inbox", catalog.VolumeType.MANAGED)
+    inbox = "/Volumes/main/default/inbox/"
+    arrival = jobs.FileArrivalTriggerConfiguration(url=inbox, min_time_between_triggers_seconds=60)
+    trigger = jobs.TriggerSettings(file_arrival=arrival, pause_status=jobs.PauseStatus.UNPAUSED)
+    told = task(w, "told", parameters=["{{job.trigger.type}}", "{{job.trigger.file_arrival.location}}"])
+    by_file = job(w, told, trigger=trigger)
+    w.files.upload(f"{inbox}new.csv", io.BytesIO(b"x"))
+    always = job(w, task(w, "slow", source="slow"), continuous=jobs.Continuous(pause_status=jobs.PauseStatus.UNPAUSED))
+    [run] = until(lambda: list(w.jobs.list_runs(job_id=by_file, completed_only=True, expand_tasks=True)))
+    assert run.trigger is jobs.TriggerType.FILE_ARRIVAL
+    assert f"file_arrival {inbox}" in logs(w, w.jobs.get_run(int(run.run_id or 0)), "told")
+    found = w.jobs.get(by_file)
+    assert found.settings and found.settings.trigger == trigger
+    assert found.trigger_state and found.trigger_state.file_arrival
+    first = until(lambda: list(w.jobs.list_runs(job_id=always, active_only=True)))[0]
+    assert first.trigger is jobs.TriggerType.CONTINUOUS
+    second = begin(w, always)
+    until(lambda: state(w, int(first.run_id or 0)) is RunLifeCycleState.TERMINATED)
+    assert [each.run_id for each in w.jobs.list_runs(job_id=always, active_only=True)] == [second]
+    with golden.refused(InvalidParameterValue, "schedule", "trigger"):
+        schedule = jobs.CronSchedule(quartz_cron_expression="0 0 6 ? * 2-6", timezone_id="UTC")
+        job(w, told, trigger=trigger, schedule=schedule)
+    for job_id in (by_file, always):
+        w.jobs.delete(job_id)

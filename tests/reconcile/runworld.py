@@ -19,6 +19,8 @@ from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask, TaskDependency
 from brickyard.features.jobs.children import JobsOfTasks
 from brickyard.features.jobs.service import JobService
+from brickyard.features.jobs.watches import Watches
+from brickyard.features.notifications.service import Receivers
 from brickyard.features.runs.making import RunMaker
 from brickyard.features.runs.model import GetRun, RunId, RunView
 from brickyard.features.runs.service import RunService
@@ -34,6 +36,7 @@ from brickyard.reconcile.runs import RunLoop
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import SPARK_4
+from tests.features.jobs.world import KnownTables
 from tests.reconcile.world import CLOCK, World
 from tests.support.patience import PATIENCE_S
 from tests.support.services import cluster_service
@@ -135,7 +138,8 @@ class RunWorld(World):
             wake_cluster=self.loop.wake,
         )
         specify = self.clusters.commands.specify
-        maker = RunMaker(clock=clock, ids=Ids(), authorizer=Authorizer(), specify=specify, files=files)
+        receivers = Receivers(mails=False)
+        maker = RunMaker(clock=clock, ids=Ids(), authorizer=Authorizer(), specify=specify, files=files, receivers=receivers)
         self.service = RunService(
             store=store,
             clock=clock,
@@ -143,7 +147,15 @@ class RunWorld(World):
             maker=maker,
             wake=self.runs.wake,
         )
-        self.jobs = JobService(store=store, clock=clock, ids=Ids(), authorizer=Authorizer(), runs=maker, wake_run=self.runs.wake)
+        self.jobs = JobService(
+            store=store,
+            clock=clock,
+            ids=Ids(),
+            authorizer=Authorizer(),
+            runs=maker,
+            watches=Watches(trees={}, tables=KnownTables(), authorizer=Authorizer()),
+            wake_run=self.runs.wake,
+        )
         self.runs.children = JobsOfTasks(authorizer=Authorizer(), runs=maker)
         store.on_commit(self.runs.changed)
 

@@ -24,6 +24,7 @@ from brickyard.domain.errors import DatabaseTrouble
 from brickyard.domain.node import Assignment, NodeStatus, Phase, Role, StatusReport
 from brickyard.domain.nodetypes import Catalogue, NodeType
 from brickyard.domain.run import Conclusion, Output, Run, RunResultState, TerminationCode
+from brickyard.features.notifications.service import Receivers
 from brickyard.features.pools.service import PoolService
 from brickyard.features.runs.making import RunMaker
 from brickyard.features.runs.service import RunService
@@ -217,7 +218,14 @@ class Server:
             store=store,
             clock=clock,
             authorizer=Authorizer(),
-            maker=RunMaker(clock=clock, ids=ids, authorizer=Authorizer(), specify=specify, files=files),
+            maker=RunMaker(
+                clock=clock,
+                ids=ids,
+                authorizer=Authorizer(),
+                specify=specify,
+                files=files,
+                receivers=Receivers(mails=False),
+            ),
             wake=_nothing,
         )
 

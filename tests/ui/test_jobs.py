@@ -285,3 +285,43 @@ def test_everybody_can_read_it(session: Session, job: int, path: str) -> None:
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
     readable(page, fits=("main",))
     assert session.said == []
+
+
+def test_triggers_and_notifications_are_set_in_the_form(session: Session, server: Server, w: WorkspaceClient) -> None:
+    page = session.go("/admin?tab=notifications")
+    page.get_by_role("button", name="Create a destination").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("textbox", name="Name", exact=True).fill(HOSTILE)
+    dialog.get_by_label("URL").fill("https://example.com/hook")
+    dialog.get_by_role("button", name="Create", exact=True).click()
+    expect(dialog.get_by_text("signing secret")).to_be_visible()
+    dialog.get_by_role("button", name="Done").click()
+    expect(page.locator("tbody tr").filter(has_text=HOSTILE)).to_contain_text("Nothing sent yet")
+    readable(page)
+    [made] = w.notification_destinations.list()
+    job_id = w.jobs.create(name="inbox", tasks=[task(w, "only")], job_clusters=CLUSTERS).job_id
+    page = session.go(f"/jobs/{job_id}/edit")
+    page.get_by_label("Schedule", exact=True).last.select_option("files")
+    page.get_by_label("Directory").fill("s3://bucket/")
+    page.get_by_role("button", name="Add a notification").click()
+    page.get_by_role("combobox", name="Receiver 1").fill(HOSTILE)
+    page.get_by_role("option", name=HOSTILE).click()
+    page.get_by_label("Duration warning after seconds").fill("600")
+    with page.expect_response("**/jobs/update"):
+        page.get_by_role("button", name="Save").click()
+    expect(page.get_by_label("Directory")).to_have_attribute("aria-invalid", "true")
+    page.get_by_label("Directory").fill("dbfs:/inbox/")
+    readable(page, looks=(("light", 390),))
+    page.get_by_role("button", name="Save").click()
+    expect(page).to_have_url(f"{server.url}/jobs/{job_id}")
+    expect(page.get_by_text("When files arrive in dbfs:/inbox/").first).to_be_visible()
+    saved = w.jobs.get(int(job_id or 0)).settings
+    assert saved and saved.trigger and saved.trigger.file_arrival and saved.webhook_notifications and saved.health
+    assert [each.id for each in saved.webhook_notifications.on_failure or ()] == [made.id]
+    w.jobs.delete(int(job_id or 0))
+    page = session.go("/admin?tab=notifications")
+    page.get_by_role("button", name=f"Delete {HOSTILE}").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
+    expect(page.get_by_text("No destinations yet.")).to_be_visible()
+    session.forgets()
+    assert page.title() != "taken over"

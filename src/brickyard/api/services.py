@@ -30,6 +30,7 @@ from brickyard.features.jobs.service import JobService
 from brickyard.features.libraries.service import LibraryService
 from brickyard.features.machine.service import MachineService
 from brickyard.features.metrics.service import ClusterMetrics
+from brickyard.features.notifications.service import DestinationService
 from brickyard.features.permissions.service import PermissionService
 from brickyard.features.policies.service import PolicyService
 from brickyard.features.pools.service import PoolService
@@ -103,4 +104,5 @@ class Services:
     budgets: BudgetService
     empty_lists: EmptyLists
     ip_access_lists: IpAccessListService
+    notification_destinations: DestinationService
     workspace_conf: WorkspaceConfService

@@ -13,9 +13,11 @@ import msgspec
 from brickyard.config import providernames
 from brickyard.config.settings import MAX_NODES, SECRET, SESSION_IDLE_S, ConfigError, Settings
 from brickyard.config.urls import is_database, is_external, is_origin
+from brickyard.domain.mailserver import is_address
 from brickyard.domain.ratelimits import rates
 from brickyard.domain.secrets import key_entries
 from brickyard.domain.signin import group_names, trusted_url, words
+from brickyard.machine.outbound import networks
 from brickyard.storage import urls
 
 
@@ -70,6 +72,7 @@ def check(settings: Settings, sources: Mapping[str, str]) -> None:
         raise wrong("workspace_name", settings.workspace_name, sources, f"at most {MAX_NAME} printable characters")
     _check_network(settings, sources)
     _check_oidc(settings, sources)
+    _check_notifications(settings, sources)
     for name in (
         "cpu_overcommit",
         "memory_overcommit",
@@ -117,6 +120,22 @@ def _check_rates(settings: Settings, sources: Mapping[str, str]) -> None:
 def _check_sessions(settings: Settings, sources: Mapping[str, str]) -> None:
     if not SESSION_IDLE_S <= settings.session_idle_s < math.inf:  # use is recorded once a minute
         raise wrong("session_idle_s", settings.session_idle_s, sources, f"a number of {SESSION_IDLE_S:g} or more")
+
+
+def _check_notifications(settings: Settings, sources: Mapping[str, str]) -> None:
+    try:
+        _ = settings.mail_server
+    except ValueError as error:
+        raise wrong("smtp_url", "", sources, str(error)) from error
+    if settings.smtp_from and not is_address(settings.smtp_from):
+        raise wrong("smtp_from", settings.smtp_from, sources, "an e-mail address such as brickyard@example.com")
+    if bool(settings.smtp_url) != bool(settings.smtp_from):
+        raise ConfigError("smtp_url and smtp_from belong together: give both, or neither.")
+    try:
+        networks(settings.notification_networks)
+    except ValueError as error:
+        rule = "IP addresses or networks (10.0.0.0/8), comma-separated"
+        raise wrong("notification_networks", settings.notification_networks, sources, rule) from error
 
 
 def _check_oidc(settings: Settings, sources: Mapping[str, str]) -> None:

@@ -13,11 +13,12 @@ import msgspec
 
 from brickyard.config import providernames
 from brickyard.config.urls import origin
+from brickyard.domain.mailserver import MailServer, mail_server
 from brickyard.domain.printable import hiding
 from brickyard.domain.signin import Provider, group_names, words
 from brickyard.storage import urls
 
-SECRET = ("admin_token", "metrics_token", "database_url", "encryption_key", "oidc_client_secret")
+SECRET = ("admin_token", "metrics_token", "database_url", "encryption_key", "oidc_client_secret", "smtp_url")
 TABLES = "sections"  # the one field that is no setting itself
 
 
@@ -120,6 +121,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     audit_log_days: Annotated[float, Help("Days after which entries of the audit log are removed.")] = 365.0
     log_days: Annotated[float, Help("Days after which the logs of ended nodes are removed.")] = 30.0
     metrics_token: Annotated[str, Help("Token that /metrics requires (better: BRICKYARD_METRICS_TOKEN).")] = ""
+    smtp_url: Annotated[
+        str,
+        Help(
+            "SMTP server for e-mail about runs: smtp://USER:PASSWORD@HOST:PORT (STARTTLS) or smtps://... (TLS); ?tls=off: none "
+            "(better: BRICKYARD_SMTP_URL).",
+            "no e-mail",
+        ),
+    ] = ""
+    smtp_from: Annotated[str, Help("Address that e-mail about runs comes from.")] = ""
+    notification_networks: Annotated[
+        str,
+        Help(
+            "Networks besides public addresses to which notifications may be sent, like 10.0.0.0/8, comma-separated.",
+            "public addresses, over https",
+        ),
+    ] = ""
     connect_port: Annotated[int | None, Help("Port for Spark Connect alone; 0: none.", "15002, if it is free")] = None
     connect_start_clusters: Annotated[bool, Help("Start a terminated cluster when a client connects to it.")] = True
     tls: Annotated[bool, Help("Serve HTTPS and Spark Connect on one port, with a certificate of the workspace's own.")] = False
@@ -300,6 +317,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         )
 
     @property
+    def mail_server(self) -> MailServer | None:
+        """The server that takes the workspace's e-mail. Raises ValueError."""
+        return mail_server(self.smtp_url, self.smtp_from) if self.smtp_url else None
+
+    @property
     def allowed_port_addresses(self) -> tuple[str, ...]:
         """The entries of `port_addresses`, in their usual form. Raises ValueError."""
         return tuple(str(ipaddress.ip_address(each.strip())) for each in self.port_addresses.split(",") if each.strip())
@@ -319,6 +341,7 @@ GROUPS = {  # the first setting of each group: its heading in `--help`
     "host": "Where it serves",
     "session_idle_s": "How people log in",
     "rate_limits": "Limits and records",
+    "smtp_url": "Notifications",
     "connect_port": "Spark Connect and TLS",
     "data_dir": "Where it keeps things",
     "admin_user": "Who may use it",

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from brickyard.domain.notifications import Notifying
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.tasks import JobCluster, SubmitTask
 
@@ -30,10 +31,14 @@ class RunType(StrEnum):
 class TriggerType(StrEnum):
     """What began a run."""
 
+    CONTINUOUS = "CONTINUOUS"
+    CONTINUOUS_RESTART = "CONTINUOUS_RESTART"
+    FILE_ARRIVAL = "FILE_ARRIVAL"
     ONE_TIME = "ONE_TIME"
     PERIODIC = "PERIODIC"
     RETRY = "RETRY"
     RUN_JOB_TASK = "RUN_JOB_TASK"
+    TABLE = "TABLE"
 
 
 class RunLifeCycleState(StrEnum):
@@ -155,6 +160,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     code: TerminationCode | None = None
     message: str = ""
     outcome: str = ""  # of a condition: "true" or "false"
+    warned_ms: int = 0  # when it was found to take longer than its health rule allows
     values: dict[str, Any] = {}  # that it has set for other tasks
     for_each: ForEach | None = None
     child_run_id: int = 0  # the run of another job that it has made and waits for
@@ -260,6 +266,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     parent: Parent | None = None
     type: RunType = RunType.SUBMIT_RUN
     trigger: TriggerType = TriggerType.ONE_TIME
+    triggered_by: dict[str, str] = {}  # what {{job.trigger.NAME}} refers to, by NAME
+    notifying: Notifying = Notifying()  # who hears of the run itself; tasks have their own
+    told: tuple[str, ...] = ()  # the events of the run and its attempts for which there were notices
+    warned_ms: int = 0  # when it was found to take longer than its health rule allows
     shared: tuple[SharedCluster, ...] = ()
     parameters: tuple[JobParameter, ...] = ()
     overrides: dict[str, Any] = {}  # the parameters in the older forms, by the names of run-now
@@ -289,7 +299,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     def period(self) -> Period:
         """The run since its latest repair, with the tasks that belong to that."""
         earlier = {each for period in self.history for each in period.task_run_ids}
-        found = [each.task_run_id for task in self.tasks for each in (*task.attempts, task)]
+        found = [name for task in self.tasks for name in (*(each.task_run_id for each in task.attempts), task.task_run_id)]
         return Period(
             repair_id=self.repair_id,
             began_ms=self.began_ms,
@@ -326,6 +336,8 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
     job_id: int = 0
     parent: Parent | None = None
     trigger: TriggerType = TriggerType.ONE_TIME
+    triggered_by: dict[str, str] = {}
+    notifying: Notifying = Notifying()
     parameters: tuple[JobParameter, ...] = ()
     overrides: dict[str, Any] = {}
     max_concurrent: int = 0

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from brickyard.domain.access import AccessControlRequest
+from brickyard.domain.notifications import Notifying
 from brickyard.domain.spec import ClusterSpec, Wire
 
 
@@ -121,7 +122,7 @@ class ForEachTask(Wire, frozen=True, kw_only=True):
     concurrency: int | None = None  # how many of them run at once; 1 if absent
 
 
-class RunSettings(Wire, frozen=True, kw_only=True):
+class RunSettings(Notifying, frozen=True, kw_only=True):
     """The fields that a task shares with a run of one task in the older form of `runs/submit`: what to run, and on which cluster.
 
     `plan.submit` refuses the fields of type Any by name.
@@ -135,10 +136,6 @@ class RunSettings(Wire, frozen=True, kw_only=True):
     notebook_task: NotebookTask | None = None
     timeout_seconds: int | None = None
     libraries: list[dict[str, Any]] | None = None
-    email_notifications: dict[str, Any] | None = None
-    webhook_notifications: dict[str, Any] | None = None
-    notification_settings: dict[str, Any] | None = None  # no effect: there are no notifications
-    health: dict[str, Any] | None = None
     dbt_task: dict[str, Any] | None = None
     pipeline_task: dict[str, Any] | None = None
     run_job_task: RunJobTask | None = None

@@ -16,6 +16,10 @@ from brickyard.domain.run import Attempt, Run, Task
 
 _REFERENCE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 _SHOWN = 140
+_TRIGGER = "job.trigger."
+_OF_TRIGGER = re.compile(  # what a run has that such a trigger has begun; else nothing
+    r"job\.trigger\.(file_arrival\.location|table_update\.(updated_tables|.+\.(version|commit_timestamp)))"
+)
 _TIMES: Mapping[str, Callable[[datetime], str]] = {
     "iso_date": lambda at: at.date().isoformat(),
     "iso_datetime": lambda at: at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -29,16 +33,20 @@ _TIMES: Mapping[str, Callable[[datetime], str]] = {
     "second": lambda at: str(at.second),
     "timestamp_ms": lambda at: str(round(at.timestamp() * 1000)),
 }
-_JOB: Mapping[str, Callable[[Run], str]] = {
-    "job.id": lambda run: str(run.job_id),
-    "job.name": lambda run: run.run_name,
-    "job.run_id": lambda run: str(run.run_id),
-    "job.trigger.type": lambda run: run.trigger.value.lower(),
-    "job_id": lambda run: str(run.job_id),
-    "parent_run_id": lambda run: str(run.run_id),
-    "start_date": lambda run: _TIMES["iso_date"](_at(run)),
-    "start_time": lambda run: str(run.created_ms),
-} | {f"job.start_time.{name}": (lambda run, show=show: show(_at(run))) for name, show in _TIMES.items()}
+_JOB: Mapping[str, Callable[[Run], str]] = (
+    {
+        "job.id": lambda run: str(run.job_id),
+        "job.name": lambda run: run.run_name,
+        "job.run_id": lambda run: str(run.run_id),
+        "job.trigger.type": lambda run: run.trigger.value.lower(),
+        "job_id": lambda run: str(run.job_id),
+        "parent_run_id": lambda run: str(run.run_id),
+        "start_date": lambda run: _TIMES["iso_date"](_at(run)),
+        "start_time": lambda run: str(run.created_ms),
+    }
+    | {f"job.trigger.time.{name}": (lambda run, show=show: show(_at(run))) for name, show in _TIMES.items()}
+    | {f"job.start_time.{name}": (lambda run, show=show: show(_at(run))) for name, show in _TIMES.items()}
+)
 _TASK: Mapping[str, Callable[[Task, Attempt], str]] = {
     "task.name": lambda task, _: task.spec.task_key,
     "task.run_id": lambda _, attempt: str(attempt.task_run_id),
@@ -72,8 +80,8 @@ def resolved(text: str, run: Run, task: Task, attempt: Attempt) -> str:
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
-        if name in _JOB:
-            return _JOB[name](run)
+        if name in _JOB or name.startswith(_TRIGGER):
+            return _of_job(match, run)
         if name in _TASK:
             return _TASK[name](task, attempt)
         if task.iteration is not None and _is_input(name):
@@ -122,11 +130,13 @@ def _text(value: Any) -> str:
 
 
 def _of_job(match: re.Match[str], run: Run) -> str:
-    return _JOB[match[1]](run) if match[1] in _JOB else match[0]
+    if match[1] in _JOB:
+        return _JOB[match[1]](run)
+    return run.triggered_by.get(match[1].removeprefix(_TRIGGER), "") if match[1].startswith(_TRIGGER) else match[0]
 
 
 def _unknown(name: str, keys: set[str], names: set[str]) -> str:
-    if name in _JOB or name in _TASK:
+    if name in _JOB or name in _TASK or _OF_TRIGGER.fullmatch(name):
         return ""
     if name.startswith("job.parameters."):
         return "" if name.removeprefix("job.parameters.") in names else "the job has no parameter of that name"

@@ -78,6 +78,8 @@ def repaired(run: Run, new: NewRun, *, repair_id: int, at_ms: int) -> Run:
         ),
         parameters=new.parameters,
         overrides=new.overrides,
+        notifying=new.notifying,
+        warned_ms=0,
         max_concurrent=new.max_concurrent,
         timeout_seconds=new.timeout_seconds,
         history=(*run.history, run.period),

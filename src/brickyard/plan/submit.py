@@ -15,6 +15,7 @@ import msgspec
 from brickyard.domain.decoding import converter
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.libraries import Library
+from brickyard.domain.notifications import Notifying
 from brickyard.domain.places import Kind, parse
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.tasks import (
@@ -29,6 +30,7 @@ from brickyard.domain.tasks import (
     SubmitRun,
     SubmitTask,
 )
+from brickyard.plan import notices
 from brickyard.plan.childruns import passed_on
 from brickyard.plan.iterations import MAX_CONCURRENCY, check_inputs
 from brickyard.plan.libraries import check as check_library
@@ -60,7 +62,6 @@ _NOT_OF_KEYS = re.compile(r"[^A-Za-z0-9_-]")
 _SHOWN = 140  # how many characters of a client's value a message repeats
 
 _NO_SUCH_TASK = f"use one of {', '.join(TASKS)}"
-_NO_MAIL = "there are no notifications; poll runs/get"
 REFUSED_RUN: dict[str, str] = {
     "budget_policy_id": "there are no budgets",
     "environments": "there is no serverless compute; give new_cluster or existing_cluster_id",
@@ -79,16 +80,13 @@ REFUSED_TASK: dict[str, str] = {
     "dbt_cloud_task": _NO_SUCH_TASK,
     "dbt_platform_task": _NO_SUCH_TASK,
     "dbt_task": _NO_SUCH_TASK,
-    "email_notifications": _NO_MAIL,
     "environment_key": "there is no serverless compute; give new_cluster or existing_cluster_id",
     "gen_ai_compute_task": _NO_SUCH_TASK,
-    "health": "only timeouts are supported; give timeout_seconds",
     "pipeline_task": _NO_SUCH_TASK,
     "power_bi_task": _NO_SUCH_TASK,
     "python_operator_task": _NO_SUCH_TASK,
     "spark_submit_task": _NO_SUCH_TASK,
     "sql_task": _NO_SUCH_TASK,
-    "webhook_notifications": _NO_MAIL,
 }
 REFUSED_PARAMETERS: dict[str, str] = {
     "dbt_commands": "there are no dbt tasks",
@@ -109,6 +107,7 @@ class TaskFile(NamedTuple):
 def checked_tasks(request: SubmitRun) -> tuple[SubmitTask, ...]:
     """The run's tasks. Clusters are checked elsewhere."""
     refuse(request, REFUSED_RUN, "")
+    notices.check(request, "", of_task=False)
     if len(request.idempotency_token or "") > MAX_TOKEN:
         raise InvalidParameterValue(f"idempotency_token is too long: at most {MAX_TOKEN} characters are allowed.")
     if len((request.run_name or "").encode()) > MAX_NAME_BYTES:
@@ -227,7 +226,8 @@ def _libraries(task: SubmitTask) -> tuple[Library, ...]:
 def _single(settings: RunSettings, name: str | None) -> SubmitTask:
     """The single task of a run in the older form. Its key is the run's name, with "_" for what no key can have: Airflow looks it
     up."""
-    shared = {each: getattr(settings, each) for each in RunSettings.__struct_fields__ if each != "timeout_seconds"}
+    of_run = ("timeout_seconds", *Notifying.__struct_fields__)
+    shared = {each: getattr(settings, each) for each in RunSettings.__struct_fields__ if each not in of_run}
     return SubmitTask(task_key=_NOT_OF_KEYS.sub("_", name or UNTITLED)[:MAX_KEY], **shared)
 
 
@@ -274,6 +274,7 @@ def _check_task(task: SubmitTask, clusters: Mapping[str, ClusterSpec]) -> None:
     where = f"Task {task.task_key[:_SHOWN]}: "
     check_key("task_key", task.task_key)
     refuse(task, REFUSED_TASK, where)
+    notices.check(task, where, of_task=True)
     given = [name for name in TASKS if getattr(task, name) is not None]
     if len(given) != 1:
         said = "nothing" if not given else " and ".join(given)

@@ -8,7 +8,7 @@ import msgspec
 
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster, Instance, public_state
-from brickyard.domain.run import Attempt, AttemptPhase, Conclusion, Run, Task
+from brickyard.domain.run import Attempt, AttemptPhase, Conclusion, Run, Task, TriggerType
 from brickyard.plan.attach import driver_instance, finishing_driver
 from brickyard.plan.changes import Changed, Secrets, create_for_run, end_for_run, start_for_run
 from brickyard.plan.childruns import conclusion_of
@@ -16,8 +16,11 @@ from brickyard.plan.libraries import governed, known, statuses
 from brickyard.plan.runfacts import ClusterFacts
 from brickyard.plan.runplan import RunPlan
 from brickyard.plan.submit import libraries
+from brickyard.reconcile.notices import told
 from brickyard.reconcile.runrights import Rights, plan_rightly
 from brickyard.store.tx import Tx
+
+_CONTINUOUS = (TriggerType.CONTINUOUS, TriggerType.CONTINUOUS_RESTART)
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,9 +58,7 @@ def pass_over_run(tx: Tx, run_id: int, *, now: int, ids: Ids, rights: Rights) ->
     Clusters are locked in the order of their ids, so two runs that share some cannot deadlock."""
     run = tx.runs.get(run_id)
     if run is None or run.ended_ms:
-        if run is not None:
-            tx.runs.schedule(run_id, None)
-        return Calls()
+        return _over(tx, run, now)
     clusters: dict[str, Cluster] = {}
     drivers: dict[str, Instance] = {}
     facts: dict[str, ClusterFacts] = {}
@@ -81,17 +82,36 @@ def pass_over_run(tx: Tx, run_id: int, *, now: int, ids: Ids, rights: Rights) ->
         _record(tx, _governed(tx, start_for_run(clusters[cluster_id], decided.run, now, secrets=_secrets(ids))))
     for cluster_id in decided.release:
         _record(tx, end_for_run(clusters[cluster_id], now))
+    decided.run, warning_ms = told(tx, decided.run, now=now)
+    decided.due_ms = min((each for each in (decided.due_ms, warning_ms) if each is not None), default=None)
     if decided.run != run:
         _write(tx, run, decided)
     tx.runs.schedule(run_id, decided.due_ms)
     calls = _calls(decided, drivers)
     if decided.run.ended_ms:
+        _rest(tx, decided.run)
         waiting_for_it = (run.parent.run_id,) if run.parent is not None else ()
         following = tx.runs.first_waiting(run) if run.max_concurrent else None
         if following is not None:
             tx.runs.wake(following)
         calls = msgspec.structs.replace(calls, runs=(*waiting_for_it, *((following,) if following is not None else ())))
     return calls
+
+
+def _over(tx: Tx, run: Run | None, now: int) -> Calls:
+    """A run that was over before it began may have something to tell, too."""
+    if run is not None:
+        if (after := told(tx, run, now=now)[0]) != run:
+            tx.runs.update(after)
+        _rest(tx, run)
+    return Calls()
+
+
+def _rest(tx: Tx, ended: Run) -> None:
+    """Looks at a run no more, and has its job begin another one if there is always one."""
+    tx.runs.schedule(ended.run_id, None)
+    if ended.trigger in _CONTINUOUS:
+        tx.runs.wake_job(ended.job_id)
 
 
 def _children(tx: Tx, run: Run) -> dict[int, Conclusion | None]:

@@ -56,9 +56,12 @@ from brickyard.features.ipaccess.service import IpAccessListService, require_way
 from brickyard.features.jobs.children import JobsOfTasks
 from brickyard.features.jobs.loop import JobLoop
 from brickyard.features.jobs.service import JobService
+from brickyard.features.jobs.watches import Watches
 from brickyard.features.libraries.service import LibraryService
 from brickyard.features.machine.service import MachineService
 from brickyard.features.metrics.service import ClusterMetrics
+from brickyard.features.notifications.loop import NotificationLoop
+from brickyard.features.notifications.service import DestinationService, Receivers
 from brickyard.features.permissions.service import PermissionService
 from brickyard.features.policies.service import PolicyService
 from brickyard.features.pools.service import PoolService
@@ -90,6 +93,7 @@ from brickyard.gateway.sqlentrance import SqlEntrance
 from brickyard.gateway.sqlstatements import StatementRunner
 from brickyard.gateway.tcpports import TcpPorts
 from brickyard.gateway.webproxy import WebProxy
+from brickyard.machine.outbound import networks
 from brickyard.providers.capacity import GIB, allowance
 from brickyard.runtime.catalogue import rows as runtimes
 from brickyard.server.background import Loops, Nodes, build_loops, build_nodes
@@ -103,6 +107,7 @@ from brickyard.storage.vault import Vault
 
 if TYPE_CHECKING:
     from brickyard.features.credentials.oidc.service import SignInService
+    from brickyard.features.notifications.mail import MailSender
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +136,7 @@ class Parts:
     gateway: Gateway
     schedules: ScheduleLoop
     jobs: JobLoop
+    notifications: NotificationLoop
     measures: WorkspaceMetrics
     lags: Mapping[str, Lag]
 
@@ -218,8 +224,21 @@ def assemble(given: Resources, *, loop_lag_s: Lag) -> Parts:
             store=given.store,
             clock=given.wall,
             runs=_run_maker(given, nodes, services.clusters, authorizer),
+            watches=_watches(given, services.tables, authorizer),
             wake_run=loops.runs.wake,
             note=services.audit.note,
+        ),
+        notifications=NotificationLoop(
+            store=given.store,
+            clock=given.wall,
+            allowed=networks(given.settings.notification_networks),
+            mail=_mail(given.settings),
+            sealer=sealer,
+            key=given.workspace_key,
+            workspace_id=given.workspace_id,
+            page_url=given.settings.external_origin,
+            registry=given.metrics,
+            held=given.member.lease("notifications"),
         ),
         measures=measures,
         lags=lags,
@@ -227,8 +246,28 @@ def assemble(given: Resources, *, loop_lag_s: Lag) -> Parts:
 
 
 def _run_maker(given: Resources, nodes: Nodes, clusters: ClusterService, authorizer: Authorizer) -> RunMaker:
-    specify = clusters.commands.specify
-    return RunMaker(clock=given.clock, ids=given.ids, authorizer=authorizer, specify=specify, files=nodes.files)
+    return RunMaker(
+        clock=given.clock,
+        ids=given.ids,
+        authorizer=authorizer,
+        specify=clusters.commands.specify,
+        files=nodes.files,
+        receivers=Receivers(mails=bool(given.settings.smtp_url)),
+    )
+
+
+def _watches(given: Resources, tables: TableService, authorizer: Authorizer) -> Watches:
+    trees = {"dbfs": given.storage.dbfs, "Volumes": given.storage.volumes}
+    return Watches(trees=trees, tables=tables, authorizer=authorizer)
+
+
+def _mail(settings: Settings) -> MailSender | None:
+    """Who sends the workspace's e-mail, if anyone."""
+    if (server := settings.mail_server) is None:
+        return None
+    from brickyard.features.notifications.mail import MailSender  # noqa: PLC0415 - SMTP, only where it is used
+
+    return MailSender(server)
 
 
 def _services(
@@ -304,6 +343,7 @@ def _services(
     )
     maker = _run_maker(given, nodes, clusters, authorizer)
     loops.runs.children = JobsOfTasks(authorizer=authorizer, runs=maker)
+    tables = TableService(metastore=metastore, schemas=schemas, store=store, authorizer=authorizer)
     return Services(
         tokens=tokens,
         token_management=TokenManagement(tokens=tokens, store=store, clock=wall, authorizer=authorizer),
@@ -365,9 +405,26 @@ def _services(
         budgets=BudgetService(store=store, clock=clock, ids=ids, authorizer=authorizer, currency=given.prices.currency),
         empty_lists=EmptyLists(store=store, authorizer=authorizer),
         ip_access_lists=IpAccessListService(store=store, clock=wall, ids=ids, authorizer=authorizer),
+        notification_destinations=DestinationService(
+            store=store,
+            clock=wall,
+            ids=ids,
+            authorizer=authorizer,
+            sealer=sealer,
+            key=given.workspace_key,
+            mails=bool(settings.smtp_url),
+        ),
         workspace_conf=WorkspaceConfService(store=store, authorizer=authorizer, require_way_in=require_way_in),
         commands=CommandService(store=store, authorizer=authorizer, nodes=nodes.calls, clock=clock, ids=ids),
-        jobs=JobService(store=store, clock=wall, ids=ids, authorizer=authorizer, runs=maker, wake_run=loops.runs.wake),
+        jobs=JobService(
+            store=store,
+            clock=wall,
+            ids=ids,
+            authorizer=authorizer,
+            runs=maker,
+            watches=_watches(given, tables, authorizer),
+            wake_run=loops.runs.wake,
+        ),
         runs=RunService(
             store=store,
             clock=clock,
@@ -388,7 +445,7 @@ def _services(
             store=store,
             authorizer=authorizer,
         ),
-        tables=TableService(metastore=metastore, schemas=schemas, store=store, authorizer=authorizer),
+        tables=tables,
         transfers=VolumeTransfers(
             volumes=volume_service,
             files=volumes,

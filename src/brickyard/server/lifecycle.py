@@ -202,6 +202,7 @@ class Application:
             "uploads": parts.upload_sweep,
             "schedules": parts.schedules,
             "jobs": parts.jobs,
+            "notifications": parts.notifications,
             "statements": parts.services.statements,
             "query history": parts.services.query_history,
             "last use of tokens": parts.services.tokens.use,

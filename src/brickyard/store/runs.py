@@ -15,7 +15,7 @@ from brickyard.domain.access import ObjectKind, Place
 from brickyard.domain.queries import RunFilter, RunPosition
 from brickyard.domain.run import Output, Run, RunType, Task
 from brickyard.store.changeset import Changes
-from brickyard.store.due import Due, DueRows
+from brickyard.store.due import WOKEN, Due, DueRows
 from brickyard.store.grants import granted, remove_grants, seen
 from brickyard.store.tables import jobs, spent_tokens, task_runs
 from brickyard.store.tables import runs as t
@@ -214,6 +214,18 @@ class RunRows(DueRows[int]):
         """The ids of the job's active runs, oldest first."""
         query = select(t.c.run_id).where(t.c.job_id == job_id, t.c.ended_ms == 0).order_by(t.c.created_ms, t.c.run_id)
         return list(self._connection.execute(query).scalars())
+
+    def last_of_job(self, job_id: int) -> Run | None:
+        """The job's run that has ended last."""
+        query = select(t.c.doc).where(t.c.job_id == job_id, t.c.ended_ms > 0)
+        doc = self._connection.execute(query.order_by(t.c.ended_ms.desc(), t.c.created_ms.desc()).limit(1)).scalar()
+        return None if doc is None else _decode(doc)
+
+    def wake_job(self, job_id: int) -> None:
+        """Has the job of a run that has ended looked at now; later, if somebody has locked it. (The job is locked before its runs
+        elsewhere, so it must not be waited for.)"""
+        free = select(jobs.c.job_id).where(jobs.c.job_id == job_id).with_for_update(skip_locked=True).cte("free")
+        self._connection.execute(update(jobs).where(jobs.c.job_id.in_(select(free.c.job_id))).values(due_ms=WOKEN))
 
     def first_waiting(self, ended: Run) -> int | None:
         """The run of the job whose turn it is now that one has ended."""

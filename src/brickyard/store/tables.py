@@ -261,6 +261,31 @@ jobs = Table(
     Index("jobs_due", "due_ms"),
 )
 
+job_triggers = Table(  # what the triggers of jobs by files and tables have seen
+    "job_triggers",
+    metadata,
+    Column("job_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("doc", Text, nullable=False),
+)
+
+destinations = Table(
+    "destinations",
+    metadata,
+    Column("destination_id", String(36), primary_key=True),
+    Column("doc", Text, nullable=False),
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("notice_id", String(32), primary_key=True),
+    Column("receiver", String(36), nullable=False),
+    Column("due_ms", BigInteger, nullable=False),
+    Column("doc", Text, nullable=False),
+    Index("outbox_due", "due_ms"),
+    Index("outbox_receiver", "receiver", "due_ms"),
+)
+
 task_runs = Table(
     "task_runs",
     metadata,

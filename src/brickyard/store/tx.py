@@ -19,6 +19,7 @@ from brickyard.store.heard import HeardRows
 from brickyard.store.identity import GroupRows, UserRows
 from brickyard.store.instances import InstanceRows
 from brickyard.store.listing import ListingRows
+from brickyard.store.outbox import OutboxRows
 from brickyard.store.policies import PolicyRows
 from brickyard.store.pools import PoolRows
 from brickyard.store.ports import PortRows
@@ -54,6 +55,7 @@ _ROWS: Mapping[str, Callable[[Connection, bool, Changes], Any]] = {
     "ports": lambda connection, _locking, changed: PortRows(connection, changed=changed),
     "snapshots": lambda connection, _locking, changed: SnapshotRows(connection, changed=changed),
     "secrets": lambda connection, _locking, changed: SecretRows(connection, changed=changed),
+    "outbox": lambda connection, locking, _changed: OutboxRows(connection, locking=locking),
 }
 
 
@@ -94,6 +96,7 @@ class Tx:
     ports: PortRows
     snapshots: SnapshotRows
     secrets: SecretRows
+    outbox: OutboxRows
 
     def __init__(self, connection: Connection, *, locking: bool) -> None:
         self._connection = connection

@@ -19,6 +19,7 @@ from brickyard.domain.clock import SystemClock
 from brickyard.domain.cluster import default_tags
 from brickyard.domain.errors import ApiError, InvalidParameterValue, InvalidState, PermissionDenied
 from brickyard.domain.events import EventType
+from brickyard.domain.notifications import EmailNotifications
 from brickyard.domain.requests import CreateCluster, EditCluster, RestartCluster, StartCluster
 from brickyard.domain.run import RunLifeCycleState, RunLifecycleStateV2State, RunResultState, TerminationCode
 from brickyard.domain.spec import ClientsTypes, WorkloadType
@@ -498,7 +499,7 @@ ONE = task("a")
             SubmitRun(tasks=[SubmitTask(task_key="a", sql_task={"query": "1"}, new_cluster=CLUSTER)]),
             "sql_task",
         ),
-        (SubmitRun(tasks=[ONE], email_notifications={"on_failure": ["me"]}), "email_notifications"),
+        (SubmitRun(tasks=[ONE], email_notifications=EmailNotifications(on_failure=["me@example.com"])), "email_notifications"),
         (SubmitRun(tasks=[ONE], git_source={"git_url": "x"}), "git_source"),
         (SubmitRun(tasks=[ONE], timeout_seconds=-1), "timeout_seconds"),
         (SubmitRun(tasks=[ONE], idempotency_token="x" * 65), "idempotency_token"),

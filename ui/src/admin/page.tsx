@@ -27,6 +27,12 @@ const TABS: LazyTab<AdminTab, AdminProps>[] = [
   { tab: "tokens", label: "Tokens", Content: lazy(() => import("./alltokens")) },
   { tab: "audit", label: "Audit log", of: "/api/2.0/audit-logs", Content: lazy(() => import("./audit")) },
   { tab: "runtimes", label: "Runtimes", of: "/api/2.1/runtimes", Content: lazy(() => import("./runtimes")) },
+  {
+    tab: "notifications",
+    label: "Notifications",
+    of: "/api/2.0/notification-destinations",
+    Content: lazy(() => import("./destinations")),
+  },
   { tab: "machine", label: "Nodes and capacity", of: "/api/2.1/machine", Content: lazy(() => import("./machine")) },
 ];
 

@@ -1,5 +1,14 @@
 /** What the administrators' pages show; it is in the page's address. */
-export const ADMIN_TABS = ["users", "groups", "service-principals", "tokens", "audit", "runtimes", "machine"] as const;
+export const ADMIN_TABS = [
+  "users",
+  "groups",
+  "service-principals",
+  "tokens",
+  "audit",
+  "runtimes",
+  "machine",
+  "notifications",
+] as const;
 export type AdminTab = (typeof ADMIN_TABS)[number];
 
 export interface AdminSearch {

@@ -25,8 +25,11 @@ it("saves what was read as it was", () => {
 });
 
 it("takes away the schedule that is no longer wanted", () => {
-  expect(removed(wanted(draft({ when: "none" })))).toEqual(["tasks", "job_clusters", "schedule", "trigger"]);
-  expect(removed(wanted(draft({ when: "cron" })))).toEqual(["tasks", "job_clusters", "trigger"]);
+  expect(removed(wanted(draft({ when: "none" })))).toEqual([
+    ...["tasks", "job_clusters", "schedule", "trigger", "continuous"],
+    ...["webhook_notifications", "email_notifications", "health"],
+  ]);
+  expect(removed(wanted(draft({ when: "cron" })))).not.toContain("schedule");
   const periodic = wanted(draft({ when: "periodic", interval: 2, unit: "HOURS" }));
   expect(periodic.trigger).toEqual({ periodic: { interval: 2, unit: "HOURS" }, pause_status: "UNPAUSED" });
 });
@@ -43,6 +46,11 @@ it.each([
   ["schedule comes more often than every 10 seconds.", "cron"],
   ["timezone_id 'x' is no time zone.", "zone"],
   ["trigger.periodic.interval is 0; it must be between 1 and 1000.", "interval"],
+  ["trigger.file_arrival.url 'x' is not supported", "url"],
+  ["trigger.table_update.table_names must be 1 to 10 tables.", "tables"],
+  ["webhook_notifications: notification destination 'x' does not exist.", "told"],
+  ["email_notifications.on_failure: 'x' is not an e-mail address", "told"],
+  ["health: value is 0", "warnAfter"],
   ["max_concurrent_runs is 2000.", "concurrent"],
   ["parameters.name '?' is not valid", "parameters"],
   ["Task load: it says nothing to run.", "work"],

@@ -1,35 +1,29 @@
 import { mapOf, type Pair, pairsOf } from "../editor/pairing";
 import { jsonObject } from "../lib/json";
+import { NOBODY, type Telling, tellingOf, wantedTelling } from "./told";
+import { NO_TRIGGER, type Trigger, triggerOf, WAYS, wantedTrigger } from "./trigger";
 import type { Job, Settings } from "./words";
 
 /** A job as its form has it. */
-export interface Draft {
+export interface Draft extends Trigger, Telling {
   name: string;
   description: string;
   tags: Pair[];
-  when: "none" | "cron" | "periodic";
-  cron: string;
-  zone: string;
-  interval: number | undefined;
-  unit: "HOURS" | "DAYS" | "WEEKS";
-  paused: boolean;
   concurrent: number | undefined;
   queue: boolean;
   parameters: Pair[];
   work: string; // tasks and job clusters as JSON
 }
 
-const ABSENT = ["schedule", "trigger"]; // what is taken away where the form has none
+// What is taken away where the form has none.
+const ABSENT = [...WAYS, "webhook_notifications", "email_notifications", "health"];
 
 export const BEGINNING: Omit<Draft, "work" | "zone"> = {
   name: "",
   description: "",
   tags: [],
-  when: "none",
-  cron: "0 0 6 * * ?",
-  interval: 1,
-  unit: "DAYS",
-  paused: false,
+  ...NO_TRIGGER,
+  ...NOBODY,
   concurrent: 1,
   queue: true,
   parameters: [],
@@ -52,19 +46,13 @@ export const firstWork = (new_cluster: object) =>
   );
 
 export function draftOf({ settings }: Job, zone: string): Draft {
-  const { schedule, trigger } = settings;
-  const periodic = trigger?.periodic;
   return {
     ...BEGINNING,
     name: settings.name ?? "",
     description: settings.description ?? "",
     tags: pairsOf(settings.tags),
-    when: schedule ? "cron" : periodic ? "periodic" : "none",
-    cron: schedule?.quartz_cron_expression ?? BEGINNING.cron,
-    zone: schedule?.timezone_id ?? zone,
-    interval: periodic?.interval ?? BEGINNING.interval,
-    unit: periodic?.unit ?? BEGINNING.unit,
-    paused: (schedule ?? trigger)?.pause_status === "PAUSED",
+    ...triggerOf(settings, zone),
+    ...tellingOf(settings),
     concurrent: settings.max_concurrent_runs ?? 1,
     queue: settings.queue?.enabled ?? false,
     parameters: pairsOf(Object.fromEntries((settings.parameters ?? []).map((each) => [each.name, each.default]))),
@@ -85,17 +73,12 @@ export function wanted(draft: Draft): Settings {
     Settings,
     "tasks" | "job_clusters"
   >;
-  const pause_status = draft.paused ? "PAUSED" : "UNPAUSED";
   return {
     name: draft.name,
     description: draft.description,
     tags: mapOf(draft.tags),
-    ...(draft.when === "cron" && {
-      schedule: { quartz_cron_expression: draft.cron.trim(), timezone_id: draft.zone.trim(), pause_status },
-    }),
-    ...(draft.when === "periodic" && {
-      trigger: { periodic: { interval: draft.interval ?? 0, unit: draft.unit }, pause_status },
-    }),
+    ...wantedTrigger(draft),
+    ...wantedTelling(draft),
     ...(draft.concurrent !== undefined && { max_concurrent_runs: draft.concurrent }),
     queue: { enabled: draft.queue },
     parameters: Object.entries(mapOf(draft.parameters)).map(([name, value]) => ({ name, default: value })),
@@ -121,14 +104,21 @@ const FIELDS: Record<string, keyof Draft> = {
   trigger: "interval",
   max_concurrent_runs: "concurrent",
   queue: "queue",
+  webhook_notifications: "told",
+  email_notifications: "told",
+  health: "warnAfter",
   parameters: "parameters",
 };
 const NAMED = /^(?:new_settings\.)?(?:schedule\.)?([a-z_]+)/;
+const WATCHED: Record<string, keyof Draft> = { file_arrival: "url", table_update: "tables" };
+const OF_WATCHED = /^(?:new_settings\.)?trigger\.(file_arrival|table_update)\b/;
 const OF_WORK = /^(Task\b|The tasks\b|(new_settings\.)?(tasks?|job_cluster|python_file|libraries|task_key))/;
 
 /** The input that a message of the server is about. */
 export const inputOf = (message: string): keyof Draft | undefined =>
-  OF_WORK.test(message) ? "work" : FIELDS[NAMED.exec(message)?.[1] ?? ""];
+  OF_WORK.test(message)
+    ? "work"
+    : (WATCHED[OF_WATCHED.exec(message)?.[1] ?? ""] ?? FIELDS[NAMED.exec(message)?.[1] ?? ""]);
 
 /** The task that a message of the server is about. */
 export const taskOf = (message: string) => /^Task (?:key )?([\w-]+)/.exec(message)?.[1];

@@ -1,7 +1,7 @@
 import "../cluster/cluster.css";
 import "../pools/pools.css";
 import "./jobs.css";
-import { Autocomplete, Checkbox, Loader, NativeSelect, NumberInput, TextInput } from "@mantine/core";
+import { Checkbox, Loader, NumberInput, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
@@ -23,8 +23,9 @@ import { useTitle } from "../kit/title";
 import { Trouble } from "../kit/trouble";
 import { Waiting } from "../kit/waiting";
 import { createJob, jobQuery, updateJob } from "./calls";
-import { BEGINNING, type Draft, draftOf, firstWork, inputOf, mistakeOf, removed, taskOf, wanted, zones } from "./draft";
-import { inWords } from "./quartz";
+import { BEGINNING, type Draft, draftOf, firstWork, inputOf, mistakeOf, removed, taskOf, wanted } from "./draft";
+import { ToldPart } from "./toldpart";
+import { TriggerPart } from "./triggerpart";
 import { isLocked, type Job, nameOf } from "./words";
 
 const JsonEditor = lazy(() => import("../editor/json"));
@@ -69,17 +70,6 @@ export function EditJobPage() {
     );
   return <Form key={id} user={user} job={query.data} initial={draftOf(query.data, here())} />;
 }
-
-const WHEN = [
-  { value: "none", label: "None" },
-  { value: "cron", label: "Quartz expression" },
-  { value: "periodic", label: "Every few hours, days or weeks" },
-];
-const UNITS = [
-  { value: "HOURS", label: "Hours" },
-  { value: "DAYS", label: "Days" },
-  { value: "WEEKS", label: "Weeks" },
-];
 
 function Form({ user, job, initial: given }: { user: string; job?: Job; initial: Draft }) {
   const id = job?.job_id;
@@ -166,42 +156,7 @@ function Form({ user, job, initial: given }: { user: string; job?: Job; initial:
           <TextInput label="Name" {...form.getInputProps("name")} />
           <TextInput label="Description" {...form.getInputProps("description")} />
         </Part>
-        <Part title="Schedule">
-          <NativeSelect size="xs" label="Schedule" w={280} maw="100%" data={WHEN} {...form.getInputProps("when")} />
-          {draft.when === "cron" && (
-            <>
-              <TextInput
-                label="Quartz expression"
-                description={inWords(draft.cron) ?? "Second, minute, hour, day of month, month, day of week."}
-                spellCheck={false}
-                {...form.getInputProps("cron")}
-              />
-              <Autocomplete
-                label="Time zone"
-                w={280}
-                maw="100%"
-                data={zones()}
-                limit={50}
-                {...form.getInputProps("zone")}
-              />
-            </>
-          )}
-          {draft.when === "periodic" && (
-            <div className="beside">
-              <NumberInput
-                label="Every"
-                w={120}
-                clampBehavior="none"
-                allowDecimal={false}
-                value={draft.interval ?? ""}
-                error={form.errors.interval}
-                onChange={(next) => form.setFieldValue("interval", typeof next === "number" ? next : undefined)}
-              />
-              <NativeSelect size="xs" label="Unit" data={UNITS} {...form.getInputProps("unit")} />
-            </div>
-          )}
-          {draft.when !== "none" && <Checkbox label="Paused" {...form.getInputProps("paused", { type: "checkbox" })} />}
-        </Part>
+        <TriggerPart form={form} />
         <Part title="Runs">
           <NumberInput
             label="Max concurrent runs"
@@ -219,6 +174,7 @@ function Form({ user, job, initial: given }: { user: string; job?: Job; initial:
             {...form.getInputProps("queue", { type: "checkbox" })}
           />
         </Part>
+        <ToldPart form={form} />
         <Part title="Job parameters">
           {pairs("parameters", "Job parameters", "Add a parameter", "A task reads one as {{job.parameters.NAME}}.", [
             "Parameter",

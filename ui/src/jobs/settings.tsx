@@ -30,6 +30,7 @@ export function SettingsTab({ job }: { job: Job }) {
           ["Description", settings.description],
           ["Schedule", <ScheduleText key="schedule" job={job} />],
           ["Quartz expression", settings.schedule && <code>{settings.schedule.quartz_cron_expression}</code>],
+          ["Trigger", job.trigger_state?.message],
           ["Next run", <NextRun key="next" job={job} />],
           ["Run as", job.run_as_user_name],
           ["Creator", `${job.creator_user_name}, ${exactly(job.created_time)}`],

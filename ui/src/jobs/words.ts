@@ -1,5 +1,6 @@
 import type { components } from "../api/schema";
 import { inWords } from "./quartz";
+import { triggerInWords } from "./trigger";
 
 export type Job = components["schemas"]["JobView"];
 export type Settings = components["schemas"]["JobSettings"];
@@ -12,21 +13,20 @@ export type Level = (typeof LEVELS)[number];
 export const nameOf = (job: Job) => job.settings.name || `Job ${job.job_id}`;
 
 /** When it runs, in words; undefined: only when someone starts it. */
-export function scheduleOf({ schedule, trigger }: Settings): { text: string; paused: boolean } | undefined {
+export function scheduleOf(settings: Settings): { text: string; paused: boolean } | undefined {
+  const { schedule, trigger, continuous } = settings;
   if (schedule) {
     const { quartz_cron_expression: cron, timezone_id: zone, pause_status } = schedule;
     return { text: `${inWords(cron) ?? cron} (${zone})`, paused: pause_status === "PAUSED" };
   }
-  const periodic = trigger?.periodic;
-  if (!periodic) return undefined;
-  const unit = periodic.unit.toLowerCase();
-  const text = periodic.interval === 1 ? `Every ${unit.replace(/s$/, "")}` : `Every ${periodic.interval} ${unit}`;
-  return { text, paused: trigger.pause_status === "PAUSED" };
+  const text = triggerInWords(settings);
+  return text === undefined ? undefined : { text, paused: (trigger ?? continuous)?.pause_status === "PAUSED" };
 }
 
-/** The schedule or trigger with another pause status: what an update sends. */
-export function paused({ schedule, trigger }: Settings, pause: boolean): Settings {
+/** What begins its runs with another pause status: what an update sends. */
+export function paused({ schedule, trigger, continuous }: Settings, pause: boolean): Settings {
   const pause_status = pause ? "PAUSED" : "UNPAUSED";
+  if (continuous) return { continuous: { ...continuous, pause_status } };
   return schedule ? { schedule: { ...schedule, pause_status } } : { trigger: { ...trigger, pause_status } };
 }
 

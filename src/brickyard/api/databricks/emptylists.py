@@ -30,7 +30,6 @@ _LISTS = (
     _List("serving_endpoints", "Serving endpoints", "GET /api/2.0/serving-endpoints", {"endpoints": []}),
     _List("experiments", "MLflow experiments", "GET /api/2.0/mlflow/experiments/list", {"experiments": []}),
     _List("search_experiments", "MLflow experiments", "POST /api/2.0/mlflow/experiments/search", {"experiments": []}),
-    _List("notification_destinations", "Notification destinations", "GET /api/2.0/notification-destinations", {"results": []}),
 )
 
 

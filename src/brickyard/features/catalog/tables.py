@@ -94,6 +94,17 @@ class TableService:
 
         return await run(look)
 
+    def facts(self, full_name: str) -> tuple[str, str] | None:
+        """Format and location of the table with that name of three parts, in capitals and as a URL; None if there is none.
+        Blocks."""
+        parts = full_name.split(".")
+        catalog = self._schemas.catalog(parts[0])
+        if catalog not in ONE:
+            return None
+        schema = self._schemas.schema(catalog, parts[1])
+        table = self._table(catalog, schema, parts[2]) or self._table(catalog, schema, parts[2].lower())
+        return None if table is None else (table.description.format, table.description.location)
+
     def _names(self, catalog: str, schema: str, kind: Kind = "table") -> list[str]:
         try:
             return self._metastore.names(schema, kind) if catalog in ONE else []

@@ -39,15 +39,50 @@ class PeriodicTrigger(Wire, frozen=True, kw_only=True):
     unit: PeriodicUnit
 
 
+class FileArrival(Wire, frozen=True, kw_only=True):
+    """Files that are new below a directory: `/Volumes/...` or `dbfs:/...`."""
+
+    url: str
+    min_time_between_triggers_seconds: int | None = None
+    wait_after_last_change_seconds: int | None = None
+
+
+class Condition(StrEnum):
+    ALL_UPDATED = "ALL_UPDATED"
+    ANY_UPDATED = "ANY_UPDATED"
+
+
+class TableUpdate(Wire, frozen=True, kw_only=True):
+    """New versions of Delta tables, `catalog.schema.table`."""
+
+    table_names: list[str]
+    condition: Condition | None = None
+    min_time_between_triggers_seconds: int | None = None
+    wait_after_last_change_seconds: int | None = None
+
+
 class TriggerSettings(Wire, frozen=True, kw_only=True):
-    """`rules` refuses the fields of type Any by name."""
+    """One of these. `rules` refuses the fields of type Any by name."""
 
     pause_status: PauseStatus | None = None
     periodic: PeriodicTrigger | None = None
-    file_arrival: dict[str, Any] | None = None
+    file_arrival: FileArrival | None = None
+    table_update: TableUpdate | None = None
     model: dict[str, Any] | None = None
     table: dict[str, Any] | None = None
-    table_update: dict[str, Any] | None = None
+
+
+class TaskRetryMode(StrEnum):
+    NEVER = "NEVER"
+    ON_FAILURE = "ON_FAILURE"
+
+
+class Continuous(Wire, frozen=True, kw_only=True):
+    """One run is always active. `rules` refuses the field of type Any by name."""
+
+    pause_status: PauseStatus | None = None
+    task_retry_mode: TaskRetryMode | None = None
+    maintenance_window: dict[str, Any] | None = None
 
 
 class Queue(Wire, frozen=True, kw_only=True):
@@ -91,7 +126,7 @@ class JobSettings(RunSettings, frozen=True, kw_only=True):
     parameters: list[JobParameterDefinition] | None = None
     schedule: CronSchedule | None = None
     trigger: TriggerSettings | None = None
-    continuous: dict[str, Any] | None = None
+    continuous: Continuous | None = None
     max_concurrent_runs: int | None = None
     max_retries: int | None = None  # these three belong to the older form of one task
     min_retry_interval_millis: int | None = None
@@ -191,6 +226,28 @@ class CancelAllRuns(Wire, frozen=True, kw_only=True):
     all_queued_runs: bool | None = None
 
 
+class FileArrivalState(Wire, frozen=True, kw_only=True):
+    using_file_events: bool = False
+
+
+class TableState(Wire, frozen=True, kw_only=True):
+    table_name: str
+    has_seen_updates: bool
+
+
+class TableTriggerState(Wire, frozen=True, kw_only=True):
+    last_seen_table_states: list[TableState] | None = None
+
+
+class TriggerState(Wire, frozen=True, kw_only=True):
+    """What a job's trigger has seen. `last_trigger_time` and `message`, which says why it cannot look, are additions."""
+
+    file_arrival: FileArrivalState | None = None
+    table: TableTriggerState | None = None
+    last_trigger_time: int | None = None
+    message: str | None = None
+
+
 class JobView(Wire, frozen=True, kw_only=True):
     """A job. A list shows `settings` without tasks and job clusters, unless they are asked for."""
 
@@ -200,6 +257,7 @@ class JobView(Wire, frozen=True, kw_only=True):
     created_time: int
     settings: JobSettings
     next_run_time: int | None = None  # an addition: when its schedule comes next
+    trigger_state: TriggerState | None = None
 
 
 class ListJobsResponse(Wire, frozen=True, kw_only=True):
@@ -207,6 +265,15 @@ class ListJobsResponse(Wire, frozen=True, kw_only=True):
     has_more: bool | None = None
     next_page_token: str | None = None
     prev_page_token: str | None = None
+
+
+class Continuity(msgspec.Struct, frozen=True, kw_only=True):
+    """How a continuous job goes on. `run_id`: the run that was looked at last, `failures` in a row until then, and when the next
+    one may begin."""
+
+    run_id: int = 0
+    failures: int = 0
+    begin_ms: int = 0
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,5 +284,6 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     run_as: str
     created_ms: int
     settings: JobSettings
-    next_ms: int = 0  # the next scheduled run; 0: none
+    next_ms: int = 0  # the next scheduled run, or the next look of a continuous job or a trigger; 0: none
+    continuity: Continuity = Continuity()
     version: int = 0

@@ -7,12 +7,15 @@ from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, s
 
 from brickyard.domain.access import ObjectKind, Visible
 from brickyard.domain.queries import JobPosition
+from brickyard.features.jobs.arrivals import Watched
 from brickyard.features.jobs.model import JobRow
 from brickyard.store.due import Due, DueRows
 from brickyard.store.grants import granted, seen
+from brickyard.store.tables import job_triggers as triggers
 from brickyard.store.tables import jobs as t
 
 _decode = msgspec.json.Decoder(JobRow).decode
+_decode_watched = msgspec.json.Decoder(Watched).decode
 _encode = msgspec.json.Encoder().encode
 _GET = select(t.c.doc).where(t.c.job_id == bindparam("id"))
 _GET_LOCKED = _GET.with_for_update()
@@ -63,6 +66,26 @@ class JobRows(DueRows[int]):
         order = (t.c.created_ms.desc(), t.c.job_id.desc()) if newest_first else (t.c.created_ms, t.c.job_id)
         found = self._connection.execute(query.order_by(*order).limit(limit).offset(offset))
         return [_decode(row.doc) for row in found]
+
+
+class TriggerRows:
+    """What jobs' triggers by files and tables have seen. Lock order: the job, then its trigger."""
+
+    def __init__(self, connection: Connection, *, locking: bool) -> None:
+        del locking  # the job is locked
+        self._connection = connection
+
+    def get(self, job_id: int) -> Watched | None:
+        doc = self._connection.execute(select(triggers.c.doc).where(triggers.c.job_id == job_id)).scalar()
+        return None if doc is None else _decode_watched(doc)
+
+    def put(self, job_id: int, watched: Watched) -> None:
+        doc = _encode(watched).decode()
+        if self._connection.execute(update(triggers).where(triggers.c.job_id == job_id).values(doc=doc)).rowcount == 0:
+            self._connection.execute(insert(triggers), {"job_id": job_id, "doc": doc})
+
+    def delete(self, job_id: int) -> None:
+        self._connection.execute(delete(triggers).where(triggers.c.job_id == job_id))
 
 
 def _columns(row: JobRow) -> dict[str, object]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from brickyard.domain.errors import InvalidParameterValue
+from brickyard.domain.notifications import EmailNotifications, Notifying
 from brickyard.domain.run import JobParameter, NewRun, Parent, Run, TriggerType
 from brickyard.domain.tasks import JobCluster, RunSettings, SubmitTask
-from brickyard.features.jobs import quartz
+from brickyard.features.jobs import quartz, triggers
 from brickyard.features.jobs.model import JobRow, JobSettings, Overrides, PauseStatus, PeriodicUnit, RepairRun, RunNow
+from brickyard.plan import notices
 from brickyard.plan.submit import REFUSED_PARAMETERS, REFUSED_RUN, check_key, check_tasks, refuse, says_something, tasks_of
 
 MAX_NAME_BYTES = 4096
@@ -26,19 +28,16 @@ MISSED_MS = 60_000  # a scheduled run that is later than this was missed: no ser
 MOST_OFTEN_MS = 10_000
 _UNITS_MS = {PeriodicUnit.HOURS: 3_600_000, PeriodicUnit.DAYS: 86_400_000, PeriodicUnit.WEEKS: 7 * 86_400_000}
 _SHOWN = 140
-_NO_TRIGGER = "use schedule or trigger.periodic"
 REFUSED_JOB = {
     "budget_policy_id": REFUSED_RUN["budget_policy_id"],
-    "continuous": _NO_TRIGGER,
     "environments": REFUSED_RUN["environments"],
     "git_source": REFUSED_RUN["git_source"],
     "performance_target": REFUSED_RUN["performance_target"],
     "usage_policy_id": REFUSED_RUN["usage_policy_id"],
 }
-REFUSED_TRIGGER = dict.fromkeys(("file_arrival", "model", "table", "table_update"), _NO_TRIGGER)
 REFUSED_RUN_NOW = {"performance_target": REFUSED_RUN["performance_target"], **REFUSED_PARAMETERS}
 _BY_KEY = {"tasks": "task_key", "job_clusters": "job_cluster_key", "parameters": "name"}
-_OF_JOBS = ("timeout_seconds", "email_notifications", "notification_settings")  # fields of `RunSettings` that a job has too
+_OF_JOBS = ("timeout_seconds", *Notifying.__struct_fields__)  # fields of `RunSettings` that a job has too
 _OLDER = ("jar_params", "notebook_params", "python_named_params", "python_params")
 _SINGLE = ("max_retries", "min_retry_interval_millis", "retry_on_timeout")
 
@@ -46,6 +45,7 @@ _SINGLE = ("max_retries", "min_retry_interval_millis", "retry_on_timeout")
 def checked(settings: JobSettings, *, now_ms: int) -> JobSettings:
     """The settings as they are stored: in the form of several tasks, with their defaults. Clusters are checked elsewhere."""
     refuse(settings, REFUSED_JOB, "")
+    notices.check(settings, "", of_task=False)
     _fits("name", settings.name, MAX_NAME_BYTES)
     _fits("description", settings.description, MAX_DESCRIPTION_BYTES)
     if len(settings.tags or {}) > MAX_TAGS:
@@ -53,10 +53,7 @@ def checked(settings: JobSettings, *, now_ms: int) -> JobSettings:
     concurrent = 1 if settings.max_concurrent_runs is None else settings.max_concurrent_runs
     if not 0 <= concurrent <= MAX_CONCURRENT_RUNS:
         raise InvalidParameterValue(f"max_concurrent_runs is {concurrent}; it must be between 0 and {MAX_CONCURRENT_RUNS}.")
-    if settings.schedule is not None and settings.trigger is not None:
-        raise InvalidParameterValue("schedule and trigger are both given. Leave one out.")
-    if settings.trigger is not None:
-        refuse(settings.trigger, REFUSED_TRIGGER, "trigger.")
+    triggers.check(settings)
     names = [each.name for each in settings.parameters or ()]
     for name in names:
         check_key("parameters.name", name)
@@ -71,7 +68,7 @@ def checked(settings: JobSettings, *, now_ms: int) -> JobSettings:
         settings,
         **dict.fromkeys((*(each for each in RunSettings.__struct_fields__ if each not in _OF_JOBS), *_SINGLE)),
         timeout_seconds=settings.timeout_seconds or 0,
-        email_notifications=settings.email_notifications or {},
+        email_notifications=settings.email_notifications or EmailNotifications(),
         name=settings.name or UNTITLED,
         tasks=list(tasks) or None,
         max_concurrent_runs=concurrent,
@@ -86,10 +83,13 @@ def checked(settings: JobSettings, *, now_ms: int) -> JobSettings:
 
 
 def next_ms(settings: JobSettings, *, after_ms: int) -> int:
-    """The next scheduled run after that time; 0 if there is none, or it is paused."""
+    """The next scheduled run after that time; 0 if there is none, or it is paused. A continuous job, and one that waits for files
+    or tables, is looked at then."""
     if (schedule := settings.schedule) is not None:
         following = quartz.next_ms(schedule.quartz_cron_expression, schedule.timezone_id, after_ms=after_ms)
         return 0 if schedule.pause_status is PauseStatus.PAUSED else following
+    if triggers.watches(settings) or settings.continuous is not None:
+        return 0 if triggers.is_paused(settings) else after_ms
     if (trigger := settings.trigger) is not None and (periodic := trigger.periodic) is not None:
         if not 1 <= periodic.interval <= 1000:
             raise InvalidParameterValue(f"trigger.periodic.interval is {periodic.interval}; it must be between 1 and 1000.")
@@ -114,18 +114,22 @@ def merged(settings: JobSettings, new: JobSettings | None, remove: Sequence[str]
             fields[name] = list({getattr(each, by): each for each in (*(fields[name] or ()), *value)}.values())
         elif value is not None:
             fields[name] = value
-    if new is not None and new.schedule is not None:
-        fields["trigger"] = new.trigger
-    elif new is not None and new.trigger is not None:
-        fields["schedule"] = None
+    begins = [name for name in triggers.WAYS if new is not None and getattr(new, name) is not None]
+    if begins:  # what begins runs from now on takes the place of what did
+        fields |= {name: fields[name] if name in begins else None for name in triggers.WAYS}
     return type(settings)(**fields)
 
 
-def bare(row: JobRow) -> NewRun:
+def bare(row: JobRow, trigger: TriggerType = TriggerType.PERIODIC) -> NewRun:
     """A run of the job that will not begin."""
     settings = row.settings
-    trigger = TriggerType.PERIODIC
-    return NewRun(job_id=row.job_id, run_name=settings.name or "", tasks=tuple(settings.tasks or ()), trigger=trigger)
+    tasks = tuple(settings.tasks or ())
+    return NewRun(job_id=row.job_id, run_name=settings.name or "", tasks=tasks, trigger=trigger, notifying=notifying(settings))
+
+
+def notifying(settings: Notifying) -> Notifying:
+    """Who hears of the job's runs."""
+    return Notifying(**{name: getattr(settings, name) for name in Notifying.__struct_fields__})
 
 
 def wanted(
@@ -134,8 +138,9 @@ def wanted(
     *,
     trigger: TriggerType = TriggerType.ONE_TIME,
     parent: Parent | None = None,
+    triggered_by: Mapping[str, str] | None = None,
 ) -> NewRun:
-    """What a run of the job is made of now, with what a request overrides."""
+    """What a run of the job is made of now, with what a request overrides. `triggered_by`: of the trigger, by name."""
     settings, request = row.settings, request or RunNow(job_id=row.job_id)
     check_overrides(request)
     given = dict(request.job_parameters or {})
@@ -163,7 +168,9 @@ def wanted(
         overrides=_older(request),
         trigger=trigger,
         parent=parent,
-        queue=bool(queue and queue.enabled),
+        triggered_by=dict(triggered_by or {}),
+        notifying=notifying(settings),
+        queue=bool(queue and queue.enabled) or trigger is TriggerType.CONTINUOUS_RESTART,
         idempotency_token=request.idempotency_token or "",
     )
 

@@ -17,12 +17,15 @@ from brickyard.domain.errors import InvalidParameterValue, InvalidState, Permiss
 from brickyard.domain.pagetokens import JobCursor, encode, job_cursor
 from brickyard.domain.paging import MAX_OFFSET, page_of, within
 from brickyard.domain.queries import JobPosition
-from brickyard.domain.run import Run, RunType
+from brickyard.domain.run import Run, RunType, TriggerType
 from brickyard.domain.wakeups import Wake
-from brickyard.features.jobs import rules
+from brickyard.features.jobs import continuous, rules, triggers
+from brickyard.features.jobs.arrivals import Watched
 from brickyard.features.jobs.model import (
     CancelAllRuns,
+    Continuity,
     CreateJob,
+    FileArrivalState,
     GetJob,
     JobId,
     JobRow,
@@ -35,10 +38,15 @@ from brickyard.features.jobs.model import (
     RepairRunResponse,
     ResetJob,
     RunNow,
+    TableState,
+    TableTriggerState,
+    TriggerSettings,
+    TriggerState,
     UpdateJob,
 )
-from brickyard.features.jobs.rows import JobRows
+from brickyard.features.jobs.rows import JobRows, TriggerRows
 from brickyard.features.jobs.runs import Runs
+from brickyard.features.jobs.watches import Watches, table_of
 from brickyard.plan.repairs import check_repairable, selected
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -51,12 +59,23 @@ MAX_TOKEN = 64
 class JobService:
     """One per server. Methods raise ApiError."""
 
-    def __init__(self, *, store: Store, clock: Clock, ids: Ids, authorizer: Authorizer, runs: Runs, wake_run: Wake[int]) -> None:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        ids: Ids,
+        authorizer: Authorizer,
+        runs: Runs,
+        watches: Watches,
+        wake_run: Wake[int],
+    ) -> None:
         self._store = store
         self._clock = clock
         self._ids = ids
         self._authorizer = authorizer
         self._runs = runs
+        self._watches = watches
         self._wake_run = wake_run
 
     async def create(self, caller: Caller, request: CreateJob) -> int:
@@ -80,14 +99,20 @@ class JobService:
             )
             self._check(tx, row)
             tx.rows(JobRows).insert(row)
+            _watch(tx, row, now)
             grant_on_job(tx, of_job(row.job_id, row.creator_user_name), request.access_control_list or ())
             return row.job_id
 
         return await self._store.write(work)
 
     async def get(self, caller: Caller, request: GetJob) -> JobView:
-        """A job with its settings."""
-        return await self._store.read(lambda tx: _view(self._seen(tx, caller, request.job_id)))
+        """A job with its settings, and what its trigger has seen."""
+
+        def work(tx: Tx) -> JobView:
+            row = self._seen(tx, caller, request.job_id)
+            return _view(row, watched=tx.rows(TriggerRows).get(row.job_id) if triggers.watches(row.settings) else None)
+
+        return await self._store.read(work)
 
     async def list(self, caller: Caller, request: ListJobs) -> ListJobsResponse:
         """Jobs, most recently created first."""
@@ -134,6 +159,7 @@ class JobService:
             row = self._allowed(tx, caller, request.job_id, Permission.CAN_MANAGE, to="delete")
             cancelled = self._cancel(tx, caller, tx.runs.active_of_job(row.job_id))
             tx.rows(JobRows).delete(row.job_id)
+            tx.rows(TriggerRows).delete(row.job_id)
             tx.grants.put(Place(ObjectKind.JOB, str(row.job_id)), ())
             return cancelled
 
@@ -141,19 +167,25 @@ class JobService:
             self._wake_run(run_id)
 
     async def run_now(self, caller: Caller, request: RunNow) -> int:
-        """Begins a run of the job and returns its id. If a run has the idempotency token, returns that run's id."""
+        """Begins a run of the job and returns its id. If a run has the idempotency token, returns that run's id. A continuous
+        job begins again: its active run is cancelled, and the new one begins when that is over."""
         token = request.idempotency_token or ""
         if len(token) > MAX_TOKEN:
             raise InvalidParameterValue(f"idempotency_token is too long: at most {MAX_TOKEN} characters are allowed.")
 
-        def work(tx: Tx) -> int:
+        def work(tx: Tx) -> tuple[int, Sequence[int]]:
             row = self._allowed(tx, caller, request.job_id, Permission.CAN_MANAGE_RUN, to="run")
             if token and (same := self._runs.made(tx, row.run_as, token, job_id=row.job_id)) is not None:
-                return same
-            return self._runs.make(tx, _principal(tx, row), rules.wanted(row, request)).run_id
+                return same, ()
+            if not continuous.is_on(row):
+                return self._runs.make(tx, _principal(tx, row), rules.wanted(row, request)).run_id, ()
+            cancelled = self._cancel(tx, caller, tx.runs.active_of_job(row.job_id))
+            wanted = rules.wanted(row, request, trigger=TriggerType.CONTINUOUS_RESTART)
+            return self._runs.make(tx, _principal(tx, row), wanted).run_id, cancelled
 
-        run_id = await self._store.write(work)
-        self._wake_run(run_id)
+        run_id, cancelled = await self._store.write(work)
+        for each in (*cancelled, run_id):
+            self._wake_run(each)
         return run_id
 
     async def repair(self, caller: Caller, request: RepairRun) -> RepairRunResponse:
@@ -214,13 +246,17 @@ class JobService:
             row = self._allowed(tx, caller, job_id, Permission.CAN_MANAGE, to="change")
             settings = rules.checked(change(row.settings), now_ms=now)
             settings = msgspec.structs.replace(settings, run_as=run_as or row.settings.run_as)  # only a new one replaces it
-            timed = ("schedule", "trigger")  # else the next run stays, even if it is due this very moment
-            same = all(getattr(settings, name) == getattr(row.settings, name) for name in timed)
-            planned = row.next_ms if same else rules.next_ms(settings, after_ms=now)
+            # Else the next run stays, even if it is due this very moment.
+            same = all(getattr(settings, name) == getattr(row.settings, name) for name in triggers.WAYS)
+            if not same:
+                next_ms = rules.next_ms(settings, after_ms=now)
+                row = msgspec.structs.replace(row, next_ms=next_ms, continuity=Continuity())
             identity = self._run_as(tx, caller, run_as, default=row.run_as)
-            row = msgspec.structs.replace(row, settings=settings, next_ms=planned, run_as=identity)
+            row = msgspec.structs.replace(row, settings=settings, run_as=identity)
             self._check(tx, row)
             tx.rows(JobRows).update(row)
+            if not same:
+                _watch(tx, row, now)
 
         await self._store.write(work)
 
@@ -230,6 +266,8 @@ class JobService:
             raise InvalidParameterValue(f"Job {row.job_id} would run itself: jobs must not run each other in a circle.")
         if row.settings.tasks:
             self._runs.check(tx, _principal(tx, row), rules.wanted(row))
+        if triggers.watches(row.settings):
+            self._watches.require(tx, _principal(tx, row), row.settings)
 
     def _run_as(self, tx: Tx, caller: Caller, asked: JobRunAs | None, *, default: str) -> str:
         """The identity whose rights the job's runs have. Only administrators may name somebody else."""
@@ -278,7 +316,15 @@ def principal_for(tx: Tx, user_name: str, what: str) -> Principal:
     return found
 
 
-def _view(row: JobRow, *, expanded: bool = True) -> JobView:
+def _watch(tx: Tx, row: JobRow, now: int) -> None:
+    """Has the job's trigger look from now on: what is there already does not count."""
+    if triggers.watches(row.settings):
+        tx.rows(TriggerRows).put(row.job_id, Watched(since_ms=now))
+    else:
+        tx.rows(TriggerRows).delete(row.job_id)
+
+
+def _view(row: JobRow, *, expanded: bool = True, watched: Watched | None = None) -> JobView:
     settings = row.settings if expanded else msgspec.structs.replace(row.settings, tasks=None, job_clusters=None)
     return JobView(
         job_id=row.job_id,
@@ -286,5 +332,18 @@ def _view(row: JobRow, *, expanded: bool = True) -> JobView:
         run_as_user_name=row.run_as,
         created_time=row.created_ms,
         settings=settings,
-        next_run_time=row.next_ms or None,
+        next_run_time=(row.next_ms or None) if triggers.type_of(row.settings) is TriggerType.PERIODIC else None,
+        trigger_state=_trigger_state(row, watched) if watched is not None else None,
+    )
+
+
+def _trigger_state(row: JobRow, watched: Watched) -> TriggerState:
+    trigger, updated = row.settings.trigger or TriggerSettings(), set(map(table_of, watched.fresh))
+    tables = trigger.table_update
+    states = [TableState(table_name=each, has_seen_updates=each in updated) for each in tables.table_names] if tables else None
+    return TriggerState(
+        file_arrival=FileArrivalState() if trigger.file_arrival else None,
+        table=TableTriggerState(last_seen_table_states=states) if states else None,
+        last_trigger_time=watched.fired_ms or None,
+        message=watched.why or None,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -14,6 +15,7 @@ from brickyard.domain.access import Permission, Principal
 from brickyard.domain.clock import Clock, Ids
 from brickyard.domain.errors import InvalidParameterValue, InvalidState, PermissionDenied
 from brickyard.domain.libraries import Library
+from brickyard.domain.notifications import Notifying
 from brickyard.domain.run import NewRun, Run, RunResultState, RunType, SharedCluster, Task
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import ClusterSource
@@ -30,20 +32,44 @@ Specify = Callable[[Tx, Principal, ClusterSpec], Specified]  # ClusterCommands.s
 SKIPPED = "The job has max_concurrent_runs active runs, and its runs are not queued."
 
 
+class Receivers(Protocol):
+    """Those who know how people and programs are told of runs (`features.notifications`)."""
+
+    def check(self, tx: Tx, notifying: Notifying) -> None:
+        """Raises InvalidParameterValue unless all that are named can be told."""
+        ...
+
+
 class RunMaker:
     """One per server. Methods raise ApiError."""
 
-    def __init__(self, *, clock: Clock, ids: Ids, authorizer: Authorizer, specify: Specify, files: TaskFiles) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        ids: Ids,
+        authorizer: Authorizer,
+        specify: Specify,
+        files: TaskFiles,
+        receivers: Receivers,
+    ) -> None:
         self._clock = clock
         self._ids = ids
         self._authorizer = authorizer
         self._specify = specify
         self._files = files
+        self._receivers = receivers
 
     def check(self, tx: Tx, principal: Principal, new: NewRun) -> None:
         """Raises if the run could not be made now with the principal's rights. The clusters that exist need not exist yet."""
         self._check_files(new)
+        self.check_receivers(tx, new)
         self._specified(tx, principal, new, "job")
+
+    def check_receivers(self, tx: Tx, new: NewRun) -> None:
+        """Raises unless those who are to hear of the run can be told."""
+        for notifying in (new.notifying, *new.tasks):
+            self._receivers.check(tx, notifying)
 
     def make(self, tx: Tx, principal: Principal, new: NewRun) -> Run:
         """Inserts a run with the principal's rights, due at once. A job's run beyond `max_concurrent` waits or is skipped."""
@@ -124,6 +150,8 @@ class RunMaker:
             type=RunType.JOB_RUN if new.job_id else RunType.SUBMIT_RUN,
             trigger=new.trigger,
             parent=new.parent,
+            triggered_by=new.triggered_by,
+            notifying=new.notifying,
             parameters=new.parameters,
             overrides=new.overrides,
             max_concurrent=new.max_concurrent,

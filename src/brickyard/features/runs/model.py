@@ -180,6 +180,7 @@ class RunTask(RunClusterSpec, frozen=True, kw_only=True):
     depends_on: list[TaskDependency] | None = None
     description: str | None = None
     disabled: bool | None = None
+    duration_warning_time: int | None = None  # an addition: when it was found to take longer than its health rule allows
     end_time: int | None = None
     execution_duration: int | None = None
     for_each_task: RunForEachTask | None = None
@@ -227,6 +228,7 @@ class RunView(Wire, frozen=True, kw_only=True):
     cluster_instance: ClusterInstance | None = None
     cluster_spec: RunClusterSpec | None = None
     description: str | None = None
+    duration_warning_time: int | None = None  # an addition: when it was found to take longer than its health rule allows
     job_clusters: list[JobCluster] | None = None
     job_parameters: list[JobParameter] | None = None
     overriding_parameters: RunParameters | None = None

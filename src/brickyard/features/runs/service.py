@@ -13,6 +13,7 @@ from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import InvalidParameterValue, InvalidState
+from brickyard.domain.notifications import Notifying
 from brickyard.domain.pagetokens import RunCursor, encode, first_of_page, run_cursor
 from brickyard.domain.paging import MAX_OFFSET, page_of, within
 from brickyard.domain.queries import RunFilter, RunPosition
@@ -183,7 +184,9 @@ class RunService:
             run_name=request.run_name or "",
             timeout_seconds=request.timeout_seconds or 0,
             idempotency_token=token,
+            notifying=Notifying(**{name: getattr(request, name) for name in Notifying.__struct_fields__}),
         )
+        self._maker.check_receivers(tx, new)
         run = self._maker.make(tx, caller, new)
         grant_on_job(tx, of_job(run.job_id, run.creator_user_name), request.access_control_list or ())
         return run.run_id

@@ -97,6 +97,7 @@ def run_view(run: Run, *, with_tasks: bool, with_history: bool = False) -> RunVi
         format="MULTI_TASK",
         creator_user_name=run.creator_user_name,
         description=run.description or None,
+        duration_warning_time=run.warned_ms or None,
         job_clusters=[JobCluster(job_cluster_key=each.key, new_cluster=each.requested) for each in run.shared] or None,
         job_parameters=list(run.parameters) or None,
         overriding_parameters=RunParameters(**run.overrides) if run.overrides else None,
@@ -283,6 +284,7 @@ def _times(attempt: Attempt) -> dict[str, Any]:
         "execution_duration": decided - begun if begun and decided else None,
         "cleanup_duration": ended - decided if ended else None,
         "run_duration": ended - attempt.start_ms if ended else None,
+        "duration_warning_time": attempt.warned_ms or None,
         "cluster_instance": ClusterInstance(cluster_id=attempt.cluster_id, spark_context_id=context)
         if attempt.cluster_id
         else None,

@@ -1,0 +1,1 @@
+"""Notification destinations, and the loop that sends what runs have to tell to them."""
