@@ -62,7 +62,7 @@ from brickyard.domain.run import Task
 from brickyard.domain.secrets import SecretName
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import ClusterSource
-from brickyard.domain.tasks import ConditionOp, ConditionTask, SparkPythonTask, SubmitRun, SubmitTask
+from brickyard.domain.tasks import ConditionOp, ConditionTask, NotebookTask, SparkPythonTask, SubmitRun, SubmitTask
 from brickyard.domain.v1 import clusters as v1
 from brickyard.domain.v1.details import GetV1Metrics
 from brickyard.domain.validation import TryPolicy
@@ -398,10 +398,11 @@ class World(shared.World):
         await self.context.services.secrets.put(ADMIN, SecretName(name, "k"), string_value="v")
         return name
 
-    async def run(self, *, by: Caller = ADMIN, **fields: Any) -> int:
+    async def run(self, *, by: Caller = ADMIN, notebook: bool = False, **fields: Any) -> int:
         """A run of one task."""
         cluster_id = await self.cluster(owner=by.user_name)
-        task = SubmitTask(task_key="only", existing_cluster_id=cluster_id, spark_python_task=TASK)
+        what: dict[str, Any] = {"notebook_task": NotebookTask(notebook_path="/n")} if notebook else {"spark_python_task": TASK}
+        task = SubmitTask(task_key="only", existing_cluster_id=cluster_id, **what)
         run_id = await self.context.services.runs.submit(by, SubmitRun(tasks=[task]))
 
         def work(tx: Tx) -> None:
@@ -684,6 +685,13 @@ async def its_details(world: World) -> msgspec.Struct:
 
 async def one_run(world: World) -> msgspec.Struct:
     return view.RunId(run_id=await world.run())
+
+
+def notebook_run(kind: type[msgspec.Struct]) -> Example:
+    async def example(world: World) -> msgspec.Struct:
+        return kind(run_id=await world.run(notebook=True))
+
+    return example
 
 
 async def finished_run(world: World) -> msgspec.Struct:
@@ -1036,6 +1044,8 @@ EXAMPLES: dict[str, Example] = {
     "jobs.runs_submit": submission,
     "jobs.runs_get": get_run,
     "jobs.runs_get_output": one_run,
+    "jobs.runs_cells": notebook_run(view.GetRunCells),
+    "jobs.runs_export": notebook_run(view.ExportRun),
     "jobs.runs_list": plain(view.ListRuns()),
     "jobs.runs_cancel": one_run,
     "jobs.runs_delete": finished_run,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.contexts.host import Context, Host, host_of
+from tests.support.patience import until
 from tests.support.runtimes import SPARK_4
 
 pytestmark = pytest.mark.spark
@@ -81,6 +82,50 @@ def test_a_notebook_task_has_values_of_others_and_sets_its_own(host: Host) -> No
     assert results["values"] == {"rows": 42, "name": "zwei", "missing": [1]}
     for wrong in ("'x' * 50_000", "object()"):
         assert own.failure(f"dbutils.jobs.taskValues.set('a', {wrong})")
+    host.destroy(own.name)
+
+
+def test_a_notebook_task_keeps_what_each_cell_shows(host: Host) -> None:
+    wait = host.node_dir / "work" / "go-on"
+    cells = [
+        "# MAGIC %md\n# MAGIC # Title",
+        "# DBTITLE 1,Numbers\nimport matplotlib.pyplot as plt\nprint('first'); display(spark.range(2)); print('second')\n"
+        "_ = plt.plot([1, 2])\ndisplayHTML('<b>bold</b>')\ndbutils.widgets.text('day', 'monday')",
+        "# MAGIC %sql\n# MAGIC select :day as day",
+        f"import os, time\nprint('half a', end='')\nwhile not os.path.exists({str(wait)!r}): time.sleep(0.02)\nprint(' line')",
+        "dbutils.library.restartPython()",
+        "# MAGIC %run ./more",
+        "print('x' * 6_000_000)\n1 / 0",
+        "print('never')",
+    ]
+    path = notebook(host, "/Users/ada/shows", *cells)
+    notebook(host, "/Users/ada/more", "print('included')")
+    own = host.new(user="ada@example.com")
+    command = own.start(f"%%brickyard_notebook task it of run 7\n{json.dumps({'path': path, 'arguments': {}})}")
+
+    def told(after: int = 0) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = host.command_cells(own.name, command, after)["cells"]
+        return found
+
+    until(lambda: len(told()) == 8 and len([c for c in told() if c["results"]]) == 3)
+    running = next(each for each in told() if each["state"] == "RUNNING")
+    assert (running["number"], running["results"]) == (3, []), "half a line is not told"
+    version = max(each["version"] for each in told())
+    wait.write_text("")
+    assert own.end_of(command)["results"]["resultType"] == "error"
+    title, shown, sql, line, restarted, included, failed, never = sorted(told(), key=lambda each: each["number"])
+    assert min(each["number"] for each in told(version)) == 3, "only what has changed"
+    assert (title["language"], title["source"], title["results"][0]["data"]) == ("markdown", "%md\n# Title", "<h1>Title</h1>")
+    assert (shown["title"], shown["widgets"], shown["cut"]) == ("Numbers", {"day": "monday"}, "")
+    kinds = [each["resultType"] + ("/html" if each.get("isHtml") else "") for each in shown["results"]]
+    assert kinds == ["text", "table", "text", "text/html", "image"]
+    assert shown["results"][1]["data"] == [[0], [1]] and "data" not in shown["results"][4]
+    assert (sql["language"], sql["widgets"], sql["results"][0]["data"]) == ("sql", {"day": "monday"}, [["monday"]])
+    assert line["results"] == [{"resultType": "text", "data": "half a line\n"}] and line["start_time"] <= line["end_time"]
+    assert (restarted["state"], included["results"][0]["data"]) == ("FINISHED", "included\n")
+    assert failed["state"] == "ERROR" and "printed" in failed["cut"]
+    assert "ZeroDivisionError" in failed["results"][-1]["cause"]
+    assert (never["state"], never["results"]) == ("SKIPPED", [])
     host.destroy(own.name)
 
 

@@ -172,7 +172,7 @@ def test_parameters_and_references_reach_the_tasks(w: WorkspaceClient) -> None:
     assert logs(w, run, "a").split(": ")[0].endswith(" x")
 
 
-def test_notebooks_take_parameters_return_a_result_and_pass_values_on(w: WorkspaceClient) -> None:
+def test_notebooks_take_parameters_show_their_cells_and_pass_values_on(w: WorkspaceClient, golden: Golden) -> None:
     def notebook(key: str, *needs: str, **parameters: str) -> jobs.Task:
         return jobs.Task(
             task_key=key,
@@ -196,6 +196,22 @@ def test_notebooks_take_parameters_return_a_result_and_pass_values_on(w: Workspa
         outputs[each.task_key] = json.loads(output.result)
     shared = {"shared": str(job_id), "day": "friday"}
     assert outputs == {"first": {**shared, "who": "me"}, "second": {**shared, "path": "/Users/me/first"}}
+    first = int((run.tasks or [])[0].run_id or 0)
+    told = w.api_client.do("GET", "/api/2.2/jobs/runs/cells", query={"run_id": first})
+    assert isinstance(told, dict) and told["over"] and not told["has_more"]
+    assert [(each["number"], each["state"]) for each in told["cells"]] == [(2, "SKIPPED"), (0, "FINISHED"), (1, "CANCELLED")]
+    assert told["cells"][2]["results"][0]["data"] == [[1]] and told["cells"][2]["widgets"] == {"day": "monday"}
+    later = w.api_client.do("GET", "/api/2.1/jobs/runs/cells", query={"run_id": first, "after": 4})
+    assert isinstance(later, dict) and [each["number"] for each in later["cells"]] == [1]
+    (view,) = w.jobs.export_run(first, views_to_export=jobs.ViewsToExport.ALL).views or [jobs.ViewItem()]
+    assert (view.name, view.type) == ("first", jobs.ViewType.NOTEBOOK)
+    assert view.content and "<td>1</td>" in view.content and "__DATABRICKS_NOTEBOOK_MODEL = '" in view.content
+    assert not w.jobs.export_run(first, views_to_export=jobs.ViewsToExport.DASHBOARDS).views
+    with golden.refused(InvalidParameterValue):
+        w.jobs.export_run(int(run.run_id or 0))
+    plain = w.jobs.run_now(job(w, task(w, "plain"))).result(timeout=SOON)
+    with golden.refused(InvalidParameterValue):
+        w.jobs.export_run(int((plain.tasks or [])[0].run_id or 0))
 
 
 def test_a_condition_decides_which_tasks_run(w: WorkspaceClient) -> None:

@@ -37,6 +37,9 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     OfContext: st.builds(OfContext, context_id=ids, user=texts),
     WithdrawContexts: st.builds(WithdrawContexts, user=texts, reason=texts),
     NewCommand: st.builds(NewCommand, context_id=ids, command_id=ids, language=texts, command=texts, user=texts),
+    nodeops.CellsOfCommand: st.builds(
+        nodeops.CellsOfCommand, context_id=ids, command_id=ids, user=texts, after=st.integers(0, 2**53)
+    ),
     OfCommand: st.builds(OfCommand, context_id=ids, command_id=ids, user=texts),
     nodeops.OpenPortOf: st.builds(nodeops.OpenPortOf, port=st.integers(1, 65_535), generation=st.integers(0, 10)),
     nodeops.UseSession: st.builds(

@@ -21,6 +21,7 @@ PAIRS = [
     (documents.NewContext, nodeops.NewContext),
     (documents.OfContext, nodeops.OfContext),
     (documents.OfCommand, nodeops.OfCommand),
+    (documents.OfCells, nodeops.CellsOfCommand),
     (documents.NewCommand, nodeops.NewCommand),
 ]
 ONLY_HERE = {"login_classes"}  # runtime/training.py adds it

@@ -85,7 +85,7 @@ def test_what_is_not_there_answers_so() -> None:
     """No operation has a path of the ledger's list: a client that asks gets ENDPOINT_NOT_FOUND, until the list is changed."""
     section = PARITY.read_text().partition("What clients ask for and is not there either.")[2].partition("\n## ")[0]
     paths = re.findall(r"`(/api/[^`]+)`", section)
-    assert len(paths) > 3
+    assert len(paths) > 1
     routes = Routes(all_operations())
     there = [path for path in paths for method in ("GET", "POST", "PUT") if routes.match(method, path, path.encode())]
     assert there == []

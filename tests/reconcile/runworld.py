@@ -21,6 +21,7 @@ from brickyard.features.jobs.children import JobsOfTasks
 from brickyard.features.jobs.service import JobService
 from brickyard.features.jobs.watches import Watches
 from brickyard.features.notifications.service import Receivers
+from brickyard.features.runs.cells import CellCollector
 from brickyard.features.runs.making import RunMaker
 from brickyard.features.runs.model import GetRun, RunId, RunView
 from brickyard.features.runs.service import RunService
@@ -52,6 +53,17 @@ FAILURE = {
 }
 
 
+# Of every notebook; as a driver reports them.
+CELLS: list[dict[str, Any]] = [
+    {"number": 0, "version": 4, "source": "print(1)", "language": "python", "state": "FINISHED", "start_time": 1_000,
+     "end_time": 2_000, "results": [{"resultType": "text", "data": "1\n"}]},
+    {"number": 1, "version": 6, "source": "%sql\nselect 1", "language": "sql", "state": "RUNNING", "start_time": 2_000,
+     "widgets": {"day": "monday"}, "results": [
+         {"resultType": "table", "schema": [{"name": "a", "type": '"integer"'}], "data": [[1]], "truncated": False}]},
+    {"number": 2, "version": 3, "source": "never()", "language": "python"},
+]  # fmt: skip
+
+
 def task(key: str, *needs: str, on: str = "", file: str = "", **fields: Any) -> SubmitTask:
     """A task that runs `dbfs:/KEY.py`, on a cluster of its own unless one is named."""
     return SubmitTask(
@@ -70,7 +82,8 @@ def answer(command: str) -> Answer:
     asked = json.loads(body)
     if magic.startswith(f"{NOTEBOOK_MAGIC} task "):
         values = {"path": asked["path"], "seen": asked["values"]}
-        return Answer(results={"resultType": "text", "data": json.dumps(asked["arguments"]), "exited": True, "values": values})
+        results = {"resultType": "text", "data": json.dumps(asked["arguments"]), "exited": True, "values": values}
+        return Answer(results=results, cells=CELLS)
     assert magic.startswith(f"{MAGIC} task ")
     if asked["kind"] != "python":
         return Answer(results={"resultType": "text", "data": body})
@@ -128,7 +141,8 @@ class RunWorld(World):
         self.clusters = cluster_service(store, clock=CLOCK, wake=self.loop.wake)
         self.refusal: Refusal = _nobody_refused  # a test may replace it
         calls = NodeCalls(client=provider.agent_client(), tokens=tokens)
-        drivers = DriverTasks(nodes=calls, files=files, refusal=self._refused, share=_no_share)
+        cells = CellCollector(store=store, clock=clock, nodes=calls)
+        drivers = DriverTasks(nodes=calls, files=files, cells=cells, refusal=self._refused, share=_no_share)
         self.runs = RunLoop(
             store=runs_store or store,
             clock=clock,

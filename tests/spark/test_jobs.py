@@ -224,6 +224,13 @@ def test_a_job_of_a_notebook_and_a_file(lent_single: Lent) -> None:
     assert created.job_id
     run = w.jobs.run_now(created.job_id, job_parameters={"rows": "10"}).result(timeout=SOON)
     assert run.state and run.state.result_state is RunResultState.SUCCESS
+    (view,) = w.jobs.export_run(int((run.tasks or [])[0].run_id or 0)).views or [jobs.ViewItem()]
+    assert view.content and "<td>45</td>" in view.content and "summed 45" in view.content
+    told = w.api_client.do("GET", "/api/2.2/jobs/runs/cells", query={"run_id": (run.tasks or [])[0].run_id})
+    assert isinstance(told, dict) and [each["state"] for each in told["cells"]] == ["FINISHED"] * 4
+    assert told["cells"][1]["widgets"] == {"rows": "10"}
+    assert [each["data"] for each in told["cells"][2]["results"]] == [[[45]]]
+    assert [each.get("exited", False) for each in told["cells"][3]["results"]] == [False, True]
     first, second = (w.jobs.get_run_output(int(each.run_id or 0)) for each in run.tasks or ())
     assert first.notebook_output and first.notebook_output.result == "total 45"
     assert "summed 45" in (first.logs or "")

@@ -18,6 +18,7 @@ import msgspec
 
 from brickyard.domain.decoding import describe
 from brickyard.domain.node import StatusReport
+from brickyard.domain.notebookcells import NotebookCell
 
 MAX_COMMAND = 8 << 20  # characters
 AGENT_LOGS = ("agent.log", "agent.log.1", "node.log")  # the agent's own, beside those of the node
@@ -83,6 +84,12 @@ class OfCommand(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     user: str = ""  # as in OfContext
 
 
+class CellsOfCommand(OfCommand, frozen=True, kw_only=True, omit_defaults=True):
+    """Asks for the cells of a notebook task that have changed after a version, those that changed first."""
+
+    after: int
+
+
 class OpenPortOf(msgspec.Struct, frozen=True, kw_only=True):
     """Opens the way to a port on which users' programs may listen. `generation`: as in ReadLogs."""
 
@@ -143,6 +150,14 @@ class CommandState(msgspec.Struct, frozen=True, kw_only=True):
     status: str = "Error"  # Queued, Running, Cancelling, Finished, Cancelled
     results: dict[str, Any] | None = None  # in the API's format, once the command is over
     progress: CommandProgress | None = None  # while it runs
+
+
+class ChangedCells(msgspec.Struct, frozen=True, kw_only=True):
+    """`more`: ask again, after the last one. `now_ms`: what time it is on the node."""
+
+    cells: list[NotebookCell] = []
+    more: bool = False
+    now_ms: int = 0
 
 
 class OpenPort(msgspec.Struct, frozen=True, kw_only=True):
@@ -259,6 +274,9 @@ CONTEXT_DESTROY = NodeOp("context_destroy", "DELETE", "/v1/contexts/{context_id}
 CONTEXTS_WITHDRAW = NodeOp("contexts_withdraw", "POST", "/v1/withdrawn", WithdrawContexts, Withdrawn)
 COMMAND_EXECUTE = NodeOp("command_execute", "POST", "/v1/contexts/{context_id}/commands", NewCommand, Nothing)
 COMMAND_STATUS = NodeOp("command_status", "GET", "/v1/contexts/{context_id}/commands/{command_id}", OfCommand, CommandState)
+COMMAND_CELLS = NodeOp(
+    "command_cells", "GET", "/v1/contexts/{context_id}/commands/{command_id}/cells", CellsOfCommand, ChangedCells
+)
 COMMAND_CANCEL = NodeOp("command_cancel", "POST", "/v1/contexts/{context_id}/commands/{command_id}/cancel", OfCommand, Nothing)
 CONNECT_OPEN = NodeOp("connect_open", "POST", "/v1/connect", Nothing, OpenPort, opens=True)
 SESSION_USE = NodeOp("session_use", "POST", "/v1/connect/sessions", UseSession, Nothing)
@@ -269,7 +287,7 @@ ATTACHED = NodeOp("attached", "GET", "/v1/attached", Nothing, AttachedTo)
 AGENT: tuple[NodeOp[Any, Any], ...] = (STATUS, STOP, LOGS, READ_LOG, PORT_OPEN, SESSION_USE)
 OPERATIONS: tuple[NodeOp[Any, Any], ...] = (
     *AGENT, CONTEXT_CREATE, CONTEXT_STATUS, CONTEXT_DESTROY, CONTEXTS_WITHDRAW, COMMAND_EXECUTE, COMMAND_STATUS,
-    COMMAND_CANCEL, CONNECT_OPEN, UI_OPEN, ATTACHED,
+    COMMAND_CELLS, COMMAND_CANCEL, CONNECT_OPEN, UI_OPEN, ATTACHED,
 )  # fmt: skip
 for _op in OPERATIONS:
     describe(_op.request)

@@ -9,6 +9,7 @@ VALIDATION = "validate_only"  # of create and edit; all others are paths
 ADDITIONS = (
     VALIDATION,
     "/api/1.2/contexts/languages",
+    "/api/2.2/jobs/runs/cells",
     "/api/2.0/audit-logs",
     "/api/2.1/budgets",
     "/api/2.1/changes",

@@ -14,6 +14,7 @@ from brickyard.domain.nodeops import AgentClient
 from brickyard.domain.prices import Prices
 from brickyard.domain.wakeups import Wake
 from brickyard.features.metrics.loop import SamplePacking
+from brickyard.features.runs.cells import CellCollector
 from brickyard.features.runs.rights import RunRights
 from brickyard.features.runs.taskfiles import TaskFiles
 from brickyard.features.runs.tasknodes import DriverTasks
@@ -118,7 +119,13 @@ def build_nodes(given: Resources, *, wake: Wake[str], values: SecretValues) -> N
             tunnels=tunnels,
         ),
         samples=samples,
-        tasks=DriverTasks(nodes=calls, files=files, refusal=_task_refusal(given.store), share=_task_share(given.store)),
+        tasks=DriverTasks(
+            nodes=calls,
+            files=files,
+            cells=CellCollector(store=given.store, clock=given.clock, nodes=calls),
+            refusal=_task_refusal(given.store),
+            share=_task_share(given.store),
+        ),
         files=files,
     )
 

@@ -17,7 +17,7 @@ from brickyard.domain.run import Output, Run, RunType, Task
 from brickyard.store.changeset import Changes
 from brickyard.store.due import WOKEN, Due, DueRows
 from brickyard.store.grants import granted, remove_grants, seen
-from brickyard.store.tables import jobs, spent_tokens, task_runs
+from brickyard.store.tables import jobs, spent_tokens, task_cells, task_runs
 from brickyard.store.tables import runs as t
 
 _decode = msgspec.json.Decoder(Run).decode
@@ -149,6 +149,7 @@ class RunRows(DueRows[int]):
         """Removes the run and everything known about it."""
         self._changed.runs.add(run_id)
         self._connection.execute(delete(task_runs).where(task_runs.c.run_id == run_id))
+        self._connection.execute(delete(task_cells).where(task_cells.c.run_id == run_id))
         gone = self.get(run_id)
         self._connection.execute(delete(t).where(t.c.run_id == run_id))
         if gone is not None:

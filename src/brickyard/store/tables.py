@@ -299,6 +299,17 @@ task_runs = Table(
     Index("task_runs_iterations", "for_each_id", "number"),
 )
 
+task_cells = Table(  # of notebooks
+    "task_cells",
+    metadata,
+    Column("task_run_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("run_id", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("doc", Text, nullable=False),  # NotebookCell as JSON
+    Index("task_cells_run", "run_id"),
+)
+
 servers = Table(  # see `store.servers`
     "servers",
     metadata,

@@ -17,6 +17,7 @@ export interface Result {
   fileName?: string;
   fileNames?: string[];
   isHtml?: boolean; // `data` is HTML
+  exited?: boolean; // `data` is what dbutils.notebook.exit was given
 }
 
 export type Job = components["schemas"]["RunningJob"];

@@ -1,11 +1,14 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, body } from "../api/client";
 import type { components } from "../api/schema";
+import { exactNumbers } from "../code/result/numbers";
+import { type Cells, merged, NONE, type Told } from "./cells";
 import type { RunsSearch } from "./search";
 import { isOver, type Run } from "./words";
 
 const PAGE = 25; // the API gives at most 26
 const POLL_MS = 3000; // runs are not in the stream of changes
+const CELLS_MS = 1500;
 const DAY = 86_400_000;
 
 export const runsQuery = ({ show, range }: RunsSearch, now: number) =>
@@ -65,6 +68,29 @@ export const outputQuery = (id: number, over: boolean) =>
     queryFn: () => body(api.GET("/api/2.2/jobs/runs/get-output", { params: { query: { run_id: id } } })),
     refetchInterval: over ? false : POLL_MS,
   });
+
+/** The cells that a notebook task runs or has run: only what has changed is read again. */
+export const cellsQuery = (id: number) =>
+  queryOptions({
+    queryKey: ["run", id, "cells"],
+    queryFn: async ({ client, queryKey }) => {
+      let known = client.getQueryData<Cells>(queryKey) ?? NONE;
+      for (;;) {
+        const query = { run_id: id, after: known.version };
+        const asked = api.GET("/api/2.2/jobs/runs/cells", { params: { query }, parseAs: "text" });
+        const told = exactNumbers((await body(asked)) as unknown as string) as Told;
+        known = merged(known, told);
+        if (!told.has_more) return known;
+      }
+    },
+    refetchInterval: (query) => (query.state.data?.over ? false : CELLS_MS),
+  });
+
+/** The notebook with its output as a page of HTML. */
+export async function exported(run_id: number): Promise<{ name: string; content: string } | undefined> {
+  const found = await body(api.GET("/api/2.2/jobs/runs/export", { params: { query: { run_id } } }));
+  return found.views[0];
+}
 
 export async function cancelRun(run_id: number): Promise<void> {
   await body(api.POST("/api/2.2/jobs/runs/cancel", { body: { run_id } }));

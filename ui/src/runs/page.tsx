@@ -4,8 +4,10 @@ import "./runs.css";
 import { Button, Text, Title } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
+import { lazy, Suspense } from "react";
 import { words } from "../api/client";
 import { clustersQuery } from "../api/queries";
+import { offered } from "../api/session";
 import { confirm } from "../kit/confirm";
 import { CopyIcon } from "../kit/copy";
 import { FactList } from "../kit/factlist";
@@ -20,6 +22,8 @@ import { cancelRun, deleteRun, outputQuery, runQuery } from "./calls";
 import { Iterations } from "./iterations";
 import { Repair, RepairHistory } from "./repair";
 import { attemptsOf, isOver, type Run, stateOf, type Task, tookOf, workOf } from "./words";
+
+const NotebookOutput = lazy(() => import("./notebook"));
 
 /** One run: its tasks, each with its attempts and what they printed. */
 export function RunPage() {
@@ -260,9 +264,19 @@ function Attempt({ attempt, last, several, now }: AttemptProps) {
       )}
       {attempt.for_each_task && attempt.start_time && last && <Iterations attempt={attempt} now={now} />}
       {(last || look === "bad") && attempt.start_time && !attempt.condition_task && !attempt.for_each_task && (
-        <Output id={attempt.run_id} over={isOver(attempt.state)} known={attempt.state.state_message ?? ""} />
+        <Shows attempt={attempt} />
       )}
     </div>
+  );
+}
+
+function Shows({ attempt }: { attempt: Task }) {
+  const printed = <Output id={attempt.run_id} over={isOver(attempt.state)} known={attempt.state.state_message ?? ""} />;
+  if (!attempt.notebook_task || !offered("/api/2.2/jobs/runs/cells")) return printed;
+  return (
+    <Suspense fallback={<Text c="dimmed">Loading the notebook</Text>}>
+      <NotebookOutput id={attempt.run_id} otherwise={printed} />
+    </Suspense>
   );
 }
 

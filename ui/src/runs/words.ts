@@ -2,7 +2,7 @@ import type { components } from "../api/schema";
 
 export type Run = components["schemas"]["RunView"];
 export type Task = components["schemas"]["RunTask"];
-type Kind = "spark_python_task" | "python_wheel_task" | "spark_jar_task" | "condition_task";
+type Kind = "spark_python_task" | "python_wheel_task" | "spark_jar_task" | "condition_task" | "notebook_task";
 type Work = Partial<Pick<Task, Kind | "run_job_task" | "for_each_task">>;
 type State = components["schemas"]["RunState"];
 
@@ -37,6 +37,10 @@ export function workOf(task: Work): { kind: string; what: string; parameters: st
     };
   }
   if (jar) return { kind: "JAR", what: jar.main_class_name ?? "", parameters: jar.parameters ?? [] };
+  if (task.notebook_task) {
+    const given = Object.entries(task.notebook_task.base_parameters ?? {}).map(([name, value]) => `${name}=${value}`);
+    return { kind: "Notebook", what: task.notebook_task.notebook_path, parameters: given };
+  }
   if (condition) {
     const { left, op, right } = condition;
     return { kind: "Condition", what: [left, op, right].map((each) => each || '""').join(" "), parameters: [] };

@@ -98,6 +98,13 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     _RUNS("GET /runs/get", _get, "A run and its tasks", needs=_run(Permission.CAN_VIEW), with_base_url=True),
     _RUNS("GET /runs/get-output", RunService.output, "The output of a task", needs=_run(Permission.CAN_VIEW)),
+    _RUNS(
+        "GET /runs/cells",
+        RunService.cells,
+        "The cells of a notebook task with their output, as far as they have changed; ours",
+        needs=_run(Permission.CAN_VIEW),
+    ),
+    _RUNS("GET /runs/export", RunService.export, "A notebook task with its output, as HTML", needs=_run(Permission.CAN_VIEW)),
     _RUNS("GET /runs/list", RunService.list, "Runs, the newest first", needs=_run(Permission.CAN_VIEW, EVERY)),
     _JOBS(
         "POST /runs/repair",

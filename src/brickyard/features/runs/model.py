@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
+from brickyard.domain.notebookcells import NotebookCell
 from brickyard.domain.run import (
     JobParameter,
     RunLifeCycleState,
@@ -60,6 +61,45 @@ class ListRuns(Wire, frozen=True, kw_only=True):
     run_type: RunType | None = None
     start_time_from: int | None = None
     start_time_to: int | None = None
+
+
+class GetRunCells(RunId, frozen=True, kw_only=True):
+    """An attempt at a notebook task. `after`: only cells with a newer version; 0: all."""
+
+    after: int | None = None
+
+
+class RunCells(Wire, frozen=True, kw_only=True):
+    """Cells of a notebook, those that changed first come first. `has_more`: ask again, after the last version. `over`: none of
+    them changes any more."""
+
+    cells: list[NotebookCell]
+    has_more: bool
+    over: bool
+
+
+class ViewsToExport(StrEnum):
+    """Which views of a notebook to export. There are no dashboards."""
+
+    CODE = "CODE"
+    DASHBOARDS = "DASHBOARDS"
+    ALL = "ALL"
+
+
+class ExportRun(RunId, frozen=True, kw_only=True):
+    views_to_export: ViewsToExport | None = None
+
+
+class ViewItem(Wire, frozen=True, kw_only=True):
+    """A view as HTML."""
+
+    name: str
+    type: str
+    content: str
+
+
+class ExportedRun(Wire, frozen=True, kw_only=True):
+    views: list[ViewItem]
 
 
 class SubmitRunResponse(Wire, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -13,6 +14,7 @@ from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import InvalidParameterValue, InvalidState
+from brickyard.domain.notebookcells import NotebookCell
 from brickyard.domain.notifications import Notifying
 from brickyard.domain.pagetokens import RunCursor, encode, first_of_page, run_cursor
 from brickyard.domain.paging import MAX_OFFSET, page_of, within
@@ -20,16 +22,23 @@ from brickyard.domain.queries import RunFilter, RunPosition
 from brickyard.domain.run import NewRun, Output, Run, Task
 from brickyard.domain.tasks import SubmitRun, SubmitTask
 from brickyard.domain.wakeups import Wake
+from brickyard.features.runs.cellrows import MAX_BYTES, CellRows
+from brickyard.features.runs.exporting import exported, is_over, require_notebook, settled
 from brickyard.features.runs.making import RunMaker
 from brickyard.features.runs.model import (
+    ExportedRun,
+    ExportRun,
     GetRun,
+    GetRunCells,
     ListRuns,
     ListRunsResponse,
     NotebookOutput,
+    RunCells,
     RunId,
     RunJobOutput,
     RunOutput,
     RunView,
+    ViewsToExport,
 )
 from brickyard.features.runs.views import attempt_view, iterations_page, run_view, tasks_page
 from brickyard.plan.submit import checked_tasks
@@ -37,6 +46,7 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 DEFAULT_PAGE, MAX_PAGE, TASKS_PAGE = 20, 25, 100
+CELLS_BYTES = 4 << 20  # of one answer
 MAX_RESULT = 5 * 1024 * 1024  # characters of what a notebook returns
 
 
@@ -89,16 +99,7 @@ class RunService:
         """The output of an attempt at a task. For a run with one task that was never retried, the run's id works too."""
 
         def work(tx: Tx) -> tuple[Run, Task, int, Output | None]:
-            run, task = self._seen(tx, caller, request.run_id)
-            attempt = request.run_id
-            if task is None:
-                if len(run.tasks) > 1:
-                    raise InvalidParameterValue(
-                        "Retrieving the output of runs with multiple tasks is not supported. Please retrieve the output of each"
-                        " individual task run instead."
-                    )
-                task = run.tasks[0]
-                attempt = task.last.task_run_id if task.last is not None else task.task_run_id
+            run, task, attempt = self._attempt(tx, caller, request.run_id)
             return run, task, attempt, tx.runs.output(attempt)
 
         run, task, attempt, found = await self._store.read(work)
@@ -115,6 +116,30 @@ class RunService:
             notebook_output=_notebook_output(found) if task.spec.notebook_task is not None else None,
             logs_truncated=found.logs_truncated,
         )
+
+    async def cells(self, caller: Caller, request: GetRunCells) -> RunCells:
+        """The cells of a notebook that an attempt runs or has run, as far as they have changed after a version."""
+
+        def work(tx: Tx) -> tuple[list[NotebookCell], bool, bool]:
+            _, task, attempt = self._attempt(tx, caller, request.run_id)
+            require_notebook(task, request.run_id)
+            cells, more = tx.rows(CellRows).since(attempt, request.after or 0, most=CELLS_BYTES)
+            return settled(task, attempt, cells), more, is_over(task, attempt)
+
+        cells, more, over = await self._store.read(work)
+        return RunCells(cells=cells, has_more=more, over=over)
+
+    async def export(self, caller: Caller, request: ExportRun) -> ExportedRun:
+        """The notebook that an attempt runs or has run, with its output, as one page of HTML."""
+
+        def work(tx: Tx) -> tuple[Run, Task, list[NotebookCell]]:
+            run, task, attempt = self._attempt(tx, caller, request.run_id)
+            require_notebook(task, request.run_id)
+            cells, _ = tx.rows(CellRows).since(attempt, 0, most=MAX_BYTES)
+            return run, task, settled(task, attempt, cells)
+
+        run, task, cells = await self._store.read(work)
+        return await asyncio.to_thread(exported, run, task, cells, request.views_to_export or ViewsToExport.CODE)
 
     async def list(self, caller: Caller, request: ListRuns) -> ListRunsResponse:
         """Runs, most recently started first."""
@@ -173,6 +198,19 @@ class RunService:
         run, task = _find(tx, run_id)
         self._authorizer.require(tx, caller, Permission.CAN_VIEW, of_run(run), to="see")
         return run, task
+
+    def _attempt(self, tx: Tx, caller: Caller, run_id: int) -> tuple[Run, Task, int]:
+        """The attempt with that id; of a run with one task its last one."""
+        run, task = self._seen(tx, caller, run_id)
+        if task is not None:
+            return run, task, run_id
+        if len(run.tasks) != 1:
+            raise InvalidParameterValue(
+                "Retrieving the output of runs with multiple tasks is not supported. Please retrieve the output of each"
+                " individual task run instead."
+            )
+        task = run.tasks[0]
+        return run, task, task.last.task_run_id if task.last is not None else task.task_run_id
 
     def _submit(self, tx: Tx, caller: Caller, request: SubmitRun, tasks: tuple[SubmitTask, ...]) -> int:
         token = request.idempotency_token or ""

@@ -32,6 +32,7 @@ from brickyard.domain.nodeops import (
     Request,
 )
 from brickyard.domain.run import Conclusion, Output, RunResultState, TerminationCode
+from brickyard.features.runs.cells import CellCollector
 from brickyard.features.runs.taskfiles import TaskFiles, UnreadableFile
 from brickyard.nodes.calls import NodeCalls
 from brickyard.plan.references import parameter_values, resolved
@@ -59,11 +60,12 @@ log = structlog.get_logger(__name__)
 class DriverTasks:
     """Implements `reconcile.runs.TaskNodes` with the agents of drivers."""
 
-    def __init__(self, *, nodes: NodeCalls, files: TaskFiles, refusal: Refusal, share: Share) -> None:
+    def __init__(self, *, nodes: NodeCalls, files: TaskFiles, cells: CellCollector, refusal: Refusal, share: Share) -> None:
         """`refusal`: why the run's owner may not run code on the attempt's cluster now; "" if they may. `share`: what bounds
         their contexts there."""
         self._nodes = nodes
         self._files = files
+        self._cells = cells
         self._refusal = refusal
         self._share = share
 
@@ -96,6 +98,7 @@ class DriverTasks:
             if refused.code == "NOT_FOUND":
                 return _failed(TerminationCode.DRIVER_ERROR, "The driver no longer knows the task.")
             return _failed(TerminationCode.DRIVER_ERROR, f"The driver failed: {refused.message}")
+        await self._collect(call)  # before the attempt is over, and after the command is: nothing is missed
         return _ended(answer.status, answer.results or {}) if answer.status in _OVER else None
 
     async def end(self, call: Call) -> None:
@@ -115,6 +118,7 @@ class DriverTasks:
             for _ in range(STOP_LOOKS):
                 answer = await self._ask(call, nodeops.COMMAND_STATUS, _command(call))
                 if answer.status in _OVER:
+                    await self._collect(call)
                     found = _ended("Cancelled", answer.results or {}).output
                     return msgspec.structs.replace(found, error=call.attempt.message, error_trace="")
                 await asyncio.sleep(STOP_PAUSE_S)
@@ -143,6 +147,14 @@ class DriverTasks:
         elif task.spark_jar_task is not None:
             described |= {"kind": "jar", "class": task.spark_jar_task.main_class_name}
         return f"{MAGIC} task {task.task_key} of run {call.run.run_id}\n{msgspec.json.encode(described).decode()}"
+
+    async def _collect(self, call: Call) -> None:
+        if call.task.spec.notebook_task is None:
+            return
+        try:
+            await self._cells.collect(call, _command(call))
+        except AgentUnreachable as silence:
+            raise NodeSilent(str(silence)) from silence
 
     async def _ask(self, call: Call, op: NodeOp[Request, Reply], request: Request) -> Reply:
         try:

@@ -16,10 +16,10 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from brickyard.domain import nodeops
-from brickyard.domain.nodeops import NewCommand, NewContext, NodeOp, OfCommand, OfContext, WithdrawContexts
+from brickyard.domain.nodeops import CellsOfCommand, NewCommand, NewContext, NodeOp, OfCommand, OfContext, WithdrawContexts
 from brickyard.providers.simulated.knobsfile import HasKnobs
 
-TASKS = ("%%brickyard_task", "%%brickyard_notebook")  # how the command of a task begins
+TASKS = ("%%brickyard_task", "%%brickyard_notebook task ")  # how the command of a task begins
 NOTHING = "this workspace runs on the simulated provider: its nodes compute nothing"
 
 
@@ -30,6 +30,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     after_s: float = 0.0
     status: str = "Finished"
     progress: dict[str, Any] | None = None  # what is told until then (`nodeops.CommandProgress`)
+    cells: list[dict[str, Any]] = []  # of a notebook (`domain.notebookcells`), told from the beginning on
 
 
 _Commands = dict[str, tuple[float, Answer]]  # of a context, by id: when it began, and its outcome
@@ -107,6 +108,9 @@ class SimulatedKernels:
             self._check_user(instance_id, asked)
         if op is nodeops.ATTACHED:
             return {"contexts": self._attached(instance_id)}
+        if isinstance(asked, CellsOfCommand):
+            _, answer = self._context(instance_id, asked.context_id)[asked.command_id]
+            return {"cells": [cell for cell in answer.cells if cell["version"] > asked.after]}
         return self._serve(instance_id, op, asked, f"{method} {path}")
 
     def _serve(self, instance_id: str, op: NodeOp[Any, Any] | None, asked: object, what: str) -> dict[str, Any]:

@@ -10,6 +10,10 @@ COMMENTS = {"python": "#", "sql": "--", "scala": "//", "r": "#"}
 _HEADER, _SEPARATOR, _MAGIC, _TITLE = " Databricks notebook source", " COMMAND ----------", " MAGIC", " DBTITLE"
 _ARGUMENT = re.compile(r"""\s\$([A-Za-z_][\w.-]*)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s"']+)""")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_MAGIC_LANGUAGES = {
+    "%python": "python", "%sql": "sql", "%scala": "scala", "%r": "r", "%md": "markdown", "%md-sandbox": "markdown",
+    "%sh": "shell", "%fs": "text", "%run": "text", "%pip": "text",
+}  # fmt: skip
 RUN_USAGE = '%run PATH $name="value" ...'
 
 # What to do instead of a cell in a language that no context runs.
@@ -39,6 +43,28 @@ def cells_of(source: str, language: str) -> list[str]:
         else:
             cells[-1].append(line)
     return [text for text in ("\n".join(each).strip("\n") for each in cells) if text.strip()]
+
+
+class ShownCell(NamedTuple):
+    """A cell as people see it. `language`: as the page highlights it."""
+
+    source: str
+    language: str
+    title: str
+
+
+def shown(cell: str, language: str) -> ShownCell:
+    """Returns a cell of a notebook, without the marks of the source format."""
+    mark = COMMENTS[language] + _TITLE
+    titles = [line[len(mark) :].strip() for line in cell.split("\n") if line.startswith(f"{mark} ")]
+    title = re.sub(r"^\d+,\s*", "", titles[0]) if titles else ""
+    source = unmarked(cell, language) if not titles else unmarked(_untitled(cell, mark), language)
+    magic = source.lstrip().split(None, 1)[0] if source.strip() else ""
+    return ShownCell(source, _MAGIC_LANGUAGES.get(magic, language), title)
+
+
+def _untitled(cell: str, mark: str) -> str:
+    return "\n".join(line for line in cell.split("\n") if not line.startswith(f"{mark} "))
 
 
 def unmarked(code: str, language: str) -> str:

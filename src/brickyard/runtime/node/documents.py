@@ -137,6 +137,10 @@ class OfCommand(OfContext):
     command_id: str
 
 
+class OfCells(OfCommand):
+    after: int
+
+
 class NewCommand(OfCommand):
     language: str
     command: str

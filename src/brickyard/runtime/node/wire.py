@@ -9,5 +9,6 @@ TABLE_MIME = "application/vnd.brickyard.table+json"
 EXIT_MIME = "application/vnd.brickyard.exit+json"
 VALUE_MIME = "application/vnd.brickyard.value+json"  # what a task of a run sets for others
 RESTART_MIME = "application/vnd.brickyard.restart+json"
+CELL_MIME = "application/vnd.brickyard.cell+json"  # what a notebook that runs by itself says of its cells
 TASK_MAGIC = "brickyard_task"  # the cell magic of the one command in which a task of a run runs
 NOTEBOOK_MAGIC = "brickyard_notebook"  # and that in which a notebook runs by itself

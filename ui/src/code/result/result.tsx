@@ -11,9 +11,10 @@ import { ResultTable } from "./table";
 const IMAGE = /^data:image\/(png|jpeg|gif);base64,[A-Za-z0-9+/=\s]+$/;
 const NONE: never[] = [];
 
-/** The result of a command. Users' code has made it: it is shown as text, and HTML only in a frame of its own. */
-export function ResultView({ result }: { result: Result }) {
-  if (result.resultType === "error") return <Failed result={result} />;
+/** The result of a command. Users' code has made it: it is shown as text, and HTML only in a frame of its own. `open`: an error is
+ * shown with its traceback. */
+export function ResultView({ result, open = false }: { result: Result; open?: boolean }) {
+  if (result.resultType === "error") return <Failed result={result} opened={open} />;
   if (result.resultType === "table")
     return (
       <>
@@ -62,8 +63,8 @@ const Cut = () => (
 );
 
 /** The message first; the traceback when it is asked for. */
-function Failed({ result }: { result: Result }) {
-  const [open, setOpen] = useState(false);
+function Failed({ result, opened }: { result: Result; opened: boolean }) {
+  const [open, setOpen] = useState(opened);
   return (
     <>
       <Text c="var(--mantine-color-error)" className="said mono" role="alert">

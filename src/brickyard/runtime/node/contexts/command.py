@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..wire import TASK_MAGIC
+from ..wire import NOTEBOOK_MAGIC, TASK_MAGIC
+from .notebookcells import NotebookCells
 
 if TYPE_CHECKING:
     from .results import Collector
@@ -23,7 +24,9 @@ class Command:
         self.size = 0
         self.cancelled = False
         self.output: Collector | None = None  # what it has shown so far, while it runs
-        self.task = code.startswith(f"%%{TASK_MAGIC}")
+        notebook = code.startswith(f"%%{NOTEBOOK_MAGIC} task ")
+        self.task = notebook or code.startswith(f"%%{TASK_MAGIC}")
+        self.cells = NotebookCells() if notebook else None
         self.ended_s = 0.0  # time.monotonic() of its end
         self.awaited = False  # it had not ended when the node was to end: somebody wants to know its results
         self.read = False  # somebody does

@@ -123,6 +123,12 @@ class Context:
                 answer["progress"] = {"printed": command.output.printed_last(), "jobs": self._owner.jobs.of(command_id)}
             return answer
 
+    def command_cells(self, command_id: str, after: int) -> dict[str, Any]:
+        """Returns the cells of a notebook task that have changed after a version (notebookcells.py)."""
+        with self._wake:
+            cells = self._command(command_id).cells
+        return cells.since(after) if cells is not None else {"cells": [], "more": False, "now_ms": now_ms()}
+
     def exit_value(self, command_id: str) -> str | None:
         """Returns the value with which a command has left its notebook, or None."""
         with self._wake:
@@ -314,6 +320,8 @@ class Context:
             self._check_wanted()
             if event is not None and event.kind == "oversized":
                 collector.drop()
+                if command.cells is not None:
+                    command.cells.drop()
                 if event.channel == "shell":  # no answer is that large, except one with an error
                     answered = True
                     collector.answer({"status": "error", "ename": "Error", "evalue": "The error is too large to be shown."})
@@ -327,6 +335,8 @@ class Context:
                     return
                 else:
                     collector.take(event.kind, event.content)
+                    if command.cells is not None:
+                        command.cells.take(event.kind, event.content)
             if answered and now - heard > QUIET_S:
                 return  # the last message was lost, but the command is over
             if command.cancelled and not answered:
@@ -354,6 +364,9 @@ class Context:
         command.output = None
         command.ended_s = time.monotonic()
         command.size = len(json.dumps(outcome))
+        if command.cells is not None:
+            command.cells.close(status, outcome)
+            command.size += command.cells.size
         command.code = ""
         self._owner.touch()
         self._commands.move_to_end(command.command_id)

@@ -171,6 +171,11 @@ class Collector:
         """Records that a message was too large to be read."""
         self._truncated = True
 
+    @property
+    def cut(self) -> bool:
+        """Whether something was left out."""
+        return self._truncated
+
     def printed(self) -> str:
         text = "".join(self._pieces).replace("\r\n", "\n")
         if text.endswith("\n"):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..contexts.contexts import Contexts
     from ..contexts.process import Starter
     from ..contexts.sparkaccess import SparkAccessProvider
-    from ..documents import NewCommand, NewContext, OfCommand, OfContext, WithdrawContexts
+    from ..documents import NewCommand, NewContext, OfCells, OfCommand, OfContext, WithdrawContexts
     from ..jvm.process import Jvm
     from .driver import DriverRole
 
@@ -37,6 +37,7 @@ class NodeContexts:
         self.ops: dict[str, Callable[[Any], Result]] = {
             "context_create": self._create, "context_status": self._status, "context_destroy": self._destroy,
             "contexts_withdraw": self._withdraw, "command_execute": self._execute, "command_status": self._command_status,
+            "command_cells": self._command_cells,
             "command_cancel": self._cancel, "answer": self._answer, "closing": self._closing,
         }  # fmt: skip
 
@@ -166,6 +167,9 @@ class NodeContexts:
 
     def _command_status(self, message: OfCommand) -> Result:
         return self._needed().command_status(message["context_id"], message["command_id"])
+
+    def _command_cells(self, message: OfCells) -> Result:
+        return self._needed().command_cells(message["context_id"], message["command_id"], message["after"])
 
     def _cancel(self, message: OfCommand) -> Result:
         self._needed().cancel(message["context_id"], message["command_id"])

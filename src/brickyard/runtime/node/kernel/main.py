@@ -253,7 +253,7 @@ def described(cell: str) -> str:
     """Returns a command's job description for the Spark UI: the command's beginning, or the task's name."""
     first, _, _ = cell.partition("\n")
     magic, _, task = first.partition(" ")
-    return task.strip() if magic == f"%%{MAGIC}" else cell.strip()[:100]
+    return task.strip() if task and magic in (f"%%{MAGIC}", f"%%{NOTEBOOK_MAGIC}") else cell.strip()[:100]
 
 
 def before_each(app: Any, kernel_spark: Any, budget: OutputBudget, place: Place) -> Callable[[Any], None]:

@@ -9,12 +9,13 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from IPython.core.magic import no_var_expand
 
-from ..cells import cells_of, kernel_code, parse_run
+from ..cells import ShownCell, cells_of, kernel_code, parse_run, shown
 from ..trees import roots
+from ..wire import CELL_MIME
 from .dbutils import NotebookExit
 from .line import AnswerError, Line
 from .place import Frame, Place
@@ -36,6 +37,14 @@ class NotebookError(Exception):
 
 class CellFailed(BaseException):
     """Ends the command because a cell of an included notebook has failed, which IPython has shown."""
+
+
+class _Source(NamedTuple):
+    """A notebook or file that was read: its cells as code for this kernel and as people see them, and the digest of the text."""
+
+    code: list[str]
+    shown: list[ShownCell]
+    digest: str
 
 
 class Notebooks:
@@ -71,14 +80,37 @@ class Notebooks:
 
     def _resume(self, frames: list[Frame]) -> None:
         frame, inner = frames[0], frames[1:]
-        cells, digest = self._cells(frame.path)
-        if frame.digest not in ("", digest):
+        source = self._source(frame.path)
+        if frame.digest not in ("", source.digest):
             raise NotebookError(f"{frame.path} was changed while it ran. Run it again.")
-        frame.digest = digest
+        frame.digest = source.digest
+        if frame.own:
+            self._mark({"cells": source.shown})
         with self._entered(frame):
             if inner:
-                self._resume(inner)
-            self._run(frame, cells)
+                with self._shown(frame):
+                    self._resume(inner)
+            self._run(frame, source.code)
+
+    @contextlib.contextmanager
+    def _shown(self, frame: Frame) -> Iterator[None]:
+        """Says that what is shown now belongs to the cell that has begun last. Cells of included notebooks are part of one."""
+        if not frame.own:
+            yield
+            return
+        number, failed = frame.after - 1, True
+        self._mark({"begin": number})
+        try:
+            yield
+            failed = False
+        except NotebookExit:
+            failed = False
+            raise
+        finally:
+            self._mark({"end": number, "failed": failed, "widgets": self._widgets._take_used()})
+
+    def _mark(self, mark: dict[str, Any]) -> None:
+        self._shell.display_pub.publish(data={CELL_MIME: mark})
 
     @contextlib.contextmanager
     def _entered(self, frame: Frame) -> Iterator[None]:
@@ -99,7 +131,7 @@ class Notebooks:
             wanted = parse_run(line)
             try:
                 path = self._place.of(wanted.path)
-                cells, digest = self._cells(path)
+                source = self._source(path)
             except (ValueError, NotebookError) as error:
                 if wanted.arguments or not getattr(error, "missing", True) or not _is_file_of_node(wanted.path):
                     raise
@@ -110,12 +142,12 @@ class Notebooks:
         if self._place.depth >= MAX_DEPTH:
             text = f"Notebooks include each other more than {MAX_DEPTH} deep, {path} among them."
             raise TaskFailed(NotebookError(text), text=f"NotebookError: {text}")
-        frame = Frame(path, wanted.arguments, own=False, digest=digest)
+        frame = Frame(path, wanted.arguments, own=False, digest=source.digest)
         with self._entered(frame):
-            self._run(frame, cells)
+            self._run(frame, source.code)
 
-    def _cells(self, path: str) -> tuple[list[str], str]:
-        """Returns the cells of a notebook as code for this kernel, and the digest of its source. Raises NotebookError."""
+    def _source(self, path: str) -> _Source:
+        """Reads a notebook or file. Raises NotebookError."""
         try:
             answer = self._line.ask("%run", {"notebook": path})
             source = base64.b64decode(answer.get("value", "")).decode("utf-8-sig")
@@ -127,21 +159,23 @@ class Notebooks:
         digest = hashlib.sha256(source.encode()).hexdigest()
         language = str(answer.get("language") or "")
         if language:
-            return [kernel_code(cell, language) for cell in cells_of(source, language)], digest
+            cells = cells_of(source, language)
+            return _Source([kernel_code(cell, language) for cell in cells], [shown(cell, language) for cell in cells], digest)
         file_language = _LANGUAGES.get(Path(path).suffix.lower())
         if file_language is None:
             raise NotebookError(f"{path} cannot be run: it is neither a notebook nor a file that ends with .py or .sql.")
-        return [kernel_code(source, file_language)], digest
+        return _Source([kernel_code(source, file_language)], [shown(source, file_language)], digest)
 
     def _run(self, frame: Frame, cells: list[str]) -> None:
         for code in cells[frame.after :]:
             frame.after += 1
-            result = self._shell.run_cell(code, store_history=False)
-            error = result.error_before_exec or result.error_in_exec
-            if isinstance(error, NotebookExit):
-                raise error  # its value is published, and the command is over; or Python restarts
-            if error is not None:
-                raise CellFailed(str(error))
+            with self._shown(frame):
+                result = self._shell.run_cell(code, store_history=False)
+                error = result.error_before_exec or result.error_in_exec
+                if isinstance(error, NotebookExit):
+                    raise error  # its value is published, and the command is over; or Python restarts
+                if error is not None:
+                    raise CellFailed(str(error))
 
 
 def _is_file_of_node(path: str) -> bool:

@@ -35,6 +35,7 @@ class Widgets(Described):
     _part = "widgets"
 
     def __init__(self) -> None:
+        self._used: dict[str, str] = {}  # the values of those that code has made or asked for
         self._frames = [_Frame({}, {})]  # of the context's notebook, and of each that it includes (`%run`)
 
     def _give(self, arguments: Mapping[str, str]) -> None:
@@ -53,8 +54,19 @@ class Widgets(Described):
             for name, widget in made.items():
                 self._frames[-1].widgets.setdefault(name, widget)
 
+    def _take_used(self) -> dict[str, str]:
+        """Returns what code has used since the last call."""
+        used, self._used = self._used, {}
+        return used
+
     def lookup(self, name: str) -> str | None:
         # Without a docstring: for %sql, not for users.
+        value = self._find(name)
+        if value is not None:
+            self._used[name] = value
+        return value
+
+    def _find(self, name: str) -> str | None:
         for frame in reversed(self._frames):
             if name in frame.arguments:
                 return frame.arguments[name]
@@ -120,6 +132,7 @@ class Widgets(Described):
         if before is not None and widget.takes(before.value):
             widget = widget._replace(value=before.value)
         frame.widgets[name] = widget._replace(value=frame.arguments.get(name, widget.value))
+        self._used[name] = frame.widgets[name].value
 
     def _there(self) -> str:
         return f"There are: {', '.join(self.getAll())}." if self.getAll() else "There are none."
