@@ -62,7 +62,17 @@ from brickyard.domain.run import Task
 from brickyard.domain.secrets import SecretName
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import ClusterSource
-from brickyard.domain.tasks import ConditionOp, ConditionTask, NotebookTask, SparkPythonTask, SubmitRun, SubmitTask
+from brickyard.domain.tasks import (
+    ConditionOp,
+    ConditionTask,
+    DbtTask,
+    NotebookTask,
+    SparkPythonTask,
+    SqlTask,
+    SqlTaskFile,
+    SubmitRun,
+    SubmitTask,
+)
 from brickyard.domain.v1 import clusters as v1
 from brickyard.domain.v1.details import GetV1Metrics
 from brickyard.domain.validation import TryPolicy
@@ -107,6 +117,9 @@ from brickyard.features.runs.making import RunMaker
 from brickyard.features.runs.service import RunService
 from brickyard.features.runs.taskfiles import TaskFiles
 from brickyard.features.runtimes.service import RuntimeKey, RuntimeService
+from brickyard.features.savedqueries import model as savedqueries
+from brickyard.features.savedqueries.rows import SavedQueryRows
+from brickyard.features.savedqueries.service import SavedQueryService
 from brickyard.features.schedules import model
 from brickyard.features.schedules.service import ScheduleService
 from brickyard.features.scripts.service import GlobalScriptService
@@ -218,6 +231,9 @@ class NoSpark:
         for part in list[statements.Part]():
             yield part
 
+    async def end(self, caller: Caller, cluster_id: str, session_id: str) -> None:
+        del caller, cluster_id, session_id
+
     def columns(self, stream: bytes) -> list[statements.ColumnInfo]:
         del stream
         return []
@@ -283,6 +299,7 @@ class World(shared.World):
             pools=self.pools,
             warehouses=(warehouses_of := WarehouseService(**some, clusters=self.clusters, sessions=self.attach)),
             query_history=QueryHistory(**timed, days=30),
+            saved_queries=SavedQueryService(**timed),
             statements=StatementService(
                 **timed,
                 warehouses=warehouses_of,
@@ -431,6 +448,10 @@ class World(shared.World):
             elif kind is ObjectKind.JOB and (job := tx.rows(JobRows).get(int(id))) is not None:
                 tx.rows(JobRows).update(msgspec.structs.replace(job, creator_user_name=owner, run_as=owner))
 
+            elif kind is ObjectKind.QUERY and (query := tx.rows(SavedQueryRows).get(id)) is not None:
+                fields = msgspec.structs.replace(query.fields, owner_user_name=owner)
+                tx.rows(SavedQueryRows).update(msgspec.structs.replace(query, fields=fields))
+
         await self.store.write(work)
 
     async def handle(self) -> dbfs.DbfsHandle:
@@ -470,6 +491,12 @@ async def submission(world: World) -> SubmitRun:
         tasks=[
             SubmitTask(task_key="own", new_cluster=new, spark_python_task=TASK),
             SubmitTask(task_key="shared", existing_cluster_id=await world.cluster(), spark_python_task=TASK),
+            SubmitTask(task_key="sql", sql_task=SqlTask(warehouse_id=await world.warehouse(), file=SqlTaskFile(path="/a.sql"))),
+            SubmitTask(
+                task_key="dbt",
+                existing_cluster_id=await world.cluster(),
+                dbt_task=DbtTask(commands=["dbt run"], project_directory="/a", warehouse_id=await world.warehouse()),
+            ),
         ]
     )
 
@@ -653,6 +680,15 @@ async def new_statement(world: World) -> msgspec.Struct:
     return statements.ExecuteStatement(statement="SELECT 1", warehouse_id=warehouse_id, wait_timeout="5s")
 
 
+def by_query(kind: type[msgspec.Struct], **fields: Any) -> Example:
+    async def example(world: World) -> msgspec.Struct:
+        new = savedqueries.QueryFields(display_name=f"query {next(world.numbers)}")
+        made = await world.context.services.saved_queries.create(ADMIN, savedqueries.CreateQuery(query=new))
+        return kind(id=made.id, **fields)
+
+    return example
+
+
 def by_statement(kind: type[msgspec.Struct], **fields: Any) -> Example:
     """About a statement with a result of one chunk."""
 
@@ -692,6 +728,10 @@ def notebook_run(kind: type[msgspec.Struct]) -> Example:
         return kind(run_id=await world.run(notebook=True))
 
     return example
+
+
+async def one_output(world: World) -> msgspec.Struct:
+    return view.GetOutput(run_id=await world.run())
 
 
 async def finished_run(world: World) -> msgspec.Struct:
@@ -997,6 +1037,11 @@ EXAMPLES: dict[str, Example] = {
     "policy_families.list": plain(policies.ListPolicyFamilies()),
     "policy_families.get": plain(policies.PolicyFamilyId(policy_family_id="job-cluster")),
     "query_history.list": plain(ListQueries()),
+    "saved_queries.create": plain(savedqueries.CreateQuery()),
+    "saved_queries.list": plain(savedqueries.ListSavedQueries()),
+    "saved_queries.get": by_query(savedqueries.QueryId),
+    "saved_queries.update": by_query(savedqueries.UpdateQuery, update_mask="tags"),
+    "saved_queries.delete": by_query(savedqueries.QueryId),
     "statements.execute": new_statement,
     "statements.get": by_statement(statements.StatementId),
     "statements.cancel": by_statement(statements.StatementId),
@@ -1043,7 +1088,7 @@ EXAMPLES: dict[str, Example] = {
     "jobs.runs_cancel_all": by_job(jobs.CancelAllRuns),
     "jobs.runs_submit": submission,
     "jobs.runs_get": get_run,
-    "jobs.runs_get_output": one_run,
+    "jobs.runs_get_output": one_output,
     "jobs.runs_cells": notebook_run(view.GetRunCells),
     "jobs.runs_export": notebook_run(view.ExportRun),
     "jobs.runs_list": plain(view.ListRuns()),

@@ -322,9 +322,9 @@ def test_what_cannot_be_honoured_is_refused(w: WorkspaceClient, golden: Golden) 
         with golden.refused(InvalidParameterValue, field):
             w.jobs.create(**({"name": "bad", "tasks": [good], "job_clusters": CLUSTERS} | wrong))
     job_id = job(w, good)
-    for asked, field in (({"only": ["z"]}, "only"), ({"sql_params": {"a": "b"}}, "sql_params")):
+    for asked, field in (({"only": ["z"]}, "only"), ({"spark_submit_params": ["a"]}, "spark_submit_params")):
         with golden.refused(InvalidParameterValue, field):
-            w.jobs.run_now(job_id, **asked)
+            w.jobs.run_now(job_id, **asked)  # type: ignore[arg-type] # one of several fields
 
 
 def test_files_and_a_continuous_trigger_begin_runs(w: WorkspaceClient, golden: Golden) -> None:

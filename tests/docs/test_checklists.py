@@ -39,6 +39,7 @@ PAGES = {  # of features that a page with another name describes
     "runtimes": "operations",
     "schedules": "v1",
     "queries": "sql-warehouses",
+    "savedqueries": "sql-warehouses",
     "statements": "sql-warehouses",
     "warehouses": "sql-warehouses",
     "scripts": "init-scripts",

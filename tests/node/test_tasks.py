@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import http.server
+import importlib
 import json
 import sys
+import threading
 import traceback
 import zipfile
 from collections.abc import Callable, Iterator
@@ -159,3 +162,55 @@ def test_a_java_program_fails_with_what_it_threw(run: Run, tmp_path: Path) -> No
         run(**{"kind": "jar", "class": "Main", "parameters": ["x"]})
     assert type(caught.value.error).__name__ == "java.lang.IllegalStateException"
     assert caught.value.text == "at Main.main ('Main', ['x'])"
+
+
+DBT = """
+import json, os, pathlib, sys
+
+def cli():
+    profiles = pathlib.Path(os.environ["DBT_PROFILES_DIR"], "profiles.yml")
+    output = json.loads(profiles.read_text())["shop"]["outputs"]["databricks"]
+    names, mode = sorted(each.name for each in pathlib.Path().iterdir()), oct(profiles.stat().st_mode)[-3:]
+    print("ran", sys.argv, names, output["token"], mode)
+    pathlib.Path("target").mkdir(exist_ok=True)
+    sys.exit(2 if "fail" in sys.argv else 0)
+"""
+
+
+@pytest.fixture
+def workspace() -> Iterator[str]:
+    """Something that answers."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def test_dbt_runs_on_a_copy_of_its_project(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], workspace: str
+) -> None:
+    monkeypatch.setenv("WORKSPACE_ROOT", str(tmp_path / "Workspace"))
+    project = tmp_path / "Workspace" / "shop"
+    project.mkdir(parents=True)
+    task = {"kind": "dbt", "project": "/Workspace/shop", "profile": {"token": "t"}, "url": workspace}
+    with pytest.raises(kernel_task.TaskFailed) as none:
+        run(**task, commands=[["run"]])
+    assert "dbt is not installed" in none.value.text
+    (tmp_path / "site" / "dbt" / "cli").mkdir(parents=True)
+    (tmp_path / "site" / "dbt" / "cli" / "main.py").write_text(DBT)
+    sys.path.append(str(tmp_path / "site"))
+    importlib.invalidate_caches()
+    with pytest.raises(kernel_task.TaskFailed) as missing:
+        run(**task, commands=[["run"]])
+    assert "There is no dbt_project.yml" in missing.value.text
+    (project / "dbt_project.yml").write_text("name: x\nprofile: 'shop'  # any\n")
+    with pytest.raises(kernel_task.TaskFailed) as failed:
+        run(**task, commands=[["run", "--select", "a b"], ["fail"], ["never"]])
+    assert "dbt fail has failed with exit status 2" in failed.value.text
+    first, second = (line for line in capsys.readouterr().out.splitlines() if line.startswith("ran"))
+    assert first == "ran ['dbt', 'run', '--select', 'a b'] ['dbt_project.yml'] t 600"
+    assert "target" in second, "commands share the copy"
+    assert [each.name for each in project.iterdir()] == ["dbt_project.yml"]
+    with pytest.raises(kernel_task.TaskFailed) as away:
+        run(**{**task, "url": "http://127.0.0.1:1"}, commands=[["run"]])
+    assert "network_allow" in away.value.text

@@ -17,13 +17,15 @@ from brickyard.domain.cluster import Cluster
 from brickyard.domain.run import Run, Task
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.tasks import SparkPythonTask, SubmitRun, SubmitTask, TaskDependency
+from brickyard.features.credentials.tasktokens import TaskTokens
 from brickyard.features.jobs.children import JobsOfTasks
 from brickyard.features.jobs.service import JobService
 from brickyard.features.jobs.watches import Watches
 from brickyard.features.notifications.service import Receivers
 from brickyard.features.runs.cells import CellCollector
+from brickyard.features.runs.dbttasks import DbtTasks
 from brickyard.features.runs.making import RunMaker
-from brickyard.features.runs.model import GetRun, RunId, RunView
+from brickyard.features.runs.model import GetOutput, GetRun, RunView
 from brickyard.features.runs.service import RunService
 from brickyard.features.runs.taskfiles import TaskFiles
 from brickyard.features.runs.tasknodes import MAGIC, NOTEBOOK_MAGIC, DriverTasks, Refusal
@@ -142,7 +144,8 @@ class RunWorld(World):
         self.refusal: Refusal = _nobody_refused  # a test may replace it
         calls = NodeCalls(client=provider.agent_client(), tokens=tokens)
         cells = CellCollector(store=store, clock=clock, nodes=calls)
-        drivers = DriverTasks(nodes=calls, files=files, cells=cells, refusal=self._refused, share=_no_share)
+        dbt = DbtTasks(tokens=TaskTokens(store=store, clock=clock, key=b"k" * 32), url="http://127.0.0.1:1")
+        drivers = DriverTasks(nodes=calls, files=files, cells=cells, refusal=self._refused, share=_no_share, dbt=dbt)
         self.runs = RunLoop(
             store=runs_store or store,
             clock=clock,
@@ -208,7 +211,7 @@ class RunWorld(World):
         return await self.view(run_id)
 
     async def output(self, run_id: int) -> Any:
-        return await self.service.output(ADMIN, RunId(run_id=run_id))
+        return await self.service.output(ADMIN, GetOutput(run_id=run_id))
 
     async def begun(self, run_id: int, key: str, timeout: float = PATIENCE_S) -> None:
         """Until the driver has the task."""

@@ -4,6 +4,7 @@ two fail."""
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from databricks.sdk.service import compute, jobs
 from databricks.sdk.service.jobs import RunResultState
 from databricks.sdk.service.workspace import ImportFormat, Language
 
+from tests.spark.live import NODE
 from tests.spark.shared import Lent
 from tests.support.packages import make_wheel
 from tests.support.patience import SOON
@@ -192,15 +194,30 @@ AFTER = """
 import sys
 print("after", sys.argv[1], dbutils.jobs.taskValues.get("notebook", "total") + 1)
 """
+# Its statements share a session.
+STATEMENTS = """
+CREATE TEMPORARY VIEW doubled AS SELECT 2 * id AS id FROM range(100);  -- not: one;
+SELECT sum(id) AS total, ';' AS text FROM doubled WHERE id < :rows
+"""
 
 
-def test_a_job_of_a_notebook_and_a_file(lent_single: Lent) -> None:
+@pytest.fixture
+def warehouse(lent_single: Lent) -> Iterator[str]:
+    w = lent_single.user.w
+    asked = {"name": "jobs", "cluster_size": "2X-Small", "node_type_id": NODE}
+    made = str(w.api_client.do("POST", "/api/2.0/sql/warehouses", body=asked)["id"])
+    yield made
+    w.warehouses.delete(made)
+
+
+def test_a_job_of_a_notebook_sql_and_a_file(lent_single: Lent, warehouse: str) -> None:
     w = lent_single.user.w
     me = w.current_user.me().user_name
     w.workspace.mkdirs(f"/Users/{me}/job")
     for name, source in (("setup", SETUP), ("notebook", NOTEBOOK)):
         w.workspace.upload(f"/Users/{me}/job/{name}", source.encode(), format=ImportFormat.SOURCE, language=Language.PYTHON)
-    w.workspace.upload(f"/Users/{me}/job/after.py", AFTER.encode(), format=ImportFormat.RAW, overwrite=True)
+    for name, source in (("after.py", AFTER), ("statements.sql", STATEMENTS)):
+        w.workspace.upload(f"/Users/{me}/job/{name}", source.encode(), format=ImportFormat.RAW, overwrite=True)
     on = lent_single.cluster_id
     created = w.jobs.create(
         name="sums",
@@ -212,11 +229,16 @@ def test_a_job_of_a_notebook_and_a_file(lent_single: Lent) -> None:
                 notebook_task=jobs.NotebookTask(notebook_path=f"/Users/{me}/job/notebook"),
             ),
             jobs.Task(
+                task_key="sql",
+                sql_task=jobs.SqlTask(warehouse_id=warehouse, file=jobs.SqlTaskFile(path=f"/Users/{me}/job/statements.sql")),
+            ),
+            jobs.Task(
                 task_key="after",
                 existing_cluster_id=on,
-                depends_on=[jobs.TaskDependency(task_key="notebook")],
+                depends_on=[jobs.TaskDependency(task_key="notebook"), jobs.TaskDependency(task_key="sql")],
                 spark_python_task=jobs.SparkPythonTask(
-                    python_file=f"/Users/{me}/job/after.py", parameters=["{{tasks.notebook.values.total}}"]
+                    python_file=f"/Users/{me}/job/after.py",
+                    parameters=["{{tasks.notebook.values.total}} {{tasks.sql.output.first_row.total}}"],
                 ),
             ),
         ],
@@ -231,7 +253,11 @@ def test_a_job_of_a_notebook_and_a_file(lent_single: Lent) -> None:
     assert told["cells"][1]["widgets"] == {"rows": "10"}
     assert [each["data"] for each in told["cells"][2]["results"]] == [[[45]]]
     assert [each.get("exited", False) for each in told["cells"][3]["results"]] == [False, True]
-    first, second = (w.jobs.get_run_output(int(each.run_id or 0)) for each in run.tasks or ())
+    first, statements, second = (w.jobs.get_run_output(int(each.run_id or 0)) for each in run.tasks or ())
     assert first.notebook_output and first.notebook_output.result == "total 45"
     assert "summed 45" in (first.logs or "")
-    assert second.logs == "after 45 46"
+    assert statements.sql_output and statements.sql_output.query_output and statements.sql_output.query_output.sql_statements
+    last = str(statements.sql_output.query_output.sql_statements[-1].lookup_key)
+    answer = w.statement_execution.get_statement_result_chunk_n(last, 0)
+    assert answer.external_links
+    assert second.logs == "after 45 20 46"

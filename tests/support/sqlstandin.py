@@ -26,7 +26,8 @@ class SqlStandIn:
         self._history = services.query_history
         self._answer = answer
         self.ran: list[Query] = []
-        services.statements._runner = services.statements.running._runner = self
+        services.statements._runner = services.statements.running._runner = services.statements.tasks._runner = self
+        self.ended: list[str] = []  # sessions
 
     async def run(self, caller: Caller, query: Query) -> AsyncIterator[Part]:
         """See `SqlRunner`."""
@@ -60,6 +61,11 @@ class SqlStandIn:
         finally:
             ended_ms = int(time.time() * 1000)
             self._history.ended(statement, StatementOutcome(state=state, ended_ms=ended_ms, rows_produced=len(rows), error=error))
+
+    async def end(self, caller: Caller, cluster_id: str, session_id: str) -> None:
+        """See `SqlRunner`."""
+        del caller, cluster_id
+        self.ended.append(session_id)
 
     def columns(self, stream: bytes) -> list[ColumnInfo]:
         """See `SqlRunner`."""

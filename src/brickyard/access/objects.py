@@ -41,6 +41,11 @@ def of_job(job_id: int, owner: str) -> SecurableObject:
     return SecurableObject(ObjectKind.JOB, str(job_id), owner)
 
 
+def of_query(query_id: str, owner: str) -> SecurableObject:
+    """A saved query."""
+    return SecurableObject(ObjectKind.QUERY, query_id, owner)
+
+
 def of_scope(scope: str) -> SecurableObject:
     """A secret scope by its name."""
     return SecurableObject(ObjectKind.SECRET_SCOPE, fold(scope))

@@ -38,6 +38,7 @@ from brickyard.features.ports.service import PortService
 from brickyard.features.queries.service import QueryHistory
 from brickyard.features.runs.service import RunService
 from brickyard.features.runtimes.service import RuntimeService
+from brickyard.features.savedqueries.service import SavedQueryService
 from brickyard.features.schedules.service import ScheduleService
 from brickyard.features.scripts.service import GlobalScriptService
 from brickyard.features.secrets.contexts import ContextSecrets
@@ -62,6 +63,7 @@ class Services:
     warehouses: WarehouseService
     statements: StatementService
     query_history: QueryHistory
+    saved_queries: SavedQueryService
     policies: PolicyService
     global_scripts: GlobalScriptService
     libraries: LibraryService

@@ -60,6 +60,7 @@ class ObjectKind(StrEnum):
     CLUSTER_POLICY = "cluster-policy"
     JOB = "job"  # a submitted run has one of its own, by which the permissions API knows the run
     RUN = "run"
+    QUERY = "query"  # a saved query
     DBFS_PATH = "dbfs-path"
     SECRET_SCOPE = "secret-scope"  # noqa: S105 - the name of a kind
     WORKSPACE_PATH = "workspace-path"  # a notebook, file or directory of /Workspace
@@ -92,6 +93,7 @@ PERMISSIONS: Mapping[ObjectKind, tuple[Permission, ...]] = {
     ObjectKind.CLUSTER_POLICY: (Permission.CAN_USE, Permission.ADMIN),
     ObjectKind.JOB: (Permission.CAN_VIEW, Permission.CAN_MANAGE_RUN, Permission.CAN_MANAGE),
     ObjectKind.RUN: (Permission.CAN_VIEW, Permission.CAN_MANAGE_RUN, Permission.CAN_MANAGE),
+    ObjectKind.QUERY: (Permission.CAN_VIEW, Permission.CAN_RUN, Permission.CAN_EDIT, Permission.CAN_MANAGE),
     ObjectKind.DBFS_PATH: (Permission.CAN_READ, Permission.CAN_EDIT, Permission.CAN_MANAGE),
     ObjectKind.SECRET_SCOPE: (Permission.READ, Permission.WRITE, Permission.MANAGE),
     ObjectKind.WORKSPACE_PATH: (Permission.CAN_READ, Permission.CAN_RUN, Permission.CAN_EDIT, Permission.CAN_MANAGE),

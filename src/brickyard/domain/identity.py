@@ -22,6 +22,7 @@ class CredentialKind(StrEnum):
     SESSION = "session"  # of a browser
     LINK = "link"  # logs a browser in, once
     PROVIDER = "provider"  # a log-in with the external provider, from which a session came; nothing presents it
+    TASK = "task"  # of an attempt of a run, for SQL on one warehouse
     SIGN_IN = "sign-in"  # a browser's way to the external provider and back
 
 
@@ -43,6 +44,11 @@ class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
     def expired(self, now_ms: int) -> bool:
         """Whether the token is no longer valid."""
         return self.expiry_ms != NEVER and self.expiry_ms <= now_ms
+
+
+def task_token_id(task_run_id: int) -> str:
+    """The id of an attempt's token."""
+    return f"task-{task_run_id}"
 
 
 class IdentityKind(StrEnum):

@@ -17,6 +17,7 @@ import msgspec
 
 from brickyard.domain.notifications import Notifying
 from brickyard.domain.spec import ClusterSpec
+from brickyard.domain.sqltasks import SqlScript, SqlTable
 from brickyard.domain.tasks import JobCluster, SubmitTask
 
 
@@ -164,6 +165,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     values: dict[str, Any] = {}  # that it has set for other tasks
     for_each: ForEach | None = None
     child_run_id: int = 0  # the run of another job that it has made and waits for
+    rows: list[dict[str, str | None]] = []  # of a SQL task's result, as many as other tasks may refer to
 
     @property
     def decided(self) -> bool:
@@ -355,14 +357,18 @@ class Conclusion(msgspec.Struct, frozen=True):
     code: TerminationCode
     message: str
     values: dict[str, Any] = {}  # that the attempt has set for other tasks
+    rows: list[dict[str, str | None]] = []  # of a SQL task's result
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an attempt printed, and its error with the traceback. `result`: what a notebook has returned by
-    `dbutils.notebook.exit`; None if it was not called."""
+    `dbutils.notebook.exit`; None if it was not called. `sql` and `table`: what a SQL task runs, from its beginning on, and the
+    result of its last statement."""
 
     result: str | None = None
     logs: str = ""
     logs_truncated: bool = False
     error: str = ""
     error_trace: str = ""
+    sql: SqlScript | None = None
+    table: SqlTable | None = None

@@ -29,6 +29,7 @@ class StatementSource(enum.StrEnum):
 
     THRIFT = "THRIFT"  # JDBC, ODBC and the SQL connectors
     STATEMENT_API = "STATEMENT_API"
+    JOB = "JOB"  # a SQL task
 
 
 class StatementState(enum.StrEnum):

@@ -73,6 +73,42 @@ class NotebookTask(Wire, frozen=True, kw_only=True):
     warehouse_id: str | None = None
 
 
+class SqlTaskFile(Wire, frozen=True, kw_only=True):
+    """A file of the workspace with SQL statements."""
+
+    path: str
+    source: Source | None = None
+
+
+class SqlTaskQuery(Wire, frozen=True, kw_only=True):
+    """A saved query."""
+
+    query_id: str
+
+
+class SqlTask(Wire, frozen=True, kw_only=True):
+    """SQL on a warehouse: one of `file` and `query`. `plan.sqltasks` refuses the fields of type Any by name."""
+
+    warehouse_id: str
+    file: SqlTaskFile | None = None
+    query: SqlTaskQuery | None = None
+    parameters: dict[str, str] | None = None
+    alert: dict[str, Any] | None = None
+    dashboard: dict[str, Any] | None = None
+
+
+class DbtTask(Wire, frozen=True, kw_only=True):
+    """Commands of dbt on a project of the workspace. They run on the task's cluster, and their SQL on the warehouse."""
+
+    commands: list[str]
+    project_directory: str | None = None
+    warehouse_id: str | None = None
+    catalog: str | None = None
+    schema: str | None = None
+    profiles_directory: str | None = None
+    source: Source | None = None
+
+
 class JobCluster(Wire, frozen=True, kw_only=True):
     """A cluster that tasks share by its key. It is created for each run, and ends with the last of them."""
 
@@ -108,10 +144,10 @@ class RunJobTask(Wire, frozen=True, kw_only=True):
     notebook_params: dict[str, str] | None = None
     python_named_params: dict[str, str] | None = None
     python_params: list[str] | None = None
-    dbt_commands: list[Any] | None = None
+    dbt_commands: list[str] | None = None
     pipeline_params: dict[str, Any] | None = None
     spark_submit_params: list[Any] | None = None
-    sql_params: dict[str, Any] | None = None
+    sql_params: dict[str, str] | None = None
 
 
 class ForEachTask(Wire, frozen=True, kw_only=True):
@@ -134,13 +170,13 @@ class RunSettings(Notifying, frozen=True, kw_only=True):
     python_wheel_task: PythonWheelTask | None = None
     spark_jar_task: SparkJarTask | None = None
     notebook_task: NotebookTask | None = None
+    sql_task: SqlTask | None = None
+    dbt_task: DbtTask | None = None
     timeout_seconds: int | None = None
     libraries: list[dict[str, Any]] | None = None
-    dbt_task: dict[str, Any] | None = None
     pipeline_task: dict[str, Any] | None = None
     run_job_task: RunJobTask | None = None
     spark_submit_task: dict[str, Any] | None = None
-    sql_task: dict[str, Any] | None = None
 
 
 class SubmitTask(RunSettings, frozen=True, kw_only=True):
@@ -173,6 +209,17 @@ class SubmitTask(RunSettings, frozen=True, kw_only=True):
     def work(self) -> SubmitTask:
         """The task that needs a cluster: the nested one of a for-each task, else this one."""
         return self.for_each_task.task if self.for_each_task is not None else self
+
+    @property
+    def on_warehouse(self) -> str:
+        """The id of the SQL warehouse on which the task runs; "" if it runs on a cluster, or on none."""
+        notebook = self.notebook_task.warehouse_id if self.notebook_task is not None else None
+        return self.sql_task.warehouse_id if self.sql_task is not None else notebook or ""
+
+    @property
+    def existing_id(self) -> str:
+        """The id of the existing cluster or SQL warehouse on which the task runs; "" if it is given a cluster."""
+        return self.on_warehouse or self.existing_cluster_id or ""
 
 
 class SubmitRun(RunSettings, frozen=True, kw_only=True):

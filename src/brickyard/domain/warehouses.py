@@ -79,3 +79,29 @@ class NoWarehouses:
         """Always None."""
         del caller, warehouse_id
         return None
+
+
+class TaskCallers(Protocol):
+    """Callers with tokens of tasks, each of which counts for one warehouse. Implemented by `TaskTokens`."""
+
+    async def caller(self, bearer: str, warehouse_id: str) -> Caller | None:
+        """The caller with that token at that warehouse; None if it is no token of a task, or another warehouse's."""
+        ...
+
+    async def again(self, caller: Caller) -> Caller | None:
+        """The caller with current rights; None once the token counts no more."""
+        ...
+
+
+class NoTasks:
+    """A workspace without such tokens."""
+
+    async def caller(self, bearer: str, warehouse_id: str) -> Caller | None:
+        """Always None."""
+        del bearer, warehouse_id
+        return None
+
+    async def again(self, caller: Caller) -> Caller | None:
+        """Always None."""
+        del caller
+        return None

@@ -8,7 +8,7 @@ from starlette.types import Receive, Scope, Send
 
 from brickyard.api.edge.authentication import Authenticator
 from brickyard.domain.errors import ResourceDoesNotExist
-from brickyard.domain.warehouses import NoWarehouses, Warehouses
+from brickyard.domain.warehouses import NoTasks, NoWarehouses, TaskCallers, Warehouses
 from brickyard.gateway.answers import refuse
 
 if TYPE_CHECKING:
@@ -22,15 +22,20 @@ NO_SPARK = "No provider of this workspace runs Spark."
 
 class SqlEntrance:
     """The ASGI application for all paths below `prefixes`. `warehouses`: None if the workspace has none. `observer` learns of
-    each statement; None: nobody does."""
+    each statement; None: nobody does. `tasks`: callers with tokens of tasks; None: there are none."""
 
     prefixes = ("/sql/protocolv1/", "/sql/1.0/")  # the web page has others below /sql/
 
     def __init__(
-        self, authenticator: Authenticator, *, warehouses: Warehouses | None = None, observer: StatementObserver | None = None
+        self,
+        authenticator: Authenticator,
+        *,
+        warehouses: Warehouses | None = None,
+        observer: StatementObserver | None = None,
+        tasks: TaskCallers | None = None,
     ) -> None:
         self._authenticator = authenticator
-        self._warehouses, self._observer = warehouses, observer
+        self._warehouses, self._observer, self._tasks = warehouses, observer, tasks
         self._gateway: ConnectGateway | None = None
         self._door: SqlDoor | None = None
 
@@ -64,5 +69,6 @@ class SqlEntrance:
                 gateway=self._gateway,
                 warehouses=self._warehouses or NoWarehouses(),
                 observer=self._observer or Unobserved(),
+                tasks=self._tasks or NoTasks(),
             )
         return self._door

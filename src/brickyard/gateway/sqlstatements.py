@@ -10,13 +10,15 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
 from brickyard.access.credentials import renewed
+from brickyard.access.principals import active_principal, caller_of
 from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import Unauthenticated
-from brickyard.domain.statements import Statement, StatementSource
+from brickyard.domain.statements import Statement
 from brickyard.features.statements.model import ColumnInfo, Part, Query, StatementFailed
 from brickyard.gateway.sqlentrance import SqlEntrance
 from brickyard.store.store import Store
+from brickyard.store.tx import Tx
 
 if TYPE_CHECKING:
     from brickyard.gateway.sql.driver import Driver, Target
@@ -39,28 +41,38 @@ class StatementRunner:
         """See `SqlRunner`."""
         from brickyard.gateway.sql.driver import Query as SparkQuery  # noqa: PLC0415 - Arrow, only where it is used
         from brickyard.gateway.sql.driver import Target  # noqa: PLC0415
-        from brickyard.gateway.sql.failures import SqlFailed  # noqa: PLC0415
+        from brickyard.gateway.sql.failures import SqlFailed, refuse  # noqa: PLC0415
         from brickyard.gateway.sql.ipc import cut  # noqa: PLC0415
         from brickyard.gateway.sql.literals import literals  # noqa: PLC0415
         from brickyard.gateway.sql.operations import Phase  # noqa: PLC0415
 
         door = self._entrance().door()
-        target = Target(query.cluster_id, str(uuid.uuid4()), caller.user_name, self._login(caller, query.address))
+        session = query.session
+        session_id = session.session_id if session is not None else str(uuid.uuid4())
+        target = Target(query.cluster_id, session_id, caller.user_name, self._login(caller, query.address))
         statement = Statement(
             statement_id=query.statement_id,
             user_name=caller.user_name,
             cluster_id=query.cluster_id,
             warehouse_id=query.warehouse_id,
-            session_id=target.session_id,
+            session_id=session_id,
             text=query.text,
-            source=StatementSource.STATEMENT_API,
+            source=query.source,
             client_application=query.application,
             started_ms=self._clock.now_ms(),
         )
         try:
-            await self._open(door.driver, target, query)
+            incarnation = await self._open(door.driver, target, query)
+            if session is not None:
+                # What is refused now, or once this session has ended or is another one, never begins.
+                target = target._replace(incarnation=incarnation)
+                refuse(await session.refusal())
             wanted = SparkQuery(query.text, literals(query.parameters), row_limit=query.row_limit)
-            operation = door.service.operations.begin(statement, wanted, target, caller)
+            operations = door.service.operations
+            if session is not None and session.resume:
+                operation = operations.adopt(statement, target, caller, again=wanted)
+            else:
+                operation = operations.begin(statement, wanted, target, caller)
             try:
                 while operation.phase is Phase.RUNNING:
                     await operation.wait(60.0)
@@ -74,22 +86,36 @@ class StatementRunner:
                         stream = b"".join([operation.schema, *(bytes(cut(each.stream).batches) for each in chunks), _END])
                         yield Part(sum(each.rows for each in chunks), stream)
             finally:
-                await asyncio.shield(operation.close())
+                # A session's statements are known to Spark until it ends: their results are not on record yet.
+                left = session is not None and session.leaving()
+                await asyncio.shield(operation.leave() if left else operation.close(release=session is None))
         except SqlFailed as error:
             raise StatementFailed(error.text, sql_state=error.sql_state) from error
         finally:
-            with contextlib.suppress(SqlFailed):
-                await asyncio.shield(door.driver.end_session(target))
+            if session is None:
+                with contextlib.suppress(SqlFailed):
+                    await asyncio.shield(door.driver.end_session(target))
 
-    async def _open(self, driver: Driver, target: Target, query: Query) -> None:
-        """Begins the session, once the warehouse runs."""
+    async def end(self, caller: Caller, cluster_id: str, session_id: str) -> None:
+        """See `SqlRunner`."""
+        from brickyard.gateway.sql.driver import Target  # noqa: PLC0415 - as above
+        from brickyard.gateway.sql.failures import SqlFailed  # noqa: PLC0415
+
+        try:
+            driver = self._entrance().door().driver
+            await driver.end_session(Target(cluster_id, session_id, caller.user_name, self._login(caller, "")))
+        except SqlFailed as error:
+            raise StatementFailed(error.text, sql_state=error.sql_state) from error
+
+    async def _open(self, driver: Driver, target: Target, query: Query) -> str:
+        """Begins the session, once the warehouse runs. Returns Spark's own id of it."""
         from brickyard.gateway.sql.failures import SqlFailed  # noqa: PLC0415 - as above
         from brickyard.gateway.sql.metadata import quoted  # noqa: PLC0415
 
         deadline = time.monotonic() + START_S
         while True:
             try:
-                await driver.configure(target, {})
+                incarnation = await driver.configure(target, {})
                 break
             except SqlFailed as error:
                 if error.code.name != "UNAVAILABLE" or time.monotonic() > deadline:
@@ -99,6 +125,7 @@ class StatementRunner:
             await driver.run(target, f"USE CATALOG {quoted(query.catalog)}")
         if query.schema:
             await driver.run(target, f"USE SCHEMA {quoted(query.schema)}")
+        return incarnation
 
     def columns(self, stream: bytes) -> list[ColumnInfo]:
         """See `SqlRunner`."""
@@ -120,9 +147,17 @@ class StatementRunner:
 
         async def current() -> Caller:
             now = self._clock.now_ms()
-            found = await self._store.read(lambda tx: renewed(tx, caller, now_ms=now, made_by_ms=made_ms))
+            found = await self._store.read(lambda tx: _renewed(tx, caller, now_ms=now, made_ms=made_ms))
             if found is None:
                 raise Unauthenticated("The credentials with which this statement began no longer count.")
             return found
 
         return Login("", address, caller=current)
+
+
+def _renewed(tx: Tx, caller: Caller, *, now_ms: int, made_ms: int) -> Caller | None:
+    """The caller with current rights; None if there is none any more. A task runs without a credential."""
+    if caller.token_id:
+        return renewed(tx, caller, now_ms=now_ms, made_by_ms=made_ms)
+    owner = active_principal(tx, caller.user_name)
+    return None if owner is None else caller_of(owner, token_id="")

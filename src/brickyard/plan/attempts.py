@@ -64,6 +64,7 @@ def decided(run: Run, task: Task, conclusion: Conclusion, now: int) -> Task:
         code=conclusion.code,
         message=conclusion.message,
         values=conclusion.values,
+        rows=conclusion.rows,
         decided_ms=now,
     )
     left = task.spec.max_retries == -1 or attempt.number - task.repaired < (task.spec.max_retries or 0)

@@ -12,7 +12,8 @@ from brickyard.domain.tasks import RunJobTask
 from brickyard.plan.references import resolved
 
 MAX_DEPTH = 3  # tasks that run jobs, one within the other
-OVERRIDES = ("job_parameters", "jar_params", "notebook_params", "python_named_params", "python_params")
+OLDER = ("dbt_commands", "jar_params", "notebook_params", "python_named_params", "python_params", "sql_params")
+OVERRIDES = ("job_parameters", *OLDER)
 _GOOD = (RunResultState.SUCCESS, RunResultState.SUCCESS_WITH_FAILURES)
 
 

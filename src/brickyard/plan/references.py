@@ -63,15 +63,23 @@ _OTHER: Mapping[str, Callable[[Task], str]] = {
 }
 
 
-def check(texts: Iterable[str], where: str, *, tasks: Iterable[str], parameters: Iterable[str], nested: bool = False) -> None:
-    """Raises InvalidParameterValue for a reference to what does not exist. `tasks`: those that the task depends on. `nested`: it
-    is the nested task of a for-each task."""
-    keys, names = set(tasks), set(parameters)
+def check(
+    texts: Iterable[str],
+    where: str,
+    *,
+    tasks: Iterable[str],
+    parameters: Iterable[str],
+    sql: Iterable[str] = (),
+    nested: bool = False,
+) -> None:
+    """Raises InvalidParameterValue for a reference to what does not exist. `tasks`: those that the task depends on. `sql`: those
+    of SQL. `nested`: it is the nested task of a for-each task."""
+    keys, names, with_rows = set(tasks), set(parameters), set(sql)
     for text in texts:
         for match in _REFERENCE.finditer(text):
             if nested and _is_input(match[1]):
                 continue
-            if why := _unknown(match[1], keys, names):
+            if why := _unknown(match[1], keys, names, with_rows):
                 raise InvalidParameterValue(f"{where}{match[0][:_SHOWN]} refers to nothing: {why}.")
 
 
@@ -122,7 +130,17 @@ def _of_other(name: str, run: Run) -> str | None:
     if what.startswith("values.") and other.last is not None:
         value = other.last.values.get(what.removeprefix("values."))
         return None if value is None else _text(value)
+    if what.startswith("output.") and other.last is not None:
+        return _of_rows(what.removeprefix("output."), other.last.rows)
     return _OTHER[what](other) if what in _OTHER else None
+
+
+def _of_rows(what: str, rows: Sequence[Mapping[str, str | None]]) -> str:
+    """A result of a SQL task as JSON, or the value of one column of its first row; "" if it has none."""
+    if what == "rows":
+        return json.dumps(rows)
+    first = rows[0] if rows else {}
+    return json.dumps(first) if what == "first_row" else first.get(what.removeprefix("first_row.")) or ""
 
 
 def _text(value: Any) -> str:
@@ -135,7 +153,7 @@ def _of_job(match: re.Match[str], run: Run) -> str:
     return run.triggered_by.get(match[1].removeprefix(_TRIGGER), "") if match[1].startswith(_TRIGGER) else match[0]
 
 
-def _unknown(name: str, keys: set[str], names: set[str]) -> str:
+def _unknown(name: str, keys: set[str], names: set[str], with_rows: set[str]) -> str:
     if name in _JOB or name in _TASK or _OF_TRIGGER.fullmatch(name):
         return ""
     if name.startswith("job.parameters."):
@@ -144,10 +162,17 @@ def _unknown(name: str, keys: set[str], names: set[str]) -> str:
         return "only the nested task of a for-each task has an input"
     if name.startswith("tasks."):
         key, _, what = name.removeprefix("tasks.").partition(".")
-        if key not in keys:
-            return "the task does not depend on a task with that key"
-        return "" if what in _OTHER or what.startswith("values.") else f"use one of {', '.join(_OTHER)} or values.KEY"
+        return _unknown_of_other(key, what, keys, with_rows)
     return f"use one of {', '.join((*_JOB, *_TASK))}, job.parameters.NAME, tasks.KEY.result_state or tasks.KEY.values.NAME"
+
+
+def _unknown_of_other(key: str, what: str, keys: set[str], with_rows: set[str]) -> str:
+    if key not in keys:
+        return "the task does not depend on a task with that key"
+    if what.startswith("output."):
+        known = what in ("output.rows", "output.first_row") or what.startswith("output.first_row.")
+        return "" if known and key in with_rows else "use output.rows or output.first_row.COLUMN of a SQL task"
+    return "" if what in _OTHER or what.startswith("values.") else f"use one of {', '.join(_OTHER)} or values.KEY"
 
 
 def _at(run: Run) -> datetime:

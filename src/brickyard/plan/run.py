@@ -48,9 +48,9 @@ def plan_run(
     barred: Mapping[str, Conclusion] = MappingProxyType({}),
     children: Mapping[int, Conclusion | None] = MappingProxyType({}),
 ) -> RunPlan:
-    """Decides about one run. `clusters` holds the existing ones among its attempts' and its tasks' `existing_cluster_id`.
-    `barred`: tasks for which nothing may be made or started (by `Task.key`), and how their attempts end that have no cluster yet.
-    `children`: the existing ones among the runs that its attempts have made; None while they are active."""
+    """Decides about one run. `clusters` holds the existing ones among its attempts' and its tasks' `existing_id`. `barred`: tasks
+    for which nothing may be made or started (by `Task.key`), and how their attempts end that have no cluster yet. `children`: the
+    existing ones among the runs that its attempts have made; None while they are active."""
     tasks, plan = list(run.all_tasks), RunPlan(run=run)
     return _Pass(run=run, clusters=clusters, now=now, barred=barred, children=children, tasks=tasks, plan=plan).go()
 
@@ -278,7 +278,7 @@ class _Pass(msgspec.Struct, kw_only=True):
             if self._last(number).cluster_id in self.clusters:
                 self._follow(number)
         else:
-            self._set_attempt(number, cluster_id=task.spec.existing_cluster_id or "")
+            self._set_attempt(number, cluster_id=task.spec.existing_id)
             self._follow(number)
 
     def _create(self, cluster_id: str, number: int, requested: ClusterSpec, users: Sequence[Task]) -> None:

@@ -32,9 +32,11 @@ from brickyard.domain.tasks import (
 )
 from brickyard.plan import notices
 from brickyard.plan.childruns import passed_on
+from brickyard.plan.dbttasks import check as check_dbt
 from brickyard.plan.iterations import MAX_CONCURRENCY, check_inputs
 from brickyard.plan.libraries import check as check_library
 from brickyard.plan.references import check as check_references
+from brickyard.plan.sqltasks import check as check_sql
 
 _to_library = converter(Library)
 
@@ -51,6 +53,8 @@ TASKS = (
     "spark_python_task",
     "python_wheel_task",
     "spark_jar_task",
+    "sql_task",
+    "dbt_task",
     "condition_task",
     "run_job_task",
     "for_each_task",
@@ -61,7 +65,7 @@ _KEY = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_KEY}}}")
 _NOT_OF_KEYS = re.compile(r"[^A-Za-z0-9_-]")
 _SHOWN = 140  # how many characters of a client's value a message repeats
 
-_NO_SUCH_TASK = f"use one of {', '.join(TASKS)}"
+_NO_SUCH_TASK = f"use {', '.join(TASKS[:-1])} or {TASKS[-1]}"
 REFUSED_RUN: dict[str, str] = {
     "budget_policy_id": "there are no budgets",
     "environments": "there is no serverless compute; give new_cluster or existing_cluster_id",
@@ -79,20 +83,16 @@ REFUSED_TASK: dict[str, str] = {
     "dashboard_task": _NO_SUCH_TASK,
     "dbt_cloud_task": _NO_SUCH_TASK,
     "dbt_platform_task": _NO_SUCH_TASK,
-    "dbt_task": _NO_SUCH_TASK,
     "environment_key": "there is no serverless compute; give new_cluster or existing_cluster_id",
     "gen_ai_compute_task": _NO_SUCH_TASK,
     "pipeline_task": _NO_SUCH_TASK,
     "power_bi_task": _NO_SUCH_TASK,
     "python_operator_task": _NO_SUCH_TASK,
     "spark_submit_task": _NO_SUCH_TASK,
-    "sql_task": _NO_SUCH_TASK,
 }
 REFUSED_PARAMETERS: dict[str, str] = {
-    "dbt_commands": "there are no dbt tasks",
     "pipeline_params": "there are no pipelines",
     "spark_submit_params": "there are no spark-submit tasks",
-    "sql_params": "there are no SQL tasks",
 }
 
 
@@ -139,21 +139,17 @@ def check_tasks(
         raise InvalidParameterValue(f"job_clusters must have different keys, and at most {MAX_TASKS} clusters.")
     for task in tasks:
         _check_task(task, clusters)
-    _check_order(tasks)
+    upstream = _check_order(tasks)
+    sql = [each.task_key for each in tasks if each.sql_task is not None]
     for task in tasks:
-        check_references(
-            [*_texts(task)],
-            f"Task {task.task_key}: ",
-            tasks=[each.task_key for each in task.depends_on or ()],
-            parameters=parameters,
-        )
-        if task.for_each_task is not None:
+        for one in [task] if task.for_each_task is None else [task, task.work]:
             check_references(
-                _texts(task.work),
-                f"Task {task.work.task_key}: ",
-                tasks=[each.task_key for each in task.depends_on or ()],
+                _texts(one),
+                f"Task {one.task_key}: ",
+                tasks=upstream[task.task_key],
                 parameters=parameters,
-                nested=True,
+                sql=sql,
+                nested=one is not task,
             )
     return tuple(_with_own_jvm(task, tasks, clusters) for task in tasks)
 
@@ -236,7 +232,9 @@ def _texts(task: SubmitTask) -> list[str]:
     condition = [task.condition_task.left, task.condition_task.right] if task.condition_task is not None else []
     given = list((task.notebook_task.base_parameters or {}).values()) if task.notebook_task is not None else []
     loop = [task.for_each_task.inputs] if task.for_each_task is not None else []
-    return [*parameters(task), *condition, *given, *loop, *passed_on(task.run_job_task)]
+    bound = list((task.sql_task.parameters or {}).values()) if task.sql_task is not None else []
+    commands = task.dbt_task.commands if task.dbt_task is not None else []
+    return [*parameters(task), *condition, *given, *loop, *bound, *commands, *passed_on(task.run_job_task)]
 
 
 def _with_own_jvm(task: SubmitTask, tasks: Sequence[SubmitTask], clusters: Mapping[str, ClusterSpec]) -> SubmitTask:
@@ -261,9 +259,11 @@ def check_key(name: str, key: str) -> None:
 
 def _check_clusters(where: str, task: SubmitTask, clusters: Mapping[str, ClusterSpec]) -> None:
     given = [name for name in CLUSTERS if getattr(task, name)]
-    if kind := next((name for name in CLUSTERLESS if getattr(task, name) is not None), ""):
+    kind = next((name for name in CLUSTERLESS if getattr(task, name) is not None), "")
+    if kind or task.on_warehouse:
         if given or task.libraries:
-            raise InvalidParameterValue(f"{where}{kind} runs without a cluster: leave out {(*given, 'libraries')[0]}.")
+            runs = f"{kind} runs without a cluster" if kind else "it runs on its warehouse"
+            raise InvalidParameterValue(f"{where}{runs}: leave out {(*given, 'libraries')[0]}.")
     elif len(given) != 1:
         raise InvalidParameterValue(f"{where}give one of {', '.join(CLUSTERS)} (there is no serverless compute).")
     elif task.job_cluster_key and task.job_cluster_key not in clusters:
@@ -294,6 +294,11 @@ def _check_task(task: SubmitTask, clusters: Mapping[str, ClusterSpec]) -> None:
         _check_parameters(where, passed_on(task.run_job_task))
     elif task.for_each_task is not None:
         _check_for_each(where, task, task.for_each_task, clusters)
+    elif task.sql_task is not None:
+        check_sql(where, task.sql_task)
+        _check_parameters(where, list((task.sql_task.parameters or {}).values()))
+    elif task.dbt_task is not None:
+        check_dbt(where, task.dbt_task)
     _check_parameters(where, parameters(task))
     _seconds(f"{where}timeout_seconds", task.timeout_seconds)
     _seconds(f"{where}min_retry_interval_millis", (task.min_retry_interval_millis or 0) // 1000)
@@ -334,8 +339,6 @@ def _check_wheel(where: str, task: PythonWheelTask) -> None:
 def _check_notebook(where: str, task: NotebookTask) -> None:
     if task.source is Source.GIT:
         raise InvalidParameterValue(f"{where}source GIT is not supported: {REFUSED_RUN['git_source']}.")
-    if task.warehouse_id:
-        raise InvalidParameterValue(f"{where}warehouse_id is not supported: a notebook runs on a cluster.")
     if not task.notebook_path.startswith("/") or ".." in task.notebook_path.split("/") or "\0" in task.notebook_path:
         raise InvalidParameterValue(
             f"{where}notebook_path {task.notebook_path[:_SHOWN]!r} must be an absolute path in the workspace, without '..'."
@@ -366,7 +369,8 @@ def _check_parameters(where: str, given: Sequence[str]) -> None:
         )
 
 
-def _check_order(tasks: Sequence[SubmitTask]) -> None:
+def _check_order(tasks: Sequence[SubmitTask]) -> Mapping[str, frozenset[str]]:
+    """Raises unless the tasks can run one after the other. Returns the keys of all tasks that each one waits for."""
     graph: dict[str, list[str]] = {}
     for task in tasks:
         if task.task_key in graph:
@@ -383,9 +387,13 @@ def _check_order(tasks: Sequence[SubmitTask]) -> None:
         if unknown := [each for each in needed if each not in graph]:
             raise InvalidParameterValue(f"Task {key} depends on {unknown[0][:_SHOWN]!r}, which is not a task of this run.")
     try:
-        TopologicalSorter(graph).prepare()
+        order = tuple(TopologicalSorter(graph).static_order())
     except CycleError as error:
         raise InvalidParameterValue(f"The tasks depend on each other in a circle: {' <- '.join(error.args[1])}.") from error
+    upstream: dict[str, frozenset[str]] = {}
+    for key in order:
+        upstream[key] = frozenset(graph[key]).union(*(upstream[each] for each in graph[key]))
+    return upstream
 
 
 def _seconds(name: str, value: int | None) -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Cluster, Instance, public_state
+from brickyard.domain.identity import task_token_id
 from brickyard.domain.run import Attempt, AttemptPhase, Conclusion, Run, Task, TriggerType
 from brickyard.plan.attach import driver_instance, finishing_driver
 from brickyard.plan.changes import Changed, Secrets, create_for_run, end_for_run, start_for_run
@@ -124,7 +125,7 @@ def _children(tx: Tx, run: Run) -> dict[int, Conclusion | None]:
 
 def _concerned(run: Run) -> set[str]:
     live = {each.cluster_id for task in run.all_tasks for each in task.attempts if each.phase is not AttemptPhase.DONE}
-    coming = {task.spec.work.existing_cluster_id or "" for task in run.tasks if task.result is None}
+    coming = {task.spec.work.existing_id for task in run.tasks if task.result is None}
     shared = {each.cluster_id for each in run.shared}
     return (live | coming | shared) - {""}
 
@@ -149,6 +150,14 @@ def _write(tx: Tx, before: Run, decided: RunPlan) -> None:
     tx.runs.insert_attempts(before.run_id, made)
     tx.runs.keep_iterations(decided.over)
     tx.runs.update(decided.run)
+    for each in _done(after) - _done(before.all_tasks):
+        tx.tokens.delete(task_token_id(each))
+
+
+def _done(tasks: Sequence[Task]) -> set[int]:
+    """Attempts with tokens of their own that are over."""
+    of_dbt = (task for task in tasks if task.spec.dbt_task is not None)
+    return {each.task_run_id for task in of_dbt for each in task.attempts if each.phase is AttemptPhase.DONE}
 
 
 def _calls(decided: RunPlan, drivers: Mapping[str, Instance]) -> Calls:

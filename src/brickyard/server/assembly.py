@@ -32,6 +32,7 @@ from brickyard.features.credentials.lastuse import SessionLimits
 from brickyard.features.credentials.loginlinks import LoginLinks
 from brickyard.features.credentials.oauth import ClientSecrets, OAuthService
 from brickyard.features.credentials.sessions import SessionService
+from brickyard.features.credentials.tasktokens import TaskTokens
 from brickyard.features.credentials.tokenmanagement import TokenManagement
 from brickyard.features.credentials.tokens import TokenService
 from brickyard.features.credentials.uilinks import UiLinks
@@ -71,6 +72,7 @@ from brickyard.features.runs.making import RunMaker
 from brickyard.features.runs.service import RunService
 from brickyard.features.runtimes.loop import Trainings
 from brickyard.features.runtimes.service import RuntimeService
+from brickyard.features.savedqueries.service import SavedQueryService
 from brickyard.features.schedules.loop import ScheduleLoop
 from brickyard.features.schedules.service import ScheduleService
 from brickyard.features.scripts.service import GlobalScriptService
@@ -100,6 +102,7 @@ from brickyard.server.background import Loops, Nodes, build_loops, build_nodes
 from brickyard.server.looplag import Lag
 from brickyard.server.metrics import WorkspaceMetrics
 from brickyard.server.resources import Resources
+from brickyard.server.tasksources import TaskSources
 from brickyard.storage.metastore import MetastoreFiles
 from brickyard.storage.schemas import Schemas
 from brickyard.storage.sealer import Sealer
@@ -162,7 +165,13 @@ def assemble(given: Resources, *, loop_lag_s: Lag) -> Parts:
     sealer = Sealer(key=given.workspace_key)
     given.storage.logs.unseal_with(sealer.open)
     nodes = build_nodes(given, wake=wake, values=SecretValues(authorizer=authorizer, vault=vault, sealer=sealer))
-    loops = build_loops(given, nodes, sealer=sealer)
+    loops = build_loops(
+        given,
+        nodes,
+        sealer=sealer,
+        sources=lambda: TaskSources(workspace=services.workspace, queries=services.saved_queries),
+        statements=lambda: services.statements.tasks,
+    )
     tcp_ports = TcpPorts(store=given.store, nodes=nodes.calls, held=given.member.lease("ports"), sources=gate.rules)
     planner = PortPlanner(
         ids=given.ids,
@@ -375,6 +384,7 @@ def _services(
         ),
         warehouses=warehouses,
         query_history=QueryHistory(store=store, clock=wall, authorizer=authorizer, days=settings.sql_history_days),
+        saved_queries=SavedQueryService(store=store, clock=wall, authorizer=authorizer),
         statements=StatementService(
             store=store,
             clock=wall,
@@ -491,6 +501,11 @@ def _gateway(given: Resources, services: Services, authenticator: Authenticator,
         history=history,
         spark_ui=WebProxy(ui, authenticator=authenticator, links=links, note=note),
         ports=WebProxy(ports, authenticator=authenticator, links=links, note=note),
-        sql=SqlEntrance(authenticator, warehouses=services.warehouses, observer=services.query_history),
+        sql=SqlEntrance(
+            authenticator,
+            warehouses=services.warehouses,
+            observer=services.query_history,
+            tasks=TaskTokens(store=given.store, clock=given.wall, key=given.workspace_key),
+        ),
         tcp_ports=tcp_ports,
     )

@@ -9,13 +9,18 @@ from pathlib import Path
 from brickyard.access import Authorizer
 from brickyard.access.principals import active_principal
 from brickyard.clusters.attach.shares import ContextShare, share_of
+from brickyard.clusters.statements import TaskStatements
 from brickyard.config.settings import Settings
 from brickyard.domain.nodeops import AgentClient
 from brickyard.domain.prices import Prices
 from brickyard.domain.wakeups import Wake
+from brickyard.features.credentials.tasktokens import TaskTokens
 from brickyard.features.metrics.loop import SamplePacking
 from brickyard.features.runs.cells import CellCollector
+from brickyard.features.runs.dbttasks import DbtTasks
 from brickyard.features.runs.rights import RunRights
+from brickyard.features.runs.runners import TaskRunners
+from brickyard.features.runs.sqltasks import SqlSources, SqlTasks
 from brickyard.features.runs.taskfiles import TaskFiles
 from brickyard.features.runs.tasknodes import DriverTasks
 from brickyard.features.secrets.values import SecretValues
@@ -125,12 +130,21 @@ def build_nodes(given: Resources, *, wake: Wake[str], values: SecretValues) -> N
             cells=CellCollector(store=given.store, clock=given.clock, nodes=calls),
             refusal=_task_refusal(given.store),
             share=_task_share(given.store),
+            dbt=DbtTasks(tokens=TaskTokens(store=given.store, clock=given.wall, key=given.workspace_key), url=given.server_url),
         ),
         files=files,
     )
 
 
-def build_loops(given: Resources, nodes: Nodes, *, sealer: Sealer) -> Loops:
+def build_loops(
+    given: Resources,
+    nodes: Nodes,
+    *,
+    sealer: Sealer,
+    sources: Callable[[], SqlSources],
+    statements: Callable[[], TaskStatements],
+) -> Loops:
+    """`sources` and `statements`: what SQL tasks need, once the services are made."""
     settings, store, clock, ids = given.settings, given.store, given.clock, given.ids
     providers = given.providers
     retention = Retention(
@@ -181,7 +195,10 @@ def build_loops(given: Resources, nodes: Nodes, *, sealer: Sealer) -> Loops:
             store=store,
             clock=clock,
             ids=ids,
-            nodes=nodes.tasks,
+            nodes=TaskRunners(
+                drivers=nodes.tasks,
+                sql=SqlTasks(store=store, sources=sources, statements=statements, refusal=_task_refusal(store)),
+            ),
             rights=RunRights(Authorizer()),
             wake_cluster=owners.wake,
         ),
@@ -221,7 +238,7 @@ def _task_refusal(store: Store) -> Callable[[Call], Awaitable[str]]:
 
     def why(tx: Tx, call: Call) -> str:
         cluster = tx.clusters.get(call.attempt.cluster_id)
-        return rights.code_refused(tx, call.run, cluster) if cluster is not None else ""
+        return rights.code_refused(tx, call.run, call.task, cluster) if cluster is not None else ""
 
     return lambda call: store.read(lambda tx: why(tx, call), background=True)
 

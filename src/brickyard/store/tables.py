@@ -435,6 +435,17 @@ queries = Table(
     Index("queries_cluster", "cluster_id", "started_ms", "query_id"),
 )
 
+saved_queries = Table(
+    "saved_queries",
+    metadata,
+    Column("query_id", String(36), primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("doc", Text, nullable=False),
+    Index("saved_queries_created", "created_ms", "query_id"),
+    Index("saved_queries_owner", "owner", "created_ms", "query_id"),
+)
+
 spent_tokens = Table(
     "spent_tokens",
     metadata,

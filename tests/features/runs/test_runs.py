@@ -24,7 +24,7 @@ from brickyard.domain.requests import CreateCluster, EditCluster, RestartCluster
 from brickyard.domain.run import RunLifeCycleState, RunLifecycleStateV2State, RunResultState, TerminationCode
 from brickyard.domain.spec import ClientsTypes, WorkloadType
 from brickyard.domain.states import ClusterSource, State
-from brickyard.domain.tasks import PythonWheelTask, RunIf, SparkJarTask, SparkPythonTask, SubmitRun, SubmitTask
+from brickyard.domain.tasks import PythonWheelTask, RunIf, SparkJarTask, SparkPythonTask, SqlTask, SubmitRun, SubmitTask
 from brickyard.domain.terminations import TerminationReasonCode
 from brickyard.features.runs.model import GetRun, ListRuns, RunId
 from brickyard.features.runs.tasknodes import DriverTasks
@@ -496,8 +496,8 @@ ONE = task("a")
         (SubmitRun(tasks=[msgspec.structs.replace(ONE, new_cluster=None)]), "no serverless compute"),
         (SubmitRun(tasks=[task("a", on="nowhere")]), "does not exist"),
         (
-            SubmitRun(tasks=[SubmitTask(task_key="a", sql_task={"query": "1"}, new_cluster=CLUSTER)]),
-            "sql_task",
+            SubmitRun(tasks=[SubmitTask(task_key="a", sql_task=SqlTask(warehouse_id="w"), new_cluster=CLUSTER)]),
+            "runs on its warehouse",
         ),
         (SubmitRun(tasks=[ONE], email_notifications=EmailNotifications(on_failure=["me@example.com"])), "email_notifications"),
         (SubmitRun(tasks=[ONE], git_source={"git_url": "x"}), "git_source"),

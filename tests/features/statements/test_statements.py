@@ -72,6 +72,9 @@ class Spark:
         finally:
             self.ended.append(query.statement_id)
 
+    async def end(self, caller: Caller, cluster_id: str, session_id: str) -> None:
+        raise NotImplementedError  # only tasks have sessions of their own
+
     def columns(self, stream: bytes) -> list[ColumnInfo]:
         del stream
         return [ColumnInfo(name="a", position=0, type_text="INT", type_name="INT")]

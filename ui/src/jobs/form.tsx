@@ -22,6 +22,7 @@ import { useReturn } from "../kit/return";
 import { useTitle } from "../kit/title";
 import { Trouble } from "../kit/trouble";
 import { Waiting } from "../kit/waiting";
+import { AddTask } from "./addtask";
 import { createJob, jobQuery, updateJob } from "./calls";
 import { BEGINNING, type Draft, draftOf, firstWork, inputOf, mistakeOf, removed, taskOf, wanted } from "./draft";
 import { ToldPart } from "./toldpart";
@@ -194,6 +195,7 @@ function Form({ user, job, initial: given }: { user: string; job?: Job; initial:
               onChange={(work) => form.setFieldValue("work", work)}
             />
           </Suspense>
+          <AddTask work={draft.work} change={(work) => form.setFieldValue("work", work)} />
           {form.errors.work !== undefined && (
             <div className="wrong" role="alert">
               {form.errors.work}

@@ -25,7 +25,7 @@ const needsOf = (task: JobTask) =>
 
 function Row({ task }: { task: JobTask }) {
   const { kind, what, parameters } = workOf(task);
-  const { text, cluster } = computeOf(task);
+  const { text, cluster, warehouse } = computeOf(task);
   const needs = needsOf(task);
   return (
     <tr>
@@ -48,6 +48,10 @@ function Row({ task }: { task: JobTask }) {
       <td data-label="Compute">
         {cluster ? (
           <Link to="/compute/clusters/$id" params={{ id: cluster }}>
+            {text}
+          </Link>
+        ) : warehouse ? (
+          <Link to="/compute/warehouses/$id" params={{ id: warehouse }}>
             {text}
           </Link>
         ) : (

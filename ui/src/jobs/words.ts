@@ -1,4 +1,5 @@
 import type { components } from "../api/schema";
+import { warehouseOf } from "../runs/words";
 import { inWords } from "./quartz";
 import { triggerInWords } from "./trigger";
 
@@ -38,10 +39,12 @@ export const tagTexts = ({ tags }: Settings) =>
   Object.entries(tags ?? {}).map(([key, value]) => (value ? `${key}: ${value}` : key));
 
 /** Where a task runs. */
-export function computeOf(task: JobTask): { text: string; cluster?: string } {
+export function computeOf(task: JobTask): { text: string; cluster?: string; warehouse?: string } {
   if (task.job_cluster_key) return { text: `Job cluster ${task.job_cluster_key}` };
   if (task.existing_cluster_id) return { text: task.existing_cluster_id, cluster: task.existing_cluster_id };
   if (task.new_cluster) return { text: "A job cluster of its own" };
+  const warehouse = warehouseOf(task);
+  if (warehouse) return { text: `SQL warehouse ${warehouse}`, warehouse };
   return { text: "" };
 }
 

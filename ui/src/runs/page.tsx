@@ -21,7 +21,8 @@ import { exactly, lasting, useNow } from "../lib/time";
 import { cancelRun, deleteRun, outputQuery, runQuery } from "./calls";
 import { Iterations } from "./iterations";
 import { Repair, RepairHistory } from "./repair";
-import { attemptsOf, isOver, type Run, stateOf, type Task, tookOf, workOf } from "./words";
+import { OnWarehouse, SqlOutput } from "./sqloutput";
+import { attemptsOf, isOver, type Run, stateOf, type Task, tookOf, warehouseOf, workOf } from "./words";
 
 const NotebookOutput = lazy(() => import("./notebook"));
 
@@ -245,6 +246,7 @@ function Attempt({ attempt, last, several, now }: AttemptProps) {
   const { word, look } = stateOf(attempt.state);
   const took = tookOf(attempt, now);
   const cluster = attempt.cluster_instance?.cluster_id ?? attempt.existing_cluster_id;
+  const warehouse = warehouseOf(attempt);
   return (
     <div className="attempt">
       <p>
@@ -254,6 +256,7 @@ function Attempt({ attempt, last, several, now }: AttemptProps) {
         {attempt.setup_duration != null && (
           <span className="soft">, of which setup {lasting(attempt.setup_duration)}</span>
         )}
+        {warehouse && <OnWarehouse id={warehouse} />}
         {cluster && <Where id={cluster} job={attempt.new_cluster != null || attempt.job_cluster_key != null} />}
       </p>
       {attempt.state.state_message && <p className="said">{attempt.state.state_message}</p>}
@@ -319,7 +322,9 @@ function Output({ id, over, known }: { id: number; over: boolean; known: string 
           {trace}
         </Scroller>
       )}
-      {found.logs ? (
+      {found.sql_output ? (
+        <SqlOutput output={found.sql_output} over={over} />
+      ) : found.logs ? (
         <>
           {found.logs_truncated && (
             <Text size="sm" c="dimmed">

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { readRunsSearch } from "./search";
-import { attemptsOf, stateOf, type Task, tookOf, workOf } from "./words";
+import { attemptsOf, stateOf, type Task, tookOf, warehouseOf, workOf } from "./words";
 
 const task = (task_key: string, attempt_number: number, more: Partial<Task> = {}) =>
   ({ task_key, attempt_number, run_id: attempt_number, ...more }) as Task;
@@ -27,6 +27,9 @@ it("says what a task runs", () => {
   });
   const condition_task = { left: "{{tasks.a.values.n}}", op: "EQUAL_TO" as const, right: "" };
   expect(workOf(task("t", 0, { condition_task })).what).toBe('{{tasks.a.values.n}} EQUAL_TO ""');
+  const sql_task = { warehouse_id: "w", file: { path: "/a.sql" }, parameters: { day: "1" } };
+  expect(workOf(task("t", 0, { sql_task }))).toEqual({ kind: "SQL file", what: "/a.sql", parameters: ["day=1"] });
+  expect(warehouseOf(task("t", 0, { sql_task }))).toBe("w");
   expect(workOf(task("t", 0)).what).toBe("");
 });
 

@@ -2,7 +2,14 @@ import type { components } from "../api/schema";
 
 export type Run = components["schemas"]["RunView"];
 export type Task = components["schemas"]["RunTask"];
-type Kind = "spark_python_task" | "python_wheel_task" | "spark_jar_task" | "condition_task" | "notebook_task";
+type Kind =
+  | "notebook_task"
+  | "spark_python_task"
+  | "python_wheel_task"
+  | "spark_jar_task"
+  | "sql_task"
+  | "dbt_task"
+  | "condition_task";
 type Work = Partial<Pick<Task, Kind | "run_job_task" | "for_each_task">>;
 type State = components["schemas"]["RunState"];
 
@@ -24,23 +31,36 @@ export function stateOf(state: State): { word: string; look: "good" | "wait" | "
   return { word: "Failed", look: "bad" };
 }
 
+const named = (given?: Record<string, string> | null) =>
+  Object.entries(given ?? {}).map(([name, value]) => `${name}=${value}`);
+
+/** The SQL warehouse that a task uses. */
+export const warehouseOf = ({ notebook_task, sql_task, dbt_task }: Work) =>
+  sql_task?.warehouse_id ?? dbt_task?.warehouse_id ?? notebook_task?.warehouse_id ?? undefined;
+
 /** What a task runs: its kind, the file, entry point or class, and the parameters. */
 export function workOf(task: Work): { kind: string; what: string; parameters: string[] } {
   const { spark_python_task: file, python_wheel_task: wheel, spark_jar_task: jar, condition_task: condition } = task;
   if (file) return { kind: "Python file", what: file.python_file, parameters: file.parameters ?? [] };
   if (wheel) {
-    const named = Object.entries(wheel.named_parameters ?? {}).map(([name, value]) => `${name}=${value}`);
     return {
       kind: "Python wheel",
       what: `${wheel.package_name}:${wheel.entry_point}`,
-      parameters: [...(wheel.parameters ?? []), ...named],
+      parameters: [...(wheel.parameters ?? []), ...named(wheel.named_parameters)],
     };
   }
   if (jar) return { kind: "JAR", what: jar.main_class_name ?? "", parameters: jar.parameters ?? [] };
   if (task.notebook_task) {
-    const given = Object.entries(task.notebook_task.base_parameters ?? {}).map(([name, value]) => `${name}=${value}`);
-    return { kind: "Notebook", what: task.notebook_task.notebook_path, parameters: given };
+    const { notebook_path: what, base_parameters } = task.notebook_task;
+    return { kind: "Notebook", what, parameters: named(base_parameters) };
   }
+  if (task.sql_task) {
+    const { file: text, query, parameters } = task.sql_task;
+    const kind = text ? "SQL file" : "SQL query";
+    return { kind, what: text?.path ?? query?.query_id ?? "", parameters: named(parameters) };
+  }
+  if (task.dbt_task)
+    return { kind: "dbt", what: task.dbt_task.project_directory ?? "", parameters: task.dbt_task.commands };
   if (condition) {
     const { left, op, right } = condition;
     return { kind: "Condition", what: [left, op, right].map((each) => each || '""').join(" "), parameters: [] };

@@ -20,7 +20,7 @@ import { cancelStatement, historyQuery, type Query, statementQuery, type Wanted 
 import { OpenInEditor } from "./open";
 
 const LOOKS: Record<string, string> = { RUNNING: "wait", FINISHED: "good", FAILED: "bad", CANCELED: "off" };
-const SOURCES: Record<string, string> = { THRIFT: "JDBC/ODBC", STATEMENT_API: "Statement API" };
+const SOURCES: Record<string, string> = { THRIFT: "JDBC/ODBC", STATEMENT_API: "Statement API", JOB: "Job" };
 const SHOWN = 300; // characters of a statement in the list
 const MOST_KEPT = 100_000; // characters of a statement that the server keeps: what is cut must not run
 

@@ -15,6 +15,7 @@ from brickyard.domain.tasks import JobCluster, RunSettings, SubmitTask
 from brickyard.features.jobs import quartz, triggers
 from brickyard.features.jobs.model import JobRow, JobSettings, Overrides, PauseStatus, PeriodicUnit, RepairRun, RunNow
 from brickyard.plan import notices
+from brickyard.plan.childruns import OLDER, OVERRIDES
 from brickyard.plan.submit import REFUSED_PARAMETERS, REFUSED_RUN, check_key, check_tasks, refuse, says_something, tasks_of
 
 MAX_NAME_BYTES = 4096
@@ -38,7 +39,6 @@ REFUSED_JOB = {
 REFUSED_RUN_NOW = {"performance_target": REFUSED_RUN["performance_target"], **REFUSED_PARAMETERS}
 _BY_KEY = {"tasks": "task_key", "job_clusters": "job_cluster_key", "parameters": "name"}
 _OF_JOBS = ("timeout_seconds", *Notifying.__struct_fields__)  # fields of `RunSettings` that a job has too
-_OLDER = ("jar_params", "notebook_params", "python_named_params", "python_params")
 _SINGLE = ("max_retries", "min_retry_interval_millis", "retry_on_timeout")
 
 
@@ -177,7 +177,7 @@ def wanted(
 
 def check_overrides(given: Overrides) -> None:
     refuse(given, REFUSED_RUN_NOW, "")
-    for name in ("job_parameters", *_OLDER):
+    for name in OVERRIDES:
         size = len(json.dumps(getattr(given, name) or ""))
         if size > MAX_PARAMETER_BYTES:
             raise InvalidParameterValue(f"{name} has {size} bytes as JSON; at most {MAX_PARAMETER_BYTES} are allowed.")
@@ -197,6 +197,7 @@ def repaired(row: JobRow | None, run: Run, request: RepairRun) -> NewRun:
             tasks=tuple(overridden(task.spec, given, ()) for task in run.tasks),
             job_clusters=tuple(JobCluster(job_cluster_key=each.key, new_cluster=each.requested) for each in run.shared),
             timeout_seconds=run.timeout_seconds,
+            notifying=run.notifying,
             overrides=older,
         )
     names = {each.name for each in row.settings.parameters or ()}
@@ -205,7 +206,7 @@ def repaired(row: JobRow | None, run: Run, request: RepairRun) -> NewRun:
 
 
 def _older(request: Overrides) -> dict[str, Any]:
-    return {name: value for name in _OLDER if (value := getattr(request, name)) is not None}
+    return {name: value for name in OLDER if (value := getattr(request, name)) is not None}
 
 
 def _selected(tasks: Sequence[SubmitTask], only: Sequence[str] | None) -> list[SubmitTask]:
@@ -232,10 +233,7 @@ def overridden(task: SubmitTask, request: RunNow, parameters: Sequence[JobParame
 
 def _overridden(task: SubmitTask, request: RunNow, parameters: Sequence[JobParameter]) -> SubmitTask:
     """The task with the parameters. A wheel that takes named parameters gets the job's too."""
-    replace = msgspec.structs.replace
-    if (notebook := task.notebook_task) is not None and request.notebook_params is not None:
-        given = (notebook.base_parameters or {}) | request.notebook_params
-        return replace(task, notebook_task=replace(notebook, base_parameters=given))
+    replace, task = msgspec.structs.replace, _with_named(task, request)
     if task.spark_python_task is not None and request.python_params is not None:
         return replace(task, spark_python_task=replace(task.spark_python_task, parameters=request.python_params))
     if task.spark_jar_task is not None and request.jar_params is not None:
@@ -248,6 +246,20 @@ def _overridden(task: SubmitTask, request: RunNow, parameters: Sequence[JobParam
             named, wheel = named | request.python_named_params, replace(wheel, parameters=None)
         if named and not wheel.parameters:
             return replace(task, python_wheel_task=replace(wheel, named_parameters=named))
+    return task
+
+
+def _with_named(task: SubmitTask, request: RunNow) -> SubmitTask:
+    """The task with the values that a request has for parameters by name, or with its commands."""
+    replace = msgspec.structs.replace
+    if (notebook := task.notebook_task) is not None:
+        given = (notebook.base_parameters or {}) | (request.notebook_params or {})
+        return replace(task, notebook_task=replace(notebook, base_parameters=given or None))
+    if (sql := task.sql_task) is not None:
+        values = (sql.parameters or {}) | (request.sql_params or {})
+        return replace(task, sql_task=replace(sql, parameters=values or None))
+    if task.dbt_task is not None and request.dbt_commands is not None:
+        return replace(task, dbt_task=replace(task.dbt_task, commands=request.dbt_commands))
     return task
 
 

@@ -63,7 +63,7 @@ class QueryMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueryInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`cluster_id`, `source` (THRIFT or STATEMENT_API) and `sql_state` are ours."""
+    """`cluster_id`, `source` (THRIFT, STATEMENT_API or JOB) and `sql_state` are ours."""
 
     query_id: str
     status: str

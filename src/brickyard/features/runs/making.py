@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -13,12 +13,14 @@ from brickyard.clusters.missing import existing_cluster
 from brickyard.clusters.policies import check_room, find_policy
 from brickyard.domain.access import Permission, Principal
 from brickyard.domain.clock import Clock, Ids
+from brickyard.domain.cluster import Cluster
 from brickyard.domain.errors import InvalidParameterValue, InvalidState, PermissionDenied
-from brickyard.domain.libraries import Library
 from brickyard.domain.notifications import Notifying
 from brickyard.domain.run import NewRun, Run, RunResultState, RunType, SharedCluster, Task
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import ClusterSource
+from brickyard.domain.tasks import SubmitTask
+from brickyard.features.runs.rights import client_of
 from brickyard.features.runs.taskfiles import TaskFiles
 from brickyard.plan.attach import Client, attach_refusal, cluster_refusal
 from brickyard.plan.libraries import check_enforced, install
@@ -210,20 +212,26 @@ class RunMaker:
                 self._files.check(task_file(python.python_file))
 
     def _check_all_existing(self, tx: Tx, principal: Principal, new: NewRun) -> None:
-        for task in new.tasks:
-            if cluster_id := task.work.existing_cluster_id:
-                self._check_existing(tx, principal, cluster_id, libraries(task))
+        for task in (each.work for each in new.tasks):
+            if task.existing_id:
+                self._check_existing(tx, principal, task)
+            if task.dbt_task is not None:
+                warehouse = _warehouse(tx, task.dbt_task.warehouse_id or "")
+                self._authorizer.require(tx, principal, Permission.CAN_USE, of_cluster(warehouse), to="run dbt on")
 
-    def _check_existing(self, tx: Tx, principal: Principal, cluster_id: str, wanted: Sequence[Library]) -> None:
-        """Raises unless the principal's tasks may run on the cluster; then has it install what they want."""
-        cluster = existing_cluster(tx, cluster_id)
+    def _check_existing(self, tx: Tx, principal: Principal, task: SubmitTask) -> None:
+        """Raises unless the principal's task may run on its existing cluster or warehouse; then has it install what it wants."""
+        cluster_id, wanted = task.existing_id, libraries(task)
+        cluster = existing_cluster(tx, cluster_id) if not task.on_warehouse else _warehouse(tx, cluster_id)
         if cluster.source is ClusterSource.JOB:
             raise InvalidParameterValue(
                 f"Cluster {cluster_id} is a job cluster: it only accepts the run that it was created for."
             )
-        for permission in (Permission.CAN_ATTACH_TO, Permission.CAN_RESTART):  # a stopped cluster is started
+        # What is stopped is started.
+        needed = (Permission.CAN_USE,) if task.on_warehouse else (Permission.CAN_ATTACH_TO, Permission.CAN_RESTART)
+        for permission in needed:
             self._authorizer.require(tx, principal, permission, of_cluster(cluster), to="run tasks on")
-        if why := cluster_refusal(cluster, user_name=principal.user_name, client=Client.JOBS):
+        if why := cluster_refusal(cluster, user_name=principal.user_name, client=client_of(task)):
             raise PermissionDenied(why)
         if wanted:
             self._authorizer.require(tx, principal, Permission.CAN_MANAGE, of_cluster(cluster), to="install libraries on")
@@ -232,6 +240,13 @@ class RunMaker:
             if changed != cluster:
                 tx.clusters.update(changed)
                 tx.clusters.wake(cluster_id)
+
+
+def _warehouse(tx: Tx, warehouse_id: str) -> Cluster:
+    found = tx.clusters.get(warehouse_id)
+    if found is None or found.deleted_ms or found.warehouse is None:
+        raise InvalidParameterValue(f"SQL warehouse {warehouse_id[:140]} does not exist.")
+    return found
 
 
 def _named(asked: ClusterSpec, name: str, tags: dict[str, str]) -> ClusterSpec:

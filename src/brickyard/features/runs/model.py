@@ -21,6 +21,7 @@ from brickyard.domain.run import (
 from brickyard.domain.spec import ClusterSpec, Wire
 from brickyard.domain.tasks import (
     ConditionTask,
+    DbtTask,
     ForEachTask,
     JobCluster,
     NotebookTask,
@@ -29,6 +30,7 @@ from brickyard.domain.tasks import (
     RunJobTask,
     SparkJarTask,
     SparkPythonTask,
+    SqlTask,
     TaskDependency,
 )
 
@@ -217,6 +219,7 @@ class RunTask(RunClusterSpec, frozen=True, kw_only=True):
     cleanup_duration: int | None = None
     cluster_instance: ClusterInstance | None = None
     condition_task: RunConditionTask | None = None
+    dbt_task: DbtTask | None = None
     depends_on: list[TaskDependency] | None = None
     description: str | None = None
     disabled: bool | None = None
@@ -236,6 +239,7 @@ class RunTask(RunClusterSpec, frozen=True, kw_only=True):
     setup_duration: int | None = None
     spark_jar_task: SparkJarTask | None = None
     spark_python_task: SparkPythonTask | None = None
+    sql_task: SqlTask | None = None
     start_time: int | None = None
     timeout_seconds: int | None = None
 
@@ -304,6 +308,46 @@ class RunJobOutput(Wire, frozen=True, kw_only=True):
     run_id: int
 
 
+class SqlColumn(Wire, frozen=True, kw_only=True):
+    name: str
+    type_text: str
+
+
+class SqlStatementOutput(Wire, frozen=True, kw_only=True):
+    """A statement that has begun: its id in the query history and in the Statement Execution API."""
+
+    lookup_key: str
+
+
+class SqlResult(Wire, frozen=True, kw_only=True):
+    """The first rows of the last statement's result, as text."""
+
+    columns: list[SqlColumn]
+    data_array: list[list[str | None]]
+    truncated: bool
+
+
+class SqlQueryOutput(Wire, frozen=True, kw_only=True):
+    """`result` is ours: what is at `output_link`, which is the run's page."""
+
+    warehouse_id: str
+    endpoint_id: str
+    query_text: str
+    sql_statements: list[SqlStatementOutput]
+    output_link: str
+    result: SqlResult | None = None
+
+
+class SqlOutput(Wire, frozen=True, kw_only=True):
+    query_output: SqlQueryOutput
+
+
+class GetOutput(RunId, frozen=True, kw_only=True):
+    """An attempt at a task. The edge sets `base_url`."""
+
+    base_url: str = ""
+
+
 class RunOutput(Wire, frozen=True, kw_only=True):
     """The output of an attempt at a task."""
 
@@ -314,3 +358,4 @@ class RunOutput(Wire, frozen=True, kw_only=True):
     logs_truncated: bool | None = None
     notebook_output: NotebookOutput | None = None
     run_job_output: RunJobOutput | None = None
+    sql_output: SqlOutput | None = None

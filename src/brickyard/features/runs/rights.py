@@ -14,6 +14,7 @@ from brickyard.domain.errors import PermissionDenied
 from brickyard.domain.run import Run, Task
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import State
+from brickyard.domain.tasks import SubmitTask
 from brickyard.plan.admit import check_creator, check_uses
 from brickyard.plan.attach import Client, cluster_refusal
 from brickyard.plan.spec import named_pools
@@ -37,12 +38,12 @@ class RunRights:
                 self._authorizer.require(tx, owner, Permission.CAN_RESTART, of_cluster(cluster), to="start")
         except PermissionDenied as error:
             return error.message
-        return self.code_refused(tx, run, cluster) if cluster is not None else ""
+        return self.code_refused(tx, run, task, cluster) if cluster is not None else ""
 
-    def code_refused(self, tx: Tx, run: Run, cluster: Cluster) -> str:
-        """Why the run's owner may not run a task on the cluster now; "" if they may."""
+    def code_refused(self, tx: Tx, run: Run, task: Task, cluster: Cluster) -> str:
+        """Why the run's owner may not run the task on the cluster now; "" if they may."""
         user = run.creator_user_name
-        single = cluster_refusal(cluster, user_name=user, client=Client.JOBS)
+        single = cluster_refusal(cluster, user_name=user, client=client_of(task.spec))
         return single or code_refusal(tx, self._authorizer, user, cluster)
 
     def full(self, tx: Tx, run: Run, policy_id: str, *, more: int, ending: int) -> str:
@@ -53,3 +54,8 @@ class RunRights:
         found = ingredients(tx, self._authorizer, owner, find_policy(tx, spec.policy_id), pools)
         check_creator(owner, found)
         check_uses(owner, found)
+
+
+def client_of(task: SubmitTask) -> Client:
+    """The kind of work that the task is to its cluster."""
+    return Client.SQL if task.on_warehouse else Client.JOBS

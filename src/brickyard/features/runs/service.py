@@ -28,6 +28,7 @@ from brickyard.features.runs.making import RunMaker
 from brickyard.features.runs.model import (
     ExportedRun,
     ExportRun,
+    GetOutput,
     GetRun,
     GetRunCells,
     ListRuns,
@@ -40,6 +41,7 @@ from brickyard.features.runs.model import (
     RunView,
     ViewsToExport,
 )
+from brickyard.features.runs.sqloutput import sql_output
 from brickyard.features.runs.views import attempt_view, iterations_page, run_view, tasks_page
 from brickyard.plan.submit import checked_tasks
 from brickyard.store.store import Store
@@ -95,7 +97,7 @@ class RunService:
             return view
         return iterations_page(view, run, over, first=first, size=TASKS_PAGE)
 
-    async def output(self, caller: Caller, request: RunId) -> RunOutput:
+    async def output(self, caller: Caller, request: GetOutput) -> RunOutput:
         """The output of an attempt at a task. For a run with one task that was never retried, the run's id works too."""
 
         def work(tx: Tx) -> tuple[Run, Task, int, Output | None]:
@@ -112,9 +114,10 @@ class RunService:
             metadata=view,
             error=found.error or None,
             error_trace=found.error_trace or None,
-            logs=found.logs,
+            logs=found.logs if found.sql is None else None,
             notebook_output=_notebook_output(found) if task.spec.notebook_task is not None else None,
-            logs_truncated=found.logs_truncated,
+            sql_output=sql_output(run, task, attempt, found, request.base_url),
+            logs_truncated=found.logs_truncated if found.sql is None else None,
         )
 
     async def cells(self, caller: Caller, request: GetRunCells) -> RunCells:

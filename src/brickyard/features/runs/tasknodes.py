@@ -33,6 +33,7 @@ from brickyard.domain.nodeops import (
 )
 from brickyard.domain.run import Conclusion, Output, RunResultState, TerminationCode
 from brickyard.features.runs.cells import CellCollector
+from brickyard.features.runs.dbttasks import DbtTasks
 from brickyard.features.runs.taskfiles import TaskFiles, UnreadableFile
 from brickyard.nodes.calls import NodeCalls
 from brickyard.plan.references import parameter_values, resolved
@@ -60,7 +61,9 @@ log = structlog.get_logger(__name__)
 class DriverTasks:
     """Implements `reconcile.runs.TaskNodes` with the agents of drivers."""
 
-    def __init__(self, *, nodes: NodeCalls, files: TaskFiles, cells: CellCollector, refusal: Refusal, share: Share) -> None:
+    def __init__(
+        self, *, nodes: NodeCalls, files: TaskFiles, cells: CellCollector, refusal: Refusal, share: Share, dbt: DbtTasks
+    ) -> None:
         """`refusal`: why the run's owner may not run code on the attempt's cluster now; "" if they may. `share`: what bounds
         their contexts there."""
         self._nodes = nodes
@@ -68,6 +71,7 @@ class DriverTasks:
         self._cells = cells
         self._refusal = refusal
         self._share = share
+        self._dbt = dbt
 
     async def begin(self, call: Call) -> Ended | None:
         """Begins an attempt. It reads the task's file now, so a retry runs the file's current text."""
@@ -144,6 +148,8 @@ class DriverTasks:
             described |= {"kind": "python", "place": file.place, "path": file.path, "source": source}
         elif (wheel := task.python_wheel_task) is not None:
             described |= {"kind": "wheel", "package": wheel.package_name, "entry_point": wheel.entry_point}
+        elif task.dbt_task is not None:
+            described |= await self._dbt.described(call, task.dbt_task)
         elif task.spark_jar_task is not None:
             described |= {"kind": "jar", "class": task.spark_jar_task.main_class_name}
         return f"{MAGIC} task {task.task_key} of run {call.run.run_id}\n{msgspec.json.encode(described).decode()}"

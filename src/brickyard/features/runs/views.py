@@ -229,6 +229,9 @@ def _task_view(task: Task, attempt: Attempt | None, iterations: Sequence[Task] =
         spark_jar_task=spec.spark_jar_task,
         run_job_task=spec.run_job_task,
         for_each_task=_for_each(spec.for_each_task, attempt, iterations),
+        sql_task=spec.sql_task,
+        dbt_task=spec.dbt_task,
+        cluster_instance=_cluster(task, attempt),
         **(_times(attempt) if attempt else {"end_time": task.skipped_ms or None}),
     )
 
@@ -273,10 +276,9 @@ def _stats(progress: ForEach, going: Sequence[Task]) -> ForEachStats:
 
 
 def _times(attempt: Attempt) -> dict[str, Any]:
-    """An attempt's cluster, its times, and the durations of its setup, execution and cleanup. Milliseconds."""
+    """An attempt's times, and the durations of its setup, execution and cleanup. Milliseconds."""
     begun, decided, ended = attempt.begun_ms, attempt.decided_ms, attempt.ended_ms
     setup_end = begun or decided
-    context = str(spark_context_id(attempt.cluster_id, attempt.generation)) if attempt.generation else None
     return {
         "start_time": attempt.start_ms,
         "end_time": ended or None,
@@ -285,10 +287,15 @@ def _times(attempt: Attempt) -> dict[str, Any]:
         "cleanup_duration": ended - decided if ended else None,
         "run_duration": ended - attempt.start_ms if ended else None,
         "duration_warning_time": attempt.warned_ms or None,
-        "cluster_instance": ClusterInstance(cluster_id=attempt.cluster_id, spark_context_id=context)
-        if attempt.cluster_id
-        else None,
     }
+
+
+def _cluster(task: Task, attempt: Attempt | None) -> ClusterInstance | None:
+    """The cluster of an attempt, unless it runs on a SQL warehouse."""
+    if attempt is None or not attempt.cluster_id or task.spec.on_warehouse:
+        return None
+    context = str(spark_context_id(attempt.cluster_id, attempt.generation)) if attempt.generation else None
+    return ClusterInstance(cluster_id=attempt.cluster_id, spark_context_id=context)
 
 
 def _task_state(task: Task, attempt: Attempt | None) -> tuple[RunState, RunStatus]:

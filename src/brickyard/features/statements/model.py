@@ -5,7 +5,7 @@ Source: databricks-sdk `service/sql.py`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -14,6 +14,7 @@ import msgspec
 from brickyard.domain.caller import Caller
 from brickyard.domain.sources import UNKNOWN
 from brickyard.domain.spec import Wire
+from brickyard.domain.statements import StatementSource
 
 
 class ExecutionState(StrEnum):
@@ -180,8 +181,20 @@ class StatementRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 # --- what runs statements, and reads Arrow ---
 
 
+class Session(NamedTuple):
+    """A session that several statements share, until `SqlRunner.end`; it outlives this server. `resume`: another server may have
+    begun the statement. `leaving`: whether this server stops, so that what runs is left to another one. `refusal`: why the
+    statement may not begin any more, "" if it may; asked when it can be sent to that session alone."""
+
+    session_id: str
+    resume: bool
+    leaving: Callable[[], bool]
+    refusal: Callable[[], Awaitable[str]]
+
+
 class Query(NamedTuple):
-    """A statement to run. `address`, `application`: where it comes from, and what its client calls itself."""
+    """A statement to run. `address`, `application`: where it comes from, and what its client calls itself. `session`: None if it
+    has one of its own."""
 
     statement_id: str
     text: str
@@ -193,6 +206,8 @@ class Query(NamedTuple):
     row_limit: int | None = None
     address: str = ""
     application: str = ""
+    source: StatementSource = StatementSource.STATEMENT_API
+    session: Session | None = None
 
 
 class Part(NamedTuple):
@@ -216,8 +231,12 @@ class SqlRunner(Protocol):
     """What runs statements and reads their results. Implemented by the gateway."""
 
     def run(self, caller: Caller, query: Query) -> AsyncIterator[Part]:
-        """Run a statement in a session of its own; starts the warehouse and waits for it. The first part has the columns and no
-        rows. Closing the iterator ends the statement and its Spark jobs. Raises StatementFailed."""
+        """Run a statement; starts the warehouse and waits for it. The first part has the columns and no rows. Closing the
+        iterator ends the statement and its Spark jobs, unless it is left to another server. Raises StatementFailed."""
+        ...
+
+    async def end(self, caller: Caller, cluster_id: str, session_id: str) -> None:
+        """End a session and what runs in it; nothing begins in it any more. Raises StatementFailed."""
         ...
 
     def columns(self, stream: bytes) -> list[ColumnInfo]:

@@ -53,6 +53,7 @@ class RunningStatements:
         self._files = files
         self._runner = runner
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.leaving = False  # the server stops: who can goes on elsewhere
 
     def begin(self, caller: Caller, row: StatementRow, query: Query, *, byte_limit: int | None) -> None:
         """Run a statement whose row is stored."""
@@ -65,13 +66,18 @@ class RunningStatements:
         if (task := self._tasks.get(statement_id)) is not None:
             await asyncio.wait({task}, timeout=seconds)
 
+    def has(self, statement_id: str) -> bool:
+        """Whether the statement runs here."""
+        return statement_id in self._tasks
+
     def stop(self, statement_id: str) -> None:
         """End a statement, if it runs here."""
         if (task := self._tasks.get(statement_id)) is not None:
             task.cancel()
 
     async def close(self) -> None:
-        """The server stops, and what runs ends."""
+        """The server stops. What runs ends, or is left to another server if its session outlives this one."""
+        self.leaving = True
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -91,6 +97,8 @@ class RunningStatements:
             )
         except asyncio.CancelledError:
             # Canceled by its user, which is recorded already, or the server stops.
+            if self.leaving and query.session is not None:
+                raise
             stopped = ServiceError(error_code="CANCELLED", message="The server that ran this statement was stopped.")
             await asyncio.shield(self.finish(row.statement_id, ExecutionState.FAILED, error=stopped))
             raise

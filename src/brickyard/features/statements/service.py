@@ -44,6 +44,7 @@ from brickyard.features.statements.results import ResultFiles
 from brickyard.features.statements.rows import StatementRows
 from brickyard.features.statements.rules import KEPT_MS, LINK_MS, LOST, LOST_MS, after, as_csv, check, chunk_of
 from brickyard.features.statements.running import RunningStatements
+from brickyard.features.statements.tasks import TaskStatementService
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -82,6 +83,7 @@ class StatementService(Periodic):
         self._links = links
         self._calls = StatementCalls(store, clock)
         self.running = RunningStatements(store=store, clock=clock, files=files, runner=runner)
+        self.tasks = TaskStatementService(store=store, clock=clock, running=self.running, files=files, runner=runner)
 
     async def execute(self, caller: Caller, request: ExecuteStatement) -> StatementAnswer:
         """Begins a statement, and waits for it as long as the request says."""

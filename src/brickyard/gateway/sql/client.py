@@ -8,7 +8,7 @@ from typing import NamedTuple
 from brickyard.domain.access import Principal
 from brickyard.domain.delivery import Delivery
 from brickyard.domain.statements import Statement, StatementSource
-from brickyard.gateway.sql.driver import Login, Target
+from brickyard.gateway.sql.driver import Login, Renewed, Target
 
 
 class Client(NamedTuple):
@@ -22,6 +22,7 @@ class Client(NamedTuple):
     application: str
     delivery: Delivery
     warehouse_id: str = ""
+    renewed: Renewed | None = None  # in place of `authorization`, where that counts nowhere else
 
     @property
     def user(self) -> str:
@@ -29,7 +30,9 @@ class Client(NamedTuple):
 
     def target(self, session_id: str, incarnation: str = "") -> Target:
         """A session of the caller."""
-        return Target(self.cluster_id, session_id, self.user, Login(self.authorization, self.address), incarnation)
+        return Target(
+            self.cluster_id, session_id, self.user, Login(self.authorization, self.address, caller=self.renewed), incarnation
+        )
 
     def statement(self, statement_id: str, session_id: str, text: str) -> Statement:
         """A statement of the caller that begins now."""

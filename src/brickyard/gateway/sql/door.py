@@ -16,13 +16,13 @@ from brickyard.api.edge import bodies
 from brickyard.api.edge.authentication import Authenticator, address_of, bearer_of
 from brickyard.domain.caller import Caller
 from brickyard.domain.delivery import Delivery
-from brickyard.domain.errors import ApiError, MalformedRequest, ResourceDoesNotExist, TemporarilyUnavailable
+from brickyard.domain.errors import ApiError, MalformedRequest, ResourceDoesNotExist, TemporarilyUnavailable, Unauthenticated
 from brickyard.domain.printable import printable
-from brickyard.domain.warehouses import Warehouses
+from brickyard.domain.warehouses import TaskCallers, Warehouses
 from brickyard.gateway.connect import ConnectGateway, status_error
 from brickyard.gateway.sql import thrift
 from brickyard.gateway.sql.client import Client
-from brickyard.gateway.sql.driver import Driver
+from brickyard.gateway.sql.driver import Driver, Renewed
 from brickyard.gateway.sql.failures import SqlFailed
 from brickyard.gateway.sql.observing import StatementObserver
 from brickyard.gateway.sql.service import SqlService
@@ -41,10 +41,18 @@ class SqlDoor:
     """The ASGI application of `SqlEntrance`."""
 
     def __init__(
-        self, *, authenticator: Authenticator, gateway: ConnectGateway, warehouses: Warehouses, observer: StatementObserver
+        self,
+        *,
+        authenticator: Authenticator,
+        gateway: ConnectGateway,
+        warehouses: Warehouses,
+        observer: StatementObserver,
+        tasks: TaskCallers,
     ) -> None:
+        """`tasks`: callers with tokens of tasks."""
         self._authenticator = authenticator
         self._warehouses = warehouses
+        self._tasks = tasks
         self.driver = Driver(gateway)
         self.service = SqlService(self.driver, observer)
 
@@ -79,19 +87,40 @@ class SqlDoor:
     async def _answer(self, scope: Scope, receive: Receive, delivery: Delivery) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         await self._authenticator.admit(self._authenticator.source(scope))
         address = address_of(scope)
-        caller = await self._authenticator.of_headers(scope["headers"], address=address, missing=NO_TOKEN)
+        caller, renewed = await self._caller(scope, address)
         cluster_id, warehouse_id = await self._addressed(caller, scope["path"])
         if scope["method"] != "POST":
             raise MalformedRequest("SQL clients send POST.")
         authorization = f"Bearer {bearer_of(scope['headers'])}"
         client = Client(
-            caller, cluster_id, authorization, address, _application(scope["headers"]), delivery, warehouse_id=warehouse_id
+            caller,
+            cluster_id,
+            authorization,
+            address,
+            _application(scope["headers"]),
+            delivery,
+            warehouse_id=warehouse_id,
+            renewed=renewed,
         )
         try:
             call = thrift.decoded(await bodies.read(scope, receive, MAX_BODY))
         except thrift.NotThrift as error:
             raise MalformedRequest(str(error)) from error
         return 200, [(b"content-type", b"application/x-thrift")], await self._while_there(receive, self._call(client, call))
+
+    async def _caller(self, scope: Scope, address: str) -> tuple[Caller, Renewed | None]:
+        """Who calls. A task's token counts here alone, at its own warehouse."""
+        warehouse, bearer = _WAREHOUSE.fullmatch(scope["path"]), bearer_of(scope["headers"])
+        found = await self._tasks.caller(bearer, warehouse["warehouse"]) if warehouse is not None else None
+        if found is None:
+            return await self._authenticator.of_headers(scope["headers"], address=address, missing=NO_TOKEN), None
+
+        async def renewed(caller: Caller = found) -> Caller:
+            if (again := await self._tasks.again(caller)) is None:
+                raise Unauthenticated("The task with this token is over.")
+            return again
+
+        return found, renewed
 
     async def _addressed(self, caller: Caller, path: str) -> tuple[str, str]:
         """The ids of the cluster and of the warehouse that a path names; the latter may be ""."""

@@ -120,11 +120,18 @@ class Driver:
         async for chunk in self._result(target, operation_id, _EXECUTE, request):
             yield chunk
 
-    async def reattach(self, target: Target, operation_id: str) -> AsyncIterator[Chunk]:
+    async def reattach(self, target: Target, operation_id: str, *, again: Query | None = None) -> AsyncIterator[Chunk]:
         """The result, from its beginning, of a statement that another server has begun. Spark refuses this once a part of the
-        result was released."""
-        async for chunk in self._result(target, operation_id, _REATTACH, _reattach(target, operation_id, "")):
-            yield chunk
+        result was released. `again`: what runs if the driver never had the statement."""
+        try:
+            async for chunk in self._result(target, operation_id, _REATTACH, _reattach(target, operation_id, "")):
+                yield chunk
+        except SqlFailed as error:
+            if again is None or _UNKNOWN_OPERATION not in error.text:
+                raise
+            # Race: the other server is not gone but slow, and sends it only now. Spark takes the id once.
+            async for chunk in self.execute(target, operation_id, again):
+                yield chunk
 
     async def _result(self, target: Target, operation_id: str, method: str, request: Any) -> AsyncIterator[Chunk]:
         last, lost = "", list[SqlFailed]()

@@ -97,3 +97,9 @@ def _error_info(raw: bytes) -> dict[str, str]:
     except DecodeError:
         pass
     return {}
+
+
+def refuse(why: str) -> None:
+    """Raises SqlFailed unless there is no reason."""
+    if why:
+        raise SqlFailed(why, code=grpc.StatusCode.FAILED_PRECONDITION)

@@ -194,8 +194,8 @@ class Operation:
         self._end(StatementState.CANCELED)
         await self._stop()
 
-    async def close(self) -> None:
-        """Forget it. What still runs is ended."""
+    async def close(self, *, release: bool = True) -> None:
+        """Forget it. What still runs is ended. `release`: Spark forgets it too, and would run its id again."""
         if self._closed:
             return
         self._closed = True
@@ -203,7 +203,8 @@ class Operation:
         self.on_end()
         self._end(StatementState.CANCELED if self.phase is Phase.RUNNING else StatementState.FINISHED)
         await self._stop()
-        await self._driver.release(self.target, self.id)
+        if release:
+            await self._driver.release(self.target, self.id)
 
     async def _stop(self) -> None:
         if await self.leave():
@@ -248,11 +249,13 @@ class Operations:
         result = self._driver.execute(target, statement.statement_id, query)
         return self._begin(statement, target, principal, result, self._observer, timeout_s=timeout_s)
 
-    def adopt(self, statement: Statement, target: Target, principal: Principal) -> Operation:
-        """Go on with a statement that another server has begun and nobody has fetched from."""
-        result = self._driver.reattach(target, statement.statement_id)
-        # Who began it has told of it, with its text, which is not known here.
-        return self._begin(statement, target, principal, result, Unobserved())
+    def adopt(self, statement: Statement, target: Target, principal: Principal, *, again: Query | None = None) -> Operation:
+        """Go on with a statement that another server has begun and nobody has fetched from. `again`: the statement, which runs if
+        Spark has never heard of it."""
+        result = self._driver.reattach(target, statement.statement_id, again=again)
+        # Who began it has told of it, with its text, which may not be known here.
+        observer = Unobserved() if again is None else self._observer
+        return self._begin(statement, target, principal, result, observer)
 
     def _begin(
         self,

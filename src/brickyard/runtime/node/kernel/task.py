@@ -3,6 +3,7 @@
     {"kind": "python", "place": "dbfs" | "file", "path", "source"}    a Python file, run like `python path parameters...`
     {"kind": "wheel", "package", "entry_point"}                       an entry point of a package, or a function in it
     {"kind": "jar", "class"}                                          the main method of a class, in the driver's JVM
+    {"kind": "dbt", "project", "commands", "profile", "url"}          commands of dbt, in processes of their own
 
 Each also takes "parameters": [...], and "wheels": [...] with paths in the workspace's files. Code runs with the names that
 notebooks have (spark, dbutils, ...). Errors are shown as the task's own, without frames of this module.
@@ -23,6 +24,7 @@ from typing import Any
 
 from ..trees import local_path, roots
 from ..wire import TASK_MAGIC
+from .dbt import DbtFailed, run_dbt
 from .largeerrors import bounded, shorten
 from .place import Place
 from .wheels import WheelError, add_wheel
@@ -69,6 +71,9 @@ def make_task_magic(namespace: dict[str, Any], run_main: Callable[..., None], pl
         if task["kind"] == "jar":
             main, output = str(task["class"]), _own_directory() / "jar-output"
             _guarded(lambda: run_main(namespace["spark"], main, _parameters(task), output))
+        elif task["kind"] == "dbt":
+            project = Path(shown_path("dbfs", str(task["project"])))
+            _guarded(lambda: run_dbt(task, project, _own_directory()))
         else:
             _guarded(_python(task, namespace) if task["kind"] == "python" else _wheel(task))
 
@@ -128,6 +133,8 @@ def _guarded(work: Callable[[], Any]) -> None:
             raise TaskFailed(error, trace=own_frames(error.__traceback__)) from None
     except KeyboardInterrupt:
         raise
+    except DbtFailed as error:
+        raise TaskFailed(error, text=f"DbtFailed: {error}") from None
     except TaskError as error:
         raise TaskFailed(error, text=f"TaskError: {error}") from None
     except JavaFailed as error:
