@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brickyard.domain.run import AttemptPhase, Conclusion, Run, RunResultState, Task, TerminationCode
+from brickyard.domain.run import AttemptPhase, Conclusion, Run, RunResultState, SharedCluster, Task, TerminationCode
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import State
 from brickyard.domain.tasks import RunIf, SparkPythonTask, SubmitTask, TaskDependency
@@ -196,6 +196,18 @@ def test_a_job_cluster_that_is_stopped_lets_its_task_leave_first() -> None:
     plan = step(closed(plan.run, plan.end[0].task_run_id), {name: waits})
     assert not plan.end and not plan.release and not plan.run.ended_ms
     assert step(plan.run, {name: ended(1)}).run.ended_ms
+
+
+def test_a_shared_cluster_ends_although_its_driver_does_not_let_go_of_a_task() -> None:
+    spec = ClusterSpec()
+    of_key = SubmitTask(task_key="a", spark_python_task=SCRIPT, job_cluster_key="k")
+    run = run_of(of_key, shared=(SharedCluster(key="k", requested=spec, cluster=spec),))
+    begins = step(run, {})
+    clusters = {begins.create[0].cluster_id: UP}
+    starts = step(begins.run, clusters)
+    over = step(concluded(starts.run, starts.begin[0].task_run_id, BAD, now=NOW), clusters)
+    assert (len(over.end), over.release) == (1, [])
+    assert step(over.run, clusters, NOW + STOP_MS).release == [begins.create[0].cluster_id]
 
 
 def test_retries_wait_their_time_and_stop_at_success_or_at_their_number(golden: Golden) -> None:

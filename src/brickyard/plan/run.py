@@ -31,7 +31,7 @@ from brickyard.plan.submit import libraries
 QUEUE_MS = 30_000  # a queued run is woken when it is its turn; this is for a wakeup that was lost
 WAIT_MS = 2_000  # for a cluster; its every change wakes the run anyway
 REPEAT_MS = 1_000  # before repeating a call that the driver did not answer
-STOP_MS = 15_000  # how long a stopped task may take to leave the driver of its own cluster
+STOP_MS = 15_000  # how long a task that is over may take to leave the driver of a job cluster, which then ends
 CHILD_MS = 5_000  # for a run of another job; its end wakes the run that waits for it, if that is followed by the same server
 LOOK_MIN_MS, LOOK_MAX_MS = 200, 2_000  # between two checks of a running attempt: a tenth of its age
 FAILED = "Workload failed, see run output for details"
@@ -335,12 +335,13 @@ class _Pass(msgspec.Struct, kw_only=True):
         )
 
     def _end_shared(self) -> None:
-        """Releases each shared cluster whose tasks are all over, once nothing of them is left on its driver."""
+        """Releases each shared cluster whose tasks are all over, once its driver has let go of them, or does not in time."""
         for shared in self.run.shared:
             facts, users = self.clusters.get(shared.cluster_id), _users(self.tasks, shared.key)
             if facts is None or facts.state in _ENDED or facts.finishing or any(task.result is None for task in users):
                 continue
-            if all(each.phase is AttemptPhase.DONE for task in users for each in task.attempts):
+            left = [each for task in users for each in task.attempts if each.phase is not AttemptPhase.DONE]
+            if all(self.now >= each.decided_ms + STOP_MS for each in left):
                 self.plan.release.append(shared.cluster_id)
             self.deadlines.append(self.now + REPEAT_MS)
 
