@@ -188,5 +188,5 @@ def test_what_for_each_tasks_cannot_have_is_refused(w: WorkspaceClient, golden: 
             job(w, jobs.Task(task_key="loop", for_each_task=wrong))
     with golden.refused(InvalidParameterValue, "{{input}}"):
         job(w, task(w, "a", parameters=["{{input}}"]))
-    with golden.refused(InvalidParameterValue, "run_job_task.sql_params"):
-        job(w, runs(1, sql_params={"a": "b"}))
+    with golden.refused(InvalidParameterValue, "run_job_task.spark_submit_params"):
+        job(w, runs(1, spark_submit_params=["a"]))

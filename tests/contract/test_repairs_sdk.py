@@ -57,8 +57,8 @@ def test_failed_tasks_and_those_that_were_skipped_run_again_with_the_job_as_it_i
         w.jobs.repair_run(run_id, rerun_tasks=["nope"])
     with golden.refused(InvalidParameterValue, "latest_repair_id"):
         w.jobs.repair_run(run_id, rerun_all_failed_tasks=True, latest_repair_id=5)
-    with golden.refused(InvalidParameterValue, "sql_params"):
-        w.jobs.repair_run(run_id, rerun_all_failed_tasks=True, sql_params={"a": "b"})
+    with golden.refused(InvalidParameterValue, "spark_submit_params"):
+        w.jobs.repair_run(run_id, rerun_all_failed_tasks=True, spark_submit_params=["a"])
 
     again = w.jobs.repair_run(run_id, rerun_all_failed_tasks=True)  # it fails as before, after one retry
     repair_id = repair_of(again)

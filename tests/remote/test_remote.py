@@ -350,7 +350,8 @@ _THEIRS = re.compile(
     r"|/api/2\.0/policy-families|/api/2\.0/instance-pools/(?!details)\w+|/api/2\.0/permissions/.*|/api/2\.0/token/\w+"
     r"|/api/2\.1/unity-catalog/(catalogs|schemas|tables|volumes)(/[\w{}]+)?$|/api/2\.1/unity-catalog/current-metastore-assignment$"
     r"|/api/2\.0/dbfs/[\w-]+$|/api/2\.2/jobs/(runs/)?[\w-]+$"
-    r"|/api/2\.0/sql/(warehouses(/[\w{}/]+)?|config/warehouses|history/queries|statements(/[\w{}/]+)?)$"
+    r"|/api/2\.0/sql/(warehouses(/[\w{}/]+)?|config/warehouses|history/queries|queries|statements(/[\w{}/]+)?)$"
+    r"|/api/2\.0/notification-destinations(/[\w{}]+)?$"
     r"|/api/2\.0/fs/(files|directories|create-upload-part-urls)|/api/2\.0/workspace(/[\w-]+|-files(/import-file)?)$"
     r"|/api/2\.0/token-management/.+|/api/2\.0/preview/scim/v2/.+|/api/2\.0/accounts/servicePrincipals/[^/]+/credentials/secrets"
 )

@@ -147,6 +147,6 @@ def test_two_tenants_of_one_warm_instance(tmp_path: Path, golden: Golden) -> Non
         w.dbfs.upload("/task.py", io.BytesIO(b"print(spark.range(10).count())"))
         file = jobs.SparkPythonTask(python_file="dbfs:/task.py")
         run = w.jobs.submit(tasks=[jobs.SubmitTask(task_key="a", existing_cluster_id=third.cluster_id, spark_python_task=file)])
-        assert w.jobs.get_run_output(int((run.result().tasks or [])[0].run_id or 0)).logs == "10\n"
+        assert w.jobs.get_run_output(int((run.result().tasks or [])[0].run_id or 0)).logs == "10"
         w.instance_pools.delete(pool_id)
         w.clusters.permanent_delete(str(third.cluster_id))

@@ -155,10 +155,12 @@ class RunConditionTask(ConditionTask, frozen=True, kw_only=True):
 class RunParameters(Wire, frozen=True, kw_only=True):
     """The parameters in the older forms that a run was given in place of its job's."""
 
+    dbt_commands: list[str] | None = None
     jar_params: list[str] | None = None
     notebook_params: dict[str, str] | None = None
     python_named_params: dict[str, str] | None = None
     python_params: list[str] | None = None
+    sql_params: dict[str, str] | None = None
 
 
 class RepairType(StrEnum):
