@@ -83,6 +83,10 @@ class RunResultState(StrEnum):
     UPSTREAM_FAILED = "UPSTREAM_FAILED"
 
 
+SUCCEEDED = (RunResultState.SUCCESS, RunResultState.SUCCESS_WITH_FAILURES)
+FAILED = (RunResultState.FAILED, RunResultState.TIMEDOUT)
+
+
 class TerminationCode(StrEnum):
     """Why a run or a task ended: those of the API's codes that occur here."""
 

@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from brickyard.domain.run import Attempt, AttemptPhase, Conclusion, Run, RunResultState, Task, TerminationCode
+from brickyard.domain.run import FAILED, Attempt, AttemptPhase, Conclusion, Run, RunResultState, Task, TerminationCode
 from brickyard.plan.childruns import with_child
 
 NO_CLUSTER_MS = 30_000  # before another attempt when there was no cluster to begin on: the reason will hold for a while
-_RETRIED = (RunResultState.FAILED, RunResultState.TIMEDOUT)
 
 
 def begun(run: Run, attempt_id: int, *, now: int) -> Run:
@@ -68,7 +67,7 @@ def decided(run: Run, task: Task, conclusion: Conclusion, now: int) -> Task:
         decided_ms=now,
     )
     left = task.spec.max_retries == -1 or attempt.number - task.repaired < (task.spec.max_retries or 0)
-    wanted = result in _RETRIED and (result is not RunResultState.TIMEDOUT or bool(task.spec.retry_on_timeout))
+    wanted = result in FAILED and (result is not RunResultState.TIMEDOUT or bool(task.spec.retry_on_timeout))
     retry_at = 0
     if left and wanted and not is_stopped(run) and conclusion.code is not TerminationCode.UNAUTHORIZED_ERROR:
         pause = NO_CLUSTER_MS if conclusion.code is TerminationCode.INVALID_CLUSTER_REQUEST else 0

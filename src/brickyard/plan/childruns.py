@@ -7,14 +7,13 @@ from typing import Any
 import msgspec
 
 from brickyard.domain.errors import ApiError, InvalidParameterValue, PermissionDenied, QuotaExceeded
-from brickyard.domain.run import Attempt, AttemptPhase, Conclusion, Parent, Run, RunResultState, Task, TerminationCode
+from brickyard.domain.run import SUCCEEDED, Attempt, AttemptPhase, Conclusion, Parent, Run, RunResultState, Task, TerminationCode
 from brickyard.domain.tasks import RunJobTask
 from brickyard.plan.references import resolved
 
 MAX_DEPTH = 3  # tasks that run jobs, one within the other
 OLDER = ("dbt_commands", "jar_params", "notebook_params", "python_named_params", "python_params", "sql_params")
 OVERRIDES = ("job_parameters", *OLDER)
-_GOOD = (RunResultState.SUCCESS, RunResultState.SUCCESS_WITH_FAILURES)
 
 
 def parent_of(run: Run, attempt: Attempt, job_id: int) -> Parent:
@@ -61,7 +60,7 @@ def attempt_to_begin(run: Run, attempt_id: int) -> tuple[Task, Attempt] | None:
 
 def conclusion_of(child: Run) -> Conclusion:
     """How an attempt ends whose run has ended."""
-    if child.result in _GOOD:
+    if child.result in SUCCEEDED:
         return Conclusion(RunResultState.SUCCESS, TerminationCode.SUCCESS, "")
     said = f": {child.message}" if child.message else "."
     if child.result is RunResultState.CANCELED:

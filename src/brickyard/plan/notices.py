@@ -23,7 +23,7 @@ from brickyard.domain.notifications import (
     Notifying,
     WebhookNotifications,
 )
-from brickyard.domain.run import Attempt, Run, RunResultState, Task
+from brickyard.domain.run import FAILED, SUCCEEDED, Attempt, Run, RunResultState, Task
 
 MAX_DESTINATIONS = 3  # for each event, as Databricks documents it
 MAX_ADDRESSES = 50
@@ -35,8 +35,6 @@ _REFUSED = {
     "on_maintenance_complete": "there are no maintenance windows",
     "on_maintenance_start": "there are no maintenance windows",
 }
-_GOOD = (RunResultState.SUCCESS, RunResultState.SUCCESS_WITH_FAILURES)
-_BAD = (RunResultState.FAILED, RunResultState.TIMEDOUT)
 _SKIPPED = (
     RunResultState.MAXIMUM_CONCURRENT_RUNS_REACHED,
     RunResultState.UPSTREAM_CANCELED,
@@ -181,9 +179,9 @@ def _ending(result: RunResultState | None, of: Notifying) -> Event | None:
     """What a result is to those who hear of it; None: nothing."""
     settings = of.notification_settings or NotificationSettings()
     mail = of.email_notifications or EmailNotifications()
-    if result in _GOOD:
+    if result in SUCCEEDED:
         return Event.SUCCESS
-    if result in _BAD:
+    if result in FAILED:
         return Event.FAILURE
     if result is RunResultState.CANCELED:
         return None if settings.no_alert_for_canceled_runs else Event.FAILURE

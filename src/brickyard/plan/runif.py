@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from brickyard.domain.run import Run, RunResultState, Task
+from brickyard.domain.run import FAILED, Run, RunResultState, Task
 from brickyard.domain.tasks import RunIf, SubmitTask
 
 _IDLE = (RunResultState.EXCLUDED, RunResultState.DISABLED)
 GOOD = (RunResultState.SUCCESS, *_IDLE)
-_FAILED = (RunResultState.FAILED, RunResultState.TIMEDOUT)
 _CANCELLED = (RunResultState.CANCELED, RunResultState.UPSTREAM_CANCELED)
 
 
@@ -68,7 +67,7 @@ def verdict(run: Run, tasks: Sequence[Task]) -> tuple[RunResultState, str]:
     result = outcome(results, leaves([task.spec for task in tasks]))
     if result in (RunResultState.SUCCESS, RunResultState.SUCCESS_WITH_FAILURES):
         return result, ""
-    failed = next((task for task in tasks if task.last is not None and task.result in _FAILED), None)
+    failed = next((task for task in tasks if task.last is not None and task.result in FAILED), None)
     if failed is None or failed.last is None:
         stopped = next(task for task in tasks if task.result is not None and task.result not in GOOD)
         return result, f"Task {stopped.spec.task_key} did not succeed: it ended as {stopped.result}."

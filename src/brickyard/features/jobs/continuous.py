@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import msgspec
 
-from brickyard.domain.run import Run, RunResultState
+from brickyard.domain.run import FAILED, Run
 from brickyard.features.jobs.model import Continuity, JobRow, PauseStatus
 
 LOOK_MS = 30_000  # between two looks at a job whose run is active; the end of the run wakes it anyway
 MOST_OFTEN_MS = 10_000  # between the starts of two runs
 HEALTHY_MS = 15 * 60_000  # a run that took so long is no failure that follows from those before it
 PAUSES_MS = (30_000, 30 * 60_000)  # after the first failure, and the longest
-_FAILED = (RunResultState.FAILED, RunResultState.TIMEDOUT)
 
 
 def is_on(row: JobRow) -> bool:
@@ -36,7 +35,7 @@ def following(row: JobRow, *, active: bool, last: Run | None, now: int) -> tuple
     if active:
         return replace(row, next_ms=now + LOOK_MS), False
     if last is not None and last.run_id != known.run_id:
-        failed, took = last.result in _FAILED, last.ended_ms - (last.dequeued_ms or last.created_ms)
+        failed, took = last.result in FAILED, last.ended_ms - (last.dequeued_ms or last.created_ms)
         failures = (1 if took >= HEALTHY_MS else known.failures + 1) if failed else 0
         begin = max(last.ended_ms + pause_ms(failures), last.created_ms + MOST_OFTEN_MS)
         # Never longer than the pause from now on: the clock may have been set back.
