@@ -102,7 +102,7 @@ def test_a_workspace_of_databricks_is_used_with_what_it_has(
 
         page = window.go("/admin")
         expect(page.get_by_role("tab", name="Users")).to_be_visible()
-        assert tabs(page) == ["Users", "Groups", "Service principals", "Tokens"]
+        assert tabs(page) == ["Users", "Groups", "Service principals", "Tokens", "Notifications"]
         page = window.go(f"/compute/pools/{pool}")
         expect(page.get_by_role("heading", name="theirs")).to_be_visible()
         assert tabs(page) == ["Clusters", "Permissions"]
@@ -173,9 +173,16 @@ def test_another_brickyard_has_everything(
     with remote_ui(server.url, token_file) as ui, opened(chromium, ui) as window:
         page = window.page
         expect(page.get_by_text("Spend per hour").first).to_be_visible()
-        with page.expect_request(re.compile("/api/2.1/clusters/get")):  # the stream has told the page
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+
+        def told() -> bool:  # by the stream, which may open after the list is there
             w.clusters.pin(cluster)
-        w.clusters.unpin(cluster)
+            w.clusters.unpin(cluster)
+            page.wait_for_timeout(100)
+            return any("/api/2.1/clusters/get" in url for url in asked)
+
+        until(told)
         page = window.go(f"/compute/clusters/{cluster}?tab=metrics")
         expect(page.get_by_role("heading", name="far away")).to_be_visible()
         assert len(tabs(page)) == 10
