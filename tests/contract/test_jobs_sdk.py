@@ -112,7 +112,7 @@ def test_submit_and_wait(w: WorkspaceClient) -> None:
     assert run.status.state is RunLifecycleStateV2State.TERMINATED
     assert run.status.termination_details and run.status.termination_details.code is TerminationCodeCode.SUCCESS
     assert run.run_type is jobs.RunType.SUBMIT_RUN
-    assert run.run_page_url == f"{w.config.host}/jobs/runs/{run.run_id}"  # Airflow's operators need one
+    assert run.run_page_url == f"{w.config.host}/jobs/{run.job_id}/runs/{run.run_id}"  # Airflow's operators need one
     assert run.tasks and [each.task_key for each in run.tasks] == ["a", "b"]
     for each in run.tasks:
         assert each.run_id and each.cluster_instance and each.cluster_instance.cluster_id

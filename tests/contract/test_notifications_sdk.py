@@ -97,6 +97,12 @@ def test_destinations(server: Server, w: WorkspaceClient, golden: Golden) -> Non
     assert [each.display_name for each in w.notification_destinations.list(page_size=1)] == ["team", "second"]
     with golden.refused(InvalidParameterValue, "pagerduty"):
         w.notification_destinations.create(config=Config(pagerduty=PagerdutyConfig(integration_key="k")), display_name="p")
+    on_call = w.notification_destinations.create(
+        config=Config(pagerduty=PagerdutyConfig(integration_key="k" * 32)), display_name="p"
+    )
+    assert on_call.id and on_call.destination_type is DestinationType.PAGERDUTY
+    assert on_call.config and on_call.config.as_dict() == {"pagerduty": {"integration_key_set": True}}
+    w.notification_destinations.delete(on_call.id)
     w.users.create(user_name="reader@example.com")
     user = server.client(create(w, "reader@example.com", comment="", days=None))
     assert [each.id for each in user.notification_destinations.list()] == [made.id, second.id]

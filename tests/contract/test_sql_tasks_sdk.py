@@ -108,7 +108,7 @@ def test_files_and_queries_run_in_order_and_hand_on_their_rows(w: WorkspaceClien
     assert shown and shown.sql_statements and shown.warehouse_id == on
     assert shown.query_text == ";\n".join(each.text for each in ran[:3])
     assert [each.lookup_key for each in shown.sql_statements] == [each.statement_id for each in ran[:3]]
-    assert f"/jobs/runs/{run.run_id}" in (shown.output_link or "")
+    assert f"/jobs/{run.job_id}/runs/{run.run_id}" in (shown.output_link or "")
     filter_by = sql.QueryFilter(statement_ids=[each.statement_id for each in ran[:3]])
     until(lambda: len(w.query_history.list(filter_by=filter_by).res or ()) == 3)
     history = w.query_history.list(filter_by=filter_by).res or []

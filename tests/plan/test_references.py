@@ -31,6 +31,7 @@ RUN = Run(
     ("text", "value"),
     [
         ("{{job.id}}-{{ job.run_id }}", "5-7"),
+        ("{{job.repair_count}}", "0"),
         ("{{job.name}} {{job.trigger.type}}", "nightly one_time"),
         ("{{job.start_time.iso_datetime}}", "2025-12-31T23:59:59.123Z"),
         ("{{job.start_time.iso_weekday}} {{job.start_time.is_weekday}} {{job.start_time.timestamp_ms}}", f"3 true {CREATED_MS}"),

@@ -129,6 +129,44 @@ async def crash_in_a_repair(root: Path, store: Store, steps: int, *, before: boo
     return crashed
 
 
+async def crash_during_a_repair(root: Path, store: Store, steps: int, *, before: bool) -> bool:
+    """The server dies after the run has failed and is being repaired: what succeeded is not run again, and the rest once."""
+    simulated = provider()
+    fuse = Fuse(10_000)
+    first = fused_runs(store, simulated, root, fuse, before=before)
+    first.file("a", "one")
+    first.file("b", "fail")
+    await store.write(lambda tx: enter(tx, ADMIN))
+    clusters = [JobCluster(job_cluster_key="both", new_cluster=CLUSTER)]
+    async with first.running():
+        run_id = await first.submit(task("a"), shared_task("b", "a"), shared_task("c", "b"), job_clusters=clusters)
+        assert (await first.over(run_id)).state.result_state is RunResultState.FAILED
+        first.file("b", "two")
+        first.file("c", "three")
+        fuse.left = steps
+        await first.jobs.repair(ADMIN, RepairRun(run_id=run_id, rerun_all_failed_tasks=True))
+        await first_of(first.over(run_id), fuse.blown.wait())
+        crashed = fuse.blown.is_set()
+    await store.write(lambda tx: None)  # a killed process commits nothing any more
+    async with RunWorld(store, simulated, root).running() as second:
+        view = await second.over(run_id)
+        assert view.state.result_state is RunResultState.SUCCESS
+        assert [(each.task_key, each.attempt_number) for each in view.tasks or []] == [("a", 0), ("b", 0), ("b", 1), ("c", 0)]
+        begun = [command for _, command in simulated.kernels.begun]
+        assert len(begun) == len(set(begun)) == 4, "a once, b twice, c once"
+        assert not simulated.observe(), "no instance is left"
+    return crashed
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+def test_killed_at_every_step_of_a_repair(tmp_path: Path, before: bool) -> None:
+    async def crash_at(root: Path, store: Store, steps: int) -> bool:
+        return await crash_during_a_repair(root, store, steps, before=before)
+
+    killed_at_every_step(tmp_path, crash_at, steps_at_least=9, at_once=44)
+
+
 @pytest.mark.extended
 def test_killed_at_every_step_of_a_run_that_runs_another_job(tmp_path: Path) -> None:
     async def crash_at(root: Path, store: Store, steps: int) -> bool:

@@ -325,3 +325,56 @@ def test_triggers_and_notifications_are_set_in_the_form(session: Session, server
     expect(page.get_by_text("No destinations yet.")).to_be_visible()
     session.forgets()
     assert page.title() != "taken over"
+
+
+def test_tasks_of_each_kind_are_added_in_the_form(session: Session, server: Server, w: WorkspaceClient, job: int) -> None:
+    created = w.jobs.create(name="added to", tasks=[task(w, "only")], job_clusters=CLUSTERS).job_id
+    page = session.go(f"/jobs/{created}/edit")
+    kind, add = page.get_by_label("Kind of task"), page.get_by_role("button", name="Add task")
+    kind.select_option("condition")
+    expect(add).to_be_disabled()
+    page.get_by_label("Left value").fill("{{job.parameters.day}}")
+    page.get_by_label("Comparison").select_option("NOT_EQUAL")
+    page.get_by_label("Right value").fill(HOSTILE)
+    add.click()
+    kind.select_option("run-job")
+    page.get_by_label("Job", exact=True).select_option(str(job))
+    add.click()
+    kind.select_option("notebook")
+    page.get_by_label("Path of the notebook").fill("/Shared/nightly")
+    add.click()
+    kind.select_option("for-each")
+    page.get_by_label("Task to repeat").select_option("notebook")
+    page.get_by_label("Inputs").fill('["a", "b"]')
+    readable(page, looks=(("light", 390),))
+    add.click()
+    page.get_by_role("button", name="Add a parameter").click()
+    page.get_by_role("textbox", name="Parameter 1").fill("day")
+    page.get_by_label("Run as").fill("nobody@example.com")
+    with page.expect_response("**/jobs/update"):
+        page.get_by_role("button", name="Save").click()
+    expect(page.get_by_label("Run as")).to_have_attribute("aria-invalid", "true")
+    me = w.current_user.me().user_name or ""
+    page.get_by_label("Run as").fill(me)
+    page.get_by_role("button", name="Save").click()
+    expect(page).to_have_url(f"{server.url}/jobs/{created}")
+    saved = w.jobs.get(int(created or 0)).settings
+    assert saved and saved.run_as and saved.run_as.user_name == me
+    by_key = {each.task_key: each for each in saved.tasks or ()}
+    assert list(by_key) == ["only", "condition", "run_job", "for_each"]
+    condition, run_job, loop = (by_key[key] for key in ("condition", "run_job", "for_each"))
+    assert condition.condition_task and condition.condition_task.right == HOSTILE
+    assert run_job.run_job_task and run_job.run_job_task.job_id == job
+    assert loop.for_each_task and loop.for_each_task.inputs == '["a", "b"]'
+    assert loop.for_each_task.task.notebook_task and loop.for_each_task.task.job_cluster_key
+    session.go("/jobs")
+    w.jobs.delete(int(created or 0))
+    session.forgets()
+
+
+def test_a_run_has_the_address_that_the_api_gives_it(session: Session, w: WorkspaceClient, job: int) -> None:
+    run = next(iter(w.jobs.list_runs(job_id=job)))
+    url = w.jobs.get_run(run.run_id or 0).run_page_url or ""
+    assert url.endswith(f"/jobs/{job}/runs/{run.run_id}")
+    page = session.go(url.partition(w.config.host)[2])
+    expect(page.get_by_role("heading", level=1)).to_have_text(run.run_name or "")

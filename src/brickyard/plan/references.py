@@ -37,6 +37,7 @@ _JOB: Mapping[str, Callable[[Run], str]] = (
     {
         "job.id": lambda run: str(run.job_id),
         "job.name": lambda run: run.run_name,
+        "job.repair_count": lambda run: str(len(run.history)),
         "job.run_id": lambda run: str(run.run_id),
         "job.trigger.type": lambda run: run.trigger.value.lower(),
         "job_id": lambda run: str(run.job_id),

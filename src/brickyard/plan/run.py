@@ -316,6 +316,8 @@ class _Pass(msgspec.Struct, kw_only=True):
             if facts is None or facts.state is State.TERMINATED or not (own or there):
                 done = msgspec.structs.replace(attempt, phase=AttemptPhase.DONE, ended_ms=self.now)
                 self._replace(number, done)
+                if self.tasks[number].spec.dbt_task is not None:
+                    self.plan.done.append(attempt.task_run_id)
                 continue
             late = attempt.result not in _STOPPED or self.now >= attempt.decided_ms + STOP_MS
             if own and (late or not there) and not facts.finishing:

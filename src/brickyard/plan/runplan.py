@@ -19,7 +19,8 @@ class NewCluster(msgspec.Struct, frozen=True, kw_only=True):
 
 class RunPlan(msgspec.Struct, kw_only=True):
     """The result of a pass. `start` and `release` are cluster ids; `begin`, `look` and `end` are calls to make to drivers; `make`
-    and `cancel` are attempts whose runs of other jobs are to be made and cancelled; `over`: iterations that leave the run."""
+    and `cancel` are attempts whose runs of other jobs are to be made and cancelled. `over`: iterations that leave. `done`:
+    attempts of dbt tasks that are over, and their tokens with them."""
 
     run: Run
     create: list[NewCluster] = []
@@ -31,4 +32,5 @@ class RunPlan(msgspec.Struct, kw_only=True):
     make: list[Attempt] = []
     cancel: list[Attempt] = []
     over: list[Task] = []
+    done: list[int] = []
     due_ms: int | None = None

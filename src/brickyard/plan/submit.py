@@ -41,7 +41,8 @@ from brickyard.plan.sqltasks import check as check_sql
 _to_library = converter(Library)
 
 
-MAX_TASKS = 100
+MAX_TASKS = 1_000  # as at Databricks
+MAX_JOB_CLUSTERS = 100
 MAX_KEY = 100
 MAX_NAME_BYTES = 4096
 MAX_TOKEN = 64
@@ -135,8 +136,8 @@ def check_tasks(
     clusters = {each.job_cluster_key: each.new_cluster for each in shared}
     for each in shared:
         check_key("job_cluster_key", each.job_cluster_key)
-    if len(clusters) < len(shared) or len(shared) > MAX_TASKS:
-        raise InvalidParameterValue(f"job_clusters must have different keys, and at most {MAX_TASKS} clusters.")
+    if len(clusters) < len(shared) or len(shared) > MAX_JOB_CLUSTERS:
+        raise InvalidParameterValue(f"job_clusters must have different keys, and at most {MAX_JOB_CLUSTERS} clusters.")
     for task in tasks:
         _check_task(task, clusters)
     upstream = _check_order(tasks)

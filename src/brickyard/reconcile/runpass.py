@@ -150,14 +150,8 @@ def _write(tx: Tx, before: Run, decided: RunPlan) -> None:
     tx.runs.insert_attempts(before.run_id, made)
     tx.runs.keep_iterations(decided.over)
     tx.runs.update(decided.run)
-    for each in _done(after) - _done(before.all_tasks):
+    for each in decided.done:
         tx.tokens.delete(task_token_id(each))
-
-
-def _done(tasks: Sequence[Task]) -> set[int]:
-    """Attempts with tokens of their own that are over."""
-    of_dbt = (task for task in tasks if task.spec.dbt_task is not None)
-    return {each.task_run_id for task in of_dbt for each in task.attempts if each.phase is AttemptPhase.DONE}
 
 
 def _calls(decided: RunPlan, drivers: Mapping[str, Instance]) -> Calls:

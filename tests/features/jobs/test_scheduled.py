@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
 import pytest
 
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.run import RunResultState, TriggerType
+from brickyard.features.jobs.loop import JobLoop
 from brickyard.features.jobs.model import (
     CronSchedule,
     JobSettings,
@@ -19,6 +25,7 @@ from brickyard.features.jobs.model import (
 )
 from brickyard.store.tx import Tx
 from tests.features.jobs.world import DAY_MS, NOON, Jobs
+from tests.reconcile.crashes import Crash, Fuse, FusedStore
 from tests.support.desk import ADMIN
 from tests.support.people import lock_out
 
@@ -122,3 +129,41 @@ async def test_a_run_that_cannot_begin_is_a_failed_run(jobs: Jobs) -> None:
     assert [(each.result, bool(each.ended_ms)) for each in runs] == [(RunResultState.FAILED, True)]
     assert ADMIN.user_name in runs[0].message
     assert await jobs.next_ms(job_id) > jobs.clock.now_ms(), "the next one is planned"
+
+
+BERLIN = ZoneInfo("Europe/Berlin")
+HALF_PAST_TWO = CronSchedule(quartz_cron_expression="0 30 2 * * ?", timezone_id="Europe/Berlin")
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("month", [3, 10])
+async def test_each_day_of_a_change_of_the_clock_has_one_run_whichever_server_is_killed(
+    jobs: Jobs, month: int, before: bool
+) -> None:
+    """Half past two does not come on one day of March, and comes twice on one of October. Of two servers at each moment, one is
+    killed as it begins a run, before that is recorded or after; and their clocks are set back by an hour now and then."""
+    first = datetime(2027, month, 27 if month == 3 else 30, 12, tzinfo=BERLIN)
+    jobs.clock.advance(ms=int(first.timestamp() * 1000) - jobs.clock.now_ms())
+    job_id = await jobs.create(schedule=HALF_PAST_TWO)
+    crashes = 0
+    for number in range(3 * 24 * 2):
+        set_back = -3_600_000 if number % 5 == 4 else 0
+        jobs.clock.advance(ms=30 * 60_000 + set_back)
+        crashes += await _two_servers(jobs, job_id, before=before)
+        jobs.clock.advance(ms=-set_back)
+    runs = await jobs.run(job_id)
+    days = [datetime.fromtimestamp(each.created_ms / 1000, BERLIN).date() for each in runs]
+    assert len(days) == len(set(days)) == 3
+    assert all(each.trigger is TriggerType.PERIODIC for each in runs)
+    assert crashes
+
+
+async def _two_servers(jobs: Jobs, job_id: int, *, before: bool) -> bool:
+    """Has both look, first the one that is killed if it writes; returns whether it was."""
+    stores: list[Any] = [FusedStore(jobs.store, Fuse(0), before=before), jobs.store]
+    loops = [
+        JobLoop(store=each, clock=jobs.clock, runs=jobs.maker, watches=jobs.watches, wake_run=lambda _: None) for each in stores
+    ]
+    ends = await asyncio.gather(*(loop.work(job_id, timed=False) for loop in loops), return_exceptions=True)
+    assert ends[1] is None
+    return isinstance(ends[0], Crash)

@@ -27,7 +27,9 @@ from brickyard.features.notifications.model import (
     DestinationId,
     EmailConfig,
     GenericWebhookConfig,
+    PagerdutyConfig,
     SlackConfig,
+    TeamsConfig,
     UpdateDestination,
 )
 from brickyard.features.notifications.service import DestinationService, Receivers
@@ -97,7 +99,7 @@ class Post:
         )
         self.numbers = iter(range(1, 10_000))
 
-    def server(self, allowed: Any = HERE) -> NotificationLoop:
+    def server(self, allowed: Any = HERE, **more: Any) -> NotificationLoop:
         loop = NotificationLoop(
             store=self.store,
             clock=self.clock,
@@ -108,6 +110,7 @@ class Post:
             workspace_id="7",
             page_url="https://brickyard.example",
             registry=CollectorRegistry(),
+            **more,
         )
         loop._webhooks = WebhookSender(allowed=allowed, answer_s=0.3)
         return loop
@@ -260,12 +263,54 @@ async def test_a_destination_does_not_reach_into_the_server(post: Post, url: str
     await server.end()
 
 
+async def test_teams_gets_a_card_whose_text_is_no_markdown(post: Post, receiver: Receiver) -> None:
+    target = await post.create(Config(microsoft_teams=TeamsConfig(url=receiver.url)))
+    await post.notify(target, reason="no disk", task_key="[pay](https://evil.example)")
+    server = post.server()
+    await server.send(target)
+    sent = json.loads(receiver.requests[0][1])
+    assert sent["type"] == "message"
+    [attachment] = sent["attachments"]
+    assert attachment["contentType"] == "application/vnd.microsoft.card.adaptive"
+    content = attachment["content"]
+    link = "https://brickyard.example/jobs/1/runs/2"
+    assert [each["inlines"][0]["text"] for each in content["body"]] == [
+        "Task [pay](https://evil.example) of job nightly failed.", f"Run: {link}", "Reason: no disk",
+    ]  # fmt: skip
+    assert {each["type"] for each in content["body"]} == {"RichTextBlock"}
+    assert [(each["type"], each["url"]) for each in content["actions"]] == [("Action.OpenUrl", link)]
+    assert (await post.get(target)).config == Config(microsoft_teams=TeamsConfig(url_set=True))
+    await server.end()
+
+
+async def test_pagerduty_gets_one_event_however_often_it_is_sent(post: Post, receiver: Receiver) -> None:
+    key = "0123456789abcdef0123456789ABCDEF"
+    target = await post.create(Config(pagerduty=PagerdutyConfig(integration_key=key)))
+    await post.notify(target, reason="no disk")
+    receiver.answers = [web.Response(status=500), web.Response(status=202)]
+    server = post.server(pagerduty_url=receiver.url)
+    await server.send(target)
+    post.clock.advance(ms=rules.backoff_ms(1))
+    await server.send(target)
+    first, second = (json.loads(body) for _, body in receiver.requests)
+    assert first == second
+    assert (first["routing_key"], first["event_action"]) == (key, "trigger")
+    assert first["dedup_key"]
+    assert first["payload"]["severity"] == "error"
+    assert first["payload"]["summary"] == "Job nightly failed"
+    assert first["payload"]["custom_details"]["run"] == {"run_id": 2}
+    assert first["links"][0]["href"] == "https://brickyard.example/jobs/1/runs/2"
+    assert (await post.get(target)).config == Config(pagerduty=PagerdutyConfig(integration_key_set=True))
+    assert await post.waiting(target) == 0
+    await server.end()
+
+
 async def test_slack_gets_a_text(post: Post, receiver: Receiver) -> None:
     target = await post.create(Config(slack=SlackConfig(url=receiver.url)))
     await post.notify(target, reason="no disk")
     server = post.server()
     await server.send(target)
-    text = "Job nightly failed.\nRun: https://brickyard.example/jobs/runs/2\nReason: no disk"
+    text = "Job nightly failed.\nRun: https://brickyard.example/jobs/1/runs/2\nReason: no disk"
     assert [json.loads(body) for _, body in receiver.requests] == [{"text": text}]
     await server.end()
 
@@ -305,7 +350,11 @@ async def test_what_cannot_be_told_is_refused(post: Post) -> None:
     ("config", "why"),
     [
         (Config(), "exactly one"),
-        (Config(pagerduty={}), "pagerduty"),
+        (Config(pagerduty=PagerdutyConfig()), "integration_key"),
+        (Config(pagerduty=PagerdutyConfig(integration_key="k" * 31 + "/")), "integration_key"),
+        (Config(microsoft_teams=TeamsConfig(url="ftp://x/")), "https://HOST/PATH"),
+        (Config(microsoft_teams=TeamsConfig(url="https://x/", tenant_id="t")), "tenant_id"),
+        (Config(databricks_app_teams={"x": "y"}), "databricks_app_teams"),
         (Config(slack=SlackConfig(url="https://x/", oauth_token="t")), "oauth_token"),
         (Config(email=EmailConfig(addresses=["a@example.com"])), "smtp_url"),
         (Config(generic_webhook=GenericWebhookConfig(url="ftp://x/")), "https://HOST/PATH"),

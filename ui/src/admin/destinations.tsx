@@ -13,7 +13,7 @@ import { toast } from "../kit/toasts";
 import { ago, useNow } from "../lib/time";
 
 type Destination = components["schemas"]["Destination"];
-type Kind = "generic_webhook" | "slack" | "email";
+type Kind = "generic_webhook" | "slack" | "microsoft_teams" | "pagerduty" | "email";
 
 const MINUTE = 60_000;
 const POLL_MS = 15_000;
@@ -21,9 +21,17 @@ const KEY = destinationsQuery.queryKey;
 const KINDS = [
   { value: "generic_webhook", label: "Webhook" },
   { value: "slack", label: "Slack" },
+  { value: "microsoft_teams", label: "Microsoft Teams" },
+  { value: "pagerduty", label: "PagerDuty" },
   { value: "email", label: "E-mail" },
 ];
-const LABELS = { WEBHOOK: "Webhook", SLACK: "Slack", EMAIL: "E-mail" };
+const LABELS = {
+  WEBHOOK: "Webhook",
+  SLACK: "Slack",
+  MICROSOFT_TEAMS: "Microsoft Teams",
+  PAGERDUTY: "PagerDuty",
+  EMAIL: "E-mail",
+};
 
 const oneQuery = (id: string) =>
   queryOptions({
@@ -115,7 +123,7 @@ function State({ delivery, now }: { delivery: Destination["delivery"]; now: numb
 
 function Create({ close, made }: { close: () => void; made: () => void }) {
   const [kind, setKind] = useState<Kind>("generic_webhook");
-  const [given, setGiven] = useState({ name: "", url: "", username: "", password: "", addresses: "" });
+  const [given, setGiven] = useState({ name: "", url: "", username: "", password: "", addresses: "", key: "" });
   const [secret, setSecret] = useState("");
   const set = (name: keyof typeof given) => (event: { currentTarget: { value: string } }) => {
     const { value } = event.currentTarget;
@@ -123,7 +131,8 @@ function Create({ close, made }: { close: () => void; made: () => void }) {
   };
   const config = () => {
     if (kind === "email") return { email: { addresses: given.addresses.split(/[\s,]+/).filter(Boolean) } };
-    if (kind === "slack") return { slack: { url: given.url.trim() } };
+    if (kind === "slack" || kind === "microsoft_teams") return { [kind]: { url: given.url.trim() } };
+    if (kind === "pagerduty") return { pagerduty: { integration_key: given.key.trim() } };
     const { username, password } = given;
     return { generic_webhook: { url: given.url.trim(), ...(username && { username, password }) } };
   };
@@ -160,6 +169,15 @@ function Create({ close, made }: { close: () => void; made: () => void }) {
           />
           {kind === "email" ? (
             <Textarea label="Addresses" required autosize value={given.addresses} onChange={set("addresses")} />
+          ) : kind === "pagerduty" ? (
+            <PasswordInput
+              label="Integration key"
+              description="Of the service's integration with the Events API v2."
+              autoComplete="new-password"
+              required
+              value={given.key}
+              onChange={set("key")}
+            />
           ) : (
             <TextInput
               label="URL"

@@ -177,6 +177,12 @@ const run = createRoute({
   component: page(() => import("../runs/page"), "RunPage"),
 });
 
+const runOfJob = createRoute({
+  getParentRoute: () => root,
+  path: "/jobs/$job/runs/$id", // as at Databricks, and what `run_page_url` is
+  component: page(() => import("../runs/page"), "RunPage"),
+});
+
 const schedules = createRoute({
   getParentRoute: () => root,
   path: "/schedules",
@@ -224,7 +230,20 @@ const editor = createRoute({
 });
 
 const pools = [pool, createPool, editPool] as const;
-const others = [spend, files, catalog, jobs, job, createJob, editJob, runs, run, schedules, documentation] as const;
+const others = [
+  spend,
+  files,
+  catalog,
+  jobs,
+  job,
+  createJob,
+  editJob,
+  runs,
+  run,
+  runOfJob,
+  schedules,
+  documentation,
+] as const;
 const sql = [warehouse, createWarehouse, editWarehouse, history, editor] as const;
 const policies = [policy, createPolicy, editPolicy] as const;
 

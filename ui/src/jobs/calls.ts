@@ -24,7 +24,20 @@ export const jobsQuery = infiniteQueryOptions({
 export const jobQuery = (id: number) =>
   queryOptions({
     queryKey: ["job", id],
-    queryFn: async () => (await body(api.GET("/api/2.2/jobs/get", { params: { query: { job_id: id } } }))) as Job,
+    queryFn: async () => {
+      const job = (await body(api.GET("/api/2.2/jobs/get", { params: { query: { job_id: id } } }))) as Job;
+      for (let page_token = job.next_page_token; page_token; ) {
+        const more = (await body(
+          api.GET("/api/2.2/jobs/get", { params: { query: { job_id: id, page_token } } }),
+        )) as Job;
+        for (const name of ["tasks", "job_clusters", "parameters"] as const) {
+          const both = [...(job.settings[name] ?? []), ...(more.settings[name] ?? [])];
+          if (both.length) Object.assign(job.settings, { [name]: both });
+        }
+        page_token = more.next_page_token;
+      }
+      return job;
+    },
     refetchInterval: SLOW_MS,
   });
 

@@ -8,6 +8,7 @@ import type { Job, Settings } from "./words";
 export interface Draft extends Trigger, Telling {
   name: string;
   description: string;
+  runAs: string; // a user, or the application id of a service principal; "": as it is
   tags: Pair[];
   concurrent: number | undefined;
   queue: boolean;
@@ -21,6 +22,7 @@ const ABSENT = [...WAYS, "webhook_notifications", "email_notifications", "health
 export const BEGINNING: Omit<Draft, "work" | "zone"> = {
   name: "",
   description: "",
+  runAs: "",
   tags: [],
   ...NO_TRIGGER,
   ...NOBODY,
@@ -50,6 +52,7 @@ export function draftOf({ settings }: Job, zone: string): Draft {
     ...BEGINNING,
     name: settings.name ?? "",
     description: settings.description ?? "",
+    runAs: settings.run_as?.user_name ?? settings.run_as?.service_principal_name ?? "",
     tags: pairsOf(settings.tags),
     ...triggerOf(settings, zone),
     ...tellingOf(settings),
@@ -67,6 +70,9 @@ export function mistakeOf({ work }: Draft): string | undefined {
   return mistake ?? (other && `${other} is neither tasks nor job_clusters.`);
 }
 
+const APPLICATION_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const identity = (name: string) => (APPLICATION_ID.test(name) ? { service_principal_name: name } : { user_name: name });
+
 /** What is saved of a draft. */
 export function wanted(draft: Draft): Settings {
   const { tasks = [], job_clusters = [] } = (jsonObject(draft.work).object ?? {}) as Pick<
@@ -76,6 +82,7 @@ export function wanted(draft: Draft): Settings {
   return {
     name: draft.name,
     description: draft.description,
+    ...(draft.runAs.trim() && { run_as: identity(draft.runAs.trim()) }),
     tags: mapOf(draft.tags),
     ...wantedTrigger(draft),
     ...wantedTelling(draft),
@@ -97,6 +104,7 @@ export const removed = (fields: Settings): string[] => [
 const FIELDS: Record<string, keyof Draft> = {
   name: "name",
   description: "description",
+  run_as: "runAs",
   tags: "tags",
   schedule: "cron",
   quartz_cron_expression: "cron",

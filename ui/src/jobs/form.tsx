@@ -156,6 +156,12 @@ function Form({ user, job, initial: given }: { user: string; job?: Job; initial:
         <Part title="Basics">
           <TextInput label="Name" {...form.getInputProps("name")} />
           <TextInput label="Description" {...form.getInputProps("description")} />
+          <TextInput
+            label="Run as"
+            description="Whose rights the runs have: a user, or the application ID of a service principal. Empty: as it is, at first you."
+            spellCheck={false}
+            {...form.getInputProps("runAs")}
+          />
         </Part>
         <TriggerPart form={form} />
         <Part title="Runs">

@@ -28,7 +28,7 @@ const NotebookOutput = lazy(() => import("./notebook"));
 
 /** One run: its tasks, each with its attempts and what they printed. */
 export function RunPage() {
-  const { id } = useParams({ from: "/jobs/runs/$id" });
+  const { id } = useParams({ strict: false }) as { id: string };
   const asked = useQuery(runQuery(Number(id)));
   const run = asked.data;
   useTitle(run?.run_name || `Run ${id}`);

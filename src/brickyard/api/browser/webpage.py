@@ -34,6 +34,7 @@ PATHS = (
     "/jobs/{job_id}/edit",
     "/jobs/runs",
     "/jobs/runs/{run_id}",
+    "/jobs/{job_id}/runs/{run_id}",
     "/help/{topic}",
     "/compute/pools/{pool_id}",
     "/compute/pools/{pool_id}/edit",

@@ -21,14 +21,14 @@ async def _submit(runs: RunService, caller: Caller, request: SubmitRun) -> view.
 
 async def _get(runs: RunService, caller: Caller, request: view.GetRun) -> view.RunView:
     run = await runs.get(caller, request)
-    page = _page(request.base_url, run.job_run_id)
+    page = _page(request.base_url, run.job_id, run.job_run_id)
     tasks, iterations = (each and [replace(task, run_page_url=page) for task in each] for each in (run.tasks, run.iterations))
     return replace(run, run_page_url=page, tasks=tasks, iterations=iterations)
 
 
-def _page(base_url: str, run_id: int) -> str:
+def _page(base_url: str, job_id: int, run_id: int) -> str:
     """The web page of a run, which shows all its tasks. Clients such as Airflow's operators require it and display it."""
-    return f"{base_url}/jobs/runs/{run_id}"
+    return f"{base_url}/jobs/{job_id}/runs/{run_id}"
 
 
 def _run(permission: Permission, of: str = "run_id") -> Need:

@@ -157,7 +157,7 @@ class JobId(Wire, frozen=True, kw_only=True):
 
 
 class GetJob(JobId, frozen=True, kw_only=True):
-    """A job's tasks always fit on one page."""
+    """A job, and the page of its tasks, job clusters and parameters."""
 
     page_token: str | None = None
     include_trigger_state: bool | None = None
@@ -249,7 +249,8 @@ class TriggerState(Wire, frozen=True, kw_only=True):
 
 
 class JobView(Wire, frozen=True, kw_only=True):
-    """A job. A list shows `settings` without tasks and job clusters, unless they are asked for."""
+    """A job. `settings` has the first 100 tasks, job clusters and parameters; `next_page_token` leads to the others. A list shows
+    it without tasks and job clusters, unless they are asked for; then `has_more` says that it has others."""
 
     job_id: int
     creator_user_name: str
@@ -258,6 +259,8 @@ class JobView(Wire, frozen=True, kw_only=True):
     settings: JobSettings
     next_run_time: int | None = None  # an addition: when its schedule comes next
     trigger_state: TriggerState | None = None
+    has_more: bool | None = None
+    next_page_token: str | None = None
 
 
 class ListJobsResponse(Wire, frozen=True, kw_only=True):

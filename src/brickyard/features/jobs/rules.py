@@ -1,4 +1,7 @@
-"""What a job may be, how a change changes it, and what one of its runs is made of. Pure: raises only InvalidParameterValue."""
+"""What a job may be, how a change changes it, and what one of its runs is made of. Pure.
+
+Raises InvalidParameterValue, and for repairs InvalidState, too.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,15 @@ from typing import Any
 
 import msgspec
 
-from brickyard.domain.errors import InvalidParameterValue
-from brickyard.domain.notifications import EmailNotifications, Notifying
-from brickyard.domain.run import JobParameter, NewRun, Parent, Run, TriggerType
+from brickyard.domain.errors import InvalidParameterValue, InvalidState
+from brickyard.domain.notifications import Notifying
+from brickyard.domain.run import JobParameter, NewRun, Parent, Run, RunType, TriggerType
 from brickyard.domain.tasks import JobCluster, RunSettings, SubmitTask
 from brickyard.features.jobs import quartz, triggers
 from brickyard.features.jobs.model import JobRow, JobSettings, Overrides, PauseStatus, PeriodicUnit, RepairRun, RunNow
 from brickyard.plan import notices
 from brickyard.plan.childruns import OLDER, OVERRIDES
+from brickyard.plan.repairs import check_repairable, selected
 from brickyard.plan.submit import REFUSED_PARAMETERS, REFUSED_RUN, check_key, check_tasks, refuse, says_something, tasks_of
 
 MAX_NAME_BYTES = 4096
@@ -68,7 +72,6 @@ def checked(settings: JobSettings, *, now_ms: int) -> JobSettings:
         settings,
         **dict.fromkeys((*(each for each in RunSettings.__struct_fields__ if each not in _OF_JOBS), *_SINGLE)),
         timeout_seconds=settings.timeout_seconds or 0,
-        email_notifications=settings.email_notifications or EmailNotifications(),
         name=settings.name or UNTITLED,
         tasks=list(tasks) or None,
         max_concurrent_runs=concurrent,
@@ -183,7 +186,28 @@ def check_overrides(given: Overrides) -> None:
             raise InvalidParameterValue(f"{name} has {size} bytes as JSON; at most {MAX_PARAMETER_BYTES} are allowed.")
 
 
-def repaired(row: JobRow | None, run: Run, request: RepairRun) -> NewRun:
+def to_repair(row: JobRow | None, run: Run, request: RepairRun) -> NewRun:
+    """What a repair of the run runs again. `row`: the run's job, unless it is gone or the run was submitted."""
+    check_repairable(run, request.latest_repair_id)
+    if row is None and run.type is RunType.JOB_RUN:
+        raise InvalidParameterValue(f"Job {run.job_id} does not exist.")
+    if row is not None and row.run_as != run.creator_user_name:
+        raise InvalidState(
+            f"Run {run.run_id} has the rights of {run.creator_user_name}, and its job now runs as {row.run_as}. Run the job"
+            " again."
+        )
+    new = _repaired(row, run, request)
+    keys = selected(
+        run,
+        {task.task_key: task for task in new.tasks},
+        tasks=request.rerun_tasks or (),
+        all_failed=bool(request.rerun_all_failed_tasks),
+        dependents=bool(request.rerun_dependent_tasks),
+    )
+    return msgspec.structs.replace(new, tasks=tuple(task for task in new.tasks if task.task_key in keys))
+
+
+def _repaired(row: JobRow | None, run: Run, request: RepairRun) -> NewRun:
     """What a repair of the run is made of: the job's tasks as they are now, or those of a submitted run. Parameters that the run
     was given hold on, unless the request replaces them."""
     check_overrides(request)

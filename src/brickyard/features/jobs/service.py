@@ -13,11 +13,12 @@ from brickyard.access.principals import active_principal
 from brickyard.domain.access import ObjectKind, Permission, Place, Principal
 from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock, Ids
-from brickyard.domain.errors import InvalidParameterValue, InvalidState, PermissionDenied, QuotaExceeded
-from brickyard.domain.pagetokens import JobCursor, encode, job_cursor
-from brickyard.domain.paging import MAX_OFFSET, page_of, within
+from brickyard.domain.errors import InvalidParameterValue, PermissionDenied, QuotaExceeded
+from brickyard.domain.notifications import EmailNotifications, WebhookNotifications
+from brickyard.domain.pagetokens import JobCursor, NumberCursor, encode, first_of_page, job_cursor
+from brickyard.domain.paging import asked_page, slices
 from brickyard.domain.queries import JobPosition
-from brickyard.domain.run import Run, RunType, TriggerType
+from brickyard.domain.run import Run, TriggerType
 from brickyard.domain.wakeups import Wake
 from brickyard.features.jobs import continuous, rules, triggers
 from brickyard.features.jobs.arrivals import Watched
@@ -47,7 +48,6 @@ from brickyard.features.jobs.model import (
 from brickyard.features.jobs.rows import JobRows, TriggerRows
 from brickyard.features.jobs.runs import Runs
 from brickyard.features.jobs.watches import Watches, table_of
-from brickyard.plan.repairs import check_repairable, selected
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -106,37 +106,37 @@ class JobService:
         return await self._store.write(work)
 
     async def get(self, caller: Caller, request: GetJob) -> JobView:
-        """A job with its settings, and what its trigger has seen."""
+        """A job with its settings and a page of their arrays, and what its trigger has seen."""
+        first = first_of_page(request.page_token)
 
         def work(tx: Tx) -> JobView:
             row = self._seen(tx, caller, request.job_id)
-            return _view(row, watched=tx.rows(TriggerRows).get(row.job_id) if triggers.watches(row.settings) else None)
+            watched = tx.rows(TriggerRows).get(row.job_id) if triggers.watches(row.settings) else None
+            return _view(row, watched=watched, first=first)
 
         return await self._store.read(work)
 
     async def list(self, caller: Caller, request: ListJobs) -> ListJobsResponse:
         """Jobs, most recently created first."""
-        size = within("limit", request.limit, DEFAULT_PAGE, MAX_PAGE)
-        offset = within("offset", request.offset, 0, MAX_OFFSET)
         cursor = job_cursor(request.page_token)
-        backward = cursor is not None and cursor.backward
+        asked = asked_page(request.limit, request.offset, cursor, default=DEFAULT_PAGE, most=MAX_PAGE)
 
         def work(tx: Tx) -> Sequence[JobRow]:
             return tx.rows(JobRows).page(
                 visible=self._authorizer.visible(tx, caller, ObjectKind.JOB),
                 name=request.name or "",
-                newest_first=not backward,
-                limit=size + 1,
-                offset=offset,
-                after=cursor.at if cursor else None,
+                newest_first=not asked.backward,
+                limit=asked.rows,
+                offset=asked.offset,
+                after=asked.after,
             )
 
         def token(row: JobRow, back: bool) -> str:
             return encode(JobCursor(back, JobPosition(created_ms=row.created_ms, job_id=row.job_id)))
 
-        page = page_of(await self._store.read(work), size, backward=backward, first=cursor is None, token=token)
+        page = asked.cut(await self._store.read(work), token)
         return ListJobsResponse(
-            jobs=[_view(row, expanded=bool(request.expand_tasks)) for row in page.items],
+            jobs=[_listed(row, expanded=bool(request.expand_tasks)) for row in page.items],
             has_more=page.has_more,
             next_page_token=page.next_page_token,
             prev_page_token=page.prev_page_token,
@@ -198,24 +198,8 @@ class JobService:
             if run is None:
                 raise InvalidParameterValue(f"Run {request.run_id} does not exist.")
             self._authorizer.require(tx, caller, Permission.CAN_MANAGE_RUN, of_run(run), to="repair")
-            check_repairable(run, request.latest_repair_id)
-            if row is None and run.type is RunType.JOB_RUN:
-                raise InvalidParameterValue(f"Job {run.job_id} does not exist.")
-            if row is not None and row.run_as != run.creator_user_name:
-                raise InvalidState(
-                    f"Run {run.run_id} has the rights of {run.creator_user_name}, and its job now runs as {row.run_as}. Run the"
-                    " job again."
-                )
-            new = rules.repaired(row, run, request)
-            keys = selected(
-                run,
-                {task.task_key: task for task in new.tasks},
-                tasks=request.rerun_tasks or (),
-                all_failed=bool(request.rerun_all_failed_tasks),
-                dependents=bool(request.rerun_dependent_tasks),
-            )
-            some = msgspec.structs.replace(new, tasks=tuple(task for task in new.tasks if task.task_key in keys))
-            return self._runs.repair(tx, principal_for(tx, run.creator_user_name, f"Run {run.run_id}"), run, some)
+            again = rules.to_repair(row, run, request)
+            return self._runs.repair(tx, principal_for(tx, run.creator_user_name, f"Run {run.run_id}"), run, again)
 
         repair_id = await self._store.write(work)
         self._wake_run(request.run_id)
@@ -324,8 +308,27 @@ def _watch(tx: Tx, row: JobRow, now: int) -> None:
         tx.rows(TriggerRows).delete(row.job_id)
 
 
-def _view(row: JobRow, *, expanded: bool = True, watched: Watched | None = None) -> JobView:
-    settings = row.settings if expanded else msgspec.structs.replace(row.settings, tasks=None, job_clusters=None)
+def _listed(row: JobRow, *, expanded: bool) -> JobView:
+    """A job of a list, which has the first of its tasks and job clusters if they are asked for."""
+    view = _view(row)
+    if expanded:
+        return msgspec.structs.replace(view, has_more=True if view.next_page_token else None, next_page_token=None)
+    settings = msgspec.structs.replace(view.settings, tasks=None, job_clusters=None)
+    return msgspec.structs.replace(view, settings=settings, next_page_token=None)
+
+
+def _view(row: JobRow, *, first: int = 0, watched: Watched | None = None) -> JobView:
+    """A job as clients see it, with the page of its arrays that begins with that number."""
+    settings = row.settings
+    (tasks, clusters, parameters), following = slices((settings.tasks, settings.job_clusters, settings.parameters), first)
+    settings = msgspec.structs.replace(
+        settings,
+        tasks=tasks,
+        job_clusters=clusters,
+        parameters=parameters,
+        webhook_notifications=settings.webhook_notifications or WebhookNotifications(),  # Databricks always has both
+        email_notifications=settings.email_notifications or EmailNotifications(),
+    )
     return JobView(
         job_id=row.job_id,
         creator_user_name=row.creator_user_name,
@@ -334,6 +337,7 @@ def _view(row: JobRow, *, expanded: bool = True, watched: Watched | None = None)
         settings=settings,
         next_run_time=(row.next_ms or None) if triggers.type_of(row.settings) is TriggerType.PERIODIC else None,
         trigger_state=_trigger_state(row, watched) if watched is not None else None,
+        next_page_token=encode(NumberCursor(following)) if following else None,
     )
 
 

@@ -55,6 +55,7 @@ class NotificationLoop(Periodic):
         key: bytes,
         workspace_id: str,
         page_url: str,
+        pagerduty_url: str = rules.PAGERDUTY_URL,
         registry: CollectorRegistry,
         held: Lease = always,
     ) -> None:
@@ -68,6 +69,7 @@ class NotificationLoop(Periodic):
         self._key = key
         self._workspace_id = workspace_id
         self._page_url = page_url
+        self._pagerduty_url = pagerduty_url
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._sent = Counter(
             "brickyard_notifications", "Attempts to send a notification, by outcome", ["outcome"], registry=registry
@@ -127,7 +129,7 @@ class NotificationLoop(Periodic):
         """Sends a notice. Returns why it was not taken, "" if it was."""
         if notice.attempts > rules.MAX_ATTEMPTS:
             return "the server was stopped during the last attempt"
-        link = f"{self._page_url}/jobs/runs/{notice.run_id}" if self._page_url else ""
+        link = f"{self._page_url}/jobs/{notice.job_id}/runs/{notice.run_id}" if self._page_url else ""
         try:
             if row is None or row.destination_type is DestinationType.EMAIL:
                 if self._mail is None:
@@ -143,9 +145,14 @@ class NotificationLoop(Periodic):
 
     async def _post(self, row: DestinationRow, notice: Notice, link: str) -> None:
         secrets = self._sealer.open_variables(row.sealed)
-        headers = {"X-Brickyard-Delivery": notice.notice_id}
+        headers, url = {"X-Brickyard-Delivery": notice.notice_id}, secrets.get("url", "")
         if row.destination_type is DestinationType.SLACK:
             body = msgspec.json.encode({"text": rules.text(notice, link)})
+        elif row.destination_type is DestinationType.MICROSOFT_TEAMS:
+            body = rules.card(notice, link)
+        elif row.destination_type is DestinationType.PAGERDUTY:
+            source, url = self._page_url or self._workspace_id, self._pagerduty_url
+            body = rules.incident(notice, link, integration_key=secrets["integration_key"], source=source)
         else:
             body = rules.body(notice, self._workspace_id)
             secret = rules.signing_secret(self._key, row.destination_id)
@@ -153,7 +160,7 @@ class NotificationLoop(Periodic):
         if "username" in secrets:
             pair = f"{secrets['username']}:{secrets.get('password', '')}"
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
-        await self._opened().post(secrets["url"], body, headers)
+        await self._opened().post(url, body, headers)
 
     def _opened(self) -> WebhookSender:
         if self._webhooks is None:

@@ -12,6 +12,8 @@ from brickyard.domain.spec import Wire
 
 class DestinationType(StrEnum):
     EMAIL = "EMAIL"
+    MICROSOFT_TEAMS = "MICROSOFT_TEAMS"
+    PAGERDUTY = "PAGERDUTY"
     SLACK = "SLACK"
     WEBHOOK = "WEBHOOK"
 
@@ -40,6 +42,28 @@ class SlackConfig(Wire, frozen=True, kw_only=True):
     channel_id_set: bool | None = None
 
 
+class TeamsConfig(Wire, frozen=True, kw_only=True):
+    """A webhook of Microsoft Teams. `rules` refuses the fields of type Any by name."""
+
+    url: str | None = None
+    url_set: bool | None = None
+    app_id: Any = None
+    app_id_set: bool | None = None
+    auth_secret: Any = None
+    auth_secret_set: bool | None = None
+    channel_url: Any = None
+    channel_url_set: bool | None = None
+    tenant_id: Any = None
+    tenant_id_set: bool | None = None
+
+
+class PagerdutyConfig(Wire, frozen=True, kw_only=True):
+    """A service of PagerDuty, by the key of its integration with the Events API v2."""
+
+    integration_key: str | None = None
+    integration_key_set: bool | None = None
+
+
 class EmailConfig(Wire, frozen=True, kw_only=True):
     addresses: list[str] | None = None
 
@@ -50,8 +74,8 @@ class Config(Wire, frozen=True, kw_only=True):
     generic_webhook: GenericWebhookConfig | None = None
     slack: SlackConfig | None = None
     email: EmailConfig | None = None
-    microsoft_teams: dict[str, Any] | None = None
-    pagerduty: dict[str, Any] | None = None
+    microsoft_teams: TeamsConfig | None = None
+    pagerduty: PagerdutyConfig | None = None
     databricks_app_slack: dict[str, Any] | None = None
     databricks_app_teams: dict[str, Any] | None = None
 
@@ -103,7 +127,8 @@ class DestinationList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class DestinationRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A destination as it is stored. `sealed`: its url, username and password (`storage.sealer`)."""
+    """A destination as it is stored. `sealed`: its url, username and password, or its integration key
+    (`storage.sealer`)."""
 
     destination_id: str
     display_name: str

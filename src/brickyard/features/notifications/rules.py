@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
+from brickyard.domain.clock import rfc3339
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.mailserver import is_address
 from brickyard.domain.notifications import Event, Notice
@@ -25,15 +27,25 @@ BACKOFF_S = (30, 120, 600, 2700)  # after each attempt that failed: five within 
 MAX_ATTEMPTS = len(BACKOFF_S) + 1
 _SHOWN = 140
 _REFUSED = {
-    "microsoft_teams": "use generic_webhook with the URL of a workflow",
-    "pagerduty": "use generic_webhook or email",
     "databricks_app_slack": "use slack with the URL of an incoming webhook",
-    "databricks_app_teams": "use generic_webhook with the URL of a workflow",
+    "databricks_app_teams": "use microsoft_teams with the URL of a workflow",
 }
 _KINDS = {
     "generic_webhook": DestinationType.WEBHOOK,
     "slack": DestinationType.SLACK,
+    "microsoft_teams": DestinationType.MICROSOFT_TEAMS,
+    "pagerduty": DestinationType.PAGERDUTY,
     "email": DestinationType.EMAIL,
+}
+PAGERDUTY_URL = "https://events.pagerduty.com/v2/enqueue"
+_INTEGRATION_KEY = re.compile(r"[A-Za-z0-9]{32}")
+_SEVERITIES = {Event.FAILURE: "error", Event.DURATION_WARNING: "warning"}  # others are only told: "info"
+_OF_APPS = {
+    "slack": (("oauth_token", "channel_id"), "give the url of an incoming webhook"),
+    "microsoft_teams": (
+        ("app_id", "auth_secret", "channel_url", "tenant_id"),
+        "give the url of a workflow or an incoming webhook",
+    ),
 }
 _SAID = {
     Event.START: "started",
@@ -44,7 +56,7 @@ _SAID = {
 
 
 class Checked(NamedTuple):
-    """What a configuration says: its kind, addresses for e-mail, or url, username and password."""
+    """What a configuration says: its kind, addresses for e-mail, or url, username and password, or an integration key."""
 
     kind: DestinationType
     addresses: tuple[str, ...]
@@ -78,6 +90,10 @@ def checked(config: Config | None, known: Checked | None = None) -> Checked:
     if before.get("password") and secrets.get("url", before["url"]) != before["url"] and "password" not in secrets:
         raise InvalidParameterValue(f"config.{kinds[0]}.password is needed to change the url.")
     secrets = {name: value for name, value in {**before, **secrets}.items() if value}
+    if kind is DestinationType.PAGERDUTY:
+        if not _INTEGRATION_KEY.fullmatch(secrets.get("integration_key", "")):
+            raise InvalidParameterValue("config.pagerduty.integration_key must have 32 letters and digits.")
+        return Checked(kind, (), secrets)
     _check_url(f"config.{kinds[0]}.url", secrets.get("url", ""))
     if "password" in secrets and "username" not in secrets:
         raise InvalidParameterValue(f"config.{kinds[0]}.password needs a username.")
@@ -130,14 +146,54 @@ def text(notice: Notice, link: str) -> str:
     return "\n".join(lines)
 
 
+def card(notice: Notice, link: str) -> bytes:
+    """What a webhook of Microsoft Teams gets: an adaptive card. Its text is no Markdown, in which names could hide links."""
+    lines = [
+        {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": each}]} for each in text(notice, link).splitlines()
+    ]
+    content: dict[str, Any] = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": lines,
+    }
+    if link:
+        content["actions"] = [{"type": "Action.OpenUrl", "title": "Open the run", "url": link}]
+    attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "content": content}
+    return msgspec.json.encode({"type": "message", "attachments": [attachment]})
+
+
+def incident(notice: Notice, link: str, *, integration_key: str, source: str) -> bytes:
+    """What PagerDuty gets: an event of its Events API v2, the same for each attempt."""
+    sent: dict[str, Any] = {
+        "routing_key": integration_key,
+        "event_action": "trigger",
+        "dedup_key": notice.notice_id,
+        "client": "Brickyard",
+        "payload": {
+            "summary": title(notice),
+            "source": source,
+            "severity": _SEVERITIES.get(notice.event, "info"),
+            "timestamp": rfc3339(notice.at_ms),
+            "custom_details": msgspec.json.decode(body(notice, source)),
+        },
+    }
+    if link:
+        sent["links"] = [{"href": link, "text": "Open the run"}]
+    return msgspec.json.encode(sent)
+
+
 def _secrets(config: Config) -> dict[str, str]:
     """The values that are given. An empty one takes the value away."""
     found: dict[str, str | None] = {}
-    if (slack := config.slack) is not None:
-        for name in ("oauth_token", "channel_id"):
-            if getattr(slack, name):
-                raise InvalidParameterValue(f"config.slack.{name} is not supported: give the url of an incoming webhook.")
-        found = {"url": slack.url}
+    for kind, (names, why) in _OF_APPS.items():
+        for name in names:
+            if getattr(getattr(config, kind), name, None):
+                raise InvalidParameterValue(f"config.{kind}.{name} is not supported: {why}.")
+    if (text_only := config.slack or config.microsoft_teams) is not None:
+        found = {"url": text_only.url}
+    elif config.pagerduty is not None:
+        found = {"integration_key": config.pagerduty.integration_key}
     elif (webhook := config.generic_webhook) is not None:
         found = {"url": webhook.url, "username": webhook.username, "password": webhook.password}
     for name, value in found.items():

@@ -26,7 +26,9 @@ from brickyard.features.notifications.model import (
     EmailConfig,
     GenericWebhookConfig,
     ListDestinations,
+    PagerdutyConfig,
     SlackConfig,
+    TeamsConfig,
     UpdateDestination,
 )
 from brickyard.features.notifications.rows import DestinationRows
@@ -174,6 +176,10 @@ class DestinationService:
         secrets = self._sealer.open_variables(row.sealed)
         if row.destination_type is DestinationType.SLACK:
             return Config(slack=SlackConfig(url_set=True))
+        if row.destination_type is DestinationType.MICROSOFT_TEAMS:
+            return Config(microsoft_teams=TeamsConfig(url_set=True))
+        if row.destination_type is DestinationType.PAGERDUTY:
+            return Config(pagerduty=PagerdutyConfig(integration_key_set=True))
         return Config(
             generic_webhook=GenericWebhookConfig(
                 url_set=True,

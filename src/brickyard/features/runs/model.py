@@ -286,6 +286,7 @@ class RunView(Wire, frozen=True, kw_only=True):
     repair_history: list[RepairHistoryItem] | None = None
     tasks: list[RunTask] | None = None
     iterations: list[RunTask] | None = None
+    has_more: bool | None = None  # in a list: `runs/get` has more tasks than these
     next_page_token: str | None = None
     trigger_info: TriggerInfo | None = None
 

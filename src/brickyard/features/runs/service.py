@@ -16,8 +16,8 @@ from brickyard.domain.clock import Clock
 from brickyard.domain.errors import InvalidParameterValue, InvalidState
 from brickyard.domain.notebookcells import NotebookCell
 from brickyard.domain.notifications import Notifying
-from brickyard.domain.pagetokens import RunCursor, encode, first_of_page, run_cursor
-from brickyard.domain.paging import MAX_OFFSET, page_of, within
+from brickyard.domain.pagetokens import NumberCursor, RunCursor, encode, first_of_page, run_cursor
+from brickyard.domain.paging import ARRAY_PAGE, asked_page
 from brickyard.domain.queries import RunFilter, RunPosition
 from brickyard.domain.run import NewRun, Output, Run, Task
 from brickyard.domain.tasks import SubmitRun, SubmitTask
@@ -42,12 +42,13 @@ from brickyard.features.runs.model import (
     ViewsToExport,
 )
 from brickyard.features.runs.sqloutput import sql_output
-from brickyard.features.runs.views import attempt_view, iterations_page, run_view, tasks_page
+from brickyard.features.runs.views import attempt_view, iterations_page, listed_run, run_page, run_view
 from brickyard.plan.submit import checked_tasks
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
-DEFAULT_PAGE, MAX_PAGE, TASKS_PAGE = 20, 25, 100
+DEFAULT_PAGE, MAX_PAGE = 20, 25
+MAX_OLD_PAGE = 1_000  # of the 2.0 API
 CELLS_BYTES = 4 << 20  # of one answer
 MAX_RESULT = 5 * 1024 * 1024  # characters of what a notebook returns
 
@@ -79,23 +80,23 @@ class RunService:
         return submitted
 
     async def get(self, caller: Caller, request: GetRun) -> RunView:
-        """A run with a page of its tasks, or, by its own id, an attempt at a task, with a page of its iterations."""
+        """A run with a page of its arrays, or, by its own id, an attempt at a task, with a page of its iterations."""
         first = first_of_page(request.page_token)
 
         def work(tx: Tx) -> tuple[Run, Task | None, Sequence[Task]]:
             run, task = self._seen(tx, caller, request.run_id)
             for_each = task is not None and task.spec.for_each_task is not None
-            over = tx.runs.iterations(request.run_id, first=first, limit=TASKS_PAGE + 1) if for_each else ()
+            over = tx.runs.iterations(request.run_id, first=first, limit=ARRAY_PAGE + 1) if for_each else ()
             return run, task, over
 
         run, task, over = await self._store.read(work)
         if task is None:
-            view = run_view(run, with_tasks=True, with_history=bool(request.include_history))
-            return tasks_page(view, first=first, size=TASKS_PAGE)
+            view, following = run_page(run_view(run, with_tasks=True, with_history=bool(request.include_history)), first)
+            return msgspec.structs.replace(view, next_page_token=encode(NumberCursor(following)) if following else None)
         view = attempt_view(run, task, request.run_id)
         if task.spec.for_each_task is None:
             return view
-        return iterations_page(view, run, over, first=first, size=TASKS_PAGE)
+        return iterations_page(view, run, over, first=first, size=ARRAY_PAGE)
 
     async def output(self, caller: Caller, request: GetOutput) -> RunOutput:
         """The output of an attempt at a task. For a run with one task that was never retried, the run's id works too."""
@@ -146,24 +147,23 @@ class RunService:
 
     async def list(self, caller: Caller, request: ListRuns) -> ListRunsResponse:
         """Runs, most recently started first."""
-        which = _which(request)
-        default = MAX_PAGE if request.limit == 0 else DEFAULT_PAGE
-        size = within("limit", request.limit, default, MAX_PAGE, refused_beyond=MAX_PAGE * 1000)
-        offset = within("offset", request.offset, 0, MAX_OFFSET)
-        cursor = run_cursor(request.page_token)
-        backward = cursor is not None and cursor.backward
+        which, cursor = _which(request), run_cursor(request.page_token)
+        limit = request.limit
+        # 0 stands for the most, as documented. A client of the 2.0 API may ask for more, and goes on with the token.
+        if limit == 0 or (limit is not None and MAX_PAGE < limit <= MAX_OLD_PAGE):
+            limit = MAX_PAGE
+        asked = asked_page(limit, request.offset, cursor, default=DEFAULT_PAGE, most=MAX_PAGE)
 
         def work(tx: Tx) -> list[Run]:
             shown = msgspec.structs.replace(which, visible=self._authorizer.visible(tx, caller, ObjectKind.RUN))
-            after = cursor.at if cursor else None
-            return tx.runs.page(shown, newest_first=not backward, limit=size + 1, offset=offset, after=after)
+            return tx.runs.page(shown, newest_first=not asked.backward, limit=asked.rows, offset=asked.offset, after=asked.after)
 
         def token(run: Run, back: bool) -> str:
             return encode(RunCursor(back, RunPosition(created_ms=run.created_ms, run_id=run.run_id)))
 
-        page = page_of(await self._store.read(work), size, backward=backward, first=cursor is None, token=token)
+        page = asked.cut(await self._store.read(work), token)
         return ListRunsResponse(
-            runs=[run_view(run, with_tasks=bool(request.expand_tasks)) for run in page.items],
+            runs=[listed_run(run, expanded=bool(request.expand_tasks)) for run in page.items],
             has_more=page.has_more,
             next_page_token=page.next_page_token,
             prev_page_token=page.prev_page_token,

@@ -29,7 +29,7 @@ def sql_output(run: Run, task: Task, task_run_id: int, found: Output, base_url: 
             endpoint_id=attempt.cluster_id,
             query_text=";\n".join(each.text for each in found.sql.statements),
             sql_statements=[SqlStatementOutput(lookup_key=each) for each in ids],
-            output_link=f"{base_url}/jobs/runs/{run.run_id}",
+            output_link=f"{base_url}/jobs/{run.job_id}/runs/{run.run_id}",
             result=result,
         )
     )

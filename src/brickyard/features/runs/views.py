@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from brickyard.domain.pagetokens import NumberCursor, encode
+from brickyard.domain.paging import slices
 from brickyard.domain.run import (
     Attempt,
     AttemptPhase,
@@ -140,11 +141,18 @@ def attempt_view(run: Run, task: Task, task_run_id: int) -> RunView:
     )
 
 
-def tasks_page(view: RunView, *, first: int, size: int) -> RunView:
-    """The view with the page of its tasks that begins with that number."""
-    shown = (view.tasks or [])[first:]
-    following = encode(NumberCursor(first + size)) if len(shown) > size else None
-    return msgspec.structs.replace(view, tasks=shown[:size], next_page_token=following)
+def run_page(view: RunView, first: int = 0) -> tuple[RunView, int]:
+    """The view with the page of its arrays that begins with that number, and where the next one begins; 0: there is none."""
+    arrays = (view.tasks, view.job_clusters, view.job_parameters, view.repair_history)
+    (tasks, clusters, parameters, history), following = slices(arrays, first)
+    shown = msgspec.structs.replace(view, tasks=tasks, job_clusters=clusters, job_parameters=parameters, repair_history=history)
+    return shown, following
+
+
+def listed_run(run: Run, *, expanded: bool) -> RunView:
+    """A run of a list, which has the first of its tasks if they are asked for."""
+    view, following = run_page(run_view(run, with_tasks=expanded))
+    return msgspec.structs.replace(view, has_more=True if following else None)
 
 
 def iterations_page(view: RunView, run: Run, over: Sequence[Task], *, first: int, size: int) -> RunView:

@@ -7,6 +7,7 @@ not the server, so that a test can kill servers and check that nothing runs twic
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -189,8 +190,12 @@ class SimulatedKernels:
                 notes.write(f"{command_id}\n")
         except OSError as error:
             raise KernelRefused("INVALID", f"commands_file: cannot write {file}: {error.strerror}") from error
+        knobs = self._world.knobs
+        if random.Random(f"{knobs.seed} {command_id}").random() < knobs.command_failure:  # noqa: S311 - a failure, not a secret
+            failure = {"resultType": "error", "summary": "SimulatedFailure: command_failure", "cause": ""}
+            return Answer(results=failure, after_s=knobs.command_s)
         noted = {"resultType": "text", "data": f"simulated: {command_id} was noted and not run"}
-        return Answer(results=noted, after_s=self._world.knobs.command_s)
+        return Answer(results=noted, after_s=knobs.command_s)
 
     def _context(self, instance_id: str, context: str) -> _Commands:
         found = self._contexts.get((instance_id, context))

@@ -15,7 +15,9 @@ from brickyard.domain.samples import SAMPLE_S
 from brickyard.providers.base import SetupError
 
 LOOK_EVERY_S = 0.1
-_PROBABILITIES = dict.fromkeys(("prepare_error", "launch_error", "node_failure", "never_registers", "jitter"), 1.0)
+_PROBABILITIES = dict.fromkeys(
+    ("prepare_error", "launch_error", "node_failure", "never_registers", "jitter", "command_failure"), 1.0
+)
 _SECONDS = dict.fromkeys(
     ("register_s", "start_s", "warm_start_s", "prepare_s", "script_s", "stop_s", "command_s", "library_s", "sample_s"), 86_400.0
 )
@@ -46,6 +48,7 @@ class Knobs(msgspec.Struct, kw_only=True):
     bad_libraries: frozenset[str] = frozenset()  # PyPI packages, and names of files, that cannot be installed
     commands_file: str = ""  # if set, commands are accepted and each appends its id to this file when it begins; "": refused
     command_s: float = 0.0  # from a command's start until it finishes
+    command_failure: float = 0.0  # probability that a command that was noted fails; the same for the same id
     logs: bool = False  # nodes write logs, which are read, delivered and kept as a real node's
     own_ports: bool = False  # ports of drivers lead to programs on this machine's loopback; otherwise nothing listens
     sample_s: float = SAMPLE_S  # between two samples of what a node uses, which are made up; 0: none
