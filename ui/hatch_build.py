@@ -1,7 +1,11 @@
-"""Builds the web page into the wheel, so that whoever installs it needs no Node."""
+"""Builds the web page into the wheel, so that whoever installs it needs no Node.
+
+A page that cannot be built is a warning; with BRICKYARD_PAGE=required in the environment, the build fails.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -21,6 +25,8 @@ class WebPage(BuildHookInterface[Any]):
         if version == "editable":
             return
         done = subprocess.run([sys.executable, str(Path(self.root) / "ui" / "build.py")], check=False)
+        if done.returncode and os.environ.get("BRICKYARD_PAGE") == "required":
+            raise RuntimeError("The web page could not be built.")
         if done.returncode:
             self.app.display_warning("The web page could not be built: the server will say so at its address.")
         build_data["artifacts"].append("/src/brickyard/webui/*")

@@ -65,6 +65,7 @@ class Store:
         self._commits = Commits(sharing=sharing, health=self._health, file=self._file, postgres=postgres)
         self._writer = Writer(engine=self._engine, threads=opened.writers, committer=self._commits)
         self._asking = asyncio.Lock()
+        self._checking: asyncio.Task[DatabaseTrouble | None] | None = None
 
     @classmethod
     def open(cls, url: str, *, sharing: Sharing | None = None, creates: Callable[[], None] = lambda: None) -> Store:
@@ -249,8 +250,15 @@ class Store:
     async def check(self) -> DatabaseTrouble | None:
         """Checks whether the database can be used; returns the trouble if not. After a recent failure, checks with a write.
 
+        One check at a time answers all who ask meanwhile: hundreds of probes at once would each wait for the others' reads.
+
         Never raises: every loop waits for it, and an error of a kind that nobody has thought of must not end them.
         """
+        if self._checking is None or self._checking.done():
+            self._checking = asyncio.create_task(self._check())
+        return await asyncio.shield(self._checking)
+
+    async def _check(self) -> DatabaseTrouble | None:
         try:
             async with asyncio.timeout(ANSWER_S):
                 if self._health.trouble is None:

@@ -23,6 +23,7 @@ import { ClusterRow, editOf } from "./row";
 const ColumnMenu = lazy(later(() => import("./columnmenu")));
 
 const MINUTE = 60_000;
+const SOON_MS = 300;
 /** Until the reader chooses: what all clusters have, as far as there is room for it. */
 const HIDDEN: Hidden = { tags: false, policy: false, pool: false };
 const ROOM = "(min-width: 1280px)"; // for the last activity
@@ -30,6 +31,8 @@ const CARD = 210; // pixels, about: cards are measured
 const CARDS = "(max-width: 800px)"; // as in lists.css
 const HEIGHTS = { comfortable: 44, compact: 28 };
 const REASON = 18; // a comfortable row of a failed cluster is higher by so much
+const ABOVE = 240; // pixels, about, from the window's top to the first row
+const AROUND = 6; // rows that are drawn before and after those that are seen
 const CHECK = 36;
 const BUTTONS = 104;
 type Density = keyof typeof HEIGHTS;
@@ -73,17 +76,22 @@ export function ClusterTable({ clusters, known, sort, onSort, selected, onSelect
   const rows = inOrder(table.getRowModel().rows, over);
   const visible = table.getVisibleLeafColumns();
   const scroller = useRef<HTMLElement>(null);
+  const [around, setAround] = useState(0); // the first look has what is seen, and nothing else
+  useEffect(() => {
+    const timer = setTimeout(() => setAround(AROUND), SOON_MS);
+    return () => clearTimeout(timer);
+  }, []);
   const virtual = useVirtualizer<HTMLElement, Element>({
     count: rows.length,
     getScrollElement: () => scroller.current,
-    initialRect: { width: innerWidth, height: innerHeight }, // so that the first look has rows
+    initialRect: { width: innerWidth, height: innerHeight - ABOVE }, // so that the first look has rows
     estimateSize: (index) => {
       if (cards) return CARD;
       const reason = density === "comfortable" && rows[index] !== undefined && failed(rows[index].original);
       return HEIGHTS[density] + (reason ? REASON : 0);
     },
     getItemKey: (index) => rows[index]?.id ?? index,
-    overscan: 6,
+    overscan: around,
   });
   // Cards were measured at another width, and rows are not cards.
   const measured = useRef({ cards, window: innerWidth });
