@@ -1081,6 +1081,8 @@ EXAMPLES: dict[str, Example] = {
     "jobs.create": new_job,
     "jobs.get": by_job(jobs.GetJob),
     "jobs.list": plain(jobs.ListJobs()),
+    "jobs.get_older": by_job(jobs.GetJob),
+    "jobs.list_older": plain(jobs.ListJobs()),
     "jobs.reset": by_job(jobs.ResetJob, new_settings=jobs.JobSettings(name="reset")),
     "jobs.update": by_job(jobs.UpdateJob, new_settings=jobs.JobSettings(name="renamed")),
     "jobs.delete": by_job(jobs.JobId),

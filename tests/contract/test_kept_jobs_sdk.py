@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from databricks.sdk import WorkspaceClient
@@ -97,6 +98,56 @@ def test_a_job_is_kept_as_it_was_created_and_changed(w: WorkspaceClient) -> None
     w.jobs.delete(job_id)
     with pytest.raises(ResourceDoesNotExist):
         w.jobs.get(job_id)
+
+
+def test_the_older_form_of_one_task_is_answered_to_clients_of_api_2_0(w: WorkspaceClient) -> None:
+    """Terraform's `databricks_job` without a `task` creates, reads and resets jobs so."""
+
+    def call(version: str, method: str, **fields: Any) -> Any:
+        path = f"/api/{version}/jobs/{method}"
+        if method in ("get", "list"):
+            return w.api_client.do("GET", path, query=fields)
+        return w.api_client.do("POST", path, body=fields)
+
+    file = {"python_file": upload(w, "/jobs/single.py", "print(1)")}
+    single: dict[str, Any] = {
+        "name": "one task",
+        "new_cluster": NEW.as_dict(),
+        "spark_python_task": file,
+        "max_retries": 2,
+        "timeout_seconds": 60,
+    }
+    job_id = call("2.0", "create", format="MULTI_TASK", **single)["job_id"]
+    older = call("2.0", "get", job_id=job_id)["settings"]
+    assert {
+        **single,
+        "new_cluster": older["new_cluster"],
+        "format": "SINGLE_TASK",
+        "webhook_notifications": {},
+    }.items() <= older.items()
+    assert single["new_cluster"].items() <= older["new_cluster"].items() and "tasks" not in older
+    assert next(each["settings"] for each in call("2.0", "list")["jobs"] if each["job_id"] == job_id) == older
+    newer = call("2.2", "get", job_id=job_id)["settings"]
+    assert newer["format"] == "MULTI_TASK" and not {"new_cluster", "spark_python_task", "max_retries"} & newer.keys()
+    (only,) = newer["tasks"]
+    assert (only["task_key"], only["max_retries"], only["spark_python_task"]) == ("one_task", 2, file)
+
+    call("2.0", "update", job_id=job_id, new_settings={"max_retries": 1}, fields_to_remove=["timeout_seconds"])
+    changed = call("2.0", "get", job_id=job_id)["settings"]
+    assert (changed["format"], changed["max_retries"], changed["timeout_seconds"]) == ("SINGLE_TASK", 1, 0)
+    call("2.0", "reset", job_id=job_id, new_settings=older | {"max_retries": 3})
+    assert call("2.0", "get", job_id=job_id)["settings"] == older | {"max_retries": 3}
+
+    run = w.jobs.run_now(job_id).result(timeout=SOON)
+    assert [each.task_key for each in run.tasks or ()] == ["one_task"]
+    call(
+        "2.1",
+        "update",
+        job_id=job_id,
+        new_settings={"tasks": [task(w, "two").as_dict()], "job_clusters": [CLUSTERS[0].as_dict()]},
+    )
+    both = call("2.0", "get", job_id=job_id)["settings"]
+    assert both["format"] == "MULTI_TASK" and [each["task_key"] for each in both["tasks"]] == ["one_task", "two"]
 
 
 def test_whose_rights_it_has_is_read_back_and_stays(w: WorkspaceClient) -> None:

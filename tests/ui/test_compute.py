@@ -499,6 +499,21 @@ def test_a_link_logs_in_once(chromium: Browser, server: Server, w: WorkspaceClie
     context.close()
 
 
+def test_addresses_that_clients_print_lead_to_their_pages(session: Session) -> None:
+    """Terraform's `url` of a job and a cluster, and what the Jobs API answers on Databricks."""
+    leads = {
+        "/#job/7": "/jobs/7",
+        "/?o=1#job/7/run/8": "/jobs/runs/8",
+        "/#setting/clusters/0101-1-abc/configuration": "/compute/clusters/0101-1-abc",
+        "/jobs/7/runs/8": "/jobs/runs/8",
+        "/": "/compute",
+    }
+    for address, path in leads.items():
+        session.page.goto("about:blank")
+        page = session.go(address)
+        page.wait_for_url(re.compile(rf"//[^/]+{path}(\?|$)"))
+
+
 def test_scripts_are_small_and_nothing_else_may_run(session: Session) -> None:
     loaded: list[str] = []
     session.page.add_init_script("window.requestIdleCallback = () => 0")  # what comes when the browser is idle does not count

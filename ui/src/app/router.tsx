@@ -23,13 +23,19 @@ const page = <T extends Record<string, unknown>, Name extends keyof T & string>(
 /** An address that the page reads itself, with its own code. */
 const readLater = <T,>(given: Record<string, unknown>) => given as T;
 
+/** What Databricks' older addresses mean here, which Terraform's provider and clients of the Jobs API print: /#job/1/run/2. */
+const linked = (hash: string) => {
+  const [, kind, id, run] = /^(job|setting\/clusters)\/([\w-]+)(?:\/run\/(\d+))?/.exec(hash) ?? [];
+  return run ? `/jobs/runs/${run}` : kind && `/${kind === "job" ? "jobs" : "compute/clusters"}/${id}`;
+};
+
 const root = createRootRoute({ component: Shell, notFoundComponent: NotFound });
 
 const start = createRoute({
   getParentRoute: () => root,
   path: "/",
-  beforeLoad: () => {
-    throw redirect({ to: "/compute", search: {} });
+  beforeLoad: ({ location }) => {
+    throw redirect({ href: linked(location.hash) ?? "/compute" });
   },
 });
 

@@ -52,6 +52,16 @@ _LISTS = {
     "policies": ("/compute?tab=policies", "policy_id"),
     "warehouses": ("/compute?tab=sql", "warehouse_id"),
 }
+# Addresses of Databricks' pages, which its clients print (the CLI's `bundle summary`, `bundle run` and `bundle open`), and ours.
+_LINKS = {
+    "run": ("/jobs/{job_id}/runs/{run_id}", "/jobs/runs/{run_id}"),
+    "warehouse": ("/sql/warehouses/{warehouse_id}", "/compute/warehouses/{warehouse_id}"),
+    "pool": ("/compute/instance-pools/{pool_id}", "/compute/pools/{pool_id}"),
+    "catalog": ("/explore/data/{catalog}", "/catalog?catalog={catalog}"),
+    "schema": ("/explore/data/{catalog}/{schema}", "/catalog?catalog={catalog}&schema={schema}"),
+    "table": ("/explore/data/{catalog}/{schema}/{table}", "/catalog?catalog={catalog}&schema={schema}&table={table}"),
+    "volume": ("/explore/data/volumes/{catalog}/{schema}/{volume}", "/files?path=/Volumes/{catalog}/{schema}/{volume}"),
+}
 ASSET = "ui.asset"  # the operation of its files
 _NONCE = "__STYLE_NONCE__"
 _YEAR_S = 365 * 86_400
@@ -64,6 +74,10 @@ class AskPage(msgspec.Struct, frozen=True, kw_only=True):
     warehouse_id: str = ""  # likewise
     job_id: str = ""  # likewise
     run_id: str = ""
+    catalog: str = ""
+    schema: str = ""
+    table: str = ""
+    volume: str = ""
     topic: str = ""  # a page of docs/
 
 
@@ -91,8 +105,24 @@ def lead(of: str, object_id: str) -> Reply:
     return redirect(f"/compute/{of}/{quote(object_id, safe='')}" if object_id else _LISTS[of][0])
 
 
+def _following(link: str) -> Callable[[WebPage, Caller, AskPage], Awaitable[Reply]]:
+    """The operation that leads from an address of Databricks' to ours."""
+
+    async def answer(web_page: WebPage, caller: Caller, request: AskPage) -> Reply:
+        return follow(link, msgspec.structs.asdict(request))
+
+    return answer
+
+
+def follow(link: str, values: Mapping[str, str]) -> Reply:
+    """Leads to the page that an address of Databricks' means here."""
+    return redirect(_LINKS[link][1].format_map({name: quote(value, safe="") for name, value in values.items()}))
+
+
 def led(operation: str, values: Mapping[str, str]) -> Reply | None:
     """What an operation that only leads elsewhere answers; None if it is another one. `values`: of its path."""
+    if (link := operation.removeprefix(_FOLLOWS)) in _LINKS and link != operation:
+        return follow(link, values)
     of = operation.removeprefix(_LEADS)
     return lead(of, next(iter(values.values()), "")) if of in _LISTS and of != operation else None
 
@@ -155,6 +185,7 @@ def _policy(nonce: str) -> str:
 _PAGES = Group("ui", lambda ctx: ctx.web_page, *PATHS, needs=(), auth=Auth.NONE, dialect=PAGES, documented=False)
 _ASSETS = Group("ui", lambda ctx: ctx.web_page, "/assets", needs=(), auth=Auth.NONE, dialect=PAGES, documented=False)
 _LEADS = "ui.to_"
+_FOLLOWS = "ui.link_"
 
 
 def _leads() -> Iterator[Operation]:
@@ -162,6 +193,9 @@ def _leads() -> Iterator[Operation]:
         paths = (f"/{of}", f"/compute/{of}", f"/{of}/{{{field}}}")
         group = Group("ui", lambda ctx: ctx.web_page, *paths, needs=(), auth=Auth.NONE, dialect=PAGES, documented=False)
         yield group("GET", _leading(of), f"Leads to the page of {of}", name=f"to_{of}")
+    for link, (path, _) in _LINKS.items():
+        group = Group("ui", lambda ctx: ctx.web_page, path, needs=(), auth=Auth.NONE, dialect=PAGES, documented=False)
+        yield group("GET", _following(link), f"Leads from Databricks' address of a {link}", name=f"link_{link}")
 
 
 OPERATIONS: tuple[Operation, ...] = (

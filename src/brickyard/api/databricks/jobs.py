@@ -60,10 +60,26 @@ _ON_CLUSTERS = (
 _PREFIXES = ("/api/2.2/jobs", "/api/2.1/jobs", "/api/2.0/jobs")
 _RUNS = Group("jobs", lambda ctx: ctx.services.runs, *_PREFIXES)
 _JOBS = Group("jobs", lambda ctx: ctx.services.jobs, *_PREFIXES)
+_NEWER = Group("jobs", lambda ctx: ctx.services.jobs, *_PREFIXES[:-1])
+_OLDER = Group("jobs", lambda ctx: ctx.services.jobs, _PREFIXES[-1])
 OPERATIONS: tuple[Operation, ...] = (
     _JOBS("POST /create", _create, "Create a job", needs=(IN_WORKSPACE, *_ON_CLUSTERS)),
-    _JOBS("GET /get", JobService.get, "A job and its settings", needs=_job(Permission.CAN_VIEW)),
-    _JOBS("GET /list", JobService.list, "Jobs, the newest first", needs=_job(Permission.CAN_VIEW, EVERY)),
+    _NEWER("GET /get", JobService.get, "A job and its settings", needs=_job(Permission.CAN_VIEW)),
+    _OLDER(
+        "GET /get",
+        JobService.get_older,
+        "A job and its settings, in the older form of one task if it was made so",
+        name="get_older",
+        needs=_job(Permission.CAN_VIEW),
+    ),
+    _NEWER("GET /list", JobService.list, "Jobs, the newest first", needs=_job(Permission.CAN_VIEW, EVERY)),
+    _OLDER(
+        "GET /list",
+        JobService.list_older,
+        "Jobs, the newest first, in the older form of one task if they were made so",
+        name="list_older",
+        needs=_job(Permission.CAN_VIEW, EVERY),
+    ),
     _JOBS(
         "POST /reset",
         JobService.reset,

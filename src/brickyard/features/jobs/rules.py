@@ -44,10 +44,14 @@ REFUSED_RUN_NOW = {"performance_target": REFUSED_RUN["performance_target"], **RE
 _BY_KEY = {"tasks": "task_key", "job_clusters": "job_cluster_key", "parameters": "name"}
 _OF_JOBS = ("timeout_seconds", *Notifying.__struct_fields__)  # fields of `RunSettings` that a job has too
 _SINGLE = ("max_retries", "min_retry_interval_millis", "retry_on_timeout")
+# What the older form has beside the job's name where a task has it.
+_OF_SINGLE = (*(each for each in RunSettings.__struct_fields__ if each not in _OF_JOBS), *_SINGLE)
+SINGLE_TASK, MULTI_TASK = "SINGLE_TASK", "MULTI_TASK"
 
 
 def checked(settings: JobSettings, *, now_ms: int) -> JobSettings:
-    """The settings as they are stored: in the form of several tasks, with their defaults. Clusters are checked elsewhere."""
+    """The settings as they are stored: in the form of several tasks, with their defaults. `format` says whether they came in the
+    older form of one task, whatever the client sent there. Clusters are checked elsewhere."""
     refuse(settings, REFUSED_JOB, "")
     notices.check(settings, "", of_task=False)
     _fits("name", settings.name, MAX_NAME_BYTES)
@@ -64,18 +68,19 @@ def checked(settings: JobSettings, *, now_ms: int) -> JobSettings:
     if len(set(names)) < len(names) or len(names) > MAX_PARAMETERS:
         raise InvalidParameterValue(f"parameters must have different names, and be at most {MAX_PARAMETERS}.")
     tasks = [] if _has_no_task(settings) else tasks_of(settings, settings.tasks, settings.name)
-    if tasks and not settings.tasks:
+    is_single = bool(tasks) and not settings.tasks
+    if is_single:
         single = {name: getattr(settings, name) for name in _SINGLE}
         tasks = [msgspec.structs.replace(tasks[0], timeout_seconds=None, **single)]
     check_tasks(tasks, settings.job_clusters or (), names)
     kept = msgspec.structs.replace(
         settings,
-        **dict.fromkeys((*(each for each in RunSettings.__struct_fields__ if each not in _OF_JOBS), *_SINGLE)),
+        **dict.fromkeys(_OF_SINGLE),
         timeout_seconds=settings.timeout_seconds or 0,
         name=settings.name or UNTITLED,
         tasks=list(tasks) or None,
         max_concurrent_runs=concurrent,
-        format="MULTI_TASK",
+        format=SINGLE_TASK if is_single else MULTI_TASK,
     )
     first = next_ms(kept, after_ms=now_ms)
     if first and settings.schedule is not None:
@@ -83,6 +88,18 @@ def checked(settings: JobSettings, *, now_ms: int) -> JobSettings:
         if second and second - first < MOST_OFTEN_MS:
             raise InvalidParameterValue(f"schedule comes more often than every {MOST_OFTEN_MS // 1000} seconds.")
     return kept
+
+
+def multi(settings: JobSettings) -> JobSettings:
+    """The settings as API 2.1 and later answer them: always in the form of several tasks."""
+    return msgspec.structs.replace(settings, format=MULTI_TASK)
+
+
+def older(settings: JobSettings) -> JobSettings:
+    """The settings as API 2.0 answers them: those that came in the older form of one task have it again."""
+    if settings.format != SINGLE_TASK or not settings.tasks:
+        return settings
+    return msgspec.structs.replace(settings, tasks=None, **{name: getattr(settings.tasks[0], name) for name in _OF_SINGLE})
 
 
 def next_ms(settings: JobSettings, *, after_ms: int) -> int:
@@ -103,7 +120,9 @@ def next_ms(settings: JobSettings, *, after_ms: int) -> int:
 
 def merged(settings: JobSettings, new: JobSettings | None, remove: Sequence[str]) -> JobSettings:
     """The settings after an update: what `remove` names goes first; then each field that `new` has takes its place. Tasks, job
-    clusters and parameters are merged by their keys."""
+    clusters and parameters are merged by their keys. A job in the older form of one task keeps it until it is given tasks."""
+    if not (new is not None and new.tasks) and not any(path.partition("/")[0] == "tasks" for path in remove):
+        settings = older(settings)
     fields = msgspec.structs.asdict(settings)
     for path in remove:
         name, _, key = path.replace(".", "/").partition("/")

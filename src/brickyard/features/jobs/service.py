@@ -107,17 +107,23 @@ class JobService:
 
     async def get(self, caller: Caller, request: GetJob) -> JobView:
         """A job with its settings and a page of their arrays, and what its trigger has seen."""
-        first = first_of_page(request.page_token)
+        row, watched = await self._store.read(lambda tx: self._read(tx, caller, request))
+        return _view(row, rules.multi(row.settings), watched=watched, first=first_of_page(request.page_token))
 
-        def work(tx: Tx) -> JobView:
-            row = self._seen(tx, caller, request.job_id)
-            watched = tx.rows(TriggerRows).get(row.job_id) if triggers.watches(row.settings) else None
-            return _view(row, watched=watched, first=first)
-
-        return await self._store.read(work)
+    async def get_older(self, caller: Caller, request: GetJob) -> JobView:
+        """The same for API 2.0: settings in the older form of one task if they came so."""
+        row, watched = await self._store.read(lambda tx: self._read(tx, caller, request))
+        return _view(row, rules.older(row.settings), watched=watched, first=first_of_page(request.page_token))
 
     async def list(self, caller: Caller, request: ListJobs) -> ListJobsResponse:
         """Jobs, most recently created first."""
+        return await self._list(caller, request, rules.multi)
+
+    async def list_older(self, caller: Caller, request: ListJobs) -> ListJobsResponse:
+        """The same for API 2.0: settings in the older form of one task, all of them, if they came so."""
+        return await self._list(caller, request, rules.older)
+
+    async def _list(self, caller: Caller, request: ListJobs, shown: Callable[[JobSettings], JobSettings]) -> ListJobsResponse:
         cursor = job_cursor(request.page_token)
         asked = asked_page(request.limit, request.offset, cursor, default=DEFAULT_PAGE, most=MAX_PAGE)
 
@@ -136,7 +142,7 @@ class JobService:
 
         page = asked.cut(await self._store.read(work), token)
         return ListJobsResponse(
-            jobs=[_listed(row, expanded=bool(request.expand_tasks)) for row in page.items],
+            jobs=[_listed(row, shown(row.settings), expanded=bool(request.expand_tasks)) for row in page.items],
             has_more=page.has_more,
             next_page_token=page.next_page_token,
             prev_page_token=page.prev_page_token,
@@ -276,8 +282,9 @@ class JobService:
         self._authorizer.require(tx, caller, permission, of_job(row.job_id, row.creator_user_name), to=to)
         return row
 
-    def _seen(self, tx: Tx, caller: Caller, job_id: int) -> JobRow:
-        return self._allowed(tx, caller, job_id, Permission.CAN_VIEW, to="see")
+    def _read(self, tx: Tx, caller: Caller, request: GetJob) -> tuple[JobRow, Watched | None]:
+        row = self._allowed(tx, caller, request.job_id, Permission.CAN_VIEW, to="see")
+        return row, tx.rows(TriggerRows).get(row.job_id) if triggers.watches(row.settings) else None
 
     def _cancel(
         self, tx: Tx, caller: Caller, run_ids: Sequence[int], *, which: Callable[[Run], bool] = lambda _: True
@@ -308,18 +315,17 @@ def _watch(tx: Tx, row: JobRow, now: int) -> None:
         tx.rows(TriggerRows).delete(row.job_id)
 
 
-def _listed(row: JobRow, *, expanded: bool) -> JobView:
+def _listed(row: JobRow, settings: JobSettings, *, expanded: bool) -> JobView:
     """A job of a list, which has the first of its tasks and job clusters if they are asked for."""
-    view = _view(row)
+    view = _view(row, settings)
     if expanded:
         return msgspec.structs.replace(view, has_more=True if view.next_page_token else None, next_page_token=None)
     settings = msgspec.structs.replace(view.settings, tasks=None, job_clusters=None)
     return msgspec.structs.replace(view, settings=settings, next_page_token=None)
 
 
-def _view(row: JobRow, *, first: int = 0, watched: Watched | None = None) -> JobView:
+def _view(row: JobRow, settings: JobSettings, *, first: int = 0, watched: Watched | None = None) -> JobView:
     """A job as clients see it, with the page of its arrays that begins with that number."""
-    settings = row.settings
     (tasks, clusters, parameters), following = slices((settings.tasks, settings.job_clusters, settings.parameters), first)
     settings = msgspec.structs.replace(
         settings,

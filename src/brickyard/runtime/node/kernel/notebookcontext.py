@@ -7,8 +7,11 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-_NO_CREDENTIAL = "no token is handed to code on clusters. Create one, keep it as a secret, and read it with dbutils.secrets.get."
-_NO_URL = "the workspace's address is not known on clusters. Set it in the cluster's spark_env_vars, and read it from os.environ."
+_INSTEAD = (
+    "For databricks-sdk, give WorkspaceClient(host=..., token=dbutils.secrets.get(...)) the address and a token that is a secret."
+)
+_NO_CREDENTIAL = f"no token is handed to code on clusters. {_INSTEAD}"
+_NO_URL = f"the workspace's address is not known on clusters. {_INSTEAD}"
 
 
 class Option:
