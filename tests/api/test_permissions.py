@@ -88,6 +88,7 @@ from brickyard.features.emptylists.service import EmptyLists
 from brickyard.features.files import (
     DbfsService,
     MultipartSessions,
+    NotebookVersions,
     PresignedUrls,
     VolumeService,
     VolumeTransfers,
@@ -95,6 +96,7 @@ from brickyard.features.files import (
 )
 from brickyard.features.files.formats import Format
 from brickyard.features.files.homes import FormerHomes
+from brickyard.features.files.notebooks import Language
 from brickyard.features.identity import IdentityServices
 from brickyard.features.identity.namedgroups import Member
 from brickyard.features.ipaccess import model as ipaccess
@@ -265,7 +267,8 @@ class World(shared.World):
             receivers=Receivers(mails=False),
         )
         dbfs_tree, volumes_tree, workspace_tree = (self.tree(name) for name in ("dbfs", "volumes", "workspace"))
-        workspace_files = WorkspaceService(files=workspace_tree, **some)
+        versions = NotebookVersions(place=root / "versions", clock=self.clock)
+        workspace_files = WorkspaceService(files=workspace_tree, versions=versions, **some)
         metastore = self.metastore = MetastoreFiles(root / "metastore")
         schemas = Schemas(metastore=metastore, volumes=volumes_tree.tree)
         volume_service = VolumeService(files=volumes_tree, schemas=schemas, **some)
@@ -848,6 +851,22 @@ def in_workspace(kind: type[msgspec.Struct], **fields: Any) -> Example:
     return example
 
 
+def of_notebook(kind: type[msgspec.Struct], *, versioned: bool) -> Example:
+    """About a notebook with a version."""
+
+    async def example(world: World) -> msgspec.Struct:
+        workspace_files = world.context.services.workspace
+        await workspace_files.mkdirs(ADMIN, "/Team")
+        for content in ("eA==", "eQ=="):
+            await workspace_files.import_content(
+                ADMIN, "/Team/n", content, format=Format.SOURCE, language=Language.PYTHON, overwrite=True
+            )
+        kept = await workspace_files.versions(ADMIN, "/Team/n")
+        return kind(path="/Team/n", version_id=kept[0].version_id) if versioned else kind(path="/Team/n")
+
+    return example
+
+
 async def create_volume(world: World) -> msgspec.Struct:
     (world.trees[1] / "c" / "s").mkdir(parents=True, exist_ok=True)
     return volumes.CreateVolume(catalog_name="c", schema_name="s", name=f"v{next(world.numbers)}", volume_type="MANAGED")
@@ -1173,6 +1192,8 @@ EXAMPLES: dict[str, Example] = {
     "workspace.delete": in_workspace(workspace.DeleteObject),
     "workspace.import": in_workspace(workspace.ImportObject, content="eA==", format=Format.RAW, overwrite=True),
     "workspace.export": in_workspace(workspace.ExportObject),
+    "workspace_versions.list": of_notebook(workspace.WorkspacePath, versioned=False),
+    "workspace_versions.export": of_notebook(workspace.ReadVersion, versioned=True),
     "workspace_files.import": in_workspace(workspace.ImportFile, overwrite=True),
     "workspace_files.read": in_workspace(workspace.ReadFile),
     **{

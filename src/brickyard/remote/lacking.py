@@ -24,6 +24,8 @@ ADDITIONS = (
     "/api/2.1/spend",
     "/api/2.1/spend/prices",
     "/api/2.1/token-management/tokens",
+    "/api/2.1/workspace/versions/list",
+    "/api/2.1/workspace/versions/export",
     "/v1/clusters/{cluster_id}",
     "/v1/clusters/{cluster_id}/proxy",
     "/v1/snapshots/{snapshot_id}",

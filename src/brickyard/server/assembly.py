@@ -41,6 +41,7 @@ from brickyard.features.files import (
     DbfsService,
     FileTree,
     MultipartSessions,
+    NotebookVersions,
     PresignedUrls,
     Uploads,
     VolumeService,
@@ -296,7 +297,8 @@ def _services(
     dbfs, volumes, workspace = (
         FileTree(root=tree, uploads=uploads, store=store, room=loops.room) for tree in given.storage.trees
     )
-    files = WorkspaceService(files=workspace, store=store, authorizer=authorizer)
+    versions = NotebookVersions(place=given.storage.versions, clock=wall)
+    files = WorkspaceService(files=workspace, store=store, authorizer=authorizer, versions=versions)
     metastore = MetastoreFiles(given.storage.metastore)
     schemas = Schemas(metastore=metastore, volumes=volumes.tree)
     volume_service = VolumeService(files=volumes, schemas=schemas, store=store, authorizer=authorizer)

@@ -113,6 +113,11 @@ class Storage:
         return self.root / "multipart"
 
     @property
+    def versions(self) -> Path:
+        """Earlier contents of notebooks. No cluster sees them."""
+        return self.root / "versions"
+
+    @property
     def statements(self) -> Path:
         """Results of SQL statements, for an hour. No cluster sees them."""
         return self.root / "statements"
@@ -139,7 +144,7 @@ class Storage:
 
     @property
     def _places(self) -> tuple[Path, ...]:
-        uploads = (self.uploads, self.multipart, self.statements)
+        uploads = (self.uploads, self.multipart, self.versions, self.statements)
         return (*self.trees, self.clusters, self.workspaces, self.snapshots, self.metastore, self._logs, *uploads)
 
     @property

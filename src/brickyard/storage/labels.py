@@ -24,12 +24,15 @@ _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 class Label(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`plain`: a file, whatever its first line says. `jupyter`: a notebook that came as one of Jupyter's. `created_ms`: when what
-    it replaced was made; 0: it replaced nothing. `comment`: of a volume."""
+    it replaced was made; 0: it replaced nothing. `comment`: of a volume. `saved_by`: the user who wrote a notebook through
+    the API, at `saved_ms`."""
 
     plain: bool = False
     jupyter: bool = False
     created_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
     comment: Annotated[str, msgspec.Meta(max_length=MAX_COMMENT)] = ""
+    saved_by: str = ""
+    saved_ms: int = 0
 
 
 _read = msgspec.json.Decoder(Label).decode

@@ -17,6 +17,7 @@ from brickyard.features.files import (
     DbfsService,
     FileTree,
     MultipartSessions,
+    NotebookVersions,
     PresignedUrls,
     Uploads,
     VolumeService,
@@ -83,7 +84,8 @@ def files(tmp_path: Path, database: Store) -> Iterator[Files]:
     uploads = Uploads(place=storage.uploads, clock=clock)
     dbfs, volumes, workspace = (FileTree(root=tree, uploads=uploads, store=database, room=room) for tree in storage.trees)
     common: dict[str, Any] = {"store": database, "authorizer": Authorizer()}
-    workspace_service = WorkspaceService(files=workspace, **common)
+    versions = NotebookVersions(place=storage.versions, clock=clock)
+    workspace_service = WorkspaceService(files=workspace, versions=versions, **common)
     metastore = MetastoreFiles(storage.metastore)
     schemas = Schemas(metastore=metastore, volumes=volumes.tree)
     volume_service = VolumeService(files=volumes, schemas=schemas, **common)

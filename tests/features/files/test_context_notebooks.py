@@ -12,7 +12,7 @@ from brickyard.access import Authorizer
 from brickyard.agent.contexts import Contexts, Question
 from brickyard.domain.caller import Caller
 from brickyard.domain.node import AskNotebook, NotebookReply
-from brickyard.features.files import FileTree, Uploads, WorkspaceService
+from brickyard.features.files import FileTree, NotebookVersions, Uploads, WorkspaceService
 from brickyard.features.files.contexts import ContextNotebooks
 from brickyard.features.files.formats import MAX_NOTEBOOK, Format
 from brickyard.features.files.notebooks import Language
@@ -35,7 +35,8 @@ class Node:
     def __init__(self, store: Store, place: Path) -> None:
         uploads, storage = Uploads(place=place / "uploads", clock=ManualClock()), Storage(place)
         tree = FileTree(root=storage.workspace, uploads=uploads, store=store, room=Room())
-        self.workspace = WorkspaceService(files=tree, store=store, authorizer=Authorizer())
+        versions = NotebookVersions(place=storage.versions, clock=ManualClock())
+        self.workspace = WorkspaceService(files=tree, store=store, authorizer=Authorizer(), versions=versions)
         self.server = ContextNotebooks(store=store, workspace=self.workspace, tokens=TOKENS)
         self.contexts = Contexts(instance_id="i-1", hider=self)
         store.write_sync(lambda tx: enter(tx, ADMIN, USER, OTHER))

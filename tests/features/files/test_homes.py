@@ -12,7 +12,7 @@ from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Ids
 from brickyard.domain.errors import ApiError, PermissionDenied
 from brickyard.domain.identity import USERS_ID
-from brickyard.features.files import FileTree, Uploads, WorkspaceService
+from brickyard.features.files import FileTree, NotebookVersions, Uploads, WorkspaceService
 from brickyard.features.files.homes import FormerHomes
 from brickyard.features.identity import IdentityServices
 from brickyard.store.store import Store
@@ -29,7 +29,8 @@ NOTES = f"/Users/{NAME}/notes"
 async def test_a_user_of_a_former_name_begins_with_an_empty_home(store: Store, tmp_path: Path) -> None:
     clock = ManualClock(now_ms=1_767_225_600_000)  # 2026-01-01
     tree = FileTree(root=tmp_path / "tree", uploads=Uploads(place=tmp_path / "up", clock=clock), store=store)
-    files = WorkspaceService(files=tree, store=store, authorizer=Authorizer())
+    versions = NotebookVersions(place=tmp_path / "versions", clock=clock)
+    files = WorkspaceService(files=tree, store=store, authorizer=Authorizer(), versions=versions)
     homes = FormerHomes(tree=tree.tree, clock=clock)
     users = IdentityServices.build(store=store, clock=clock, ids=Ids(), authorizer=Authorizer(), homes=homes).users
 

@@ -3,7 +3,7 @@ import { api, body } from "../api/client";
 
 /** An object with permissions, as the permissions API names it. */
 export interface Securable {
-  of: "clusters" | "instance-pools" | "cluster-policies" | "warehouses" | "jobs";
+  of: "clusters" | "instance-pools" | "cluster-policies" | "warehouses" | "jobs" | "notebooks";
   id: string;
 }
 
@@ -13,6 +13,7 @@ const KINDS = {
   "cluster-policies": "policy",
   warehouses: "warehouse",
   jobs: "job",
+  notebooks: "notebook",
 } as const;
 const keyOf = ({ of, id }: Securable) => [KINDS[of], id] as const;
 

@@ -137,6 +137,13 @@ const files = createRoute({
   component: page(() => import("../files/page"), "FilesPage"),
 });
 
+const notebook = createRoute({
+  getParentRoute: () => root,
+  path: "/workspace/notebook",
+  validateSearch: readLater<{ path?: string }>,
+  component: page(() => import("../notebooks/page"), "NotebookPage"),
+});
+
 const catalog = createRoute({
   getParentRoute: () => root,
   path: "/catalog",
@@ -239,6 +246,7 @@ const pools = [pool, createPool, editPool] as const;
 const others = [
   spend,
   files,
+  notebook,
   catalog,
   jobs,
   job,

@@ -13,8 +13,7 @@ import { drawSelection, EditorView, keymap, placeholder } from "@codemirror/view
 import { tags } from "@lezer/highlight";
 import { type RefObject, useEffect, useImperativeHandle, useRef } from "react";
 import type { CatalogNames } from "./catalog";
-import type { Language } from "./commands";
-import { languageOf } from "./language";
+import { type CodeLanguage, languageOf } from "./language";
 import { mark, marked, marks, type Span } from "./mark";
 
 const looks = EditorView.theme({
@@ -65,9 +64,10 @@ export interface Control {
 
 interface Props {
   code: string;
-  language: Language;
+  language: CodeLanguage;
   label: string;
   hint: string;
+  readOnly?: boolean;
   names: CatalogNames;
   /** The names that the other cells give. */
   defined: () => string[];
@@ -77,13 +77,29 @@ interface Props {
 }
 
 /** The code of a cell, or of the SQL editor. */
-export function CodeEditor({ code, language, label, hint, names, defined, keys, onChange, control }: Props) {
+export function CodeEditor({
+  code,
+  language,
+  label,
+  hint,
+  readOnly = false,
+  names,
+  defined,
+  keys,
+  onChange,
+  control,
+}: Props) {
   const place = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView>(null);
   const latest = useRef({ keys, onChange, defined });
   latest.current = { keys, onChange, defined };
-  const first = useRef({ code, language, label, hint, names });
-  const parts = useRef({ language: new Compartment(), label: new Compartment(), hint: new Compartment() });
+  const first = useRef({ code, language, label, hint, names, readOnly });
+  const parts = useRef({
+    language: new Compartment(),
+    label: new Compartment(),
+    hint: new Compartment(),
+    reading: new Compartment(),
+  });
 
   useEffect(() => {
     if (place.current === null) return;
@@ -123,6 +139,7 @@ export function CodeEditor({ code, language, label, hint, names, defined, keys, 
           at.language.of(languageOf(given.language, given.names, () => latest.current.defined())),
           at.hint.of(placeholder(given.hint)),
           at.label.of(EditorView.contentAttributes.of({ "aria-label": given.label })),
+          at.reading.of(reading(given.readOnly)),
           syntaxHighlighting(colours),
           looks,
           marks,
@@ -142,12 +159,19 @@ export function CodeEditor({ code, language, label, hint, names, defined, keys, 
         at.language.reconfigure(languageOf(language, names, () => latest.current.defined())),
         at.hint.reconfigure(placeholder(hint)),
         at.label.reconfigure(EditorView.contentAttributes.of({ "aria-label": label })),
+        at.reading.reconfigure(reading(readOnly)),
       ],
     });
-  }, [language, names, hint, label]);
+  }, [language, names, hint, label, readOnly]);
   useEffect(() => {
     const now = view.current;
-    if (now === null || now.state.doc.toString() === code) return;
+    const old = now?.state.doc.toString() ?? code;
+    if (now === null || old === code) return;
+    // A beginning that is taken away, such as a magic that has become the cell's language, leaves the cursor where it is.
+    if (code !== "" && old.endsWith(code)) {
+      now.dispatch({ changes: { from: 0, to: old.length - code.length } });
+      return;
+    }
     now.dispatch({
       changes: { from: 0, to: now.state.doc.length, insert: code },
       selection: { anchor: code.length },
@@ -166,6 +190,10 @@ export function CodeEditor({ code, language, label, hint, names, defined, keys, 
   }));
   return <div ref={place} className="codefield" />;
 }
+
+/** Text that can be selected and searched, and not be changed. */
+const reading = (readOnly: boolean) =>
+  readOnly ? [EditorState.readOnly.of(true), EditorView.contentAttributes.of({ "aria-readonly": "true" })] : [];
 
 /** Closes the list of completions; without one in sight it leaves the code. */
 function leaveOrClose(view: EditorView, keys: Keys): boolean {

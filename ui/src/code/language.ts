@@ -15,6 +15,9 @@ import type { Language } from "./commands";
 import { FUNCTIONS, GLOBALS, METHODS, TYPES, WORDS } from "./functions";
 import { quoted, typedName } from "./sqlnames";
 
+/** What the editor shows: a language of commands, or text without a grammar. */
+export type CodeLanguage = Language | "text";
+
 export const SPARK_SQL = SQLDialect.define({
   keywords: WORDS,
   types: TYPES,
@@ -67,7 +70,7 @@ function statementAround({ state, pos }: CompletionContext): string {
 const words: CompletionSource = (context) => completeAnyWord(context);
 
 /** The grammar of a language, and what completes it. `defined`: the names that other cells give. */
-export function languageOf(language: Language, names: CatalogNames, defined: () => string[]): Extension {
+export function languageOf(language: CodeLanguage, names: CatalogNames, defined: () => string[]): Extension {
   const session: CompletionSource = (context) =>
     completeFromList(completions(defined(), language === "sql" ? "class" : "variable"))(context);
   if (language === "python")

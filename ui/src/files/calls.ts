@@ -109,6 +109,12 @@ export async function create(parent: string, name: string): Promise<void> {
   else await body(api.POST("/api/2.0/workspace/mkdirs", { body: { path: apiPath(path) } }));
 }
 
+/** Creates a notebook with one empty cell. What is there already is not replaced. */
+export async function createNotebook(path: string, language: "PYTHON" | "SQL"): Promise<void> {
+  const asked = { path, language, content: "", format: "SOURCE" as const, overwrite: false };
+  await body(api.POST("/api/2.0/workspace/import", { body: asked }));
+}
+
 /** Deletes it, with what is in it where the API does that: a volume, and directories outside of volumes. */
 export async function remove({ path, directory }: Entry, parent: string): Promise<void> {
   const full = partsOf(path).slice(1).join(".");

@@ -19,7 +19,20 @@ import { toast } from "../kit/toasts";
 import { bytes } from "../lib/sizes";
 import { ago, exactly, useNow } from "../lib/time";
 import { create, listingQuery, remove } from "./calls";
-import { crumbsOf, type Entry, holds, inListOrder, nameOf, normal, sparkPath, TREES, takesFiles } from "./paths";
+import { CreateNotebook } from "./createnotebook";
+import {
+  apiPath,
+  crumbsOf,
+  type Entry,
+  holds,
+  inListOrder,
+  nameOf,
+  normal,
+  rootOf,
+  sparkPath,
+  TREES,
+  takesFiles,
+} from "./paths";
 import { Preview } from "./preview";
 import { readFilesSearch } from "./search";
 import { upload } from "./upload";
@@ -90,6 +103,7 @@ function Directory({ path, open, preview }: DirectoryProps) {
   const queries = useQueryClient();
   const [most, setMost] = useState(STEP);
   const [creating, setCreating] = useState(false);
+  const [creatingNotebook, setCreatingNotebook] = useState(false);
   const [over, setOver] = useState(false);
   const again = () => void queries.invalidateQueries({ queryKey: ["files", path] });
   const pages = asked.data?.pages;
@@ -145,6 +159,15 @@ function Directory({ path, open, preview }: DirectoryProps) {
               Create a {kind}
             </Button>
           )}
+          {rootOf(path) === "Workspace" && (
+            <Button
+              variant="default"
+              leftSection={<Icon name="plus" size={14} />}
+              onClick={() => setCreatingNotebook(true)}
+            >
+              Create a notebook
+            </Button>
+          )}
           {takes && (
             <FileButton multiple onChange={(files) => void add(files)} inputProps={{ "aria-label": "Files to upload" }}>
               {(props) => (
@@ -172,6 +195,7 @@ function Directory({ path, open, preview }: DirectoryProps) {
           {shown && !shown.directory && <Preview key={shown.path} entry={shown} close={() => preview(undefined)} />}
         </div>
       )}
+      {creatingNotebook && <CreateNotebook parent={path} close={() => setCreatingNotebook(false)} />}
       {creating && <Create parent={path} close={() => setCreating(false)} done={again} />}
     </div>
   );
@@ -207,6 +231,10 @@ function Rows({ entries, parent, preview, again }: RowsProps) {
           <td data-label="Name" className="name-id">
             {each.directory ? (
               <Step path={each.path}>{`${each.name}/`}</Step>
+            ) : each.notebook ? (
+              <Link to="/workspace/notebook" search={{ path: apiPath(each.path) }}>
+                {each.name}
+              </Link>
             ) : (
               <button type="button" className="link" onClick={() => preview(each.name)}>
                 {each.name}

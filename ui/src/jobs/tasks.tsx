@@ -2,7 +2,7 @@ import { Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { PlainTable } from "../kit/plaintable";
 import { Scroller } from "../kit/scroller";
-import { workOf } from "../runs/words";
+import { notebookOf, workOf } from "../runs/words";
 import { columnsOf, computeOf, type JobTask, retriesOf } from "./words";
 
 /** The tasks of a job, and what each one waits for. */
@@ -27,6 +27,7 @@ function Row({ task }: { task: JobTask }) {
   const { kind, what, parameters } = workOf(task);
   const { text, cluster, warehouse } = computeOf(task);
   const needs = needsOf(task);
+  const notebook = notebookOf(task);
   return (
     <tr>
       <td data-label="Task">
@@ -39,7 +40,15 @@ function Row({ task }: { task: JobTask }) {
       <td data-label="Runs">
         <span>
           {kind}
-          <span className="under mono">{what}</span>
+          <span className="under mono">
+            {notebook ? (
+              <Link to="/workspace/notebook" search={{ path: notebook }}>
+                {what}
+              </Link>
+            ) : (
+              what
+            )}
+          </span>
         </span>
       </td>
       <td data-label="Parameters" className="mono">

@@ -9,6 +9,7 @@ export type Topic =
   | "files"
   | "identity"
   | "jobs"
+  | "notebooks"
   | "policies"
   | "pools"
   | "spend"

@@ -22,7 +22,7 @@ import { cancelRun, deleteRun, outputQuery, runQuery } from "./calls";
 import { Iterations } from "./iterations";
 import { Repair, RepairHistory } from "./repair";
 import { OnWarehouse, SqlOutput } from "./sqloutput";
-import { attemptsOf, isOver, type Run, stateOf, type Task, tookOf, warehouseOf, workOf } from "./words";
+import { attemptsOf, isOver, notebookOf, type Run, stateOf, type Task, tookOf, warehouseOf, workOf } from "./words";
 
 const NotebookOutput = lazy(() => import("./notebook"));
 
@@ -191,6 +191,7 @@ function Actions({ run }: { run: Run }) {
 function TaskSection({ attempts, now }: { attempts: Task[]; now: number }) {
   const task = attempts.at(-1) as Task;
   const { kind, what, parameters } = workOf(task);
+  const notebook = notebookOf(task);
   const needs = (task.depends_on ?? [])
     .map(({ task_key, outcome }) => (outcome ? `${task_key} (${outcome})` : task_key))
     .join(", ");
@@ -204,7 +205,14 @@ function TaskSection({ attempts, now }: { attempts: Task[]; now: number }) {
         <div>
           <dt>{kind}</dt>
           <dd className="mono">
-            {what} {what && <CopyIcon text={what} what={`Copy the name of the ${kind.toLowerCase()}`} />}
+            {notebook ? (
+              <Link to="/workspace/notebook" search={{ path: notebook }}>
+                {what}
+              </Link>
+            ) : (
+              what
+            )}{" "}
+            {what && <CopyIcon text={what} what={`Copy the name of the ${kind.toLowerCase()}`} />}
           </dd>
         </div>
         {parameters.length > 0 && (

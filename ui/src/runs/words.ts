@@ -38,6 +38,10 @@ const named = (given?: Record<string, string> | null) =>
 export const warehouseOf = ({ notebook_task, sql_task, dbt_task }: Work) =>
   sql_task?.warehouse_id ?? dbt_task?.warehouse_id ?? notebook_task?.warehouse_id ?? undefined;
 
+/** The path of a task's notebook in the workspace. */
+export const notebookOf = ({ notebook_task: task }: Work) =>
+  task && task.source !== "GIT" ? task.notebook_path : undefined;
+
 /** What a task runs: its kind, the file, entry point or class, and the parameters. */
 export function workOf(task: Work): { kind: string; what: string; parameters: string[] } {
   const { spark_python_task: file, python_wheel_task: wheel, spark_jar_task: jar, condition_task: condition } = task;

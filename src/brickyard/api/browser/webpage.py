@@ -27,6 +27,7 @@ PATHS = (
     "/settings",
     "/spend",
     "/files",
+    "/workspace/notebook",
     "/catalog",
     "/schedules",
     "/jobs",

@@ -17,9 +17,9 @@ from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.caller import Caller
 from brickyard.domain.spec import Wire
 from brickyard.features.files.errors import NotebookTooLarge
-from brickyard.features.files.formats import MAX_NOTEBOOK, Format
+from brickyard.features.files.formats import MAX_NOTEBOOK, Exported, Format
 from brickyard.features.files.notebooks import Language
-from brickyard.features.files.workspace import WorkspaceObject, WorkspaceService
+from brickyard.features.files.workspace import WorkspaceObject, WorkspaceService, Written
 
 BODY_LIMIT = 15 * 1024 * 1024  # a notebook in base64
 
@@ -41,10 +41,14 @@ class DeleteObject(WorkspacePath, frozen=True, kw_only=True):
 
 
 class ImportObject(WorkspacePath, frozen=True, kw_only=True):
+    """`expected_etag` is ours: `etag` of an export or an import. If the notebook's content is another one by now, and not the new
+    one either, the import is refused."""
+
     content: str = ""
     format: Format = Format.SOURCE
     language: Language | None = None
     overwrite: bool = False
+    expected_etag: str = ""
 
 
 class ExportObject(WorkspacePath, frozen=True, kw_only=True):
@@ -52,11 +56,12 @@ class ExportObject(WorkspacePath, frozen=True, kw_only=True):
     direct_download: bool = False
 
 
-class ExportResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """`content` is base64."""
+class ExportResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`content` is base64. `etag` is ours, of a notebook: what `expected_etag` of an import takes."""
 
     content: str
     file_type: str
+    etag: str = ""
 
 
 class ImportFile(WorkspacePath, frozen=True, kw_only=True):
@@ -85,10 +90,32 @@ class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     repos_export_format: str = ""
 
 
-class ImportResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """What was written."""
+class ImportResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was written. `etag` as in an export."""
 
     object_id: int
+    etag: str = ""
+
+
+class ReadVersion(WorkspacePath, frozen=True, kw_only=True):
+    version_id: str
+
+
+class NotebookVersion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a notebook contained from `saved_at` to `replaced_at`, in epoch milliseconds. Without `saved_by`, a program on a
+    cluster wrote it, or it is not known who did. `size` in bytes."""
+
+    version_id: str
+    saved_at: int
+    replaced_at: int
+    size: int
+    saved_by: str = ""
+
+
+class ListVersionsResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Newest first."""
+
+    versions: list[NotebookVersion] = []
 
 
 class UserId(Wire, frozen=True, kw_only=True):
@@ -135,22 +162,26 @@ async def _make_home(workspace: WorkspaceService, caller: Caller, request: UserI
 
 
 async def _import(workspace: WorkspaceService, caller: Caller, request: ImportObject) -> ImportResponse:
-    number = await workspace.import_content(
-        caller, request.path, request.content, format=request.format, language=request.language, overwrite=request.overwrite
-    )
-    return ImportResponse(object_id=number)
+    written = await workspace.import_content(
+        caller, request.path, request.content, format=request.format, language=request.language, overwrite=request.overwrite,
+        expected_etag=request.expected_etag,
+    )  # fmt: skip
+    return _imported(written)
+
+
+def _imported(written: Written) -> ImportResponse:
+    return ImportResponse(object_id=written.object_id, etag=written.etag)
 
 
 async def _import_form(ctx: ApiContext, caller: Caller, parts: AsyncIterator[tuple[str, bytes]]) -> ImportResponse:
-    return ImportResponse(object_id=await ctx.services.workspace.import_form(caller, parts))
+    return _imported(await ctx.services.workspace.import_form(caller, parts))
 
 
 async def _import_file(
     workspace: WorkspaceService, caller: Caller, request: ImportFile, body: AsyncIterable[bytes]
 ) -> ImportResponse:
     announced = announces_content(request.content_length, request.user_agent)
-    number = await workspace.import_file(caller, request.path, body, overwrite=request.overwrite, announced=announced)
-    return ImportResponse(object_id=number)
+    return _imported(await workspace.import_file(caller, request.path, body, overwrite=request.overwrite, announced=announced))
 
 
 async def _read_file(workspace: WorkspaceService, caller: Caller, request: ReadFile) -> Stream:
@@ -163,7 +194,7 @@ async def _export(workspace: WorkspaceService, caller: Caller, request: ExportOb
     if isinstance(found.content, bytes):
         if request.direct_download:
             return Reply(body=found.content, content_type=OCTETS)
-        return ExportResponse(content=base64.b64encode(found.content).decode(), file_type=found.file_type)
+        return _exported(found, found.content)
     if request.direct_download:
         return download(found.content)
     try:
@@ -175,7 +206,27 @@ async def _export(workspace: WorkspaceService, caller: Caller, request: ExportOb
         data = b"".join([piece async for piece in found.content.pieces(0, size)])
     finally:
         found.content.close()
-    return ExportResponse(content=base64.b64encode(data).decode(), file_type=found.file_type)
+    return _exported(found, data)
+
+
+def _exported(found: Exported, content: bytes) -> ExportResponse:
+    return ExportResponse(content=base64.b64encode(content).decode(), file_type=found.file_type, etag=found.etag)
+
+
+async def _list_versions(workspace: WorkspaceService, caller: Caller, request: WorkspacePath) -> ListVersionsResponse:
+    versions = [
+        NotebookVersion(
+            version_id=version_id, saved_at=each.saved_ms, replaced_at=each.kept_ms, size=each.size, saved_by=each.saved_by
+        )
+        for version_id, each in await workspace.versions(caller, request.path)
+    ]
+    return ListVersionsResponse(versions=versions)
+
+
+async def _export_version(workspace: WorkspaceService, caller: Caller, request: ReadVersion) -> ExportResponse:
+    found = await workspace.version(caller, request.path, request.version_id)
+    assert isinstance(found.content, bytes)  # noqa: S101 - of a notebook
+    return _exported(found, found.content)
 
 
 _READ, _EDIT, _MANAGE = (
@@ -183,6 +234,7 @@ _READ, _EDIT, _MANAGE = (
 )
 
 _WORKSPACE = Group("workspace", lambda ctx: ctx.services.workspace, "/api/2.0/workspace", errors=(404,))
+_VERSIONS = Group("workspace_versions", lambda ctx: ctx.services.workspace, "/api/2.1/workspace/versions", errors=(404,))
 _FILES = Group("workspace_files", lambda ctx: ctx.services.workspace, "/api/2.0/workspace-files")
 OPERATIONS: tuple[Operation, ...] = (
     _WORKSPACE("GET /get-status", _get_status, "What is at a path", needs=_READ),
@@ -196,7 +248,7 @@ OPERATIONS: tuple[Operation, ...] = (
         needs=_EDIT,
         body_limit=BODY_LIMIT,
         upload=_import_form,
-        errors=(404, 507),
+        errors=(404, 409, 507),
     ),
     _WORKSPACE(
         "PUT /user/{id}/homefolder",
@@ -206,6 +258,8 @@ OPERATIONS: tuple[Operation, ...] = (
         needs=Need(Permission.CAN_MANAGE, ObjectKind.WORKSPACE_PATH, "id"),
     ),
     _WORKSPACE("GET /export", _export, "Read a notebook or file", needs=_READ, other_content_type=OCTETS),
+    _VERSIONS("GET /list", _list_versions, "Earlier contents of a notebook", needs=_READ),
+    _VERSIONS("GET /export", _export_version, "Read an earlier content of a notebook", needs=_READ),
     _FILES(
         "POST /import-file{path:path}",
         _import_file,

@@ -10,6 +10,7 @@ from brickyard.features.files.service import DbfsService
 from brickyard.features.files.transfers import VolumeTransfers
 from brickyard.features.files.tree import FileTree
 from brickyard.features.files.uploads import Uploads
+from brickyard.features.files.versions import NotebookVersions
 from brickyard.features.files.volumes import VolumeService
 from brickyard.features.files.workspace import WorkspaceService
 
@@ -17,6 +18,7 @@ __all__ = [
     "DbfsService",
     "FileTree",
     "MultipartSessions",
+    "NotebookVersions",
     "PresignedUrls",
     "Uploads",
     "VolumeService",

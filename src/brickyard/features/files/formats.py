@@ -11,6 +11,7 @@ from brickyard.features.files import notebooks
 from brickyard.features.files.errors import FileSystemError, NotebookTooLarge
 from brickyard.features.files.notebooks import Language, NotANotebook
 from brickyard.features.files.tree import Draft, OpenFile, write_all
+from brickyard.features.files.versions import etag_of
 from brickyard.storage.labels import Label, label_of
 
 MAX_NOTEBOOK = 10 * 1024 * 1024  # bytes, as in Databricks; other files may have any size
@@ -30,10 +31,11 @@ class Format(StrEnum):
 
 
 class Exported(NamedTuple):
-    """Content of a notebook, or a file that is open for reading."""
+    """Content of a notebook, or a file that is open for reading. `etag`: of the notebook's content on disk."""
 
     content: bytes | OpenFile
     file_type: str
+    etag: str = ""
 
 
 def language_in(file: int) -> Language | None:
@@ -90,17 +92,17 @@ def exported(path: str, opened: OpenFile, format: Format) -> Exported:
         if format is Format.JUPYTER:
             raise InvalidParameterValue(f"{path} is a file, and only notebooks can be exported as JUPYTER. Use AUTO.")
         return Exported(opened, "file")
-    kept = _notebook(path, opened)
-    if format is Format.JUPYTER:
-        return Exported(notebooks.to_jupyter(kept, language), "ipynb")
-    return Exported(notebooks.source_of(kept, language).encode(), _EXTENSION[language])
-
-
-def _notebook(path: str, opened: OpenFile) -> str:
-    """The text of a notebook on disk."""
     if opened.entry.size > MAX_NOTEBOOK:
         raise NotebookTooLarge(f"{path} has {opened.entry.size} bytes; a notebook has at most {MAX_NOTEBOOK}.")
+    return exported_content(path, os.pread(opened.file, MAX_NOTEBOOK, 0), language, format)
+
+
+def exported_content(path: str, content: bytes, language: Language, format: Format = Format.SOURCE) -> Exported:
+    """What the content of a notebook on disk is exported as."""
     try:
-        return os.pread(opened.file, MAX_NOTEBOOK, 0).decode("utf-8-sig")
+        kept = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FileSystemError(f"The notebook {path} is not valid UTF-8: {error.reason} at byte {error.start}.") from error
+    if format is Format.JUPYTER:
+        return Exported(notebooks.to_jupyter(kept, language), "ipynb", etag_of(content))
+    return Exported(notebooks.source_of(kept, language).encode(), _EXTENSION[language], etag_of(content))

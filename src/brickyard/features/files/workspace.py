@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
-from collections.abc import AsyncIterable, AsyncIterator
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
@@ -19,15 +20,17 @@ from brickyard.access import Authorizer
 from brickyard.access.objects import HOMES, of_workspace_path, path_of
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.caller import Caller
-from brickyard.domain.errors import InvalidParameterValue, ResourceAlreadyExists, ResourceDoesNotExist
+from brickyard.domain.errors import Aborted, InvalidParameterValue, ResourceAlreadyExists, ResourceDoesNotExist
+from brickyard.features.files import notebooks
 from brickyard.features.files.arguments import field, flag, parts_of
 from brickyard.features.files.errors import MISSING_OBJECT, AlreadyExists, DirectoryNotEmpty
-from brickyard.features.files.formats import Exported, Format, exported, language_in, prepare
+from brickyard.features.files.formats import MAX_NOTEBOOK, Exported, Format, exported, exported_content, language_in, prepare
 from brickyard.features.files.homes import home_of
 from brickyard.features.files.notebooks import Language
 from brickyard.features.files.objectids import ObjectIds, object_id
 from brickyard.features.files.tree import Draft, FileTree, OpenFile, receive_form
-from brickyard.storage.labels import created_ms, label_of, put_label
+from brickyard.features.files.versions import Kept, NotebookVersions, Version, etag_of
+from brickyard.storage.labels import Label, created_ms, label_of, put_label
 from brickyard.storage.safetree import Entry
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -64,11 +67,38 @@ class WorkspaceObject(NamedTuple):
         return self.entry.parts
 
 
+class Written(NamedTuple):
+    """What an import has written. `etag`: of its content; "" for a file."""
+
+    object_id: int
+    etag: str = ""
+
+
+class _Replaced(NamedTuple):
+    """What an import replaces. `content`: of a notebook."""
+
+    created_ms: int
+    modified_ms: int
+    label: Label
+    language: Language | None = None
+    content: bytes = b""
+
+    def as_version(self) -> Version:
+        """What a version says of a notebook's content. A program on a node that writes into the file
+        leaves the label as it was."""
+        assert self.language is not None  # noqa: S101 - see above
+        by = self.label.saved_by if self.label.saved_ms == self.modified_ms else ""
+        return Version(
+            saved_ms=self.modified_ms, saved_by=by, created_ms=self.created_ms, language=self.language, size=len(self.content)
+        )
+
+
 class WorkspaceService:
     """One per server. Paths are `/Users/...` or `/Workspace/Users/...`. Methods raise ApiError."""
 
-    def __init__(self, *, files: FileTree, store: Store, authorizer: Authorizer) -> None:
+    def __init__(self, *, files: FileTree, store: Store, authorizer: Authorizer, versions: NotebookVersions) -> None:
         self._files = files
+        self._versions = versions
         files.missing = MISSING_OBJECT
         self._store = store
         self._authorizer = authorizer
@@ -154,6 +184,8 @@ class WorkspaceService:
         def remove() -> None:
             check()
             self._files.tree.remove(parts, recursive=recursive)
+            with contextlib.suppress(OSError):  # a notebook that is made at the path later does not have them anyway
+                self._versions.forget(parts)
 
         await self._files.run(path, check)
         # First: after a kill in between, what is left can be reached by fewer people, not by those who could reach what it was.
@@ -164,9 +196,20 @@ class WorkspaceService:
     # ── content ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def import_content(
-        self, caller: Caller, path: str, content: str, *, format: Format, language: Language | None, overwrite: bool
-    ) -> int:
-        """Writes a notebook or a file from base64. Returns its object_id."""
+        self,
+        caller: Caller,
+        path: str,
+        content: str,
+        *,
+        format: Format,
+        language: Language | None,
+        overwrite: bool,
+        expected_etag: str = "",
+    ) -> Written:
+        """Writes a notebook or a file from base64. Raises Aborted unless the notebook has the content that `expected_etag` names,
+        or the new one already."""
+        if expected_etag and not overwrite:
+            raise InvalidParameterValue("expected_etag needs overwrite=true: it names the content that is replaced.")
         try:
             data = base64.b64decode(content, validate=True)
         except (binascii.Error, ValueError) as error:
@@ -174,11 +217,12 @@ class WorkspaceService:
         parts = await self._may(caller, Permission.CAN_EDIT, path, to="write")
         async with self._files.draft(caller) as draft:
             await self._files.add(draft, data)
-            return await self._place(path, parts, draft, format=format, language=language, overwrite=overwrite)
+            return await self._place(
+                path, parts, draft, format=format, language=language, overwrite=overwrite, expected_etag=expected_etag
+            )
 
-    async def import_form(self, caller: Caller, form: AsyncIterator[tuple[str, bytes]]) -> int:
-        """Writes a notebook or a file that arrives as a form: `path`, `format`, `language`, `overwrite`, and the content. Returns
-        its object_id."""
+    async def import_form(self, caller: Caller, form: AsyncIterator[tuple[str, bytes]]) -> Written:
+        """Writes a notebook or a file that arrives as a form: `path`, `format`, `language`, `overwrite`, and the content."""
         async with self._files.draft(caller) as draft:
             fields = await receive_form(self._files, draft, form, fields=_FORM)
             path = field(fields, "path")
@@ -192,9 +236,9 @@ class WorkspaceService:
 
     async def import_file(
         self, caller: Caller, path: str, pieces: AsyncIterable[bytes], *, overwrite: bool, announced: bool = False
-    ) -> int:
+    ) -> Written:
         """Writes a file of any size; it becomes a notebook if format AUTO makes it one. `announced`: the request says that it has
-        content. Returns its object_id. Raises AlreadyExists."""
+        content. Raises AlreadyExists."""
         parts = await self._may(caller, Permission.CAN_EDIT, path, to="write")
         async with self._files.draft(caller) as draft:
             draft.announced = announced
@@ -223,27 +267,87 @@ class WorkspaceService:
             opened.close()
         return found
 
+    async def versions(self, caller: Caller, path: str) -> Sequence[Kept]:
+        """The earlier contents of a notebook, newest first."""
+        parts, created = await self._notebook(caller, path)
+        return await self._files.run(path, lambda: self._versions.of(parts, created))
+
+    async def version(self, caller: Caller, path: str, version_id: str) -> Exported:
+        """An earlier content of a notebook, as export returns its present one."""
+        parts, created = await self._notebook(caller, path)
+        version, content = await self._files.run(path, lambda: self._versions.read(parts, created, version_id))
+        return exported_content(path, content, version.language)
+
+    async def _notebook(self, caller: Caller, path: str) -> tuple[tuple[str, ...], int]:
+        """The names of a notebook's path, and when it was created."""
+        parts = await self._may(caller, Permission.CAN_READ, path, to="read")
+        found = await self._files.run(path, lambda: self._object(path, self._files.tree.stat(parts)))
+        if found.language is None:
+            raise InvalidParameterValue(f"{path} is not a notebook. Only notebooks have versions.")
+        return parts, found.created_ms
+
     async def _place(
-        self, path: str, parts: tuple[str, ...], draft: Draft, *, format: Format, language: Language | None, overwrite: bool
-    ) -> int:
+        self,
+        path: str,
+        parts: tuple[str, ...],
+        draft: Draft,
+        *,
+        format: Format,
+        language: Language | None,
+        overwrite: bool,
+        expected_etag: str = "",
+    ) -> Written:
         if why := _REFUSED.get(format):
             raise InvalidParameterValue(f"Format {format} cannot be imported: {why}. Use SOURCE, JUPYTER, AUTO or RAW.")
         if not parts:
             raise InvalidParameterValue(f"{path} is a directory; give the path of a notebook or file.")
 
-        def work() -> tuple[str, ...]:
+        def work() -> tuple[tuple[str, ...], str]:
             target, label = prepare(parts, draft, format=format, language=language)
-            put_label(draft.file, msgspec.structs.replace(label, created_ms=self._replaced_ms(target)))
-            try:
-                self._files.place_draft(draft, target, overwrite=overwrite, existing=len(target) - 1)
-            except FileExistsError as error:
-                raise ResourceAlreadyExists(f"Path ({path}) already exists. Pass overwrite=true to replace it.") from error
-            except FileNotFoundError as error:
-                parent = "/".join((_prefix(path), *target[:-1]))
-                raise ResourceDoesNotExist(f"The parent folder ({parent}) does not exist. Create it with mkdirs.") from error
-            return target
+            content = _notebook_in(draft.file) if language_in(draft.file) or expected_etag else b""
+            with self._versions.turn(target):
+                self._replace(path, target, draft, label, content, overwrite=overwrite, expected_etag=expected_etag)
+            return target, etag_of(content) if content else ""
 
-        return self._ids.saw(await self._files.change(path, work))
+        target, etag = await self._files.change(path, work)
+        return Written(self._ids.saw(target), etag)
+
+    def _replace(
+        self,
+        path: str,
+        target: tuple[str, ...],
+        draft: Draft,
+        label: Label,
+        content: bytes,
+        *,
+        overwrite: bool,
+        expected_etag: str,
+    ) -> None:
+        """Puts a draft in place, after what it replaces has become a version. `content`: of a notebook. Blocks; call it within
+        the target's turn."""
+        replaced, by = self._replaced(target), draft.owner.user_name
+        if expected_etag:
+            if replaced is None:
+                raise FileNotFoundError
+            if replaced.language is None or etag_of(replaced.content) not in (expected_etag, etag_of(content)):
+                raise Aborted(
+                    f"The notebook {path} has changed since: its content is not that of expected_etag any more. Export it again, "
+                    "and repeat your changes."
+                )
+            label = msgspec.structs.replace(label, jupyter=replaced.label.jupyter)  # it is edited, not replaced by another one
+        label = msgspec.structs.replace(label, created_ms=replaced.created_ms if replaced else 0)
+        if content:
+            label = msgspec.structs.replace(label, saved_by=by, saved_ms=_modified_ms(draft.file))
+        put_label(draft.file, label)
+        if replaced and replaced.language and overwrite and replaced.content != content and not draft.is_lost:
+            self._versions.keep(target, replaced.content, replaced.as_version(), by=by)
+        try:
+            self._files.place_draft(draft, target, overwrite=overwrite, existing=len(target) - 1)
+        except FileExistsError as error:
+            raise ResourceAlreadyExists(f"Path ({path}) already exists. Pass overwrite=true to replace it.") from error
+        except FileNotFoundError as error:
+            parent = "/".join((_prefix(path), *target[:-1]))
+            raise ResourceDoesNotExist(f"The parent folder ({parent}) does not exist. Create it with mkdirs.") from error
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -258,11 +362,15 @@ class WorkspaceService:
             export = Format.JUPYTER if label_of(file).jupyter else Format.SOURCE
             return WorkspaceObject(shown, object_id(entry.parts), entry, created_ms(file), language_in(file), export)
 
-    def _replaced_ms(self, target: tuple[str, ...]) -> int:
-        """When what is at a path was made; 0 if nothing is there. Blocks."""
-        with contextlib.suppress(OSError), self._files.tree.opened(self._files.tree.stat(target)) as file:
-            return created_ms(file)
-        return 0
+    def _replaced(self, target: tuple[str, ...]) -> _Replaced | None:
+        """What is at a path; None if nothing is, or a directory. Blocks."""
+        with contextlib.suppress(OSError), self._files.tree.opened(entry := self._files.tree.stat(target)) as file:
+            if entry.is_dir:
+                return None
+            language = language_in(file) if entry.size <= MAX_NOTEBOOK else None
+            content = _notebook_in(file) if language else b""
+            return _Replaced(created_ms(file), entry.modified_ms, label_of(file), language, content)
+        return None
 
     async def _may(self, caller: Caller, permission: Permission, path: str, *, to: str) -> tuple[str, ...]:
         """The names of a path below /Workspace, for a caller who may do that there."""
@@ -282,6 +390,15 @@ class WorkspaceService:
                 if parts is not None:
                     self._files.tree.make_directories(parts)
         self._homes.add((caller.user_name, caller.user_id))
+
+
+def _notebook_in(file: int) -> bytes:
+    """The content of a notebook on disk. Blocks."""
+    return os.pread(file, MAX_NOTEBOOK + notebooks.LONGEST_HEADER, 0)
+
+
+def _modified_ms(file: int) -> int:
+    return os.fstat(file).st_mtime_ns // 1_000_000
 
 
 def _home(tx: Tx, user_id: str) -> tuple[str, ...]:

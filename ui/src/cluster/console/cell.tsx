@@ -1,11 +1,11 @@
-import { ActionIcon, Group, Menu, NativeSelect, Tooltip } from "@mantine/core";
-import { type KeyboardEvent, useRef } from "react";
+import { ActionIcon, Group, NativeSelect, Tooltip } from "@mantine/core";
+import { useRef } from "react";
 import type { CatalogNames } from "../../code/catalog";
 import type { Language } from "../../code/commands";
 import { CodeEditor } from "../../code/editor";
 import { Icon } from "../../kit/icons";
-import { lasting, useNow } from "../../lib/time";
-import { type Cell, failed, type Run, waits } from "./cells";
+import { CellMenu, RunState, useCellKeys } from "./cellparts";
+import { type Cell, waits } from "./cells";
 import { definedNames } from "./defined";
 import { recalled } from "./history";
 import type { Notebook } from "./notebook";
@@ -18,16 +18,6 @@ const HINTS: Record<Language, string> = {
   scala: "spark.range(10).count()",
   r: "1 + 1",
 };
-const LOOKS: Record<Run["status"], string> = {
-  Starting: "wait",
-  Queued: "wait",
-  Running: "wait",
-  Cancelling: "wait",
-  Finished: "good",
-  Cancelled: "off",
-  Error: "bad",
-};
-const TWICE_MS = 600; // between two presses of d
 
 interface Props {
   cell: Cell;
@@ -47,7 +37,6 @@ export function CellView({ cell, number, notebook, languages, names, runs, go, g
   const busy = waits(run);
   const place = useRef<HTMLLIElement>(null);
   const shown = useRef<{ at: number; code: string } | null>(null); // the command of the history that the cell shows
-  const lastD = useRef(0);
   const start = () => runs && notebook.run(id);
   const keys = {
     run: start,
@@ -67,31 +56,11 @@ export function CellView({ cell, number, notebook, languages, names, runs, go, g
       return true;
     },
   };
-  /** Keys as in notebooks, while the cell itself has the focus. */
-  const press = (event: KeyboardEvent<HTMLLIElement>) => {
-    if (event.target !== event.currentTarget) return;
-    const modified = event.ctrlKey || event.metaKey;
-    if (event.key === "Enter") {
-      if (event.shiftKey) keys.runAndNext();
-      else if (modified) start();
-      else goTo(id, true);
-    } else if (event.key === "Tab" && !event.shiftKey) {
-      place.current?.querySelector<HTMLElement>(":is(.under, .output) :is(button, select):enabled")?.focus(); // in the code, Tab indents
-    } else if (modified) return;
-    else if (event.altKey && event.key === "ArrowUp") notebook.move(id, -1);
-    else if (event.altKey && event.key === "ArrowDown") notebook.move(id, 1);
-    else if (event.altKey) return;
-    else if (event.key === "ArrowUp" || event.key === "k") go(-1, false);
-    else if (event.key === "ArrowDown" || event.key === "j") go(1, false);
-    else if (event.key === "a") goTo(notebook.add(id, 0), false);
-    else if (event.key === "b") goTo(notebook.add(id, 1), false);
-    else if (event.key === "d") {
-      if (event.timeStamp - lastD.current < TWICE_MS) remove();
-      lastD.current = event.timeStamp;
-    } else return;
-    event.preventDefault();
-    event.stopPropagation();
-  };
+  const press = useCellKeys({
+    ...{ run: start, runAndNext: keys.runAndNext, edit: () => goTo(id, true), go: (by) => go(by, false), remove },
+    add: (by) => goTo(notebook.add(id, by), false),
+    move: (by) => notebook.move(id, by),
+  });
   return (
     <li ref={place} id={`cell-${id}`} className="cell" tabIndex={-1} aria-label={`Cell ${number}`} onKeyDown={press}>
       <CodeEditor
@@ -127,67 +96,16 @@ export function CellView({ cell, number, notebook, languages, names, runs, go, g
           value={language}
           onChange={(event) => notebook.change(id, { language: event.currentTarget.value as Language })}
         />
-        {run && <State run={run} />}
+        {run && <RunState run={run} />}
         <span className="rest" />
-        <CellMenu number={number} notebook={notebook} id={id} goTo={goTo} remove={remove} />
+        <CellMenu
+          number={number}
+          add={(by) => goTo(notebook.add(id, by), true)}
+          move={(by) => notebook.move(id, by)}
+          remove={remove}
+        />
       </Group>
       {run && <Output run={run} />}
     </li>
-  );
-}
-
-function State({ run }: { run: Run }) {
-  const wrong = failed(run);
-  return (
-    <>
-      <span className={`word ${wrong ? "bad" : LOOKS[run.status]}`} role="status">
-        {wrong && run.status === "Finished" ? "Error" : run.status}
-      </span>
-      {waits(run) ? <Running since={run.begun} /> : <Took ms={run.took ?? 0} />}
-    </>
-  );
-}
-
-function Running({ since }: { since: number }) {
-  const now = useNow(1000);
-  return <span className="soft nowrap">{lasting(now - since)}</span>;
-}
-
-const Took = ({ ms }: { ms: number }) => <span className="soft nowrap">{ms < 1000 ? `${ms} ms` : lasting(ms)}</span>;
-
-interface MenuProps {
-  number: number;
-  id: number;
-  notebook: Notebook;
-  goTo: Props["goTo"];
-  remove: () => void;
-}
-
-function CellMenu({ number, id, notebook, goTo, remove }: MenuProps) {
-  return (
-    <Menu position="bottom-end" withinPortal>
-      <Menu.Target>
-        <ActionIcon variant="subtle" color="gray" aria-label={`More actions on cell ${number}`}>
-          <Icon name="more" />
-        </ActionIcon>
-      </Menu.Target>
-      <Menu.Dropdown>
-        <Menu.Item rightSection={<kbd>a</kbd>} onClick={() => goTo(notebook.add(id, 0), true)}>
-          Add a cell above
-        </Menu.Item>
-        <Menu.Item rightSection={<kbd>b</kbd>} onClick={() => goTo(notebook.add(id, 1), true)}>
-          Add a cell below
-        </Menu.Item>
-        <Menu.Item rightSection={<kbd>Alt ↑</kbd>} onClick={() => notebook.move(id, -1)}>
-          Move up
-        </Menu.Item>
-        <Menu.Item rightSection={<kbd>Alt ↓</kbd>} onClick={() => notebook.move(id, 1)}>
-          Move down
-        </Menu.Item>
-        <Menu.Item rightSection={<kbd>d d</kbd>} onClick={remove}>
-          Delete the cell
-        </Menu.Item>
-      </Menu.Dropdown>
-    </Menu>
   );
 }

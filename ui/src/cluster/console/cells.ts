@@ -14,11 +14,15 @@ export interface Run {
   note?: string;
 }
 
-export interface Cell {
+/** What runs, whatever else is known of it. */
+export interface Runnable {
   id: number;
+  run?: Run;
+}
+
+export interface Cell extends Runnable {
   language: Language;
   code: string;
-  run?: Run;
 }
 
 export const MOST_CELLS = 100;
@@ -32,7 +36,7 @@ export const failed = (run: Run) =>
   run.status !== "Cancelled" &&
   (run.status === "Error" || run.failure !== undefined || run.result?.resultType === "error");
 
-const nextId = (cells: Cell[]) => Math.max(0, ...cells.map((each) => each.id)) + 1;
+export const nextId = (cells: Runnable[]) => Math.max(0, ...cells.map((each) => each.id)) + 1;
 
 /** The cells with an empty one at a position, and its id. */
 export function inserted(cells: Cell[], at: number, language: Language): [Cell[], number] {
@@ -47,25 +51,25 @@ export function removed(cells: Cell[], id: number): Cell[] {
 }
 
 /** The cells with one of them moved by that many places, as far as there are any. */
-export function moved(cells: Cell[], id: number, by: number): Cell[] {
+export function moved<C extends Runnable>(cells: C[], id: number, by: number): C[] {
   const from = cells.findIndex((each) => each.id === id);
   const to = Math.min(cells.length - 1, Math.max(0, from + by));
   const cell = cells[from];
   return cell === undefined || from === to ? cells : cells.toSpliced(from, 1).toSpliced(to, 0, cell);
 }
 
-export const changed = (cells: Cell[], id: number, change: Partial<Cell>): Cell[] =>
+export const changed = <C extends Runnable>(cells: C[], id: number, change: Partial<C>): C[] =>
   cells.map((each) => (each.id === id ? { ...each, ...change } : each));
 
 /** The cells after a command has something new to tell. One that its cell no longer shows changes nothing. */
-export function told(cells: Cell[], id: number, begun: number, news: Partial<Run>): Cell[] {
+export function told<C extends Runnable>(cells: C[], id: number, begun: number, news: Partial<Run>): C[] {
   return cells.map((each) =>
     each.id === id && each.run?.begun === begun ? { ...each, run: { ...each.run, ...news } } : each,
   );
 }
 
 /** What is kept over a reload: all code, and results as far as they fit, those of the newest runs first. */
-export function kept(cells: Cell[]): Cell[] {
+export function kept<C extends Runnable>(cells: C[]): C[] {
   let left = MOST_RESULTS;
   const fitting = new Set<number>();
   const newest = cells.filter((each) => each.run?.result).sort((a, b) => (b.run?.begun ?? 0) - (a.run?.begun ?? 0));
@@ -96,10 +100,12 @@ export function read(text: string | null): Cell[] {
   const cells = (found as Partial<Cell>[]).filter(
     (each) => typeof each?.id === "number" && typeof each.code === "string" && typeof each.language === "string",
   ) as Cell[];
-  return cells
-    .slice(0, MOST_CELLS)
-    .map((each) => (each.run && lost(each.run) ? { ...each, run: unknown(each.run) } : each));
+  return cells.slice(0, MOST_CELLS).map(afterReload);
 }
+
+/** A cell as it is after a reload: what had not reached the server then may or may not run. */
+export const afterReload = <C extends Runnable>(cell: C): C =>
+  cell.run && lost(cell.run) ? { ...cell, run: unknown(cell.run) } : cell;
 
 /** Whether the page was left before it knew the command's name. */
 const lost = (run: Run) => waits(run) && (run.commandId === undefined || run.contextId === undefined);

@@ -1,7 +1,7 @@
 import "./console.css";
 import { Button, Group, Text, Tooltip } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo } from "react";
 import { ApiError, type Cluster, words } from "../../api/client";
 import { ACTIONS, useActions } from "../../clusters/actions";
 import type { May } from "../../clusters/rights";
@@ -10,6 +10,7 @@ import { languagesQuery } from "../../code/commands";
 import { Icon } from "../../kit/icons";
 import { useValue } from "../../lib/value";
 import { CellView } from "./cell";
+import { useCellFocus } from "./cellfocus";
 import { notebookOf } from "./notebook";
 
 interface Props {
@@ -38,25 +39,7 @@ export function Console({ cluster, may }: Props) {
     if (runs) notebook.startedAgain(started);
   }, [notebook, runs, started]);
 
-  const place = useRef<HTMLOListElement>(null);
-  const [wanted, setWanted] = useState<{ id: number; edit: boolean }>();
-  useEffect(() => {
-    const cell = wanted && place.current?.querySelector<HTMLElement>(`#cell-${wanted.id}`);
-    (wanted?.edit ? cell?.querySelector<HTMLElement>(".cm-content") : cell)?.focus();
-  }, [wanted]);
-  const goTo = (to: number, edit: boolean) => setWanted({ id: to, edit });
-  const go = (from: number, by: number, edit: boolean, add = false) => {
-    const at = cells.findIndex((each) => each.id === from);
-    const next = cells[at + by];
-    if (next !== undefined) goTo(next.id, edit);
-    else if (add) goTo(notebook.add(from, 1), edit);
-  };
-  const remove = (gone: number) => {
-    const at = cells.findIndex((each) => each.id === gone);
-    const next = cells[at + 1] ?? cells[at - 1];
-    notebook.remove(gone);
-    goTo((next ?? notebook.cells.get()[0])?.id ?? gone, next === undefined);
-  };
+  const { place, go, goTo, remove } = useCellFocus(cells, notebook);
   return (
     <section aria-label="Console" className="console">
       {refused ? (
@@ -107,7 +90,7 @@ export function Console({ cluster, may }: Props) {
 }
 
 /** The cluster takes no commands now. */
-function Away({ cluster, may }: Props) {
+export function Away({ cluster, may }: Props) {
   const { busy, act } = useActions();
   const starts = ACTIONS.start.fits(cluster, false);
   const allowed = may(ACTIONS.start.takes);
