@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import os
 import platform
 import statistics
@@ -52,12 +53,20 @@ def options(about: str, /, positional: Mapping[str, object] = MappingProxyType({
 
 
 def turns(
-    rounds: int, works: Mapping[str, Callable[[], T]], *, uncounted: int = 0, show: Callable[[T], object] | None = None
+    rounds: int,
+    works: Mapping[str, Callable[[], T]],
+    *,
+    uncounted: int = 0,
+    show: Callable[[T], object] | None = None,
+    until: float = math.inf,
 ) -> dict[str, list[T]]:
     """What each of the works returned in each round. They take turns, so that other work on the machine affects all alike.
-    `uncounted`: rounds before those, which bring files into memory. `show`: says on stderr how it goes."""
+    `uncounted`: rounds before those, which bring files into memory. `show`: says on stderr how it goes. `until`: of
+    time.monotonic(); later no round begins once one counts."""
     found: dict[str, list[T]] = {name: [] for name in works}
     for number in range(uncounted + rounds):
+        if number > uncounted and time.monotonic() > until:
+            break
         for name, work in works.items():
             found[name].append(work())
             if show is not None:
@@ -166,7 +175,19 @@ def rss_mib(pid: int) -> float:
 def program(package: str, name: str, home: Path) -> Path:
     """A program of a Python package in an environment of its own, installed on first use."""
     if not (found := home / "bin" / name).exists():
-        for arguments in (("venv", "-q", "--clear", "--python", sys.executable, str(home)),
-                          ("pip", "install", "-q", "--python", str(home / "bin" / "python"), package)):  # fmt: skip
-            subprocess.run([uv.find_uv_bin(), *arguments], check=True, env={**os.environ, **uv_environment(os.environ)})
+        _uv("venv", "-q", "--clear", "--python", sys.executable, str(home))
+        _uv("pip", "install", "-q", "--python", str(home / "bin" / "python"), package)
     return found
+
+
+def files_of(package: str, home: Path) -> Path:
+    """The directory with the files of a Python package alone, without what it requires; fetched on first use."""
+    if not home.exists():
+        part = home.with_name(f"{home.name}.part")
+        _uv("pip", "install", "-q", "--no-deps", "--python", sys.executable, "--target", str(part), package)
+        part.rename(home)
+    return home
+
+
+def _uv(*arguments: str) -> None:
+    subprocess.run([uv.find_uv_bin(), *arguments], check=True, env={**os.environ, **uv_environment(os.environ)})

@@ -10,8 +10,9 @@ A first round, in which both compile and read the files from the disk, does not 
 --seconds no query is run again that has been measured once, so that a run on a busy machine ends, too.
 
 What counts is the time of `spark.sql(text).collect()` in the driver's program, the same line in both. The table also says how
-much processor time all processes of each cluster took, which depends less on what else the machine does, and how long a client of
-the API waits, from sending a command until its status says Finished; Spark's own cluster has nothing like it.
+much processor time all processes of each cluster took, which depends less on what else the machine does, how long a client of
+the API waits, from sending a command until its status says Finished (Spark's own cluster has nothing like it), and the most
+memory that an executor of each has had. On two quiet cores it ends within ten minutes.
 
 Options: --rounds N, --seconds N, --scale N, --queries 1,6,14, --runtime KEY, --node-type ID (of the workers), --conf KEY=VALUE
 (for our side, to try a setting), --their-conf KEY=VALUE, --photon (our side has the native engine, on a runtime with Photon),
@@ -33,6 +34,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
+
 from bench import _sparkway, _tpch
 from bench._client import Api
 from bench._harness import RUNTIME, Row, limited, medians, options, spread, table, tree_cpu_s
@@ -46,6 +49,7 @@ NODE_TYPE, DRIVER_TYPE = "brickyard.small", "brickyard.medium"
 EXECUTOR_SHARE, DRIVER_SHARE = 0.75, 0.6  # what Brickyard gives executors and drivers of their nodes' memory
 MOST_SUM, MOST_SUM_PHOTON, MOST_EACH = 0.8, 0.45, 1.0
 PLACE = "tpch"  # below dbfs:/
+EXECUTOR = "CoarseGrainedExecutorBackend"
 PATIENCE_S = 600.0
 POLL_S = 0.05
 _PREPARE = """
@@ -99,7 +103,8 @@ def main() -> int:
         theirs.run(_PREPARE.format(tables=_tpch.TABLES, place=f"file:{files}"))
         ours.run(_PREPARE.format(tables=_tpch.TABLES, place=f"dbfs:/{PLACE}"))
         took = _rounds(theirs, ours, texts, given.rounds, until=began + given.seconds)
-    return _report(took, given)
+        peaks = [_executor_peak_mib(side.pids()) for side in (theirs, ours)]
+    return _report(took, peaks, given)
 
 
 # ── the two clusters ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -118,7 +123,7 @@ def _their_cluster(options: argparse.Namespace) -> Iterator[Side]:
 
 @contextlib.contextmanager
 def _our_cluster(options: argparse.Namespace, files: Path) -> Iterator[Side]:
-    with brickyard(provider="local", isolation="required", connect_port="0") as served:
+    with brickyard(provider="local", isolation="required", connect_port="0", background_training="false") as served:
         _show(files, served)
         api = Api(served.url)
         spec = {
@@ -208,10 +213,21 @@ def _equal(a: str | None, b: str | None) -> bool:
     return abs(one - other) <= Decimal("1e-9") * max(abs(one), abs(other))
 
 
+def _executor_peak_mib(pids: Sequence[int]) -> float:
+    """The most resident memory that one executor's JVM has had, as the kernel counts it."""
+    peaks = [0]
+    for process in {child for pid in pids for child in psutil.Process(pid).children(recursive=True)}:
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.name() == "java" and EXECUTOR in " ".join(process.cmdline()):
+                status = Path(f"/proc/{process.pid}/status").read_text()
+                peaks += [int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")]
+    return max(peaks) / 1024
+
+
 # ── the table ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _report(took: Mapping[int, tuple[list[Took], list[Took]]], options: argparse.Namespace) -> int:
+def _report(took: Mapping[int, tuple[list[Took], list[Took]]], peaks: Sequence[float], options: argparse.Namespace) -> int:
     rows: list[Row] = []
     sums = [0.0] * 5
     for number, (theirs, ours) in took.items():
@@ -222,6 +238,8 @@ def _report(took: Mapping[int, tuple[list[Took], list[Took]]], options: argparse
         rows.append([f"Q{number}", *shown, *limited(b.inside / a.inside, MOST_EACH), a.cpu, b.cpu, b.cpu / a.cpu, b.outside])
     ratio = limited(sums[1] / sums[0], MOST_SUM_PHOTON if options.photon else MOST_SUM)
     rows.append(["sum", *sums[:2], *ratio, *sums[2:4], sums[3] / sums[2], sums[4]])
+    ratio = limited(peaks[1] / peaks[0], MOST_EACH if options.photon else None)
+    rows.append(["most memory of an executor, MiB", *(f"{peak:.0f}" for peak in peaks), *ratio, *[""] * 4])
     cores, memory_mb = NODE_TYPES[options.node_type]
     counts = sorted({len(theirs) for theirs, _ in took.values()})
     return table(

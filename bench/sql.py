@@ -7,8 +7,8 @@ A cluster of one node runs, and both clients have an open session. They take tur
 * a result of 1 GB, read as Arrow until the client has all of it, with the peaks of the server's and the driver's memory
 * 200 sessions at once, each with five statements
 
-Options: --rounds N, --large N (of the large result and of the sessions at once; 0: none). Exit code 1 when a value is above
-its limit (marked ✗).
+Options: --rounds N, --large N (of the large result and of the sessions at once; 0: none), --seconds N (after which nothing is
+measured twice). Exit code 1 when a value is above its limit (marked ✗).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import contextlib
 import statistics
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Protocol
@@ -71,10 +72,10 @@ class Peaks:
 
 
 def main() -> int:
-    given = options(__doc__, rounds=7, large=3)
+    given = options(__doc__, rounds=7, large=3, seconds=180.0)
     manifest, port = install(), free_port()
     with (
-        brickyard(provider="local", connect_port=str(port)) as served,
+        brickyard(provider="local", connect_port=str(port), background_training="false") as served,
         Api(served.url).cluster("sql", spark_version=RUNTIME, node_type_id=NODE_TYPE, **ALONE) as cluster_id,
         contextlib.ExitStack() as stack,
     ):
@@ -85,7 +86,8 @@ def main() -> int:
         clients = {name: Client(*way) for name, way in ways.items()}
         for client in clients.values():
             stack.callback(client.close)
-        return measure(clients, Peaks(psutil.Process(served.pid), driver(served)), given.rounds, given.large)
+        peaks, until = Peaks(psutil.Process(served.pid), driver(served)), time.monotonic() + given.seconds
+        return measure(clients, peaks, given.rounds, given.large, until)
 
 
 def driver(served: Served) -> psutil.Process:
@@ -94,12 +96,13 @@ def driver(served: Served) -> psutil.Process:
     return max(psutil.Process(agent).children(recursive=True), key=lambda each: each.memory_info().rss)
 
 
-def measure(clients: dict[str, Client], peaks: Peaks, rounds: int, large: int) -> int:
+def measure(clients: dict[str, Client], peaks: Peaks, rounds: int, large: int, until: float) -> int:
     """Prints the table. Returns 1 if a limit is missed."""
 
     def both(work: str, times: int, *, uncounted: int = 1) -> list[list[Any]]:
         works: dict[str, Callable[[], Any]] = {name: partial(client.ask, work) for name, client in clients.items()}
-        return list(turns(times, works, uncounted=uncounted, show=lambda found: f"{work}: {found[0]:.3f} s").values())
+        shown = lambda found: f"{work}: {found[0]:.3f} s"  # noqa: E731
+        return list(turns(times, works, uncounted=uncounted, show=shown, until=until).values())
 
     rows: list[Row] = []
     theirs, ours = both("connect", 3 * rounds)
@@ -117,12 +120,12 @@ def measure(clients: dict[str, Client], peaks: Peaks, rounds: int, large: int) -
     a, b = ([1e3 * value for each in found for value in each] for found in (theirs, ours))
     rows.append(["a small statement, ms", spread(a, ".1f"), spread(b, ".1f"), *limited(ratio(a, b), SMALL_RATIO)])
     if large:
-        rows += _large(both, clients, peaks, large)
-    title = f"SQL clients, medians of {rounds} rounds (in brackets: fastest and slowest), {large} of the large ones"
+        rows += _large(both, clients, peaks, large, until)
+    title = f"SQL clients, medians of at most {rounds} rounds (in brackets: fastest and slowest), {large} of the large ones"
     return table(title, ["what", "PySpark, Spark Connect", "databricks-sql-connector", "ratio or value", "at most"], rows)
 
 
-def _large(both: Both, clients: dict[str, Client], peaks: Peaks, times: int) -> list[Row]:
+def _large(both: Both, clients: dict[str, Client], peaks: Peaks, times: int, until: float) -> list[Row]:
     """The rows of the large result and of many sessions at once."""
 
     def measured(client: Client) -> tuple[list[float], list[float], list[float]]:
@@ -132,7 +135,7 @@ def _large(both: Both, clients: dict[str, Client], peaks: Peaks, times: int) -> 
 
     rows: list[Row] = []
     works = {name: partial(measured, client) for name, client in clients.items()}
-    found = turns(times, works, uncounted=1, show=lambda found: f"1 GB: {found[0][0]:.1f} s")
+    found = turns(times, works, uncounted=1, show=lambda found: f"1 GB: {found[0][0]:.1f} s", until=until)
     theirs, ours = found.values()
     a, b = ([each[0][0] for each in way] for way in (theirs, ours))
     rows.append(["1 GB of Arrow, s", spread(a), spread(b), *limited(ratio(a, b), LARGE_RATIO)])

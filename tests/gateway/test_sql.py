@@ -16,6 +16,7 @@ from databricks.sql.thrift_api.TCLIService import ttypes
 from brickyard.domain.errors import QuotaExceeded
 from brickyard.domain.statements import StatementState
 from brickyard.domain.warehouses import Warehouse
+from brickyard.gateway import connect
 from brickyard.gateway.sql import operations, sessions
 from brickyard.gateway.sql.settings import TIMESTAMP_AS_STRING
 from brickyard.testing.builders import cluster, up
@@ -284,6 +285,19 @@ async def test_limits_of_sessions_and_statements_are_said(tmp_path: Path, monkey
         assert (await w.begin(token, session, "one more")).status.statusCode == _STATUS.SUCCESS_STATUS
         await w.call(token, "CloseSession", ttypes.TCloseSessionReq(session))
         await w.session(token)
+
+
+async def test_calls_for_statements_do_not_count_as_calls_of_spark_connect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A statement takes several, some of them after its answer: 200 sessions at once would be above the limit of one user."""
+    monkeypatch.setattr(connect, "CALLS", connect.CALLS._replace(share=1, admin_share=1))
+    async with sql_world(tmp_path) as w:
+        token = await w.world.token("me@example.com")
+        first, second = await w.session(token), await w.session(token)
+        await w.begin(token, first, "wait")
+        assert (await w.begin(token, second, "another")).status.statusCode == _STATUS.SUCCESS_STATUS
+        w.spark.hold.set()
 
 
 async def test_a_session_whose_client_was_gone_before_it_had_the_handle_ends(

@@ -93,6 +93,43 @@ print(json.dumps(found))
     assert all(rows for _, rows, _ in found.values())
 
 
+LARGE = """
+spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+text = "sha2(cast(id as string), 256)"
+spark.range(0, 1000000, 1, 4).selectExpr("id", f"{text} s").write.mode("overwrite").parquet("dbfs:/native/large")
+spark.read.parquet("dbfs:/native/large").createOrReplaceTempView("large")
+"""
+ONE = """
+spark.conf.set("spark.comet.enabled", "{native}")
+row = [str(value) for value in spark.sql({text!r}).first()]
+store = spark._jsparkSession.sparkContext().statusStore()
+usual = [getattr(store, f"stageList$default${{at}}")() for at in (2, 3, 4, 5)]
+stages = store.stageList(None, *usual)
+print(json.dumps([row, sum(stages.apply(at).diskBytesSpilled() for at in range(stages.size()))]))
+"""
+SPILLING = {
+    "sort": "select count(*), max(n) from (select row_number() over (order by s) n from large)",
+    "aggregate": "select count(*), sum(n), max(t) from (select s, count(*) n, max(concat(s, 'x')) t from large group by s)",
+    "join": "select count(*), max(b.s) from large a join (select s from large where id % 3 < 2) b on a.s = b.s",
+    "distinct": "select count(distinct s), count(distinct id) from large",
+    "outer": "select count(*), count(b.id) from large a left join (select s, id from large where id % 2 = 0) b on a.s = b.s",
+}
+
+
+def test_what_does_not_fit_into_memory_spills(live: Live) -> None:
+    """With 64 MiB for native code, and tables of a hundred or more."""
+    conf = {"spark.memory.offHeap.size": "64m", "spark.executor.memory": "700m"}
+    made = live.create("spills", RUNTIME, num_workers=1, runtime_engine=RuntimeEngine.PHOTON, spark_conf=conf)
+    live.wait(made, State.RUNNING, workers=1)
+    live.run_kept(made, PREPARE + LARGE + "print(1)")
+    for name, text in SPILLING.items():
+        native, before = answers(live, made, ONE.format(native="true", text=text))
+        plain, after = answers(live, made, ONE.format(native="false", text=text))
+        assert native == plain, name
+        assert after > before, f"{name} is too small: Spark's own operators had room for it"
+    live.w.clusters.delete(made)
+
+
 def test_the_library_is_the_runtime_s(live: Live, cluster: str) -> None:
     """Not one that a program could have put into a temporary directory."""
     for agent in [live.driver_agent(cluster), *live.worker_agents(cluster)]:

@@ -1,4 +1,4 @@
-"""The layer s3a on real Spark, with an S3 server on loopback behind a proxy that breaks exchanges."""
+"""The layer s3a on real Spark, with an S3 server on loopback behind a proxy that breaks exchanges. A cluster of each line."""
 
 from __future__ import annotations
 
@@ -20,22 +20,26 @@ from tests.support.patience import until
 from tests.support.runtimes import SPARK_4, cache_dir, manifest_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(1800)]
+LINES = (SPARK_4, "18.0.x-scala2.13")
 EVERY = 9  # one exchange of so many is broken: of a request's retries, one comes through
 
 
-@pytest.fixture(scope="module", autouse=True)
-def s3a() -> None:
+@pytest.fixture(scope="module", params=LINES, autouse=True)
+def line(request: pytest.FixtureRequest) -> str:
     """Installs the runtime with the layer. Skips the tests where no repository has it."""
-    manifest_of(SPARK_4)
-    runtime = catalogue.find(SPARK_4)
+    key: str = request.param
+    manifest_of(key)
+    runtime = catalogue.find(key)
     assert runtime is not None and layers_of(runtime.environment, ["s3a"])
     problems = require_layers(runtime.environment, cache_dir=cache_dir(), names=["s3a"])
     if missing(runtime.environment, cache_dir(), ["s3a"]):
         pytest.skip(f"no S3A: {problems}")
+    return key
 
 
 @pytest.fixture(scope="module")
-def store() -> Iterator[ObjectStore]:
+def store(line: str) -> Iterator[ObjectStore]:
+    """Of one line: the tests write the same names."""
     with serve() as found:
         yield found
 
@@ -47,8 +51,8 @@ def proxy(store: ObjectStore) -> Iterator[FaultyProxy]:
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory, proxy: FaultyProxy) -> Iterator[Live]:
-    made = Live(tmp_path_factory.mktemp("live") / "workspace")
+def live(line: str, tmp_path_factory: pytest.TempPathFactory, proxy: FaultyProxy) -> Iterator[Live]:
+    made = Live(tmp_path_factory.mktemp("live") / line)
     made.settings = msgspec.structs.replace(made.settings, network_allow=proxy.address)
     made.start()
     try:
@@ -68,11 +72,11 @@ def conf(proxy: FaultyProxy) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def cluster(live: Live, proxy: FaultyProxy) -> Iterator[str]:
+def cluster(live: Live, line: str, proxy: FaultyProxy) -> Iterator[str]:
     live.w.secrets.create_scope("s3")
     live.w.secrets.put_secret("s3", "access", string_value="key")
     live.w.secrets.put_secret("s3", "secret", string_value="secret")
-    made = live.create("s3a", SPARK_4, num_workers=1, spark_conf=conf(proxy))
+    made = live.create("s3a", line, num_workers=1, spark_conf=conf(proxy))
     live.wait(made, State.RUNNING, workers=1)
     yield made
     live.w.clusters.delete(made)

@@ -16,14 +16,13 @@ from pathlib import Path
 
 import pytest
 import requests
-import uv
 from aiohttp import web
 from playwright.sync_api import expect
 
-from brickyard.machine.packageindex import uv_environment
 from brickyard.providers.nodetypes import cloud_types
 from brickyard.providers.simulated import Knobs, SimulatedProvider
 from tests.clusters.v1.conftest import Api
+from tests.support.environments import environment_with
 from tests.support.patience import PATIENCE_S, until
 from tests.support.ports import free_port
 from tests.support.server import Server
@@ -157,15 +156,7 @@ writer.close()
 @pytest.fixture(scope="module")
 def board(tmp_path_factory: pytest.TempPathFactory) -> str:
     """An environment with TensorBoard, which is no dependency of the project."""
-    home = str(tmp_path_factory.mktemp("tensorboard") / "environment")
-    environment = os.environ | uv_environment(os.environ)
-    for arguments in (("venv", "-q", home), ("pip", "install", "-q", "--python", f"{home}/bin/python", *TENSORBOARD)):
-        done = subprocess.run(
-            [uv.find_uv_bin(), *arguments], env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S
-        )
-        if done.returncode:
-            pytest.skip(f"TensorBoard cannot be installed: {done.stderr.strip()[-300:]}")
-    return home
+    return str(environment_with(tmp_path_factory.mktemp("tensorboard") / "environment", *TENSORBOARD).parent)
 
 
 def test_tensorboard_shows_the_loss_of_a_run(session: Session, api: Api, cluster_id: str, tmp_path: Path, board: str) -> None:

@@ -186,7 +186,8 @@ class ConnectGateway:
             await self._authenticator.admit(source)
             caller = await self._caller(context, address=address)
             clients.known(context.peer())
-            left.enter_context(self._calls.enter(CALLS, caller, error=QuotaExceeded))
+            if clients.kind is not Client.SQL:  # SQL's sessions and statements have quotas, and a statement takes several calls
+                left.enter_context(self._calls.enter(CALLS, caller, error=QuotaExceeded))
             endpoint = await self._find(
                 caller, _cluster_id(metadata), clients.kind, finishes=method in FINISHING, address=address
             )

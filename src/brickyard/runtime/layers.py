@@ -63,14 +63,20 @@ _decode_failure = msgspec.json.Decoder(Failure).decode
 
 
 class _Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`set`: the name of a set of JARs that come after its own, or ""."""
+
     jars: tuple[tuple[str, str], ...]
+    set: str = ""
     python: str = ""
     native: str = ""
 
 
 class _Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`sets`: JARs by a name, with which environments share them."""
+
     title: str
     environments: dict[str, _Environment]
+    sets: dict[str, tuple[tuple[str, str], ...]] = {}
 
 
 _convert = converter(dict[str, _Declared])
@@ -83,7 +89,8 @@ def declared() -> Mapping[str, Mapping[str, Layer]]:
     found: dict[str, dict[str, Layer]] = {}
     for name, layer in document.items():
         for environment, parts in layer.environments.items():
-            found.setdefault(environment, {})[name] = Layer(name, layer.title, parts.jars, parts.python, parts.native)
+            jars = parts.jars + (layer.sets[parts.set] if parts.set else ())
+            found.setdefault(environment, {})[name] = Layer(name, layer.title, jars, parts.python, parts.native)
     return found
 
 
