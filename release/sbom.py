@@ -7,6 +7,7 @@ Scope `required`: Python packages of requirements/main.txt, and the npm packages
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import re
 import tomllib
@@ -62,14 +63,11 @@ def fetched(source: Path) -> Iterator[Component]:
     for lock in sorted(data.glob("spark-*.txt")):
         yield from _python(lock, ComponentScope.OPTIONAL)
     for layer in tomllib.loads((data / "layers.toml").read_text()).values():
-        for environment in layer["environments"].values():
-            for coordinates, digest in environment["jars"]:
-                group, name, version = coordinates.split(":")
-                yield _component(
-                    PackageURL("maven", group, name, version),
-                    ComponentScope.OPTIONAL,
-                    HashType(alg=HashAlgorithm.SHA_256, content=digest),
-                )
+        declared = [each["jars"] for each in layer["environments"].values()]
+        for coordinates, digest in itertools.chain(*declared, *layer.get("sets", {}).values()):
+            group, name, version = coordinates.split(":")
+            hashed = HashType(alg=HashAlgorithm.SHA_256, content=digest)
+            yield _component(PackageURL("maven", group, name, version), ComponentScope.OPTIONAL, hashed)
 
 
 def _python(lock: Path, scope: ComponentScope) -> Iterator[Component]:
