@@ -15,7 +15,6 @@ from brickyard.api.browser.webpage import OPERATIONS, led
         ("ui.to_clusters", {"cluster_id": "//evil.example/?a#b"}, "/compute/clusters/%2F%2Fevil.example%2F%3Fa%23b"),
         ("ui.to_pools", {"pool_id": "p"}, "/compute/pools/p"),
         ("ui.to_policies", {}, "/compute?tab=policies"),
-        ("ui.link_run", {"job_id": "1", "run_id": "2"}, "/jobs/runs/2"),
         ("ui.link_warehouse", {"warehouse_id": "../x"}, "/compute/warehouses/..%2Fx"),
         ("ui.link_schema", {"catalog": "main", "schema": "a&b"}, "/catalog?catalog=main&schema=a%26b"),
         ("ui.link_volume", {"catalog": "main", "schema": "default", "volume": "v"}, "/files?path=/Volumes/main/default/v"),

@@ -59,6 +59,8 @@ NOT_RUN = {
         "needs the CLI; tried by hand, in the version that the page names; tests/contract/test_secrets_sdk.py calls these",
     ("v1.md", "import signal"): "runs on a cluster; tests/spark/test_graceful.py does the same there",
     ("files.md", "import sys"): "runs on a cluster; tests/spark/test_data.py does the same there",
+    ("notebooks.md", 'found = requests.get(f"{host}/api/2.0/workspace/export", '
+     'params={"path": path}, headers=auth).json()'): "needs a notebook; tests/features/files/test_versions.py makes the calls",
     ("notebooks.md", 'value = dbutils.notebook.run("/Users/me/child", 600, {"country": "de"})'):
         "runs on a cluster; tests/spark/test_notebooks.py does the same there",
     ("data.md", 'spark.range(100).selectExpr("id", "id % 3 AS k").write.saveAsTable("numbers")'):

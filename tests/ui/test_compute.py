@@ -505,7 +505,7 @@ def test_addresses_that_clients_print_lead_to_their_pages(session: Session) -> N
         "/#job/7": "/jobs/7",
         "/?o=1#job/7/run/8": "/jobs/runs/8",
         "/#setting/clusters/0101-1-abc/configuration": "/compute/clusters/0101-1-abc",
-        "/jobs/7/runs/8": "/jobs/runs/8",
+        "/jobs/7/runs/8": "/jobs/7/runs/8",
         "/": "/compute",
     }
     for address, path in leads.items():

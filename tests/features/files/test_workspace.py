@@ -129,7 +129,7 @@ def test_an_import_answers_the_id(files: Files) -> None:
         files.call("POST", f"2.0/workspace-files/import-file{HOME}/c.py?overwrite=false", data=NOTEBOOK),
     ]
     ids = [files.client.workspace.get_status(f"{HOME}/{name}").object_id for name in ("a", "b", "c")]
-    assert [answer.json() for answer in answers] == [{"object_id": number} for number in ids]
+    assert [answer.json()["object_id"] for answer in answers] == ids
     assert files.client.permissions.get("notebooks", str(ids[2])).object_id == f"/notebooks/{ids[2]}"
 
 

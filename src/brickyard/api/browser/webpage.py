@@ -55,7 +55,6 @@ _LISTS = {
 }
 # Addresses of Databricks' pages, which its clients print (the CLI's `bundle summary`, `bundle run` and `bundle open`), and ours.
 _LINKS = {
-    "run": ("/jobs/{job_id}/runs/{run_id}", "/jobs/runs/{run_id}"),
     "warehouse": ("/sql/warehouses/{warehouse_id}", "/compute/warehouses/{warehouse_id}"),
     "pool": ("/compute/instance-pools/{pool_id}", "/compute/pools/{pool_id}"),
     "catalog": ("/explore/data/{catalog}", "/catalog?catalog={catalog}"),
