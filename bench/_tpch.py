@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench._harness import CACHE, program
+from bench._harness import CACHE
+from bench._tpc import generate
 
 GENERATOR = "tpchgen-cli"  # in an environment of its own: Brickyard itself does not need it
 TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
@@ -220,22 +219,7 @@ def data_dir(scale: float) -> Path:
 
 def make(scale: float) -> Path:
     """Returns the directory with a Parquet file for each table. Makes it if it is not there. Raises RuntimeError."""
-    if not 0 < scale <= MOST_SCALE:
-        raise RuntimeError(f"--scale is {scale:g}, and must be more than 0 and at most {MOST_SCALE}")
-    target = data_dir(scale)
-    if target.exists():
-        return target
-    part = target.with_name(f"{target.name}.part")  # renamed when it is complete
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    print(f"making the data of TPC-H at scale {scale:g} in {target}", file=sys.stderr)
-    generator = program(f"{GENERATOR}>=4", GENERATOR, HOME / "generator")
-    command = [str(generator), "parquet", "--scale-factor", f"{scale:g}", "--output-dir", str(part)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    if missing := [name for name in TABLES if not (part / f"{name}.parquet").is_file()]:
-        raise RuntimeError(f"{GENERATOR} made no file for {', '.join(missing)}")
-    part.rename(target)
-    return target
+    return generate([GENERATOR], data_dir(scale), "TPC-H", scale, most=MOST_SCALE, tables=TABLES)
 
 
 def remove() -> None:

@@ -17,7 +17,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,12 +25,12 @@ from bench import _tpcds, _tpch
 from bench._client import Api
 from bench._harness import Row, options, table
 from bench._servers import brickyard
+from bench._tpc import equal
 from bench.start import install
 
 RUNTIME = "18.0.x-photon-scala2.13"
 NODE_TYPE, DRIVER_TYPE = "brickyard.medium", "brickyard.medium"
 PATIENCE_S = 600.0
-DIGITS = Decimal("1e-9")
 _PREPARE = """
 import json, re, time
 def views(place, tables):
@@ -141,18 +140,8 @@ def problem(native: Mapping[str, Any], plain: Mapping[str, Any]) -> str:
     a, b = (sorted(each["rows"], key=repr) for each in (native, plain))
     if len(a) != len(b):
         return f"{len(a)} rows in place of {len(b)}"
-    wrong = [(one, other) for one, other in zip(a, b, strict=True) if not all(map(_equal, one, other))]
+    wrong = [(one, other) for one, other in zip(a, b, strict=True) if not all(map(equal, one, other))]
     return f"{len(wrong)} of {len(b)} rows differ, such as {wrong[0][0]} in place of {wrong[0][1]}" if wrong else ""
-
-
-def _equal(a: str | None, b: str | None) -> bool:
-    if a == b:
-        return True
-    try:
-        one, other = Decimal(a or "x"), Decimal(b or "x")
-    except ArithmeticError:
-        return False
-    return abs(one - other) <= DIGITS * max(abs(one), abs(other))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,6 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +39,7 @@ from bench import _sparkway, _tpch
 from bench._client import Api
 from bench._harness import RUNTIME, Row, limited, medians, options, spread, table, tree_cpu_s
 from bench._servers import Served, agents, brickyard
+from bench._tpc import equal
 from bench.start import install
 
 WORKERS = 2
@@ -197,20 +197,10 @@ def _once(side: Side, text: str) -> Took:
 def _compare(number: int, theirs: list[list[Any]], ours: list[list[Any]]) -> None:
     """Raises RuntimeError unless both are the same rows, numbers within rounding."""
     same = len(theirs) == len(ours) and all(
-        len(a) == len(b) and all(map(_equal, a, b)) for a, b in zip(sorted(theirs, key=repr), sorted(ours, key=repr), strict=True)
+        len(a) == len(b) and all(map(equal, a, b)) for a, b in zip(sorted(theirs, key=repr), sorted(ours, key=repr), strict=True)
     )
     if not same:
         raise RuntimeError(f"query {number} has different results:\n{theirs[:5]}\n{ours[:5]}")
-
-
-def _equal(a: str | None, b: str | None) -> bool:
-    if a == b:
-        return True
-    try:
-        one, other = Decimal(a or "x"), Decimal(b or "x")
-    except ArithmeticError:
-        return False
-    return abs(one - other) <= Decimal("1e-9") * max(abs(one), abs(other))
 
 
 def _executor_peak_mib(pids: Sequence[int]) -> float:

@@ -5,7 +5,7 @@ A cluster of one node runs, and both clients have an open session. They take tur
 * a connect: a new session, and its first statement
 * a small statement in an open session, fetched
 * a result of 1 GB, read as Arrow until the client has all of it, with the peaks of the server's and the driver's memory
-* 200 sessions at once, each with five statements
+* 200 sessions at once, each with two statements
 
 Options: --rounds N, --large N (of the large result and of the sessions at once; 0: none), --seconds N (after which nothing is
 measured twice). Exit code 1 when a value is above its limit (marked ✗).

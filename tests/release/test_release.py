@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-import sys
 import urllib.request
 import zipfile
 from datetime import UTC, datetime
@@ -13,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uv
 
 from brickyard import __version__
 from release import sbom
 from release.__main__ import CHECKSUMS, ReleaseError, complete, release
+from tests.support.environments import make_environment
 from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 from tests.support.snippets import ROOT, home_environment
@@ -83,9 +82,7 @@ def test_the_wheel_alone_serves_a_workspace_with_its_page(made: list[Path], tmp_
     """In an environment without anything else, of a machine without Node and Java, outside the checkout."""
     (wheel,) = [each for each in made if each.suffix == ".whl"]
     python = tmp_path / "venv" / "bin" / "python"
-    subprocess.run([uv.find_uv_bin(), "venv", "-q", "--python", sys.executable, str(tmp_path / "venv")], check=True)
-    locked = ("--constraint", str(ROOT / "requirements" / "main.txt"))
-    subprocess.run([uv.find_uv_bin(), "pip", "install", "-q", "--python", str(python), *locked, str(wheel)], check=True)
+    assert make_environment(tmp_path / "venv", "--constraint", str(ROOT / "requirements" / "main.txt"), str(wheel)) == ""
     environment = {**home_environment(tmp_path), "PATH": "/usr/bin:/bin"}
 
     def brickyard(*arguments: str) -> str:
