@@ -172,11 +172,11 @@ def rss_mib(pid: int) -> float:
     return float(psutil.Process(pid).memory_info().rss) / 2**20
 
 
-def program(package: str, name: str, home: Path) -> Path:
-    """A program of a Python package in an environment of its own, installed on first use."""
+def program(package: str, name: str, home: Path, *others: str) -> Path:
+    """A program of a Python package in an environment of its own, installed on first use. `others`: packages beside it."""
     if not (found := home / "bin" / name).exists():
         _uv("venv", "-q", "--clear", "--python", sys.executable, str(home))
-        _uv("pip", "install", "-q", "--python", str(home / "bin" / "python"), package)
+        _uv("pip", "install", "-q", "--python", str(home / "bin" / "python"), package, *others)
     return found
 
 

@@ -1,4 +1,4 @@
-"""The servers that benchmarks measure, each in its own process: ours, a bare ASGI echo, and the peer `minilake`."""
+"""The servers that benchmarks measure, each in its own process: ours, a bare ASGI echo, and peers."""
 
 from __future__ import annotations
 
@@ -133,6 +133,12 @@ def copying() -> AbstractContextManager[Served]:
 def minilake() -> AbstractContextManager[Served]:
     """The peer, in its own environment, started by its own command. It always keeps files in its working directory."""
     return _floor([str(program("minilake", "minilake", CACHE / "bench" / "minilake")), "--port"])
+
+
+def semblance() -> AbstractContextManager[Served]:
+    """Another peer: a test double, which starts nothing. Its package does not name `httpx2`, which it needs."""
+    home = CACHE / "bench" / "semblance"
+    return _floor([str(program("semblance-databricks", "semblance-databricks", home, "httpx2")), "serve", "--port"])
 
 
 @contextlib.contextmanager
