@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import tomllib
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
+from brickyard.providers.kubernetes import refusals
 from brickyard.providers.kubernetes.section import KubernetesSection
 from tests.kubernetes.schemas import mistakes
 
@@ -41,3 +43,13 @@ def test_the_volume_of_the_example_is_one() -> None:
 def test_the_files_that_it_names_are_there() -> None:
     for name in re.findall(r"`(?:deploy/kubernetes/)?(\w+\.yaml)`", PAGE):
         assert (Path(__file__).parents[2] / "deploy/kubernetes" / name).is_file(), name
+
+
+def test_each_cause_of_a_refusal_has_a_row_and_each_row_a_cause() -> None:
+    table = PAGE.split("## What a refusal")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `(.*?)` \|", table, re.MULTILINE)
+    rights, *others = rows
+    assert refusals.means_rights(rights)
+    found = [[each.words.pattern for each in refusals.CAUSES if each.words.search(row)] for row in others]
+    assert sorted(itertools.chain(*found)) == sorted(each.words.pattern for each in refusals.CAUSES)
+    assert all(len(each) == 1 for each in found)

@@ -25,7 +25,7 @@ SECRETS = {"brickyard-database": {"url", "password"}, "brickyard-tls": set()}  #
 def documents() -> list[Document]:
     made = yaml.safe_load((PLACE / "kustomization.yaml").read_text())
     found = [each for name in made["resources"] for each in yaml.safe_load_all((PLACE / name).read_text())]
-    assert {path.name for path in PLACE.glob("*.yaml")} == {*made["resources"], "kustomization.yaml"}
+    assert {path.name for path in PLACE.glob("*.yaml")} == {*made["resources"], "kustomization.yaml", "Chart.yaml", "values.yaml"}
     return found
 
 
@@ -72,7 +72,7 @@ def test_the_role_has_exactly_the_rights_that_the_provider_asks_for() -> None:
             for verb in rule["verbs"]
         }
 
-    needed = {(each.group, each.resource, each.verb) for each in (*rights.NEEDED, *rights.POLICIES)}
+    needed = {(each.group, each.resource, each.verb) for each in (*rights.NEEDED, *rights.POLICIES, rights.OWNERS)}
     assert given(one("Role", "brickyard")) == needed
     machines = {(each.group, each.resource, each.verb) for each in (rights.MACHINES, rights.ALL_PODS)}
     assert given(one("ClusterRole", "brickyard-machines")) == machines

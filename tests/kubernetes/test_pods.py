@@ -85,6 +85,12 @@ def test_a_pod_is_unprivileged_and_gets_what_its_node_type_says() -> None:
     assert [each["key"] for each in unit["items"]] == ["unit.json"], "and in no file of the container"
 
 
+def test_autoscalers_leave_its_machine_alone_unless_the_settings_let_them() -> None:
+    key, other = "cluster-autoscaler.kubernetes.io/safe-to-evict", "karpenter.sh/do-not-disrupt"
+    assert made()["metadata"]["annotations"].items() >= {key: "false", other: "true"}.items()
+    assert made(pod={"metadata": {"annotations": {key: "true"}}})["metadata"]["annotations"][key] == "true"
+
+
 @pytest.mark.parametrize("top", ["", "/srv", "/srv/brickyard"])
 def test_a_pod_has_the_workspaces_files_and_none_of_its_secrets(top: str) -> None:
     pod = made(storage_claim="storage", storage_mount=top)

@@ -6,6 +6,10 @@ import pytest
 
 from brickyard.providers.base import InvalidError, ProviderError, QuotaError, ThrottledError, TransientError
 from brickyard.providers.kubernetes.refusals import provider_error
+from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.conftest import Open
+from tests.kubernetes.test_pods import request
+from tests.support.patience import until
 
 RIGHTS = "role.yaml"
 REFUSED = 'pods "x" is forbidden: '
@@ -41,8 +45,19 @@ REFUSED = 'pods "x" is forbidden: '
         (f'{REFUSED}pod rejected: RuntimeClass "kata" not found', InvalidError, "runtimeClassName"),
         (
             f'{REFUSED}error looking up service account lab/default: serviceaccount "default" not found',
-            InvalidError,
+            TransientError,
             "default service account",
+        ),
+        (f"{REFUSED}status unknown for quota: q, resources: cpu,memory,pods", TransientError, "counted"),
+        (
+            'secrets "x" is forbidden: exceeded quota: q, requested: secrets=1, used: secrets=9, limited: secrets=9',
+            QuotaError,
+            "Raise the ResourceQuota",
+        ),
+        (
+            'networkpolicies.networking.k8s.io "x" is forbidden: cannot set an ownerRef on a resource you can\'t delete: , <nil>',
+            InvalidError,
+            "Grant delete on networkpolicies",
         ),
         (
             f"{REFUSED}unable to create new content in namespace lab because it is being terminated",
@@ -58,7 +73,8 @@ def test_a_403_is_told_by_its_cause(message: str, error: type[ProviderError], sa
     assert type(found) is error
     assert message in str(found)
     assert said in str(found)
-    assert (RIGHTS in str(found)) is (said == RIGHTS), "only what is about rights speaks of them"
+    about_rights = said == RIGHTS or "ownerRef" in message
+    assert (RIGHTS in str(found)) is about_rights, "only what is about rights speaks of them"
 
 
 @pytest.mark.parametrize(
@@ -67,3 +83,16 @@ def test_a_403_is_told_by_its_cause(message: str, error: type[ProviderError], sa
 )
 def test_other_codes(code: int, error: type[ProviderError]) -> None:
     assert type(provider_error(code, "why", "doing: why")) is error
+
+
+def test_a_quota_of_secrets_refuses_a_launch_and_leaves_nothing(cluster: Cluster, opened: Open) -> None:
+    """The pod is there before its secret is refused."""
+    provider, wanted = opened(), request()
+    message = 'secrets "x" is forbidden: exceeded quota: q, requested: secrets=1, used: secrets=9, limited: secrets=9'
+    cluster.api.expect("patch", "secrets", "refuse", code=403, message=message)
+    with pytest.raises(QuotaError):
+        provider.launch(wanted)
+    assert provider.observe()[wanted.instance_id].alive
+    provider.terminate(wanted.instance_id, reason="its launch was refused")
+    until(lambda: provider.observe() == {})
+    assert cluster.names("pods") == cluster.names("secrets") == cluster.names("networkpolicies") == set()

@@ -35,6 +35,8 @@ PRODUCT = GPU + ".product"  # the label of a machine that names its GPUs
 _ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?")
 NAME = {"app.kubernetes.io/name": "brickyard-node", "app.kubernetes.io/managed-by": "brickyard"}
 _HOST = "kubernetes.io/hostname"
+# Autoscalers leave a machine alone while a node runs there: a driver that is evicted ends its cluster. `pod` may say otherwise.
+_STAYS = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
 _SHARED = "/dev/shm"  # noqa: S108 - 64 MiB unless it is mounted
 Document = dict[str, Any]
 
@@ -58,7 +60,7 @@ def group_of(request: LaunchRequest) -> str:
 def pod(request: LaunchRequest, *, section: KubernetesSection, workspace_id: str, storage_dir: str) -> Document:
     """The instance's pod. `storage_dir`: where it mounts the workspace's storage."""
     labels = {**NAME, WORKSPACE: workspace_id, INSTANCE: request.instance_id, GROUP: group_of(request)}
-    annotations = {OURS + "node-type": request.node_type.node_type_id, **_tags(request.tags)}
+    annotations = {OURS + "node-type": request.node_type.node_type_id, **_tags(request.tags), **_STAYS}
     own: Document = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,

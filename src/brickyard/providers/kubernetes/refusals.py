@@ -37,6 +37,9 @@ CAUSES = (
         "The namespace's ResourceQuota counts something that pods of Brickyard do not request. Set kubernetes.disk_gb if that is "
         "ephemeral-storage; otherwise take it out of the ResourceQuota.",
     ),
+    _cause(
+        r"status unknown for quota", "It is tried again once Kubernetes has counted for the new ResourceQuota.", TransientError
+    ),
     _cause(r"is being terminated", f"Make the namespace again once it is gone {SEE}."),
     _cause(
         r"violates PodSecurity",
@@ -50,8 +53,11 @@ CAUSES = (
     _cause(r"PriorityClass", "Create the priority class, or correct priorityClassName in [kubernetes]."),
     _cause(r"RuntimeClass", "Create the runtime class, or correct runtimeClassName in [kubernetes]."),
     _cause(
-        r"serviceaccount .* not found|looking up service account", "Wait until the namespace has its default service account."
+        r"serviceaccount .* not found|looking up service account",
+        "It is tried again until the namespace has its default service account.",
+        TransientError,
     ),
+    _cause(r"cannot set an ownerRef", f"Grant delete on networkpolicies, as deploy/kubernetes/role.yaml does {SEE}."),
     _cause(
         r"admission webhook|ValidatingAdmissionPolicy|denied (the )?request",
         "A policy of the Kubernetes cluster forbids it. Change pod and node_types of [kubernetes], or have the policy changed.",
@@ -63,12 +69,17 @@ _OTHER_REMEDY = "An admission plugin of the Kubernetes cluster forbids it; its a
 _FINAL = (400, 404, 405, 413, 415, 422)
 
 
+def means_rights(message: str) -> bool:
+    """Whether a 403 is the answer of authorization."""
+    return _RIGHTS.search(message) is not None
+
+
 def provider_error(code: int, message: str, text: str) -> ProviderError:
     """The error for an answer that is no success. `message`: what the API says; `text`: that, with what was being done."""
     if code == 429:
         return ThrottledError(text)
     if code == 403:
-        if _RIGHTS.search(message):
+        if means_rights(message):
             return InvalidError(f"{_ended(text)} {_RIGHTS_REMEDY}")
         cause = next((each for each in CAUSES if each.words.search(message)), None)
         if cause is None:
