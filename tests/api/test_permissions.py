@@ -102,6 +102,7 @@ from brickyard.features.identity.namedgroups import Member
 from brickyard.features.ipaccess import model as ipaccess
 from brickyard.features.ipaccess.service import IpAccessListService, require_way_in
 from brickyard.features.jobs import model as jobs
+from brickyard.features.jobs.owners import JobOwners
 from brickyard.features.jobs.rows import JobRows
 from brickyard.features.jobs.service import JobService
 from brickyard.features.jobs.watches import Watches
@@ -282,6 +283,7 @@ class World(shared.World):
         tables = TableService(**some, metastore=metastore, schemas=schemas)
         watches = Watches(trees={"dbfs": self.trees[0], "Volumes": self.trees[1]}, tables=tables, authorizer=self.recorder)
         machines = Providers(SimulatedProvider(node_types=[SMALL]))
+        queries = SavedQueryService(**timed)
         services = Services(
             clusters=self.clusters,
             v1_clusters=self.v1,
@@ -302,7 +304,7 @@ class World(shared.World):
             pools=self.pools,
             warehouses=(warehouses_of := WarehouseService(**some, clusters=self.clusters, sessions=self.attach)),
             query_history=QueryHistory(**timed, days=30),
-            saved_queries=SavedQueryService(**timed),
+            saved_queries=queries,
             statements=StatementService(
                 **timed,
                 warehouses=warehouses_of,
@@ -346,7 +348,7 @@ class World(shared.World):
             tables=TableService(metastore=metastore, schemas=schemas, **some),
             transfers=self.transfers,
             workspace=workspace_files,
-            permissions=PermissionService(**some, workspace=workspace_files),
+            permissions=PermissionService(**some, workspace=workspace_files, owners=JobOwners(), queries=queries),
             libraries=LibraryService(**some, clusters=self.clusters),
             ui_links=self.links,
             audit=AuditLog(**timed, server="http://s"),
@@ -799,6 +801,8 @@ def permissions_of(collection: str) -> dict[str, Example]:
                 return kind(object_id=await world.policy())
             case "jobs":
                 return kind(object_id=str(await world.job()))
+            case "query":
+                return kind(object_id=getattr(await by_query(savedqueries.QueryId)(world), "id"))  # noqa: B009 - of any struct
             case "tokens" | "passwords":
                 return kind()
         path = {"directories": "/Team/d", "files": "/Team/f", "notebooks": "/Team/n"}[collection]
@@ -1098,11 +1102,13 @@ EXAMPLES: dict[str, Example] = {
     "commands.status": by_cluster(commands.CommandRef, context_id=ID, command_id=ID),
     "commands.cancel": by_cluster(commands.CommandRef, context_id=ID, command_id=ID),
     "jobs.create": new_job,
+    "jobs.create_older": new_job,
     "jobs.get": by_job(jobs.GetJob),
     "jobs.list": plain(jobs.ListJobs()),
     "jobs.get_older": by_job(jobs.GetJob),
     "jobs.list_older": plain(jobs.ListJobs()),
     "jobs.reset": by_job(jobs.ResetJob, new_settings=jobs.JobSettings(name="reset")),
+    "jobs.reset_older": by_job(jobs.ResetJob, new_settings=jobs.JobSettings(name="reset")),
     "jobs.update": by_job(jobs.UpdateJob, new_settings=jobs.JobSettings(name="renamed")),
     "jobs.delete": by_job(jobs.JobId),
     "jobs.run_now": by_job(jobs.RunNow),
@@ -1204,6 +1210,7 @@ EXAMPLES: dict[str, Example] = {
             "instance_pools",
             "cluster_policies",
             "jobs",
+            "query",
             "notebooks",
             "files",
             "directories",

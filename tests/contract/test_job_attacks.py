@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.errors import BadRequest, InvalidParameterValue, PermissionDenied
-from databricks.sdk.service import jobs
+from databricks.sdk.service import iam, jobs
 
 from brickyard.cli.token import create
 from tests.contract.test_kept_jobs_sdk import begin, drivers, job, task
@@ -18,6 +18,7 @@ from tests.support.patience import SOON
 from tests.support.server import Server
 
 __all__ = ("drivers",)  # a fixture of this module too
+OWNER, MANAGE, VIEW = (jobs.JobPermissionLevel(each) for each in ("IS_OWNER", "CAN_MANAGE", "CAN_VIEW"))
 ALWAYS = jobs.ConditionTask(op=jobs.ConditionTaskOp.EQUAL_TO, left="1", right="1")
 HOSTILE = (
     "<img src=x onerror=alert(1)>",
@@ -77,30 +78,59 @@ def test_another_user_reaches_nothing_of_a_job_and_its_runs(server: Server, w: W
     assert w.jobs.get_run(run_id).state == run.state
 
 
-def test_a_job_is_not_given_away(server: Server, w: WorkspaceClient) -> None:
-    """Its runs would have another's rights: who owns a job stays, and who may manage it cannot change whose rights it has."""
-    first, second = outsider(server, w, "job-first"), outsider(server, w, "job-second")
+def test_a_job_has_one_owner_who_can_give_it_away(server: Server, w: WorkspaceClient) -> None:
+    """An owner's transfer gives nobody's code another's rights; an administrator's takes the rights of the job's runs along."""
+    first, second, third = (outsider(server, w, f"job-{each}") for each in ("first", "second", "third"))
     created = first.jobs.create(name="handed over", tasks=[jobs.Task(task_key="a", condition_task=ALWAYS)]).job_id
     assert created
 
-    def given(level: jobs.JobPermissionLevel) -> list[jobs.JobAccessControlRequest]:
-        return [jobs.JobAccessControlRequest(user_name="job-second@example.com", permission_level=level)]
+    def given(*levels: tuple[str, jobs.JobPermissionLevel]) -> list[jobs.JobAccessControlRequest]:
+        return [jobs.JobAccessControlRequest(user_name=f"job-{who}@example.com", permission_level=level) for who, level in levels]
 
-    with pytest.raises(InvalidParameterValue):
-        first.jobs.set_permissions(str(created), access_control_list=given(jobs.JobPermissionLevel.IS_OWNER))
-    with pytest.raises(PermissionDenied):
-        second.jobs.get(created)
-    first.jobs.update_permissions(str(created), access_control_list=given(jobs.JobPermissionLevel.CAN_MANAGE))
-    second.jobs.update(created, new_settings=jobs.JobSettings(name="mine"))
+    def owners() -> list[str | None]:
+        acl = w.jobs.get_permissions(str(created)).access_control_list or []
+        return [each.user_name for each in acl if any(one.permission_level is OWNER for one in each.all_permissions or ())]
+
+    def refused(error: type[Exception], by: WorkspaceClient, *acl: jobs.JobAccessControlRequest) -> None:
+        before = owners()
+        with pytest.raises(error):
+            by.jobs.update_permissions(str(created), access_control_list=list(acl))
+        assert owners() == before
+
+    refused(InvalidParameterValue, first, *given(("first", OWNER), ("second", OWNER)))
+    refused(InvalidParameterValue, first, jobs.JobAccessControlRequest(group_name="users", permission_level=OWNER))
+    first.jobs.update_permissions(str(created), access_control_list=given(("second", MANAGE)))
+    refused(PermissionDenied, second, *given(("second", OWNER)))
     admin = jobs.JobRunAs(user_name=w.current_user.me().user_name)
     with pytest.raises(PermissionDenied):
         second.jobs.update(created, new_settings=jobs.JobSettings(run_as=admin))
+
+    first.jobs.update_permissions(str(created), access_control_list=given(("second", OWNER)))
+    assert owners() == ["job-second@example.com"]
+    assert [each.job_id for each in second.jobs.list()] == [created]
     run = second.jobs.run_now(created).result(timeout=SOON)
     assert run.creator_user_name == "job-first@example.com"
-    first.jobs.set_permissions(str(created), access_control_list=[])
-    for call in (lambda: second.jobs.get(created), lambda: second.jobs.get_run(run.run_id or 0)):
-        with pytest.raises(PermissionDenied):
-            call()
+    assert second.jobs.get_run(run.run_id or 0).run_id == run.run_id
+    first.jobs.update(created, new_settings=jobs.JobSettings(name="still mine to manage"))
+    second.jobs.set_permissions(str(created), access_control_list=given(("second", OWNER)))
+    with pytest.raises(PermissionDenied):
+        first.jobs.get(created)
+    assert second.jobs.get_run(run.run_id or 0).run_id == run.run_id, "an owner sees the runs whatever a list leaves out"
+
+    w.jobs.set_permissions(str(created), access_control_list=given(("third", OWNER), ("second", VIEW)))
+    assert owners() == ["job-third@example.com"]
+    assert w.jobs.get(created).run_as_user_name == "job-third@example.com"
+    assert third.jobs.run_now(created).result(timeout=SOON).creator_user_name == "job-third@example.com"
+    with pytest.raises(PermissionDenied):
+        second.jobs.run_now(created)
+    third_id = str(third.current_user.me().id)
+    w.jobs.update_permissions(str(created), access_control_list=given(("second", OWNER)))
+    w.users.patch(
+        third_id,
+        operations=[iam.Patch(op=iam.PatchOp.REPLACE, value={"active": False})],
+        schemas=[iam.PatchSchema.URN_IETF_PARAMS_SCIM_API_MESSAGES_2_0_PATCH_OP],
+    )
+    refused(InvalidParameterValue, w, *given(("third", OWNER)))
 
 
 def test_hostile_names_are_kept_as_they_are_or_refused(w: WorkspaceClient) -> None:

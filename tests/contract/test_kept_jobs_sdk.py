@@ -291,11 +291,11 @@ def test_a_condition_decides_which_tasks_run(w: WorkspaceClient) -> None:
 def test_runs_beyond_the_maximum_are_skipped_or_wait_for_their_turn(w: WorkspaceClient) -> None:
     job_id = job(w, task(w, "a", source="slow"))
     first = w.jobs.run_now(job_id)
-    skipped = w.jobs.run_now(job_id)
+    skipped = w.jobs.run_now(job_id, queue=jobs.QueueSettings(enabled=False))
     found = w.jobs.get_run(skipped.run_id).state
     assert found and found.life_cycle_state is RunLifeCycleState.SKIPPED
     assert found.result_state is RunResultState.MAXIMUM_CONCURRENT_RUNS_REACHED
-    queued = [w.jobs.run_now(job_id, queue=jobs.QueueSettings(enabled=True)).run_id for _ in range(2)]
+    queued = [w.jobs.run_now(job_id).run_id for _ in range(2)]
     assert [state(w, each) for each in queued] == [RunLifeCycleState.QUEUED] * 2
     w.jobs.cancel_run(first.run_id)
     until(lambda: state(w, queued[0]) in (RunLifeCycleState.PENDING, RunLifeCycleState.RUNNING), "the oldest has its turn")
@@ -305,6 +305,24 @@ def test_runs_beyond_the_maximum_are_skipped_or_wait_for_their_turn(w: Workspace
     assert state(w, queued[0]) is not RunLifeCycleState.TERMINATED
     w.jobs.delete(job_id)
     until(lambda: state(w, queued[0]) is RunLifeCycleState.TERMINATED, "a deleted job's runs are cancelled")
+
+
+def test_api_2_2_queues_the_runs_of_jobs_by_default(w: WorkspaceClient) -> None:
+    def queue(job_id: object) -> jobs.QueueSettings | None:
+        settings = w.jobs.get(int(str(job_id))).settings
+        return settings.queue if settings else None
+
+    for version, default in (("2.2", True), ("2.1", None), ("2.0", None)):
+        made = w.api_client.do("POST", f"/api/{version}/jobs/create", body={"name": "q", "tasks": []})
+        assert isinstance(made, dict)
+        assert queue(made["job_id"]) == (jobs.QueueSettings(enabled=True) if default else None)
+        body = {"job_id": made["job_id"], "new_settings": {"name": "q"}}
+        for reset, expected in (("2.1", None), ("2.2", jobs.QueueSettings(enabled=True))):
+            w.api_client.do("POST", f"/api/{reset}/jobs/reset", body=body)
+            assert queue(made["job_id"]) == expected
+    off = job(w, task(w, "a"), queue=jobs.QueueSettings(enabled=False))
+    assert queue(off) == jobs.QueueSettings(enabled=False)
+    assert queue(job(w, task(w, "a"), continuous=jobs.Continuous(pause_status=jobs.PauseStatus.PAUSED))) is None
 
 
 def test_a_token_makes_one_run(w: WorkspaceClient) -> None:

@@ -107,7 +107,7 @@ def test_chosen_tasks_and_those_after_them_run_again_even_if_they_succeeded(w: W
 
 
 def test_a_repair_waits_for_its_turn_and_needs_the_right_to_run(server: Server, w: WorkspaceClient, golden: Golden) -> None:
-    job_id = job(w, task(w, "a", source="slow"))
+    job_id = job(w, task(w, "a", source="slow"), queue=jobs.QueueSettings(enabled=False))
     run_id = begin(w, job_id)
     with golden.refused(BadRequest, "active"):
         w.jobs.repair_run(run_id, rerun_tasks=["a"])

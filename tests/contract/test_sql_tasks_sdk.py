@@ -234,8 +234,35 @@ def test_whose_warehouse_it_is_not(w: WorkspaceClient, on: str, server: Server, 
     assert all("permission" in (output(other, run, key).error or "").lower() for key in "ab")
     with pytest.raises(PermissionDenied):
         other.queries.get(str(saved.id))
+    share(w, str(saved.id), "CAN_VIEW")  # what clients of the earlier SQL permissions API call CAN_READ
+    assert [each.id for each in other.queries.list()] == [saved.id]
+    with pytest.raises(OperationFailed):
+        other.jobs.submit(tasks=[task("b", on=on, query=str(saved.id))]).result(timeout=SOON)
     assert not [each for each in spark.ran if "mine" in each.text]
+    share(w, str(saved.id), "CAN_RUN")
+    other.jobs.submit(tasks=[task("b", on=on, query=str(saved.id))]).result(timeout=SOON)
+    assert [each.text for each in spark.ran if "mine" in each.text] == ["SELECT 'mine'"]
+    for call in (
+        lambda: other.queries.update(str(saved.id), "tags", query=sql.UpdateQueryRequestQuery(tags=["x"])),
+        lambda: other.queries.delete(str(saved.id)),
+        lambda: share(other, str(saved.id), "CAN_MANAGE"),
+    ):
+        with pytest.raises(PermissionDenied):
+            call()
+    share(w, str(saved.id), "CAN_EDIT")
+    assert other.queries.update(str(saved.id), "tags", query=sql.UpdateQueryRequestQuery(tags=["x"])).tags == ["x"]
+    with pytest.raises(InvalidParameterValue):
+        share(w, str(saved.id), "IS_OWNER")
     w.queries.delete(str(saved.id))
+    with pytest.raises(NotFound):
+        share(w, str(saved.id), "CAN_RUN")
+    assert list(other.queries.list()) == []
+
+
+def share(w: WorkspaceClient, query_id: str, level: str) -> None:
+    for kind in ("queries", "sql/queries"):
+        body = {"access_control_list": [{"user_name": "sql@example.com", "permission_level": level}]}
+        w.api_client.do("PATCH", f"/api/2.0/permissions/{kind}/{query_id}", body=body)
 
 
 def test_saved_queries_are_kept_changed_and_deleted(w: WorkspaceClient) -> None:

@@ -93,7 +93,7 @@ PERMISSIONS: Mapping[ObjectKind, tuple[Permission, ...]] = {
     ObjectKind.CLUSTER_POLICY: (Permission.CAN_USE, Permission.ADMIN),
     ObjectKind.JOB: (Permission.CAN_VIEW, Permission.CAN_MANAGE_RUN, Permission.CAN_MANAGE),
     ObjectKind.RUN: (Permission.CAN_VIEW, Permission.CAN_MANAGE_RUN, Permission.CAN_MANAGE),
-    ObjectKind.QUERY: (Permission.CAN_VIEW, Permission.CAN_RUN, Permission.CAN_EDIT, Permission.CAN_MANAGE),
+    ObjectKind.QUERY: (Permission.CAN_READ, Permission.CAN_RUN, Permission.CAN_EDIT, Permission.CAN_MANAGE),
     ObjectKind.DBFS_PATH: (Permission.CAN_READ, Permission.CAN_EDIT, Permission.CAN_MANAGE),
     ObjectKind.SECRET_SCOPE: (Permission.READ, Permission.WRITE, Permission.MANAGE),
     ObjectKind.WORKSPACE_PATH: (Permission.CAN_READ, Permission.CAN_RUN, Permission.CAN_EDIT, Permission.CAN_MANAGE),

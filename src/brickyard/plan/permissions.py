@@ -52,6 +52,7 @@ OBJECT_TYPES = (
     ObjectType("instance-pools", "instance-pool", ObjectKind.INSTANCE_POOL),
     ObjectType("cluster-policies", "cluster-policy", ObjectKind.CLUSTER_POLICY),
     ObjectType("jobs", "job", ObjectKind.JOB),
+    ObjectType("sql/queries", "query", ObjectKind.QUERY, aliases=("queries",)),
     ObjectType("notebooks", "notebook", ObjectKind.WORKSPACE_PATH),
     ObjectType("files", "file", ObjectKind.WORKSPACE_PATH),
     ObjectType("directories", "directory", ObjectKind.WORKSPACE_PATH),
@@ -76,6 +77,10 @@ _DESCRIPTIONS: Mapping[tuple[ObjectKind, str], str] = {
     (ObjectKind.JOB, "CAN_MANAGE_RUN"): "Can also run the job and cancel its runs",
     (ObjectKind.JOB, IS_OWNER): "Has created the job or submitted the run",
     (ObjectKind.JOB, "CAN_MANAGE"): "Can also change and delete the job, delete its runs and change permissions",
+    (ObjectKind.QUERY, "CAN_READ"): "Can see the query",
+    (ObjectKind.QUERY, "CAN_RUN"): "Can also run the query, in jobs of their own",
+    (ObjectKind.QUERY, "CAN_EDIT"): "Can also change the query",
+    (ObjectKind.QUERY, "CAN_MANAGE"): "Can also delete the query and change permissions",
     (ObjectKind.WORKSPACE_PATH, "CAN_READ"): "Can read",
     (ObjectKind.WORKSPACE_PATH, "CAN_RUN"): "Can also run",
     (ObjectKind.WORKSPACE_PATH, "CAN_EDIT"): "Can also write",
@@ -185,6 +190,8 @@ def _level(of: ObjectType, wanted: Wanted, owner: str) -> Permission | None:
     allowed = levels(of)
     names = [each.permission_level for each in allowed]
     level = wanted.level
+    if of.kind is ObjectKind.QUERY and level == Permission.CAN_VIEW:
+        level = Permission.CAN_READ.value  # clients of the earlier SQL permissions API call it so
     if wanted.holder == ADMINS_ID and of.kind is not ObjectKind.PASSWORDS:
         if level == of.of_admins.value:
             return None if of.is_single else of.of_admins
@@ -209,3 +216,19 @@ def _level(of: ObjectType, wanted: Wanted, owner: str) -> Permission | None:
             f"access_control_list: {wanted.name} cannot become the owner: a {of.noun} belongs to who made it. Use CAN_MANAGE."
         )
     return Permission(level)
+
+
+def new_owner(of: ObjectType, wanted: Sequence[Wanted], *, owner: str) -> Wanted | None:
+    """The line that makes somebody else the owner of a job. Raises InvalidParameterValue."""
+    named = {each.holder: each for each in wanted if each.level == IS_OWNER and of.kind is ObjectKind.JOB}
+    if len(named) > 1:
+        raise InvalidParameterValue(f"access_control_list: a {of.noun} has one owner, and IS_OWNER names {len(named)} of them.")
+    return next((each for holder, each in named.items() if holder != owner), None)
+
+
+def given_away(of: ObjectType, wanted: Sequence[Wanted], *, before: str, replace: bool) -> list[Wanted]:
+    """The list that was sent, and the owner before: they can still manage the object, unless the list replaces all or names
+    them."""
+    if replace or not before or any(each.holder == before for each in wanted):
+        return list(wanted)
+    return [*wanted, Wanted(before, of.levels[-1].value, "the owner before")]

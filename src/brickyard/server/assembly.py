@@ -57,6 +57,7 @@ from brickyard.features.ipaccess.gate import AddressGate
 from brickyard.features.ipaccess.service import IpAccessListService, require_way_in
 from brickyard.features.jobs.children import JobsOfTasks
 from brickyard.features.jobs.loop import JobLoop
+from brickyard.features.jobs.owners import JobOwners
 from brickyard.features.jobs.service import JobService
 from brickyard.features.jobs.watches import Watches
 from brickyard.features.libraries.service import LibraryService
@@ -355,6 +356,7 @@ def _services(
     maker = _run_maker(given, nodes, clusters, authorizer)
     loops.runs.children = JobsOfTasks(authorizer=authorizer, runs=maker)
     tables = TableService(metastore=metastore, schemas=schemas, store=store, authorizer=authorizer)
+    queries = SavedQueryService(store=store, clock=wall, authorizer=authorizer)
     return Services(
         tokens=tokens,
         token_management=TokenManagement(tokens=tokens, store=store, clock=wall, authorizer=authorizer),
@@ -386,7 +388,7 @@ def _services(
         ),
         warehouses=warehouses,
         query_history=QueryHistory(store=store, clock=wall, authorizer=authorizer, days=settings.sql_history_days),
-        saved_queries=SavedQueryService(store=store, clock=wall, authorizer=authorizer),
+        saved_queries=queries,
         statements=StatementService(
             store=store,
             clock=wall,
@@ -465,7 +467,7 @@ def _services(
             urls=PresignedUrls(key=given.workspace_key, store=store, clock=wall),
         ),
         workspace=files,
-        permissions=PermissionService(store=store, authorizer=authorizer, workspace=files),
+        permissions=PermissionService(store=store, authorizer=authorizer, workspace=files, owners=JobOwners(), queries=queries),
         libraries=LibraryService(store=store, authorizer=authorizer, clusters=clusters),
         ui_links=UiLinks(key=given.workspace_key, store=store, clock=wall),
         audit=AuditLog(store=store, clock=clock, authorizer=authorizer, server=given.server_url),

@@ -24,7 +24,9 @@ from brickyard.features.files import (
     VolumeTransfers,
     WorkspaceService,
 )
+from brickyard.features.jobs.owners import JobOwners
 from brickyard.features.permissions.service import PermissionService
+from brickyard.features.savedqueries.service import SavedQueryService
 from brickyard.machine import files as tree_files
 from brickyard.storage.directory import Storage
 from brickyard.storage.metastore import MetastoreFiles
@@ -89,6 +91,7 @@ def files(tmp_path: Path, database: Store) -> Iterator[Files]:
     metastore = MetastoreFiles(storage.metastore)
     schemas = Schemas(metastore=metastore, volumes=volumes.tree)
     volume_service = VolumeService(files=volumes, schemas=schemas, **common)
+    queries = SavedQueryService(**common, clock=clock)
     services: dict[str, Any] = {
         "dbfs": DbfsService(files=dbfs, volumes=volumes.tree, **common),
         "volumes": volume_service,
@@ -100,7 +103,7 @@ def files(tmp_path: Path, database: Store) -> Iterator[Files]:
             urls=PresignedUrls(key=KEY, store=database, clock=clock),
         ),
         "workspace": workspace_service,
-        "permissions": PermissionService(**common, workspace=workspace_service),
+        "permissions": PermissionService(**common, workspace=workspace_service, owners=JobOwners(), queries=queries),
         "audit": AuditLog(**common, clock=ManualClock(), server="http://here"),
     }
     with edge(**services) as url:

@@ -10,6 +10,7 @@ from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.caller import Caller
 from brickyard.domain.tasks import SubmitRun
 from brickyard.features.jobs import model as job
+from brickyard.features.jobs.rules import queued
 from brickyard.features.jobs.service import JobService
 from brickyard.features.runs import model as view
 from brickyard.features.runs.service import RunService
@@ -39,6 +40,14 @@ async def _create(jobs: JobService, caller: Caller, request: job.CreateJob) -> j
     return job.CreateJobResponse(job_id=await jobs.create(caller, request))
 
 
+async def _create_queued(jobs: JobService, caller: Caller, request: job.CreateJob) -> job.CreateJobResponse:
+    return await _create(jobs, caller, queued(request))
+
+
+async def _reset_queued(jobs: JobService, caller: Caller, request: job.ResetJob) -> None:
+    await jobs.reset(caller, replace(request, new_settings=queued(request.new_settings)))
+
+
 async def _run_now(jobs: JobService, caller: Caller, request: job.RunNow) -> job.RunNowResponse:
     run_id = await jobs.run_now(caller, request)
     return job.RunNowResponse(run_id=run_id, number_in_job=run_id)
@@ -60,10 +69,20 @@ _ON_CLUSTERS = (
 _PREFIXES = ("/api/2.2/jobs", "/api/2.1/jobs", "/api/2.0/jobs")
 _RUNS = Group("jobs", lambda ctx: ctx.services.runs, *_PREFIXES)
 _JOBS = Group("jobs", lambda ctx: ctx.services.jobs, *_PREFIXES)
+_NEWEST = Group("jobs", lambda ctx: ctx.services.jobs, _PREFIXES[0])
+_BEFORE = Group("jobs", lambda ctx: ctx.services.jobs, *_PREFIXES[1:])
 _NEWER = Group("jobs", lambda ctx: ctx.services.jobs, *_PREFIXES[:-1])
 _OLDER = Group("jobs", lambda ctx: ctx.services.jobs, _PREFIXES[-1])
 OPERATIONS: tuple[Operation, ...] = (
-    _JOBS("POST /create", _create, "Create a job", needs=(IN_WORKSPACE, *_ON_CLUSTERS)),
+    _NEWEST("POST /create", _create_queued, "Create a job", name="create", needs=(IN_WORKSPACE, *_ON_CLUSTERS)),
+    _BEFORE(
+        "POST /create",
+        _create,
+        "Create a job whose runs do not wait by default",
+        name="create_older",
+        audited_as="jobs.create",
+        needs=(IN_WORKSPACE, *_ON_CLUSTERS),
+    ),
     _NEWER("GET /get", JobService.get, "A job and its settings", needs=_job(Permission.CAN_VIEW)),
     _OLDER(
         "GET /get",
@@ -80,10 +99,13 @@ OPERATIONS: tuple[Operation, ...] = (
         name="list_older",
         needs=_job(Permission.CAN_VIEW, EVERY),
     ),
-    _JOBS(
+    _NEWEST("POST /reset", _reset_queued, "Replace all settings of a job", name="reset", needs=_job(Permission.CAN_MANAGE)),
+    _BEFORE(
         "POST /reset",
         JobService.reset,
-        "Replace all settings of a job",
+        "Replace all settings of a job, whose runs do not wait by default",
+        name="reset_older",
+        audited_as="jobs.reset",
         needs=_job(Permission.CAN_MANAGE),
     ),
     _JOBS("POST /update", JobService.update, "Change some settings of a job", needs=_job(Permission.CAN_MANAGE)),

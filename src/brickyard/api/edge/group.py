@@ -37,6 +37,7 @@ class Facts(TypedDict, total=False):
 
     name: str
     needs: Need | tuple[Need, ...]
+    audited_as: str
     response: type[msgspec.Struct] | None
     validation: type[msgspec.Struct]
     unread: Callable[[Any, Sequence[Unread]], msgspec.Struct]

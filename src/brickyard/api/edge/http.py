@@ -164,7 +164,7 @@ class Edge:
 
     def _audited(self, operation: Operation, scope: Scope, request_id: str, call: Call) -> Audited:
         return self._context.services.audit.begin(
-            operation.name,
+            operation.audited_as or operation.name,
             status=operation.statuses[0],
             address=address_of(scope),
             request_id=request_id,

@@ -77,6 +77,7 @@ class Operation:
     """
 
     name: str  # group.verb; names it in documentation and metrics
+    audited_as: str = ""  # its name in the audit log, if that is another: versions of one call have one there
     method: str
     paths: tuple[str, ...]
     handler: Handler

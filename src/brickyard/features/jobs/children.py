@@ -32,7 +32,7 @@ class JobsOfTasks:
         if row is None:
             raise InvalidParameterValue(f"Job {asked.job_id} does not exist.")
         owner = principal_for(tx, run.creator_user_name, f"Run {run.run_id}")
-        self._authorizer.require(tx, owner, Permission.CAN_MANAGE_RUN, of_job(row.job_id, row.creator_user_name), to="run")
+        self._authorizer.require(tx, owner, Permission.CAN_MANAGE_RUN, of_job(row.job_id, row.owned_by), to="run")
         request = RunNow(job_id=row.job_id, **overrides(asked, run, task, attempt))
         new = rules.wanted(row, request, trigger=TriggerType.RUN_JOB_TASK, parent=parent)
         return self._runs.make(tx, principal_for(tx, row.run_as, f"Job {row.job_id}"), new)

@@ -289,4 +289,10 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     settings: JobSettings
     next_ms: int = 0  # the next scheduled run, or the next look of a continuous job or a trigger; 0: none
     continuity: Continuity = Continuity()
+    owner: str = ""  # once it was given away
     version: int = 0
+
+    @property
+    def owned_by(self) -> str:
+        """Who may do everything with the job."""
+        return self.owner or self.creator_user_name

@@ -91,7 +91,7 @@ class TriggerRows:
 def _columns(row: JobRow) -> dict[str, object]:
     return {
         "name": row.settings.name or "",
-        "owner": row.creator_user_name,
+        "owner": row.owned_by,
         "due_ms": row.next_ms or None,
         "doc": _encode(row).decode(),
     }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,12 +16,13 @@ from brickyard.domain.notifications import Notifying
 from brickyard.domain.run import JobParameter, NewRun, Parent, Run, RunType, TriggerType
 from brickyard.domain.tasks import JobCluster, RunSettings, SubmitTask
 from brickyard.features.jobs import quartz, triggers
-from brickyard.features.jobs.model import JobRow, JobSettings, Overrides, PauseStatus, PeriodicUnit, RepairRun, RunNow
+from brickyard.features.jobs.model import JobRow, JobSettings, Overrides, PauseStatus, PeriodicUnit, Queue, RepairRun, RunNow
 from brickyard.plan import notices
 from brickyard.plan.childruns import OLDER, OVERRIDES
 from brickyard.plan.repairs import check_repairable, selected
 from brickyard.plan.submit import REFUSED_PARAMETERS, REFUSED_RUN, check_key, check_tasks, refuse, says_something, tasks_of
 
+_Settings = TypeVar("_Settings", bound=JobSettings)
 MAX_NAME_BYTES = 4096
 MAX_DESCRIPTION_BYTES = 27_700
 MAX_TAGS = 25
@@ -88,6 +89,14 @@ def checked(settings: JobSettings, *, now_ms: int) -> JobSettings:
         if second and second - first < MOST_OFTEN_MS:
             raise InvalidParameterValue(f"schedule comes more often than every {MOST_OFTEN_MS // 1000} seconds.")
     return kept
+
+
+def queued(settings: _Settings) -> _Settings:
+    """The settings of a job that API 2.2 creates or resets: its runs wait unless `queue` says otherwise. A continuous job has one
+    active run anyway."""
+    if settings.queue is not None or settings.continuous is not None:
+        return settings
+    return msgspec.structs.replace(settings, queue=Queue(enabled=True))
 
 
 def multi(settings: JobSettings) -> JobSettings:

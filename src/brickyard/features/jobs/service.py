@@ -100,7 +100,7 @@ class JobService:
             self._check(tx, row)
             tx.rows(JobRows).insert(row)
             _watch(tx, row, now)
-            grant_on_job(tx, of_job(row.job_id, row.creator_user_name), request.access_control_list or ())
+            grant_on_job(tx, of_job(row.job_id, row.owned_by), request.access_control_list or ())
             return row.job_id
 
         return await self._store.write(work)
@@ -279,7 +279,7 @@ class JobService:
         if row is None:
             # Clients match this message to tell a missing job from a bad request.
             raise InvalidParameterValue(f"Job {job_id} does not exist.")
-        self._authorizer.require(tx, caller, permission, of_job(row.job_id, row.creator_user_name), to=to)
+        self._authorizer.require(tx, caller, permission, of_job(row.job_id, row.owned_by), to=to)
         return row
 
     def _read(self, tx: Tx, caller: Caller, request: GetJob) -> tuple[JobRow, Watched | None]:

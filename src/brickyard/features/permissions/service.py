@@ -20,6 +20,7 @@ from brickyard.access.objects import (
     of_job,
     of_policy,
     of_pool,
+    of_query,
     of_workspace_path,
     path_of,
 )
@@ -28,7 +29,18 @@ from brickyard.clusters.policies import existing_policy
 from brickyard.domain.access import AccessControlRequest, Grant, ObjectKind, Permission, Place, SecurableObject
 from brickyard.domain.caller import Caller
 from brickyard.domain.errors import InvalidParameterValue, ResourceDoesNotExist
-from brickyard.plan.permissions import Entry, Level, ObjectType, changed_grants, entries, levels, owner_level
+from brickyard.plan.permissions import (
+    Entry,
+    Level,
+    ObjectType,
+    Wanted,
+    changed_grants,
+    entries,
+    given_away,
+    levels,
+    new_owner,
+    owner_level,
+)
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
@@ -91,14 +103,34 @@ class WorkspaceObjects(Protocol):
         ...
 
 
+class Owners(Protocol):
+    """The owners of jobs. Implemented by `features.jobs.owners.JobOwners`."""
+
+    def give(self, tx: Tx, caller: Caller, job_id: int, user_name: str) -> bool:
+        """Makes the user or service principal the owner of a job; False if it is a submitted run. Raises ApiError."""
+        ...
+
+
+class Queries(Protocol):
+    """Saved queries. Implemented by `SavedQueryService`."""
+
+    def owner(self, tx: Tx, query_id: str) -> str | None:
+        """Who owns the query; None if there is none. Checks no permission."""
+        ...
+
+
 class PermissionService:
     """One per server. Methods raise ApiError. `id` is the object's, as its API gives it; of tokens and passwords, the
     name of their type."""
 
-    def __init__(self, *, store: Store, authorizer: Authorizer, workspace: WorkspaceObjects) -> None:
+    def __init__(
+        self, *, store: Store, authorizer: Authorizer, workspace: WorkspaceObjects, owners: Owners, queries: Queries
+    ) -> None:
         self._store = store
         self._authorizer = authorizer
         self._workspace = workspace
+        self._owners = owners
+        self._queries = queries
 
     async def get(self, caller: Caller, of: ObjectType, id: str) -> ObjectPermissions:
         """Who has which permission on an object. Anybody who can see the object may ask."""
@@ -129,23 +161,39 @@ class PermissionService:
         parts = await self._parts(of, id)
 
         def work(tx: Tx) -> ObjectPermissions:
+            place = self._find(tx, of, id, parts).on.places[0]
+            tx.lock(f"grants/{place.kind}/{place.id}")  # two changes each see the other's, or come after it
             target = self._find(tx, of, id, parts)
-            on, place = target.on, target.on.places[0]
+            on = target.on
             self._authorizer.require(tx, caller, manages(of), on, to="change the permissions of")
             if len(on.id.encode()) > MAX_GRANTED_PATH:
                 raise InvalidParameterValue(
                     f"The path has {len(on.id.encode())} bytes; permissions can be granted on paths of at most "
                     f"{MAX_GRANTED_PATH}. Grant them on a directory further up."
                 )
-            tx.lock(f"grants/{place.kind}/{place.id}")  # two changes each see the other's, or come after it
-            wanted = [wanted_grant(tx, each) for each in acl]
+            wanted, before = [wanted_grant(tx, each) for each in acl], tx.grants.of(place)
             owner = owner_of(tx, on)
-            tx.grants.put(place, changed_grants(of, tx.grants.of(place), wanted, owner=owner, replace=replace))
+            given = new_owner(of, wanted, owner=owner)
+            if given is not None and self._gave(tx, caller, on, given):
+                wanted = given_away(of, wanted, before=owner, replace=replace)
+                owner, target = given.holder, self._find(tx, of, id, parts)
+            grants = changed_grants(of, before, wanted, owner=owner, replace=replace)
+            if of.kind is ObjectKind.JOB and (given is not None or any(each.principal == owner for each in before)):
+                # Runs belong to whose rights they have: who owns the job by a transfer sees and manages them by this.
+                grants = [*(each for each in grants if each.principal != owner), Grant(owner, of.levels[-1])]
+            tx.grants.put(place, grants)
             if of.kind is ObjectKind.TOKENS:
                 end_unusable(tx)
             return _view(tx, of, target)
 
         return await self._store.write(work)
+
+    def _gave(self, tx: Tx, caller: Caller, on: SecurableObject, to: Wanted) -> bool:
+        """Gives a job away; False if it cannot have another owner."""
+        who = tx.users.by_id(to.holder)
+        if who is None:
+            raise InvalidParameterValue(f"access_control_list: {to.name} is a group, which cannot own a job.")
+        return self._owners.give(tx, caller, int(on.id), who.user_name)
 
     async def _parts(self, of: ObjectType, id: str) -> tuple[str, ...]:
         """The path of a workspace object; of other kinds nothing. Raises ResourceDoesNotExist."""
@@ -170,11 +218,8 @@ class PermissionService:
             return _Target(on=of_pool(existing_pool(tx, id)), name=name)
         if of.kind is ObjectKind.CLUSTER_POLICY:
             return _Target(on=of_policy(existing_policy(tx, id)), name=name)
-        if of.kind is ObjectKind.JOB:
-            owner = tx.runs.owner_of_job(int(id)) if id.isascii() and id.isdigit() and len(id) <= 18 else None
-            if owner is None:
-                raise ResourceDoesNotExist(f"Job {id[:_SHOWN]} does not exist.")
-            return _Target(on=of_job(int(id), owner), name=name)
+        if of.kind in (ObjectKind.JOB, ObjectKind.QUERY):
+            return _Target(on=self._owned(tx, of, id), name=name)
         if of.is_single:
             return _Target(on=TOKENS if of.kind is ObjectKind.TOKENS else PASSWORDS, name=name)
         on = of_workspace_path(parts)
@@ -182,6 +227,16 @@ class PermissionService:
         directories = {place: f"/directories/{self._workspace.id_of(names)}" for place, names in above.items()}
         home = Place(ObjectKind.WORKSPACE_PATH, path_of((HOMES, on.owner)))
         return _Target(on=on, name=name, directories=directories, owned_from=directories.get(home, ""))
+
+    def _owned(self, tx: Tx, of: ObjectType, id: str) -> SecurableObject:
+        """A job, run or query."""
+        if of.kind is ObjectKind.QUERY:
+            owner = self._queries.owner(tx, id)
+        else:
+            owner = tx.runs.owner_of_job(int(id)) if id.isascii() and id.isdigit() and len(id) <= 18 else None
+        if owner is None:
+            raise ResourceDoesNotExist(f"{of.noun.capitalize()} {id[:_SHOWN]} does not exist.")
+        return of_query(id, owner) if of.kind is ObjectKind.QUERY else of_job(int(id), owner)
 
 
 def sees(of: ObjectType) -> Permission:

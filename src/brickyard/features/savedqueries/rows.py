@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, tuple_, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select, tuple_, update
 
+from brickyard.domain.access import ObjectKind, Visible
 from brickyard.domain.statements import StatementPosition
 from brickyard.features.savedqueries.model import SavedQueryRow
+from brickyard.store.grants import granted, seen
 from brickyard.store.tables import saved_queries as t
 
 _decode = msgspec.json.Decoder(SavedQueryRow).decode
@@ -29,11 +31,13 @@ class SavedQueryRows:
         doc = self._connection.execute(self._get, {"id": query_id}).scalar()
         return None if doc is None else _decode(doc)
 
-    def page(self, *, owner: str | None, limit: int, after: StatementPosition | None) -> Sequence[SavedQueryRow]:
-        """The queries of an owner (None: everybody's), oldest first, strictly after that position."""
+    def page(self, visible: Visible, *, limit: int, after: StatementPosition | None) -> Sequence[SavedQueryRow]:
+        """Those that a list shows, oldest first, strictly after that position."""
         query = select(t.c.doc).order_by(t.c.created_ms, t.c.query_id).limit(limit)
-        if owner is not None:
-            query = query.where(t.c.owner == owner)
+        if visible.holders:
+            query = query.where(or_(*seen(visible, t.c.owner, t.c.query_id.in_(granted(ObjectKind.QUERY, visible.holders)))))
+        elif not visible.everything:
+            query = query.where(t.c.owner == visible.owner)
         if after is not None:
             query = query.where(tuple_(t.c.created_ms, t.c.query_id) > tuple_(after.started_ms, after.statement_id))
         return list(map(_decode, self._connection.execute(query).scalars()))

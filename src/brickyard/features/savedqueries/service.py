@@ -1,4 +1,4 @@
-"""The Queries API's calls: each is one transaction. A query is for its owner and for administrators."""
+"""The Queries API's calls: each is one transaction."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from brickyard.access import Authorizer
 from brickyard.access.objects import WORKSPACE, of_query
 from brickyard.access.principals import active_principal
-from brickyard.domain.access import Permission, Principal, SecurableObject
+from brickyard.domain.access import ObjectKind, Permission, Principal, SecurableObject, Visible
 from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Clock
 from brickyard.domain.errors import InvalidParameterValue, QuotaExceeded, ResourceDoesNotExist
@@ -68,7 +68,7 @@ class SavedQueryService:
 
     async def get(self, caller: Caller, request: QueryId) -> QueryView:
         """One query."""
-        return rules.view(await self._store.read(lambda tx: self._find(tx, caller, request.id, Permission.CAN_VIEW, to="see")))
+        return rules.view(await self._store.read(lambda tx: self._find(tx, caller, request.id, Permission.CAN_READ, to="see")))
 
     async def list(self, caller: Caller, request: ListSavedQueries) -> ListSavedQueriesResponse:
         """The queries that the caller may see, oldest first: one page."""
@@ -76,11 +76,11 @@ class SavedQueryService:
         if not 1 <= size <= MOST_PAGE:
             raise InvalidParameterValue(f"page_size is {size}; it must be between 1 and {MOST_PAGE}.")
         after = statement_position(request.page_token)
-        owner = None if caller.is_admin else caller.user_name
 
         def work(tx: Tx) -> list[SavedQueryRow]:
-            self._authorizer.require(tx, caller, Permission.WORKSPACE_ACCESS, WORKSPACE, to="list the queries of the")
-            return list(tx.rows(SavedQueryRows).page(owner=owner, limit=size + 1, after=after))
+            return list(
+                tx.rows(SavedQueryRows).page(self._authorizer.visible(tx, caller, ObjectKind.QUERY), limit=size + 1, after=after)
+            )
 
         found = await self._store.read(work)
         page, more = found[:size], len(found) > size
@@ -112,6 +112,7 @@ class SavedQueryService:
         def work(tx: Tx) -> None:
             row = self._find(tx, caller, request.id, Permission.CAN_MANAGE, to="delete")
             tx.rows(SavedQueryRows).delete(row.query_id)
+            tx.grants.put(_object(row).places[0], ())
 
         await self._store.write(work)
 
@@ -119,6 +120,11 @@ class SavedQueryService:
         """What a task of the owner's runs. Raises PermissionDenied and ResourceDoesNotExist."""
         row = await self._store.read(lambda tx: self._find(tx, owner, query_id, Permission.CAN_RUN, to="run"), background=True)
         return row.fields
+
+    def owner(self, tx: Tx, query_id: str) -> str | None:
+        """Who owns the query; None if there is none. Checks no permission."""
+        row = tx.rows(SavedQueryRows).get(query_id)
+        return None if row is None else row.fields.owner_user_name or ""
 
     def _find(self, tx: Tx, principal: Principal, query_id: str, permission: Permission, *, to: str) -> SavedQueryRow:
         row = tx.rows(SavedQueryRows).get(query_id)
@@ -136,7 +142,7 @@ def _named(tx: Tx, row: SavedQueryRow, *, resolve: bool) -> SavedQueryRow:
     """The query with a name of its own in its folder. Writers of an owner's queries take turns until the commit."""
     owner = row.fields.owner_user_name or ""
     tx.lock(f"saved-queries/{owner}")
-    others = tx.rows(SavedQueryRows).page(owner=owner, limit=_EVERY, after=None)
+    others = tx.rows(SavedQueryRows).page(Visible(owner=owner), limit=_EVERY, after=None)
     taken = {
         each.fields.display_name or ""
         for each in others
