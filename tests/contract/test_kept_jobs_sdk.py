@@ -375,7 +375,6 @@ def test_who_may_see_run_and_change_a_job(server: Server, w: WorkspaceClient) ->
 def test_what_cannot_be_honoured_is_refused(w: WorkspaceClient, golden: Golden) -> None:
     good = task(w, "a")
     for wrong, field in (
-        ({"continuous": jobs.Continuous(task_retry_mode=jobs.TaskRetryMode.ON_FAILURE)}, "task_retry_mode"),
         ({"schedule": jobs.CronSchedule(quartz_cron_expression="* * *", timezone_id="UTC")}, "quartz_cron_expression"),
         ({"schedule": jobs.CronSchedule(quartz_cron_expression="0 0 6 * * *", timezone_id="UTC")}, "?"),
         ({"schedule": jobs.CronSchedule(quartz_cron_expression="* * 6 ? * *", timezone_id="UTC")}, "schedule"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from brickyard.domain.run import AttemptPhase, Conclusion, ForEach, NewRun, Run, RunResultState, Task, TerminationCode
 from brickyard.domain.tasks import ConditionOp, ConditionTask, ForEachTask, RunJobTask, SubmitTask, TaskDependency
-from brickyard.plan.attempts import begun, closed, concluded, run_made
+from brickyard.plan.attempts import RETRY_MS, TASK_RETRIES, begun, closed, concluded, run_made
 from brickyard.plan.repairs import repaired
 from brickyard.plan.run import plan_run
 from brickyard.plan.runplan import RunPlan
@@ -159,6 +159,72 @@ def test_a_repair_counts_retries_and_the_timeout_anew() -> None:
     assert [len(each) for each in periods] == [3, 3] and not periods[0] & periods[1]
 
 
+def test_a_repair_runs_the_iterations_that_have_not_succeeded() -> None:
+    def again(run: Run, spec: SubmitTask, repair_id: int) -> Run:
+        return followed(repaired(run, NewRun(tasks=(spec,)), repair_id=repair_id, at_ms=NOW)).run
+
+    def inputs(run: Run) -> list[object]:
+        return [each.iteration and each.iteration.input for each in run.iterations]
+
+    spec = loop("a", "b", "c", "d", concurrency=4)
+    run = followed(run_of(spec)).run
+    for each, bad in zip(run.iterations, (False, True, False, True), strict=True):
+        run = over(run, each, BAD if bad else GOOD)
+    run = followed(run).run
+    assert run.result is R.FAILED
+    mended = again(run, spec, 5)
+    assert inputs(mended) == ["b", "d"]
+    mended = over(over(mended, mended.iterations[0]), mended.iterations[1], BAD)
+    mended = followed(mended).run
+    assert (mended.result, progress(mended).before, progress(mended).succeeded) == (R.FAILED, 2, 1)
+    stopped = again(mended, spec, 6)
+    assert inputs(stopped) == ["d"]
+    stopped = followed(msgspec.structs.replace(stopped, cancelled_ms=NOW)).run
+    stopped = followed(closed(stopped, stopped.iterations[0].attempts[0].task_run_id)).run
+    last = again(stopped, spec, 7)
+    assert inputs(last) == ["d"], "what was cancelled has not succeeded"
+    assert followed(over(last, last.iterations[0])).run.result is R.SUCCESS
+    for changed in (loop("a", "b", "c", "x", concurrency=4), loop("a", "b", "c", concurrency=4)):
+        assert len(inputs(again(run, changed, 8))) == len(json.loads(str(changed.for_each_task and changed.for_each_task.inputs)))
+    old = msgspec.structs.replace(progress(run), failures=())  # of an earlier version
+    last_attempt = msgspec.structs.replace(run.tasks[0].attempts[0], for_each=old)
+    run = msgspec.structs.replace(run, tasks=(msgspec.structs.replace(run.tasks[0], attempts=(last_attempt,)),))
+    assert inputs(again(run, spec, 9)) == ["a", "b", "c", "d"]
+
+
+def test_a_continuous_run_retries_a_task_while_another_is_at_its_first_attempt() -> None:
+    def at(run: Run, now: int) -> RunPlan:
+        return followed(run, now=now)
+
+    run = at(run_of(task("a", existing="c"), task("b", existing="c"), task_retries=TASK_RETRIES), NOW).run
+    run = concluded(run, run.tasks[0].attempts[0].task_run_id, BAD, now=NOW)
+    retried = at(run, NOW)
+    assert retried.run.tasks[0].retry_at_ms == NOW + RETRY_MS
+    both = at(closed(retried.run, run.tasks[0].attempts[0].task_run_id), NOW + RETRY_MS).run
+    assert [len(each.attempts) for each in both.tasks] == [2, 1]
+    ended = concluded(both, both.tasks[1].attempts[0].task_run_id, BAD, now=NOW + RETRY_MS)
+    ended = at(ended, NOW + RETRY_MS).run
+    assert [each.result for each in ended.tasks] == [R.CANCELED, R.FAILED], "no other task is at its first attempt"
+    for each in ended.tasks:
+        for attempt in each.attempts:
+            ended = closed(ended, attempt.task_run_id)
+    ended = at(ended, NOW + RETRY_MS).run
+    assert (ended.result, bool(ended.ended_ms)) == (R.FAILED, True), "so the job's next run begins after a pause"
+
+
+def test_a_continuous_run_of_one_task_retries_it_three_times() -> None:
+    run, now = run_of(task("a", existing="c"), task_retries=TASK_RETRIES), NOW
+    for pause in (RETRY_MS, 2 * RETRY_MS, 4 * RETRY_MS):
+        run = followed(run, now=now).run
+        run = concluded(run, run.tasks[0].attempts[-1].task_run_id, BAD, now=now)
+        assert run.tasks[0].retry_at_ms == now + pause
+        run, now = closed(run, run.tasks[0].attempts[-1].task_run_id), now + pause
+    run = followed(run, now=now).run
+    run = concluded(run, run.tasks[0].attempts[-1].task_run_id, BAD, now=now)
+    run = followed(closed(run, run.tasks[0].attempts[-1].task_run_id), now=now).run
+    assert (run.result, len(run.tasks[0].attempts)) == (R.FAILED, 1 + TASK_RETRIES)
+
+
 def answered(run: Run, plan: RunPlan, lucky: Callable[[], bool], luck: st.DataObject, now: int) -> Run:
     """What drivers have answered."""
     for attempt in plan.begin:
@@ -181,7 +247,8 @@ def test_every_run_of_these_kinds_ends_whatever_happens(luck: st.DataObject) -> 
     nested = luck.draw(st.sampled_from([task("each", existing="c", max_retries=1), child(max_retries=1)]))
     first = loop(*range(luck.draw(st.integers(0, 5))), nested=nested, timeout_seconds=luck.draw(limits), max_retries=1)
     second = msgspec.structs.replace(child(timeout_seconds=luck.draw(limits)), depends_on=[TaskDependency(task_key="loop")])
-    run = run_of(first, second, timeout_seconds=luck.draw(st.sampled_from([0, 30])))
+    retries = luck.draw(st.sampled_from([0, TASK_RETRIES]))
+    run = run_of(first, second, timeout_seconds=luck.draw(st.sampled_from([0, 30])), task_retries=retries)
     children: dict[int, Conclusion | None] = {}
     made: list[int] = []
     repairs = 0

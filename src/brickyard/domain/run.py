@@ -10,6 +10,7 @@ and none.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -139,10 +140,22 @@ class ForEach(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of an attempt at a for-each task. Iterations that are over are counted here, and kept beside the run."""
 
     inputs: tuple[Any, ...]
+    todo: tuple[int, ...] | None = None  # the numbers of the inputs that run; None: all
     begun: int = 0
     succeeded: int = 0
     failed: int = 0
+    failures: tuple[int, ...] = ()  # their numbers
     errors: tuple[IterationError, ...] = ()
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The inputs that run, in their order."""
+        return range(len(self.inputs)) if self.todo is None else self.todo
+
+    @property
+    def before(self) -> int:
+        """How many iterations have succeeded before a repair."""
+        return len(self.inputs) - len(self.numbers)
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -288,6 +301,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     cancelled_ms: int = 0
     cancelled_by: str = ""
     timed_out: bool = False
+    task_retries: int = 0  # how often each task that fails is tried again: of a continuous job
+    abandoned_for: str = ""  # the task whose failure has ended such a run
     ended_ms: int = 0
     result: RunResultState | None = None
     message: str = ""
@@ -349,6 +364,7 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
     max_concurrent: int = 0
     queue: bool = False
     timeout_seconds: int = 0
+    task_retries: int = 0
     idempotency_token: str = ""
     description: str = ""
     tags: dict[str, str] = {}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from brickyard.domain.run import FAILED, Attempt, AttemptPhase, Conclusion, Run, RunResultState, Task, TerminationCode
 from brickyard.plan.childruns import with_child
 
+TASK_RETRIES = 3  # of each task of a continuous job with task_retry_mode ON_FAILURE
+RETRY_MS = 10_000  # before the first of them; twice as long before each following one
 NO_CLUSTER_MS = 30_000  # before another attempt when there was no cluster to begin on: the reason will hold for a while
 
 
@@ -50,7 +52,37 @@ def closed(run: Run, attempt_id: int) -> Run:
 
 def is_stopped(run: Run) -> bool:
     """Whether nothing new of the run may begin."""
-    return bool(run.cancelled_ms) or run.timed_out
+    return bool(run.cancelled_ms or run.timed_out or run.abandoned_for)
+
+
+def why_stopped(run: Run) -> Conclusion:
+    """How an attempt ends when its run is stopped."""
+    if run.cancelled_ms:
+        by = f" by {run.cancelled_by}" if run.cancelled_by else ""
+        return Conclusion(RunResultState.CANCELED, TerminationCode.USER_CANCELED, f"Run cancelled{by}.")
+    if run.timed_out:
+        message = f"The run's timeout of {run.timeout_seconds} s has expired."
+        return Conclusion(RunResultState.TIMEDOUT, TerminationCode.CANCELED, message)
+    message = f"Task {run.abandoned_for} has failed and is not tried again, so the run ends."
+    return Conclusion(RunResultState.CANCELED, TerminationCode.CANCELED, message)
+
+
+def abandoned(run: Run, tasks: Sequence[Task]) -> Run:
+    """The run of a continuous job that retries its tasks: it ends when one of them has failed and is not tried again."""
+    if not run.task_retries or is_stopped(run):
+        return run
+    failed = next((each for each in tasks if each.result in FAILED and each.iteration is None), None)
+    return run if failed is None else msgspec.structs.replace(run, abandoned_for=failed.spec.task_key)
+
+
+def _may_retry(run: Run, task: Task) -> bool:
+    """Whether `task_retry_mode` ON_FAILURE lets a task be tried again: while another is at its first attempt, or if there is no
+    other."""
+    if task.iteration is not None or task.attempts[-1].number - task.repaired >= run.task_retries:
+        return False
+    others = [each for each in run.tasks if each.key != task.key]
+    lasts = [(each.last, each.repaired) for each in others]
+    return not others or any(last is not None and not last.decided and last.number == first for last, first in lasts)
 
 
 def decided(run: Run, task: Task, conclusion: Conclusion, now: int) -> Task:
@@ -69,8 +101,11 @@ def decided(run: Run, task: Task, conclusion: Conclusion, now: int) -> Task:
     left = task.spec.max_retries == -1 or attempt.number - task.repaired < (task.spec.max_retries or 0)
     wanted = result in FAILED and (result is not RunResultState.TIMEDOUT or bool(task.spec.retry_on_timeout))
     retry_at = 0
+    left = left or _may_retry(run, task)
     if left and wanted and not is_stopped(run) and conclusion.code is not TerminationCode.UNAUTHORIZED_ERROR:
         pause = NO_CLUSTER_MS if conclusion.code is TerminationCode.INVALID_CLUSTER_REQUEST else 0
+        if run.task_retries:
+            pause = max(pause, RETRY_MS * 2 ** (attempt.number - task.repaired))
         retry_at = max(now + pause, attempt.start_ms + (task.spec.min_retry_interval_millis or 0))
     return msgspec.structs.replace(task, attempts=(*task.attempts[:-1], known), retry_at_ms=retry_at)
 

@@ -38,11 +38,24 @@ _SHOWN = 140
 
 
 def opened(task: ForEachTask, run: Run, of: Task, attempt: Attempt) -> ForEach | Conclusion:
-    """The inputs of an attempt at a for-each task; how it ends if they are no array."""
+    """The inputs of an attempt at a for-each task; how it ends if they are no array. A repair runs those that have not succeeded,
+    unless the inputs have changed."""
     try:
-        return ForEach(inputs=check_inputs(resolved(task.inputs, run, of, attempt), ""))
+        inputs = check_inputs(resolved(task.inputs, run, of, attempt), "")
+        return ForEach(inputs=inputs, todo=_unfinished(of, attempt, inputs))
     except InvalidParameterValue as error:
         return Conclusion(RunResultState.FAILED, TerminationCode.INVALID_RUN_CONFIGURATION, error.message)
+
+
+def _unfinished(of: Task, attempt: Attempt, inputs: tuple[Any, ...]) -> tuple[int, ...] | None:
+    """The numbers of the iterations that are left for an attempt of a repair; None: all. A retry runs what its repair ran."""
+    last = of.attempts[attempt.number - 1] if of.repaired else None
+    done = last.for_each if last is not None and last.result is not RunResultState.SUCCESS else None
+    if done is None or done.inputs != inputs or len(done.failures) != done.failed:
+        return None  # earlier versions have counted failures only
+    if attempt.number > of.repaired:
+        return done.todo
+    return tuple(sorted((*done.failures, *done.numbers[done.begun :])))
 
 
 def check_inputs(text: str, where: str) -> tuple[Any, ...]:
@@ -62,7 +75,7 @@ def check_inputs(text: str, where: str) -> tuple[Any, ...]:
 
 def iteration(of: Task, attempt: Attempt, for_each: ForEach) -> Task:
     """The next iteration, which has no attempt yet."""
-    number = for_each.begun
+    number = for_each.numbers[for_each.begun]
     return Task(
         task_run_id=task_run_id(attempt.task_run_id, number, 0),
         spec=of.spec.work,
@@ -89,7 +102,8 @@ def counted(for_each: ForEach, task: Task) -> ForEach:
         errors[message, code] = msgspec.structs.replace(found, count=found.count + 1)
     elif len(errors) < MAX_ERRORS:
         errors[message, code] = IterationError(message=message, code=code)
-    return msgspec.structs.replace(for_each, failed=for_each.failed + 1, errors=tuple(errors.values()))
+    failures = for_each.failures if task.iteration is None else (*for_each.failures, task.iteration.number)
+    return msgspec.structs.replace(for_each, failed=for_each.failed + 1, failures=failures, errors=tuple(errors.values()))
 
 
 def left_over(tasks: Sequence[Task]) -> tuple[list[Task], list[Task]]:

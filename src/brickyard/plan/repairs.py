@@ -82,6 +82,8 @@ def repaired(run: Run, new: NewRun, *, repair_id: int, at_ms: int) -> Run:
         warned_ms=0,
         max_concurrent=new.max_concurrent,
         timeout_seconds=new.timeout_seconds,
+        task_retries=new.task_retries,
+        abandoned_for="",
         history=(*run.history, run.period),
         repair_id=repair_id,
         repaired_ms=at_ms,

@@ -17,7 +17,7 @@ import msgspec
 from brickyard.domain.run import Attempt, AttemptPhase, Conclusion, Run, RunResultState, Task, TerminationCode
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import State
-from brickyard.plan.attempts import decided, is_stopped
+from brickyard.plan.attempts import abandoned, decided, is_stopped, why_stopped
 from brickyard.plan.childruns import deleted
 from brickyard.plan.conditions import evaluated
 from brickyard.plan.iterations import conclusion, is_over, iteration, left_over, opened, orphans
@@ -92,7 +92,9 @@ class _Pass(msgspec.Struct, kw_only=True):
     # -- phases ------------------------------------------------------------------------------------------------------
 
     def _stop(self) -> None:
-        """If the run was cancelled or its time is over, ends everything that is not over, and lets nothing new begin."""
+        """If the run was cancelled, its time is over or a failure ends it, ends everything that is not over, and lets nothing new
+        begin."""
+        self.run = abandoned(self.run, self.tasks)
         limit = self.run.timeout_seconds * 1000
         if limit and not self.run.queued and not self.run.cancelled_ms and not self.run.timed_out:
             over = (self.run.dequeued_ms or self.run.began_ms) + limit
@@ -109,12 +111,7 @@ class _Pass(msgspec.Struct, kw_only=True):
             elif task.retry_at_ms:
                 self._set(number, retry_at_ms=0)
             elif last is not None and not last.decided:
-                if self.run.cancelled_ms:
-                    by = f" by {self.run.cancelled_by}" if self.run.cancelled_by else ""
-                    self._decide(number, RunResultState.CANCELED, TerminationCode.USER_CANCELED, f"Run cancelled{by}.")
-                else:
-                    message = f"The run's timeout of {self.run.timeout_seconds} s has expired."
-                    self._decide(number, RunResultState.TIMEDOUT, TerminationCode.CANCELED, message)
+                self._conclude(number, why_stopped(self.run))
 
     def _follow(self, number: int) -> None:
         """Takes the newest attempt at a task as far as its cluster allows."""
@@ -208,7 +205,7 @@ class _Pass(msgspec.Struct, kw_only=True):
             last, asked = self.tasks[number].last, task.spec.for_each_task
             if asked is None or last is None or last.decided or (progress := last.for_each) is None:
                 continue
-            left, going = len(progress.inputs) - progress.begun, live[last.task_run_id]
+            left, going = len(progress.numbers) - progress.begun, live[last.task_run_id]
             for _ in range(min(left, (asked.concurrency or 1) - going)):
                 self.tasks.append(iteration(task, last, progress))
                 progress = msgspec.structs.replace(progress, begun=progress.begun + 1)

@@ -91,6 +91,14 @@ async def test_a_continuous_job_that_fails_pauses_longer_and_longer(jobs: Jobs) 
     assert [pause_ms(each) for each in (0, 1, 2, 3, 99)] == [0, 30_000, 60_000, 120_000, PAUSES_MS[1]]
 
 
+async def test_a_continuous_job_retries_its_tasks_if_it_says_so(jobs: Jobs) -> None:
+    for mode, retries in ((None, 0), (TaskRetryMode.NEVER, 0), (TaskRetryMode.ON_FAILURE, 3)):
+        always = Continuous(pause_status=PauseStatus.UNPAUSED, task_retry_mode=mode)
+        job_id = await jobs.create(schedule=None, continuous=always, max_concurrent_runs=None)
+        [run] = await jobs.run(job_id)
+        assert run.task_retries == retries
+
+
 async def test_a_continuous_job_is_paused_resumed_and_begun_again(jobs: Jobs) -> None:
     job_id = await jobs.create(schedule=None, continuous=Continuous(pause_status=PauseStatus.PAUSED), max_concurrent_runs=1)
     assert await jobs.run(job_id) == []
@@ -303,7 +311,6 @@ async def test_other_tables_are_told(jobs: Jobs, facts: tuple[str, str] | None, 
     [
         ({"schedule": NOON, "continuous": ON}, "both given"),
         ({"continuous": ON, "max_concurrent_runs": 2}, "max_concurrent_runs"),
-        ({"continuous": Continuous(task_retry_mode=TaskRetryMode.ON_FAILURE)}, "task_retry_mode"),
         ({"continuous": Continuous(maintenance_window={"start_hour": 1})}, "maintenance_window"),
         ({"continuous": ON, "tasks": [msgspec.structs.replace(TASK, max_retries=1)]}, "max_retries"),
         ({"trigger": TriggerSettings(file_arrival=FileArrival(url="s3://bucket/"))}, "file_arrival.url"),

@@ -18,6 +18,7 @@ from brickyard.domain.tasks import JobCluster, RunSettings, SubmitTask
 from brickyard.features.jobs import quartz, triggers
 from brickyard.features.jobs.model import JobRow, JobSettings, Overrides, PauseStatus, PeriodicUnit, Queue, RepairRun, RunNow
 from brickyard.plan import notices
+from brickyard.plan.attempts import TASK_RETRIES
 from brickyard.plan.childruns import OLDER, OVERRIDES
 from brickyard.plan.repairs import check_repairable, selected
 from brickyard.plan.submit import REFUSED_PARAMETERS, REFUSED_RUN, check_key, check_tasks, refuse, says_something, tasks_of
@@ -193,6 +194,7 @@ def wanted(
         description=settings.description or "",
         max_concurrent=settings.max_concurrent_runs or 0,
         timeout_seconds=settings.timeout_seconds or 0,
+        task_retries=TASK_RETRIES if triggers.retries_tasks(settings) else 0,
         tags=settings.tags or {},
         tasks=check_tasks(tasks, settings.job_clusters or (), [each.name for each in parameters]),
         parameters=parameters,

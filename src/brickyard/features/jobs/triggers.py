@@ -60,6 +60,11 @@ def watches(settings: JobSettings) -> bool:
     return trigger is not None and (trigger.file_arrival is not None or trigger.table_update is not None)
 
 
+def retries_tasks(settings: JobSettings) -> bool:
+    """Whether tasks that fail are tried again, before the whole continuous job is."""
+    return settings.continuous is not None and settings.continuous.task_retry_mode is TaskRetryMode.ON_FAILURE
+
+
 def is_paused(settings: JobSettings) -> bool:
     """Whether what begins runs is paused."""
     way = settings.schedule or settings.trigger or settings.continuous
@@ -122,9 +127,7 @@ def _check_continuous(settings: JobSettings) -> None:
     if continuous is None:
         return
     refuse(continuous, {"maintenance_window": "there are no maintenance windows"}, "continuous.")
-    if continuous.task_retry_mode is TaskRetryMode.ON_FAILURE:
-        raise InvalidParameterValue("continuous.task_retry_mode ON_FAILURE is not supported: the whole job begins again.")
     if settings.max_concurrent_runs not in (None, 1):
         raise InvalidParameterValue(f"max_concurrent_runs is {settings.max_concurrent_runs}; that of a continuous job is 1.")
     if any(task.max_retries for task in settings.tasks or ()) or settings.max_retries:
-        raise InvalidParameterValue("max_retries is not supported in a continuous job: the whole job begins again.")
+        raise InvalidParameterValue("max_retries is not supported in a continuous job. Use task_retry_mode.")

@@ -159,6 +159,7 @@ class RunMaker:
             max_concurrent=new.max_concurrent,
             description=new.description,
             timeout_seconds=new.timeout_seconds,
+            task_retries=new.task_retries,
             idempotency_token=new.idempotency_token,
             tasks=tuple(Task(task_run_id=task_run_id(run_id, number, 0), spec=task) for number, task in enumerate(new.tasks)),
         )

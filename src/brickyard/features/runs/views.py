@@ -274,10 +274,10 @@ def _stats(progress: ForEach, going: Sequence[Task]) -> ForEachStats:
         or None,
         task_run_stats=IterationStats(
             total_iterations=len(progress.inputs),
-            scheduled_iterations=progress.begun,
+            scheduled_iterations=progress.before + progress.begun,
             active_iterations=progress.begun - completed,
-            completed_iterations=completed,
-            succeeded_iterations=done.succeeded,
+            completed_iterations=progress.before + completed,
+            succeeded_iterations=progress.before + done.succeeded,
             failed_iterations=done.failed,
         ),
     )
