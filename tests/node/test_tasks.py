@@ -214,3 +214,11 @@ def test_dbt_runs_on_a_copy_of_its_project(
     with pytest.raises(kernel_task.TaskFailed) as away:
         run(**{**task, "url": "http://127.0.0.1:1"}, commands=[["run"]])
     assert "network_allow" in away.value.text
+    own = {"kind": "dbt", "project": "/Workspace/shop"}
+    with pytest.raises(kernel_task.TaskFailed) as lacking:
+        run(**own, profiles="conf", commands=[["run"]])
+    assert "profiles.yml" in lacking.value.text
+    (project / "conf").mkdir()
+    (project / "conf" / "profiles.yml").write_text(json.dumps({"shop": {"outputs": {"databricks": {"token": "own"}}}}))
+    run(**own, profiles="conf", commands=[["run"]])
+    assert " own " in capsys.readouterr().out, "the project's profile, and no address of the workspace"

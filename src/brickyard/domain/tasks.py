@@ -98,7 +98,8 @@ class SqlTask(Wire, frozen=True, kw_only=True):
 
 
 class DbtTask(Wire, frozen=True, kw_only=True):
-    """Commands of dbt on a project of the workspace. They run on the task's cluster, and their SQL on the warehouse."""
+    """Commands of dbt on a project of the workspace. They run on the task's cluster, and their SQL on the warehouse, or where the
+    project's own profiles.yml says. That is in `profiles_directory`, which is relative to the project."""
 
     commands: list[str]
     project_directory: str | None = None

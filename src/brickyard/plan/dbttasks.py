@@ -19,12 +19,7 @@ def check(where: str, task: DbtTask) -> None:
     """Raises InvalidParameterValue for what cannot be a dbt task."""
     if task.source is Source.GIT:
         raise InvalidParameterValue(f"{where}source GIT is not supported: copy the project to the workspace.")
-    if not task.warehouse_id:
-        raise InvalidParameterValue(f"{where}dbt_task needs warehouse_id: dbt runs its SQL on a SQL warehouse.")
-    if task.profiles_directory:
-        raise InvalidParameterValue(
-            f"{where}profiles_directory is not supported: the profile is made for warehouse_id. Use --profiles-dir in a command."
-        )
+    _check_profiles(where, task)
     path = task.project_directory or ""
     if not path.startswith("/") or ".." in path.split("/") or "\0" in path:
         raise InvalidParameterValue(
@@ -35,6 +30,21 @@ def check(where: str, task: DbtTask) -> None:
     for each in task.commands:
         if (words := arguments(each, where))[:1] != ["dbt"] or len(words) < 2:
             raise InvalidParameterValue(f"{where}command {each[:_SHOWN]!r} must begin with dbt and say what it does.")
+
+
+def _check_profiles(where: str, task: DbtTask) -> None:
+    """The profile is made for the warehouse, or the project has one."""
+    profiles = task.profiles_directory or ""
+    if task.warehouse_id and profiles:
+        raise InvalidParameterValue(
+            f"{where}profiles_directory and warehouse_id are both given: the profile is made for the warehouse. Leave one out."
+        )
+    if not task.warehouse_id and (given := [name for name in ("catalog", "schema") if getattr(task, name)]):
+        raise InvalidParameterValue(f"{where}{given[0]} needs warehouse_id: without one, the project's profiles.yml has it.")
+    if profiles.startswith("/") or ".." in profiles.split("/") or "\0" in profiles:
+        raise InvalidParameterValue(
+            f"{where}profiles_directory {profiles[:_SHOWN]!r} must be a path in project_directory, without '..'."
+        )
 
 
 def arguments(command: str, where: str = "") -> list[str]:

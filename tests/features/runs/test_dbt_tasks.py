@@ -95,19 +95,36 @@ async def test_a_task_has_a_token_for_its_warehouse_until_it_is_over(world: RunW
         (("dbt run '",), {}, "cannot be read"),
         ((), {}, "1 to 10"),
         (("dbt run",), {"profiles_directory": "p"}, "profiles_directory"),
+        (("dbt run",), {"profiles_directory": "/p", "warehouse_id": None}, "profiles_directory"),
+        (("dbt run",), {"profiles_directory": "a/../..", "warehouse_id": None}, "profiles_directory"),
+        (("dbt run",), {"schema": "s", "warehouse_id": None}, "schema"),
         (("dbt run",), {"source": Source.GIT}, "GIT"),
     ],
 )
 def test_what_cannot_be_a_dbt_task(commands: tuple[str, ...], fields: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidParameterValue, match=why):
-        check("", DbtTask(commands=list(commands), project_directory="/p", warehouse_id="w", **fields))
+        check("", DbtTask(commands=list(commands), project_directory="/p", **({"warehouse_id": "w"} | fields)))
 
 
 async def test_its_warehouse_must_be_one(world: RunWorld) -> None:
     with pytest.raises(InvalidParameterValue, match="SQL warehouse w does not exist"):
         await world.submit(dbt("w", "dbt run"))
-    with pytest.raises(InvalidParameterValue, match="needs warehouse_id"):
-        await world.submit(dbt("", "dbt run"))
+
+
+async def test_without_a_warehouse_the_project_has_the_profile(world: RunWorld, store: Store) -> None:
+    told: list[dict[str, Any]] = []
+
+    def answer(command: str) -> Answer:
+        told.append(json.loads(command.partition("\n")[2]))
+        return Answer(results={"resultType": "text", "data": "Completed"})
+
+    assert world.provider.kernels is not None
+    world.provider.kernels.compute = answer
+    for directory in (None, "conf/dbt"):
+        run_id = await world.submit(dbt("", "dbt run", profiles_directory=directory))
+        await world.over(run_id)
+        assert (told[-1]["profiles"], "profile" in told[-1]) == (directory or "", False)
+    assert await store.read(lambda tx: tx.tokens.all(CredentialKind.TASK)) == [], "no token is made"
 
 
 def test_no_shell_expands_a_command() -> None:

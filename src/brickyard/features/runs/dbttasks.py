@@ -28,7 +28,15 @@ class DbtTasks:
 
     async def described(self, call: Call, task: DbtTask) -> dict[str, Any]:
         """A dbt task for the kernel (runtime/node/kernel/dbt.py)."""
-        warehouse_id = task.warehouse_id or ""
+        commands = [[resolved(each, call.run, call.task, call.attempt) for each in command] for command in commands_of(task)]
+        project = (task.project_directory or "").removeprefix("/Workspace")
+        told = {"kind": "dbt", "project": f"/Workspace{project}", "commands": commands}
+        if not task.warehouse_id:
+            return {**told, "profiles": task.profiles_directory or ""}
+        return {**told, "profile": await self._profile(call, task, task.warehouse_id), "url": self._url}
+
+    async def _profile(self, call: Call, task: DbtTask, warehouse_id: str) -> dict[str, Any]:
+        """The connection of dbt to the warehouse, with the attempt's token."""
         token = await self._tokens.make(
             run_id=call.run.run_id,
             task_run_id=call.attempt.task_run_id,
@@ -36,7 +44,7 @@ class DbtTasks:
             warehouse_id=warehouse_id,
         )
         path = f"/sql/1.0/warehouses/{warehouse_id}"
-        profile: dict[str, Any] = {
+        return {
             "type": "databricks",
             "host": urlsplit(self._url).netloc if self._url.startswith("https:") else self._url,  # dbt asks it over HTTPS else
             "http_path": path,
@@ -46,6 +54,3 @@ class DbtTasks:
             "threads": 4,
             "connection_parameters": {"_connection_uri": self._url + path, "enable_telemetry": False},
         }
-        commands = [[resolved(each, call.run, call.task, call.attempt) for each in command] for command in commands_of(task)]
-        project = (task.project_directory or "").removeprefix("/Workspace")
-        return {"kind": "dbt", "project": f"/Workspace{project}", "commands": commands, "profile": profile, "url": self._url}

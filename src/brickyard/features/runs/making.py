@@ -216,8 +216,8 @@ class RunMaker:
         for task in (each.work for each in new.tasks):
             if task.existing_id:
                 self._check_existing(tx, principal, task)
-            if task.dbt_task is not None:
-                warehouse = _warehouse(tx, task.dbt_task.warehouse_id or "")
+            if task.dbt_task is not None and task.dbt_task.warehouse_id:
+                warehouse = _warehouse(tx, task.dbt_task.warehouse_id)
                 self._authorizer.require(tx, principal, Permission.CAN_USE, of_cluster(warehouse), to="run dbt on")
 
     def _check_existing(self, tx: Tx, principal: Principal, task: SubmitTask) -> None:

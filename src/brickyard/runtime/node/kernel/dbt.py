@@ -1,6 +1,7 @@
 """Runs dbt's commands, one after the other, on a copy of a project of the workspace.
 
-dbt is a library of the cluster. Its profile is made for the task, in a file outside the project that only its user reads.
+dbt is a library of the cluster. Its profile is made for the task's warehouse, in a file outside the project that only its user
+reads. Without a warehouse it is the project's own.
 """
 
 from __future__ import annotations
@@ -35,15 +36,20 @@ def run_dbt(task: dict[str, Any], project: Path, directory: Path) -> None:
     config = project / "dbt_project.yml"
     if not config.is_file():
         raise DbtFailed(f"There is no dbt_project.yml in {project}.")
-    named = _PROFILE.search(config.read_text(encoding="utf-8"))
-    if named is None:
-        raise DbtFailed("dbt_project.yml names no profile. Add a line such as: profile: databricks")
-    _check_reach(str(task["url"]))
-    copy, profiles = directory / "dbt" / "project", directory / "dbt" / "profiles"
+    copy = directory / "dbt" / "project"
+    profiles = copy / str(task["profiles"]) if "profiles" in task else directory / "dbt" / "profiles"
+    if "profiles" in task:
+        if not (project / str(task["profiles"]) / "profiles.yml").is_file():
+            raise DbtFailed(f"There is no profiles.yml in {project / str(task['profiles'])}. Add one, or give warehouse_id.")
+    else:
+        named = _PROFILE.search(config.read_text(encoding="utf-8"))
+        if named is None:
+            raise DbtFailed("dbt_project.yml names no profile. Add a line such as: profile: databricks")
+        _check_reach(str(task["url"]))
+        profiles.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _write_profile(profiles / "profiles.yml", named.group(1), task["profile"])
     shutil.rmtree(str(copy), ignore_errors=True)
     shutil.copytree(str(project), str(copy))
-    profiles.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _write_profile(profiles / "profiles.yml", named.group(1), task["profile"])
     environment = {
         **os.environ,
         "DBT_PROFILES_DIR": str(profiles),
