@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,6 +127,40 @@ def test_a_notebook_task_keeps_what_each_cell_shows(host: Host) -> None:
     assert failed["state"] == "ERROR" and "printed" in failed["cut"]
     assert "ZeroDivisionError" in failed["results"][-1]["cause"]
     assert (never["state"], never["results"]) == ("SKIPPED", [])
+    host.destroy(own.name)
+
+
+def test_a_hostile_notebook_is_bounded_where_it_runs(host: Host) -> None:
+    """What it prints, shows, sets and returns costs its own process no memory that grows with it, and the node's host little."""
+    memory = "(int(open('/proc/self/statm').read().split()[1]) * 4096 >> 20)"
+    cells = [
+        f"import sys\nbefore = {memory}\nline = 'x' * 999_999 + '\\n'",
+        "for _ in range(1_000): _ = sys.stdout.write(line)",
+        "for _ in range(20): displayHTML(line)",
+        f"grown = {memory} - before",
+        "display(spark.range(200_000).selectExpr('id', \"repeat('x', 4000) as s\"))",
+        "refused = 0\nfor i in range(10_000):\n    try: dbutils.jobs.taskValues.set(f'k{i}', 'v' * 1000)\n"
+        "    except ValueError: refused += 1",
+        "dbutils.jobs.taskValues.set('k0', [grown, refused])",
+        "dbutils.notebook.exit('x' * 200_000_000)",
+    ]
+    path = notebook(host, "/Users/ada/hostile", *cells)
+    own = host.new(user="ada@example.com")
+    asked = {"path": path, "arguments": {}, "values": {}}
+    command = own.start(f"%%brickyard_notebook task it of run 7\n{json.dumps(asked)}")
+    results = own.end_of(command)["results"]
+    assert (results["resultType"], "ValueError" in results["summary"]) == ("error", True)
+    grown, refused = results["values"]["k0"]
+    assert (refused, len(results["values"])) == (10_000 - 250, 250)
+    assert grown < 300, "MiB: it printed 1,000 and showed 20"
+    status = Path(f"/proc/{host.process.pid}/status").read_text()
+    peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    assert int(peak.split()[1]) < 600_000, "KiB"
+    shown, version = 0, 0
+    while (answer := host.command_cells(own.name, command, version))["cells"]:
+        shown += len(json.dumps(answer))
+        version = max(each["version"] for each in answer["cells"])
+    assert shown < 16 << 20
     host.destroy(own.name)
 
 

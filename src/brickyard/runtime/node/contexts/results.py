@@ -21,6 +21,7 @@ from typing import Any
 from ..wire import EXIT_MIME, RESTART_MIME, TABLE_MIME, VALUE_MIME
 
 LIMIT = 10 * 1024 * 1024  # bytes of a result as ASCII JSON: it fits on a line of the node host's protocol (16 MiB)
+VALUES_LIMIT = 1024 * 1024  # bytes of the values that a task sets, as JSON
 SUMMARY_LIMIT = 4_000  # characters
 CAUSE_LIMIT = 256 * 1024  # characters
 PRINTED_LIMIT = 64 * 1024  # characters of printed text beside a table or an image
@@ -118,6 +119,7 @@ class Collector:
         self._html: list[str] = []
         self._exit: str | None = None
         self._values: dict[str, Any] = {}
+        self._value_sizes: dict[str, int] = {}  # they count apart from what is printed
         self._error: dict[str, str] | None = None
         self._truncated = False
         self.restarts = False  # the command has asked for another Python process
@@ -286,10 +288,10 @@ class Collector:
             self._add_line(str(data["text/plain"]))
 
     def _add_value(self, value: dict[str, Any]) -> None:
-        size = len(json.dumps(value))
-        if size <= self._left:  # the kernel limits them, so a larger one has another origin
-            self._values[clean(str(value.get("key", "")))] = clean_json(value.get("value"))
-            self._left -= size
+        key = clean(str(value.get("key", "")))
+        sizes = {**self._value_sizes, key: len(json.dumps(value))}
+        if sum(sizes.values()) <= VALUES_LIMIT:  # the kernel limits them, so a larger one has another origin
+            self._values[key], self._value_sizes = clean_json(value.get("value")), sizes
 
     def _add_html(self, text: str) -> None:
         size = encoded_size(text)

@@ -22,6 +22,7 @@ from .place import Place
 from .widgets import Widgets
 
 MAX_VALUE, MAX_VALUES = 48 * 1024, 250  # bytes as JSON, and how many: as at Databricks
+MAX_EXIT = 10 * 1024 * 1024  # characters: what a result holds
 MAX_ALL_VALUES = 256 * 1024  # bytes as JSON, of a task
 LOOK_S = (0.05, 1.0)  # first and longest pause between two looks at a notebook that runs
 
@@ -57,6 +58,11 @@ class Notebook(Described):
     def exit(self, value: Any = "") -> NoReturn:
         """Ends the command, and the notebook that runs, with `value` as its result."""
         text = str(value)
+        if len(text) > MAX_EXIT:
+            raise ValueError(
+                f"dbutils.notebook.exit was given {len(text)} characters; at most {MAX_EXIT} are allowed. Write the value to a"
+                " file and exit with its path."
+            )
         self._publish({EXIT_MIME: {"value": text}, "text/plain": text})
         raise NotebookExit(text)
 

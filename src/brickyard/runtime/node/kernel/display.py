@@ -41,6 +41,23 @@ def bound_text(formatter: Any, limit: int) -> None:
     formatter.format = bounded_form
 
 
+class Unkept(dict[int, Any]):
+    """Takes what IPython remembers of each command, and keeps nothing."""
+
+    def __missing__(self, key: int) -> list[Any]:
+        return []
+
+    def __setitem__(self, key: int, value: Any) -> None:
+        """Drops the value."""
+
+
+def forget_outputs(history: Any) -> None:
+    """Has IPython's history not remember what commands print and show, or their errors: nothing reads it, and it would grow with
+    everything that a context ever printed."""
+    history.outputs = Unkept()
+    history.exceptions = Unkept()
+
+
 def plain(value: Any) -> Any:  # noqa: PLR0911 - a table of types, one line each
     """Converts a value for JSON: decimals, dates, NaN and infinities to strings, binary to base64, rows to objects."""
     if value is None or isinstance(value, (bool, str)):

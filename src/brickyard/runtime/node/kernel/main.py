@@ -33,7 +33,7 @@ from ..trees import FULL, roots
 from ..wire import GROUP_KEY, NOTEBOOK_MAGIC, POOL_KEY, TABLE_MIME, USER_KEY
 from .cellmagics import make_md_magic, make_sh_magic
 from .dbutils import NotebookExit, make_dbutils
-from .display import Figures, bound_text, make_display, pandas_table
+from .display import Figures, bound_text, forget_outputs, make_display, pandas_table
 from .fs import make_fs_magic
 from .jar import run_main
 from .largeerrors import bound_errors
@@ -221,6 +221,7 @@ def fill_namespace(app: Any, kernel_spark: Any, line: Line, packages: Packages, 
     shell.register_magic_function(make_task_magic(shell.user_ns, run_main, place), "cell", MAGIC)
     bound_errors(shell)
     bound_text(shell.display_formatter, OUTPUT_LIMIT)
+    forget_outputs(shell.history_manager)
     shell.set_custom_exc((NotebookExit, CellFailed, RecursionError, TaskFailed, CalledProcessError, *EXPLAINED), show_error)
     # For a cell's last value; what the user prints stays text. This imports nothing.
     shell.display_formatter.mimebundle_formatter.for_type_by_name("pandas.core.frame", "DataFrame", frame_bundle)
