@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from databricks.sdk import WorkspaceClient
 from databricks.sdk.service.compute import State
 
 from brickyard.server.datadir import Workspace
-from tests.support.postgres import Postgres, _binaries
+from tests.support.postgres import Postgres
 from tests.support.snippets import ROOT, Reader, blocks, home_environment
 
 PAGE = ROOT / "docs" / "operations.md"
@@ -38,8 +39,6 @@ def test_what_was_backed_up_is_there_again(tmp_path: Path, kind: str, request: p
     if kind == "postgresql":
         postgres = request.getfixturevalue("postgres")
         assert isinstance(postgres, Postgres)
-        if not (_binaries() / "pg_dump").exists():
-            pytest.skip("this PostgreSQL comes without pg_dump")
         more["BRICKYARD_DATABASE_URL"] = postgres.new_database()
     environment = home_environment(
         tmp_path, BRICKYARD_PORT="0", BRICKYARD_PROVIDER="simulated", BRICKYARD_CACHE_DIR=str(tmp_path / "cache"), **more
@@ -50,23 +49,30 @@ def test_what_was_backed_up_is_there_again(tmp_path: Path, kind: str, request: p
         w = client(tmp_path)
         made = w.clusters.create(cluster_name="kept", spark_version=KEY, node_type_id="i3.xlarge", num_workers=1).result()
         w.dbfs.upload("/kept.txt", io.BytesIO(b"kept"))
+        w.secrets.create_scope("scope")
+        w.secrets.put_secret("scope", "key", string_value="value")
         token = str(w.tokens.create(comment="mine").token_value)
-        if postgres is not None:  # the page: while the server is down
-            reader.type_in(f"brickyard down\n{_binaries()}/pg_dump --format=custom --file=$HOME/b.dump $BRICKYARD_DATABASE_URL")
         snippet(reader, "Backup")
-        w = client(tmp_path)
+        assert client(tmp_path).clusters.get(str(made.cluster_id)).state is State.RUNNING, "it went on"
         w.dbfs.delete("/kept.txt")
         w.clusters.permanent_delete(str(made.cluster_id))
-        if postgres is not None:
-            restored = postgres.new_database()
-            reader.type_in(f"brickyard down\n{_binaries()}/pg_restore --no-owner --dbname={restored} $HOME/b.dump")
-            reader.environment["BRICKYARD_DATABASE_URL"] = restored
+        if postgres is not None:  # the page: an empty database
+            reader.type_in("brickyard down")
+            reader.environment["BRICKYARD_DATABASE_URL"] = postgres.new_database()
         snippet(reader, "Restore")
         found = WorkspaceClient(host=client(tmp_path).config.host, token=token, auth_type="pat")
         cluster = found.clusters.wait_get_cluster_terminated(str(made.cluster_id))
         assert (cluster.cluster_name, cluster.state) == ("kept", State.TERMINATED)
         assert found.dbfs.download("/kept.txt").read() == b"kept"
+        assert found.secrets.get_secret("scope", "key").value == "dmFsdWU="
         assert found.clusters.start(str(made.cluster_id)).result().state is State.RUNNING
+        second = json.loads(reader.type_in("brickyard backup --json ~"))
+        checked = json.loads(reader.type_in(f"brickyard restore --check --json {second['file']}"))
+        assert (checked["workspace_id"], checked["files"], checked["restored"]) == (
+            second["workspace_id"],
+            second["files"],
+            False,
+        )
     finally:
         reader.type_in("brickyard down")
         shutil.rmtree(tmp_path / "brickyard-before", ignore_errors=True)

@@ -30,6 +30,8 @@ _COMMANDS = {
     "token": "Create access tokens",
     "ip-access": "Show IP access lists, and turn them on or off",
     "secrets": "Change the key that encrypts secrets",
+    "backup": "Write a backup of the workspace while it runs",
+    "restore": "Restore a backup into an empty workspace",
     "migrate-database": "Move the database from SQLite to PostgreSQL",
     "adopt-storage": "Join a storage and a database after one was lost",
     "kernel": "Offer clusters to JupyterLab as kernels",

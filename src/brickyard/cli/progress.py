@@ -26,11 +26,14 @@ class Shown:
 
 
 @contextmanager
-def working(what: str, *, console: Console | None = None) -> Iterator[Shown]:
+def working(what: str, *, console: Console | None = None, silent: bool = False) -> Iterator[Shown]:
     """Shows that `what` is in progress until the block ends. Yields a function that prints a permanent line.
 
-    If the output is not a terminal, only those lines appear.
+    If the output is not a terminal, only those lines appear. `silent`: nothing appears, for output that programs read.
     """
+    if silent:
+        yield Shown(lambda _: None)
+        return
     from rich.console import Console  # noqa: PLC0415 - only for commands that take a while
 
     shown = console or Console(highlight=False, soft_wrap=True)

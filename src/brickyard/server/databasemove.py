@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import NullPool
 
 from brickyard.config.settings import Settings
 from brickyard.server import workspace as joined
@@ -26,14 +24,13 @@ from brickyard.server.workspace import ID, MOVED, MOVING
 from brickyard.storage.directory import Storage
 from brickyard.storage.private import WorkspaceError
 from brickyard.store import membership, schema, sqlite
+from brickyard.store.databasecopy import exclusive_postgres
 from brickyard.store.opening import StoreError, cannot_open, shown_url
-from brickyard.store.servers import TURN
 from brickyard.store.store import PROBE
 from brickyard.store.tablecopy import CopyError, TableCopy, Tell
 from brickyard.store.tx import Tx
 
-TURN_S = 10.0
-_OWN = (ID, MOVED, MOVING, joined.CREATING, schema.WRITTEN_BY, PROBE)  # in `meta`: each database has its own
+OWN = (ID, MOVED, MOVING, joined.CREATING, schema.WRITTEN_BY, PROBE)  # in `meta`: each database has its own
 
 
 class Marks(NamedTuple):
@@ -61,7 +58,7 @@ def move_database(chosen: Settings, workspace: Workspace, tell: Tell, say: Calla
         opened.enter_context(contextlib.closing(membership.take(url, joined.about(chosen, "", chosen.providers))))
         storage.hold(alone=True)
         source = opened.enter_context(_source(url))
-        target = opened.enter_context(_target(chosen.database_url))
+        target = opened.enter_context(exclusive_postgres(chosen.database_url))
         try:
             return _Move(source, target, storage, url=url, target_url=chosen.database_url).run(tell, say)
         except DBAPIError as error:
@@ -80,40 +77,6 @@ def _source(url: str) -> Iterator[Engine]:
         raise StoreError(f"the database {shown_url(url)} {error}") from error
     finally:
         engine.dispose()
-
-
-@contextlib.contextmanager
-def _target(url: str) -> Iterator[Connection]:
-    """A connection that keeps servers from joining: if it is lost, so is the right to write there."""
-    from brickyard.store import postgres  # noqa: PLC0415 - its driver, only where it is used
-
-    engine = postgres.engine(url, bounded=False, poolclass=NullPool)
-    try:
-        with engine.connect() as connection:
-            _take_turn(connection, url)
-            with connection.begin():
-                schema.migrate(connection)
-            yield connection
-    except DBAPIError as error:
-        raise cannot_open(url, error) from error
-    except schema.StrangeSchema as error:
-        raise StoreError(f"the database {shown_url(url)} {error}") from error
-    finally:
-        engine.dispose()
-
-
-def _take_turn(connection: Connection, url: str) -> None:
-    """Waits a little: PostgreSQL may still hold the lock for a copy that was killed."""
-    deadline = time.monotonic() + TURN_S
-    while True:
-        with connection.begin():
-            if connection.scalar(text(f"SELECT pg_try_advisory_lock({TURN})")):  # for the session
-                return
-        if time.monotonic() > deadline:
-            raise StoreError(
-                f"a server or another copy is using the database {shown_url(url)}. Stop it, or wait until it has ended."
-            )
-        time.sleep(0.1)
 
 
 class _Move:
@@ -137,7 +100,7 @@ class _Move:
             return 0
         nonce = old.moved.partition(" ")[0] or self._begin(old, new)
         with self._reading() as connection:
-            copy = TableCopy(connection, self._target, own=_OWN, tell=tell)
+            copy = TableCopy(connection, self._target, own=OWN, tell=tell)
             say("Copying the rows ...")
             copy.copy()  # what was copied before is compared, and left alone
             say("Comparing all rows ...")
@@ -175,7 +138,7 @@ class _Move:
             return old.moving
         nonce = secrets.token_hex(8)
         with self._target.begin():
-            TableCopy(self._target, self._target, own=_OWN, tell=lambda _: None).clear()
+            TableCopy(self._target, self._target, own=OWN, tell=lambda _: None).clear()
             Tx(self._target, locking=False).set_meta(MOVING, f"{old.workspace_id} {nonce}")
         self._mark(MOVING, nonce)
         return nonce

@@ -89,6 +89,7 @@ def join(store: Store, storage: Storage, ids: Ids, *, shared: bool) -> str:
         _create(store, storage, ids)
     storage.hold(alone=not shared)
     check_storage(store.url, known, storage)
+    storage.end_restoring()  # of a restore that was killed when all was in its place
     if store.read_sync(lambda tx: tx.get_meta(MOVING)) is not None:  # a copy that was begun and given up
         store.write_sync(lambda tx: tx.delete_meta(MOVING))
     return known

@@ -143,7 +143,8 @@ class Storage:
         return self.root / "ways"
 
     @property
-    def _places(self) -> tuple[Path, ...]:
+    def kept(self) -> tuple[Path, ...]:
+        """The directories that make up the workspace: what moves with it, and what a backup has."""
         uploads = (self.uploads, self.multipart, self.versions, self.statements)
         return (*self.trees, self.clusters, self.workspaces, self.snapshots, self.metastore, self._logs, *uploads)
 
@@ -175,7 +176,7 @@ class Storage:
         if instead_of._key_file.exists() and not self._key_file.exists():
             names = ", ".join(
                 (
-                    *(path.name for path in instead_of._places),
+                    *(path.name for path in instead_of.kept),
                     "workspace.key",
                     "workspace.id",
                     "admin-token",
@@ -244,6 +245,30 @@ class Storage:
         """The file with the administrator's token."""
         return self.root / "admin-token"
 
+    @property
+    def key_files(self) -> tuple[Path, ...]:
+        """All files with keys and tokens."""
+        authorities = (self.agents_authority_file, self.clients_authority_file)
+        return (self._key_file, self.admin_token_file, self.secrets_key_file, *authorities)
+
+    @property
+    def restoring_file(self) -> Path:
+        """Is there while a backup is being restored: until that is complete, no server may make a new workspace here."""
+        return self.root / "restoring"
+
+    @property
+    def drafts(self) -> Path:
+        """What is being restored, until all of it is there and checked."""
+        return self.root / "restoring.d"
+
+    def end_restoring(self) -> None:
+        """Removes both. Raises WorkspaceError."""
+        try:
+            files.remove_tree(self.drafts)
+            self.restoring_file.unlink(missing_ok=True)
+        except OSError as error:
+            raise self._unusable(error) from error
+
     def admin_token(self, given: str) -> tuple[str, bool]:
         """The administrator's token, and whether it has just been created. A given token replaces the stored one: the server
         started last decides for all. Raises WorkspaceError."""
@@ -292,11 +317,11 @@ class Storage:
 
     def traces(self) -> list[str]:
         """The names of what only a workspace's server makes here, besides `workspace.id`. Raises WorkspaceError."""
-        authorities = (self.agents_authority_file, self.clients_authority_file)
-        files = (self._key_file, self.admin_token_file, self.secrets_key_file, *authorities)
         trees = (self.clusters, self.workspaces, self.snapshots, self.metastore)
         try:
-            return [path.name for path in files if path.exists()] + [tree.name for tree in trees if holds_anything(tree)]
+            return [path.name for path in (*self.key_files, self.restoring_file) if path.exists()] + [
+                tree.name for tree in trees if holds_anything(tree)
+            ]
         except OSError as error:
             raise self._unusable(error) from error
 

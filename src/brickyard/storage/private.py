@@ -72,7 +72,7 @@ def write_private(path: Path, text: str) -> None:
         draft.rename(path)
     finally:
         draft.unlink(missing_ok=True)
-    _sync(path.parent)
+    sync(path.parent)
 
 
 def write_over(path: Path, text: str) -> None:
@@ -98,7 +98,7 @@ def create_private(path: Path, text: str) -> str:
             os.link(draft, path)  # atomic, and never replaces an existing file
     finally:
         draft.unlink(missing_ok=True)
-    _sync(path.parent)
+    sync(path.parent)
     return path.read_text()
 
 
@@ -116,7 +116,7 @@ def _draft(path: Path, text: str) -> Path:
     return draft
 
 
-def _sync(folder: Path) -> None:
+def sync(folder: Path) -> None:
     """Syncs the names in a directory to disk."""
     handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -45,7 +45,7 @@ def migrate(connection: Connection, creates: Callable[[], None] = lambda: None) 
     """Alembic's upgrade to the newest schema, in the caller's transaction. Two servers that start at once take turns."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(727100)"))
-    current = _current(connection)
+    current = revision(connection)
     if current == newest():
         return
     if current is None:
@@ -97,7 +97,7 @@ def _create(connection: Connection) -> None:
     connection.execute(text("INSERT INTO alembic_version (version_num) VALUES (:newest)"), {"newest": newest()})
 
 
-def _current(connection: Connection) -> str | None:
+def revision(connection: Connection) -> str | None:
     """The schema's revision, as Alembic has noted it; None for an empty database."""
     if not inspect(connection).has_table("alembic_version"):
         return None

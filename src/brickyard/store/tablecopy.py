@@ -91,7 +91,7 @@ class TableCopy:
         rows = 0
         self._tell(Progress(table.name, rows, total))
         query = select(table).where(*self._shared(table)).order_by(*table.primary_key)
-        for part in self._source.execute(query).partitions(PART):
+        for part in self._source.execute(query, execution_options={"stream_results": True}).partitions(PART):
             yield rows, part
             rows += len(part)
             self._tell(Progress(table.name, rows, total))
