@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, create_engine, inspect, text
+from sqlalchemy import Connection, MetaData, create_engine, event, insert, inspect, text
 
+from brickyard import __version__
 from brickyard.access.principals import active_principal
 from brickyard.domain.access import Visible
 from brickyard.domain.events import EventType
 from brickyard.domain.identity import GroupRow, UserRow
 from brickyard.domain.queries import EventFilter
 from brickyard.store import schema
+from brickyard.store.opening import StoreError
+from brickyard.store.sqlite import engine as sqlite_engine
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 from brickyard.testing.builders import NOW
@@ -182,3 +189,104 @@ def _fill_pools_and_policies(connection: Connection) -> None:
             connection.execute(text(_INSERT_POOL), {"id": f"pool-{name}", "doc": json.dumps(pool)})
         policy = {"policy_id": f"policy-{name}", "name": name} | ({"creator_user_name": owner} if owner else {})
         connection.execute(text(_INSERT_POLICY), {"id": f"policy-{name}", "doc": json.dumps(policy)})
+
+
+def test_rows_of_every_revision_come_through_all_later_ones(bare_url: str) -> None:
+    """As a workspace that took each version: what a table got when it was new is there at the end."""
+    engine, added = create_engine(driven(bare_url)), dict[str, int]()
+    for revision in sorted(each.revision for each in ScriptDirectory(str(schema.MIGRATIONS)).walk_revisions()):
+        at_revision(bare_url, revision, lambda connection: added.update(_fill_new_tables(connection, added)))
+    assert "clusters" in added and "saved_queries" in added
+    Store.open(bare_url).close()
+    with engine.connect() as connection:
+        left = set(inspect(connection).get_table_names())
+        rows = {name: connection.scalar(text(f'SELECT count(*) FROM "{name}"')) for name in added if name in left}  # noqa: S608
+    engine.dispose()
+    assert {name for name in added if name not in left} == {"secret_acls"}, "those that a migration has moved elsewhere"
+    assert {name: count for name, count in rows.items() if count < added[name]} == {}
+
+
+def _fill_new_tables(connection: Connection, added: dict[str, int]) -> dict[str, int]:
+    """Puts two rows into each table that has none of ours; returns how many each has got."""
+    found, known = MetaData(), set(added)
+    found.reflect(connection)
+    for table in found.tables.values():
+        if table.name in known or table.name in ("alembic_version", "servers"):
+            continue
+        for number in (101, 102):
+            row = {column.name: _value(column, number) for column in table.columns}
+            connection.execute(insert(table), row)
+        added[table.name] = 2
+    return added
+
+
+def _value(column: Any, number: int) -> Any:
+    name = str(column.name)
+    if name == "doc":
+        return json.dumps({"creator_user_name": f"user{number}"})
+    if name in ("owner", "user_name", "creator"):
+        return f"user{number}"
+    if column.type.python_type in (bool, bytes):
+        return column.type.python_type(number % 2)
+    return number if column.type.python_type is not str else f"{name[:4]}{number}"
+
+
+@pytest.mark.parametrize("statement", [1, 80, "commit"])
+def test_a_migration_that_is_killed_goes_on(bare_url: str, statement: int | str) -> None:
+    at_revision(bare_url, "0001", _fill_clusters)
+    pid = os.fork()
+    if pid == 0:
+        with contextlib.suppress(BaseException):
+            _migrate_until(bare_url, statement)
+        os._exit(1)
+    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
+    engine = create_engine(driven(bare_url))
+    with engine.connect() as connection:
+        assert schema.revision(connection) == "0001", "all of it or nothing"
+        assert connection.scalar(text("SELECT count(*) FROM events")) == 3
+    engine.dispose()
+    store = Store.open(bare_url)
+    try:
+        assert store.read_sync(lambda tx: tx.events.count(EventFilter(cluster_id="c", types=()))) == 3
+    finally:
+        store.close()
+
+
+def _migrate_until(bare_url: str, statement: int | str) -> None:
+    """Ends this process before that statement of the migration."""
+    left = statement if isinstance(statement, int) else 0
+
+    def count(*_: object) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    engine = create_engine(driven(bare_url)) if bare_url.startswith("postgresql") else sqlite_engine(bare_url)
+    if statement == "commit":
+        event.listen(engine, "commit", lambda _: os.kill(os.getpid(), signal.SIGKILL))
+    else:
+        event.listen(engine, "before_cursor_execute", count)
+    schema.bring_up_to_date(engine)
+
+
+def test_a_database_of_a_newer_version_is_refused_with_both_versions(bare_url: str) -> None:
+    Store.open(bare_url).close()
+    engine = create_engine(driven(bare_url))
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        connection.execute(text("UPDATE meta SET value = '99.1.2' WHERE key = 'schema_version'"))
+    engine.dispose()
+    before = contents_of_meta(bare_url)
+    with pytest.raises(StoreError) as refused:
+        Store.open(bare_url)
+    assert all(each in str(refused.value) for each in ("99.1.2", "9999", __version__, schema.newest()))
+    assert contents_of_meta(bare_url) == before
+
+
+def contents_of_meta(bare_url: str) -> list[Any]:
+    engine = create_engine(driven(bare_url))
+    with engine.connect() as connection:
+        rows = [tuple(row) for row in connection.execute(text("SELECT key, value FROM meta ORDER BY key"))]
+    engine.dispose()
+    return rows
