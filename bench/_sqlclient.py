@@ -59,10 +59,7 @@ class _Connector:
 
     def __init__(self, url: str, token: str) -> None:
         from databricks import sql  # noqa: PLC0415 - where it is installed
-        from databricks.sql.thrift_api.TCLIService import ttypes  # noqa: PLC0415 - likewise
 
-        # It writes each answer as text, for a log that goes nowhere: of a large result, most of its processor time.
-        ttypes.TFetchResultsResp.__repr__ = object.__repr__
         host, _, path = url.removeprefix("http://").partition("/")
         self._connection = sql.connect(host, f"/{path}", access_token=token, _connection_uri=url, enable_telemetry=False)
         self._cursor = self._connection.cursor()

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from starlette.types import Receive, Scope, Send
 
 from brickyard.api.edge.authentication import Authenticator
+from brickyard.api.edge.hosts import Hosts
 from brickyard.domain.errors import ResourceDoesNotExist
 from brickyard.domain.warehouses import NoTasks, NoWarehouses, TaskCallers, Warehouses
 from brickyard.gateway.answers import refuse
 
 if TYPE_CHECKING:
+    from brickyard.features.statements.linked import LinkedResults
     from brickyard.gateway.connect import ConnectGateway
     from brickyard.gateway.sql.door import SqlDoor
     from brickyard.gateway.sql.observing import StatementObserver
@@ -22,7 +24,8 @@ NO_SPARK = "No provider of this workspace runs Spark."
 
 class SqlEntrance:
     """The ASGI application for all paths below `prefixes`. `warehouses`: None if the workspace has none. `observer` learns of
-    each statement; None: nobody does. `tasks`: callers with tokens of tasks; None: there are none."""
+    each statement; None: nobody does. `tasks`: callers with tokens of tasks; None: there are none. `hosts`, `results`: where
+    links to large results lead to, and their files; None: results are in the answers."""
 
     prefixes = ("/sql/protocolv1/", "/sql/1.0/")  # the web page has others below /sql/
 
@@ -33,9 +36,12 @@ class SqlEntrance:
         warehouses: Warehouses | None = None,
         observer: StatementObserver | None = None,
         tasks: TaskCallers | None = None,
+        hosts: Hosts | None = None,
+        results: LinkedResults | None = None,
     ) -> None:
         self._authenticator = authenticator
         self._warehouses, self._observer, self._tasks = warehouses, observer, tasks
+        self._hosts, self._results = hosts, results
         self._gateway: ConnectGateway | None = None
         self._door: SqlDoor | None = None
 
@@ -70,5 +76,7 @@ class SqlEntrance:
                 warehouses=self._warehouses or NoWarehouses(),
                 observer=self._observer or Unobserved(),
                 tasks=self._tasks or NoTasks(),
+                hosts=self._hosts,
+                results=self._results,
             )
         return self._door

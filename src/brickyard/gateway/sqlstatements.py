@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 START_S = 30 * 60.0  # how long a statement waits for its warehouse
 PAUSE_S = 1.0
 PART_BYTES = 8 << 20
-_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # of an Arrow stream
 
 
 class StatementRunner:
@@ -42,7 +41,7 @@ class StatementRunner:
         from brickyard.gateway.sql.driver import Query as SparkQuery  # noqa: PLC0415 - Arrow, only where it is used
         from brickyard.gateway.sql.driver import Target  # noqa: PLC0415
         from brickyard.gateway.sql.failures import SqlFailed, refuse  # noqa: PLC0415
-        from brickyard.gateway.sql.ipc import cut  # noqa: PLC0415
+        from brickyard.gateway.sql.ipc import END, cut  # noqa: PLC0415
         from brickyard.gateway.sql.literals import literals  # noqa: PLC0415
         from brickyard.gateway.sql.operations import Phase  # noqa: PLC0415
 
@@ -78,12 +77,12 @@ class StatementRunner:
                     await operation.wait(60.0)
                 if operation.phase is not Phase.READY:
                     raise operation.error or SqlFailed("The statement was canceled.")
-                yield Part(0, operation.schema + _END)
+                yield Part(0, operation.schema + END)
                 more = True
                 while more:
                     chunks, _, more = await operation.fetch(PART_BYTES)
                     if chunks:
-                        stream = b"".join([operation.schema, *(bytes(cut(each.stream).batches) for each in chunks), _END])
+                        stream = b"".join([operation.schema, *(bytes(cut(each.stream).batches) for each in chunks), END])
                         yield Part(sum(each.rows for each in chunks), stream)
             finally:
                 # A session's statements are known to Spark until it ends: their results are not on record yet.

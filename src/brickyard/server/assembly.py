@@ -13,6 +13,7 @@ from prometheus_client import ProcessCollector
 
 from brickyard.access import Authorizer
 from brickyard.api.edge.authentication import Authenticator
+from brickyard.api.edge.hosts import Hosts
 from brickyard.api.edge.throttle import LoginThrottle
 from brickyard.api.services import Services
 from brickyard.clusters import ClusterService
@@ -510,6 +511,8 @@ def _gateway(given: Resources, services: Services, authenticator: Authenticator,
             warehouses=services.warehouses,
             observer=services.query_history,
             tasks=TaskTokens(store=given.store, clock=given.wall, key=given.workspace_key),
+            hosts=Hosts(given.settings.host_names, external=given.settings.external_origin),
+            results=services.statements.linked,
         ),
         tcp_ports=tcp_ports,
     )

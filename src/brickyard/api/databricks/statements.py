@@ -6,6 +6,7 @@ from brickyard.api.context import ApiContext
 from brickyard.api.edge.dialects import Reply
 from brickyard.api.edge.group import Group
 from brickyard.api.edge.registry import Auth, Need, Operation
+from brickyard.api.edge.streaming import Stream
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.caller import Caller
 from brickyard.features.statements import model
@@ -16,9 +17,12 @@ _OWN = Need(Permission.WORKSPACE_ACCESS, ObjectKind.WORKSPACE)
 _STATEMENTS = Group("statements", lambda ctx: ctx.services.statements, "/api/2.0/sql/statements", errors=(404,))
 
 
-async def _external(context: ApiContext, _caller: Caller, request: model.SignedChunk) -> Reply:
-    kind, body = await context.services.statements.external(request)
-    return Reply(status=200, body=body, content_type=kind)
+async def _external(context: ApiContext, _caller: Caller, request: model.SignedChunk) -> Reply | Stream:
+    kind, content = await context.services.statements.external(request)
+    if isinstance(content, bytes):
+        return Reply(status=200, body=content, content_type=kind)
+    size = ("content-length", str(content.size))
+    return Stream(pieces=content.pieces(), source=content, content_type=kind, headers=(size,))
 
 
 OPERATIONS: tuple[Operation, ...] = (

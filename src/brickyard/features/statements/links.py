@@ -33,3 +33,8 @@ class ResultLinks:
     def _mac(self, statement_id: str, index: int, until_ms: int) -> str:
         mac = hmac.new(self._key, f"{statement_id}/{index}/{until_ms}".encode(), hashlib.sha256).digest()
         return base64.urlsafe_b64encode(mac).decode().rstrip("=")
+
+
+def link_url(base_url: str, statement_id: str, index: int, signature: str) -> str:
+    """Where a chunk is read with that signature."""
+    return f"{base_url}/api/2.0/sql/statements/{statement_id}/external/{index}?signature={signature}"

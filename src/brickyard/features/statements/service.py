@@ -19,7 +19,8 @@ from brickyard.domain.errors import ResourceDoesNotExist
 from brickyard.domain.periodic import Periodic
 from brickyard.domain.statements import may_change
 from brickyard.domain.warehouses import Warehouses
-from brickyard.features.statements.links import ResultLinks
+from brickyard.features.statements.linked import LinkedResults
+from brickyard.features.statements.links import ResultLinks, link_url
 from brickyard.features.statements.model import (
     Disposition,
     ExecuteStatement,
@@ -40,7 +41,7 @@ from brickyard.features.statements.model import (
     StatementStatus,
 )
 from brickyard.features.statements.repeats import CallRows, StatementCalls, call_key
-from brickyard.features.statements.results import ResultFiles
+from brickyard.features.statements.results import OpenChunk, ResultFiles
 from brickyard.features.statements.rows import StatementRows
 from brickyard.features.statements.rules import KEPT_MS, LINK_MS, LOST, LOST_MS, after, as_csv, check, chunk_of
 from brickyard.features.statements.running import RunningStatements
@@ -56,6 +57,7 @@ _TYPES = {
     Format.ARROW_STREAM: "application/vnd.apache.arrow.stream",
     Format.CSV: "text/csv",
 }
+_OCTETS = "application/octet-stream"  # of a SQL client: an Arrow stream, compressed if it asked for that
 
 
 class StatementService(Periodic):
@@ -83,6 +85,7 @@ class StatementService(Periodic):
         self._links = links
         self._calls = StatementCalls(store, clock)
         self.running = RunningStatements(store=store, clock=clock, files=files, runner=runner)
+        self.linked = LinkedResults(store=store, clock=clock, files=files, links=links)
         self.tasks = TaskStatementService(store=store, clock=clock, running=self.running, files=files, runner=runner)
 
     async def execute(self, caller: Caller, request: ExecuteStatement) -> StatementAnswer:
@@ -146,14 +149,22 @@ class StatementService(Periodic):
         chunk_of(found.manifest, request.chunk_index)
         return await self._data(found, found.manifest, request.chunk_index, request.base_url)
 
-    async def external(self, request: SignedChunk) -> tuple[str, bytes]:
-        """The content type and the bytes of a chunk, for anybody who has its link."""
+    async def external(self, request: SignedChunk) -> tuple[str, bytes | OpenChunk]:
+        """The content type and the content of a chunk, for anybody who has its link. Who calls closes an OpenChunk."""
         self._links.check(request.signature, request.statement_id, request.chunk_index)
         found = await self._store.read(lambda tx: tx.rows(StatementRows).get(request.statement_id))
-        if found is None or found.manifest is None:
+        if found is None:
             raise _missing(request.statement_id)
-        chunk_of(found.manifest, request.chunk_index)
-        return _TYPES[found.format], await asyncio.to_thread(self._written, found, found.manifest, request.chunk_index)
+        try:
+            if found.format is Format.ARROW_STREAM:
+                opened = await asyncio.to_thread(self._files.open, found.statement_id, request.chunk_index)
+                return _TYPES[found.format] if found.manifest is not None else _OCTETS, opened
+            manifest = found.manifest
+            if manifest is None:
+                raise _missing(request.statement_id)
+            return _TYPES[found.format], await asyncio.to_thread(self._written, found, manifest, request.chunk_index)
+        except FileNotFoundError:
+            raise _missing(request.statement_id) from None
 
     async def run_once(self) -> None:
         """Forgets what is kept for too long."""
@@ -230,7 +241,7 @@ class StatementService(Periodic):
             until = min(self._clock.now_ms() + LINK_MS, row.expires_ms)
             signature = self._links.sign(row.statement_id, index, until_ms=until)
             link = ExternalLink(
-                external_link=f"{base_url}{path}/external/{index}?signature={signature}",
+                external_link=link_url(base_url, row.statement_id, index, signature),
                 expiration=f"{datetime.fromtimestamp(until / 1000, UTC):%Y-%m-%dT%H:%M:%S.000Z}",
                 chunk_index=index,
                 row_offset=info.row_offset,
@@ -253,10 +264,7 @@ class StatementService(Periodic):
 
     def _written(self, row: StatementRow, manifest: Manifest, index: int) -> bytes:
         """A chunk in the format that its statement asked for. Blocks."""
-        stream = self._files.read(row.statement_id, index)
-        if row.format is Format.ARROW_STREAM:
-            return stream
-        rows = self._runner.rows(stream)
+        rows = self._runner.rows(self._files.read(row.statement_id, index))
         if row.format is Format.JSON_ARRAY:
             return msgspec.json.encode(rows)
         return as_csv(rows, [each.name for each in manifest.schema.columns] if index == 0 else ())

@@ -8,12 +8,13 @@ import lz4.frame
 from databricks.sql.thrift_api.TCLIService import ttypes
 
 from brickyard.gateway.sql.columns import row_set, table_schema
-from brickyard.gateway.sql.driver import Chunk
+from brickyard.gateway.sql.driver import Chunk, Part
 from brickyard.gateway.sql.failures import CANCELED, SqlFailed
 from brickyard.gateway.sql.handles import form_of
 from brickyard.gateway.sql.ipc import cut
+from brickyard.gateway.sql.linked import Links
 from brickyard.gateway.sql.metadata import Table
-from brickyard.gateway.sql.operations import Operation, Part, Phase
+from brickyard.gateway.sql.operations import Operation, Phase
 from brickyard.gateway.sql.values import values_of
 
 _STATE = ttypes.TOperationState
@@ -23,7 +24,8 @@ _STATES = {
     Phase.FAILED: _STATE.ERROR_STATE,
     Phase.CANCELED: _STATE.CANCELED_STATE,
 }
-_ARROW, _COLUMNS = ttypes.TSparkRowSetType.ARROW_BASED_SET, ttypes.TSparkRowSetType.COLUMN_BASED_SET
+_KIND = ttypes.TSparkRowSetType
+_ARROW, _COLUMNS, _LINKS = _KIND.ARROW_BASED_SET, _KIND.COLUMN_BASED_SET, _KIND.URL_BASED_SET
 
 
 def success() -> Any:
@@ -77,8 +79,9 @@ def description_of(operation: Operation) -> Any:
     schema = table_schema(operation.columns)
     if not form.takes(operation.columns):
         return ttypes.TGetResultSetMetadataResp(status=success(), schema=schema, resultFormat=_COLUMNS, lz4Compressed=False)
+    kind = _ARROW if operation.linked is None else _LINKS
     return ttypes.TGetResultSetMetadataResp(
-        status=success(), schema=schema, resultFormat=_ARROW, lz4Compressed=form.lz4, arrowSchema=operation.schema
+        status=success(), schema=schema, resultFormat=kind, lz4Compressed=form.lz4, arrowSchema=operation.schema
     )
 
 
@@ -91,6 +94,18 @@ def rows_in(operation: Operation, part: Part) -> Any:
     values = [values_of(chunk.stream) for chunk in part.chunks]
     joined = [[value for each in values for value in each[at]] for at in range(len(operation.columns))]
     return row_set(operation.columns, joined, start=part.start)
+
+
+def rows_behind(links: Links) -> Any:
+    """The TRowSet of links to parts of a result. Times are in milliseconds, as JDBC and Node.js read them. Python and Go compare
+    them with seconds: no link is expired to them."""
+    found = [
+        ttypes.TSparkArrowResultLink(
+            fileLink=link.url, expiryTime=link.until_ms, startRowOffset=file.start, rowCount=file.rows, bytesNum=file.size
+        )
+        for file, link in links.files
+    ]
+    return ttypes.TRowSet(startRowOffset=links.start, rows=[], resultLinks=found)
 
 
 def _batch(chunk: Chunk, *, compress: bool) -> Any:

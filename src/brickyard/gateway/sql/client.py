@@ -23,6 +23,7 @@ class Client(NamedTuple):
     delivery: Delivery
     warehouse_id: str = ""
     renewed: Renewed | None = None  # in place of `authorization`, where that counts nowhere else
+    base_url: str = ""  # of the server for links; "": the client gets none
 
     @property
     def user(self) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Coroutine, Iterable
 from typing import Any
@@ -14,11 +15,13 @@ from starlette.types import Receive, Scope, Send
 
 from brickyard.api.edge import bodies
 from brickyard.api.edge.authentication import Authenticator, address_of, bearer_of
+from brickyard.api.edge.hosts import Hosts
 from brickyard.domain.caller import Caller
 from brickyard.domain.delivery import Delivery
 from brickyard.domain.errors import ApiError, MalformedRequest, ResourceDoesNotExist, TemporarilyUnavailable, Unauthenticated
 from brickyard.domain.printable import printable
 from brickyard.domain.warehouses import TaskCallers, Warehouses
+from brickyard.features.statements.linked import LinkedResults
 from brickyard.gateway.connect import ConnectGateway, status_error
 from brickyard.gateway.sql import thrift
 from brickyard.gateway.sql.client import Client
@@ -48,13 +51,16 @@ class SqlDoor:
         warehouses: Warehouses,
         observer: StatementObserver,
         tasks: TaskCallers,
+        hosts: Hosts | None = None,
+        results: LinkedResults | None = None,
     ) -> None:
-        """`tasks`: callers with tokens of tasks."""
+        """`tasks`: callers with tokens of tasks. `hosts`, `results`: as in `SqlEntrance`."""
         self._authenticator = authenticator
         self._warehouses = warehouses
         self._tasks = tasks
         self.driver = Driver(gateway)
-        self.service = SqlService(self.driver, observer)
+        self._hosts = hosts
+        self.service = SqlService(self.driver, observer, results)
 
     async def close(self) -> None:
         """Stops serving. What runs goes on in Spark for some minutes."""
@@ -101,12 +107,20 @@ class SqlDoor:
             delivery,
             warehouse_id=warehouse_id,
             renewed=renewed,
+            base_url="" if renewed is not None else await self._shown_url(scope),
         )
         try:
             call = thrift.decoded(await bodies.read(scope, receive, MAX_BODY))
         except thrift.NotThrift as error:
             raise MalformedRequest(str(error)) from error
         return 200, [(b"content-type", b"application/x-thrift")], await self._while_there(receive, self._call(client, call))
+
+    async def _shown_url(self, scope: Scope) -> str:
+        """Where links lead to; "" if that is unknown. A task gets none: only its own way may lead to a server."""
+        if self._hosts is not None:
+            with contextlib.suppress(MalformedRequest):
+                return await self._hosts.shown_url(scope, vouched=True)
+        return ""
 
     async def _caller(self, scope: Scope, address: str) -> tuple[Caller, Renewed | None]:
         """Who calls. A task's token counts here alone, at its own warehouse."""

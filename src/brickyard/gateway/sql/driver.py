@@ -93,6 +93,14 @@ class Chunk(NamedTuple):
     response_id: str = ""
 
 
+class Part(NamedTuple):
+    """What a fetch returns: chunks, the number of the first row, and whether more follow."""
+
+    chunks: list[Chunk]
+    start: int
+    more: bool
+
+
 class Calls(Protocol):
     """What `ConnectGateway` offers."""
 

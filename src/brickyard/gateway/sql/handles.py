@@ -22,7 +22,8 @@ _EMPTY = bytes(16)
 
 
 class Form(NamedTuple):
-    """How a client reads results: as Arrow at all, compressed, and which types as Arrow has them."""
+    """How a client reads results: as Arrow at all, compressed, and which types as Arrow has them; whether it downloads
+    what links lead to."""
 
     arrow: bool = False
     lz4: bool = False
@@ -30,6 +31,7 @@ class Form(NamedTuple):
     decimals: bool = False
     intervals: bool = False
     timestamps: bool = False
+    links: bool = False
 
     def takes(self, columns: list[Column]) -> bool:
         """Whether it reads these columns as Arrow has them. Otherwise it gets them as a column set."""
@@ -54,6 +56,7 @@ class Form(NamedTuple):
             decimals=native is None or bool(native.decimalAsArrow),
             intervals=native is not None and bool(native.intervalTypesAsArrow),
             timestamps=not text and (native is None or native.timestampAsArrow is not False),
+            links=bool(request.canDownloadResult),
         )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _MARKER = b"\xff\xff\xff\xff"
+END = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # of a stream
 _BODY_LENGTH = 3  # which field of the table Message
 
 

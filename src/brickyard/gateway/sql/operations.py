@@ -3,7 +3,8 @@
 `Operations.begin` runs a statement in a session and returns its `Operation`: wait for it, fetch its result as Arrow streams,
 cancel it, close it. It serves every way in; `SqlEntrance.door()` gives it to those outside of this package.
 
-A result is pulled from the driver as its client fetches it: AHEAD parts of it are here, of about 4 MiB each. An operation that
+A result is pulled from the driver as its client fetches it: AHEAD parts of it are here, of about 4 MiB each, or more if they are
+small. An operation that
 nobody asks for is ended after a while, with its Spark jobs.
 """
 
@@ -15,7 +16,6 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from enum import Enum
-from typing import NamedTuple
 
 import structlog
 
@@ -24,9 +24,10 @@ from brickyard.domain.errors import ApiError
 from brickyard.domain.quotas import Occupancy, Quota, Slot
 from brickyard.domain.statements import Statement, StatementOutcome, StatementState
 from brickyard.gateway.sql.columns import Column, columns_of
-from brickyard.gateway.sql.driver import Chunk, Driver, Query, Target
+from brickyard.gateway.sql.driver import Chunk, Driver, Part, Query, Target
 from brickyard.gateway.sql.failures import CANCELED, TIMED_OUT, SqlFailed
 from brickyard.gateway.sql.ipc import cut
+from brickyard.gateway.sql.linked import LinkedResult
 from brickyard.gateway.sql.observing import StatementObserver, Unobserved
 
 IDLE_S = 900.0  # how long an operation waits for a call of its client
@@ -34,6 +35,7 @@ GONE_S = 60.0  # and if the client's connection broke off while it waited for an
 LOOK_S = 5.0  # between two looks for idle ones
 PEEK_S = 0.02  # how long a fetch waits to know whether more will come
 AHEAD = 2  # parts of a result that wait here
+HELD_BYTES = 4 << 20  # and more of them, as long as they are no larger
 INTERRUPTS = 3  # how often a statement is interrupted that does not run yet
 OPEN = Quota("open SQL statements", total=1_000, share=250, reserve=100, advice="Close some, and try again.", admin_share=250)
 
@@ -47,14 +49,6 @@ class Phase(Enum):
     READY = "ready"  # its result can be fetched
     FAILED = "failed"
     CANCELED = "canceled"
-
-
-class Part(NamedTuple):
-    """What a fetch returns: chunks, the number of the first row, and whether more follow."""
-
-    chunks: list[Chunk]
-    start: int
-    more: bool
 
 
 class Operation:
@@ -71,6 +65,10 @@ class Operation:
         self._driver, self._observer = driver, observer
         self._idle_at = time.monotonic() + IDLE_S
         self._buffer: deque[Chunk] = deque()
+        self._held = 0  # bytes in it
+        self.adopted = False  # another server has begun it
+        self.linked: LinkedResult | None = None  # its client gets links
+        self.settling, self.settled = asyncio.Lock(), False  # whether it does
         self._moved = asyncio.Condition()
         self._complete = False
         self._changed = asyncio.Event()
@@ -113,9 +111,22 @@ class Operation:
 
     async def _put(self, chunk: Chunk) -> None:
         async with self._moved:
-            await self._moved.wait_for(lambda: len(self._buffer) < AHEAD)
+            await self._moved.wait_for(lambda: not self._full)
             self._buffer.append(chunk)
+            self._held += len(chunk.stream)
             self._moved.notify_all()
+
+    @property
+    def _full(self) -> bool:
+        return len(self._buffer) >= AHEAD and self._held >= HELD_BYTES
+
+    async def fits(self, seconds: float) -> bool:
+        """Whether all of its result is here, at the latest after that time."""
+        async with self._moved:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._moved.wait_for(lambda: self._complete or self._full)
+            return self._complete
 
     def _fail(self, error: SqlFailed) -> None:
         self.error = error
@@ -155,24 +166,27 @@ class Operation:
             await asyncio.wait_for(self._changed.wait(), seconds)
         self.touch()
 
-    async def fetch(self, max_bytes: int) -> Part:
+    async def fetch(self, max_bytes: int, *, for_client: bool = True) -> Part:
         """The next part of the result: what is here, of about that size, and at least one chunk of the driver's unless this is
-        the end. Raises SqlFailed."""
+        the end. Its client is there meanwhile, if it is the one who waits. Raises SqlFailed."""
         async with self._fetching:
-            self.touch(IDLE_S * 10)
+            if for_client:
+                self.touch(IDLE_S * 10)
             async with self._moved:
                 await self._moved.wait_for(lambda: bool(self._buffer) or self._complete)
                 chunks, size = list[Chunk](), 0
                 while self._buffer and (not chunks or size + len(self._buffer[0].stream) <= max_bytes):
                     chunks.append(self._buffer.popleft())
                     size += len(chunks[-1].stream)
+                self._held -= size
                 self._moved.notify_all()
                 if not self._buffer and not self._complete:
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(PEEK_S):
                             await self._moved.wait_for(lambda: bool(self._buffer) or self._complete)
                 more = bool(self._buffer) or not self._complete or (bool(chunks) and self.error is not None)
-            self.touch()
+            if for_client:
+                self.touch()
             if not chunks and self.error is not None:
                 raise self.error
             part = Part(chunks, self._fetched, more)
@@ -184,6 +198,7 @@ class Operation:
     def give_back(self, part: Part) -> None:
         """Undo the last fetch, whose client has not got it."""
         self._buffer.extendleft(reversed(part.chunks))
+        self._held += sum(len(each.stream) for each in part.chunks)
         self._fetched = part.start
 
     async def cancel(self) -> None:
@@ -194,8 +209,9 @@ class Operation:
         self._end(StatementState.CANCELED)
         await self._stop()
 
-    async def close(self, *, release: bool = True) -> None:
-        """Forget it. What still runs is ended. `release`: Spark forgets it too, and would run its id again."""
+    async def close(self, *, release: bool = True, abandoned: bool = False) -> None:
+        """Forget it. What still runs is ended. `release`: Spark forgets it too, and would run its id again. `abandoned`: its
+        client has not said so, and may still download what it has links to."""
         if self._closed:
             return
         self._closed = True
@@ -203,6 +219,8 @@ class Operation:
         self.on_end()
         self._end(StatementState.CANCELED if self.phase is Phase.RUNNING else StatementState.FINISHED)
         await self._stop()
+        if self.linked is not None:
+            await self.linked.close(remove=not abandoned)
         if release:
             await self._driver.release(self.target, self.id)
 
@@ -221,6 +239,12 @@ class Operation:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         return True
+
+    async def suspend(self) -> None:
+        """The server stops: leave it to Spark, and its files to other servers."""
+        if self.linked is not None:
+            await self.linked.leave()
+        await self.leave()
 
     async def _interrupt(self) -> None:
         try:
@@ -255,7 +279,9 @@ class Operations:
         result = self._driver.reattach(target, statement.statement_id, again=again)
         # Who began it has told of it, with its text, which may not be known here.
         observer = Unobserved() if again is None else self._observer
-        return self._begin(statement, target, principal, result, observer)
+        operation = self._begin(statement, target, principal, result, observer)
+        operation.adopted = True
+        return operation
 
     def _begin(
         self,
@@ -293,7 +319,7 @@ class Operations:
         """The server stops. What runs goes on in Spark for some minutes, for its client to ask another server for it."""
         if self._sweep is not None:
             self._sweep.cancel()
-        await asyncio.gather(*(each.leave() for each in self._known.values()))
+        await asyncio.gather(*(each.suspend() for each in self._known.values()))
         self._known.clear()
 
     async def _close_idle(self) -> None:
@@ -302,7 +328,7 @@ class Operations:
             await asyncio.sleep(LOOK_S)
             now = time.monotonic()
             idle = [each for each in self._known.values() if each.idle(now)]
-            await asyncio.gather(*(each.close() for each in idle), return_exceptions=True)
+            await asyncio.gather(*(each.close(abandoned=True) for each in idle), return_exceptions=True)
 
     def _forget(self, operation: Operation) -> None:
         self._known.pop(operation.id, None)

@@ -10,6 +10,7 @@ from databricks.sql.thrift_api.TCLIService import ttypes
 
 from brickyard.domain.background import BackgroundTasks
 from brickyard.domain.errors import ApiError
+from brickyard.features.statements.linked import LinkedResults
 from brickyard.gateway.sql import metadata
 from brickyard.gateway.sql.answers import (
     description_of,
@@ -17,6 +18,7 @@ from brickyard.gateway.sql.answers import (
     failure_of,
     invalid_handle,
     no_log,
+    rows_behind,
     rows_in,
     status_of,
     success,
@@ -36,6 +38,7 @@ from brickyard.gateway.sql.handles import (
     session_handle,
     session_ids,
 )
+from brickyard.gateway.sql.linking import Linking
 from brickyard.gateway.sql.metadata import Metadata, Table, quoted
 from brickyard.gateway.sql.observing import StatementObserver
 from brickyard.gateway.sql.operations import GONE_S, Operation, Operations, Phase
@@ -63,8 +66,10 @@ Handler = Callable[[Client, Any], Awaitable[Any]]
 class SqlService:
     """One per server."""
 
-    def __init__(self, driver: Driver, observer: StatementObserver | None = None) -> None:
+    def __init__(self, driver: Driver, observer: StatementObserver | None = None, results: LinkedResults | None = None) -> None:
+        """`results`: where large results wait for clients that download them; None: all results are in the answers."""
         self._driver = driver
+        self._linking = Linking(results)
         self._metadata = Metadata(driver)
         self.operations = Operations(driver, observer)
         self._sessions = Sessions()
@@ -215,18 +220,23 @@ class SqlService:
         status = status_of(operation)
         if operation.phase is not Phase.READY:
             return ttypes.TSparkDirectResults(operationStatus=status)
+        await self._linking.settle(client, operation)
         results = await self._fetched(client, operation, MAX_BYTES)
         closed = None
-        if results.results is not None and not results.hasMoreRows:
+        if results.results is not None and not results.hasMoreRows and operation.linked is None:
             client.delivery.on_success(operation.close)
             closed = ttypes.TCloseOperationResp(status=success())
         return ttypes.TSparkDirectResults(
             operationStatus=status, resultSetMetadata=description_of(operation), resultSet=results, closeOperation=closed
         )
 
-    async def _fetched(self, client: Client, operation: Operation, max_bytes: int) -> Any:
-        """The TFetchResultsResp of the next part of a result."""
+    async def _fetched(self, client: Client, operation: Operation, max_bytes: int, *, start: int | None = None) -> Any:
+        """The TFetchResultsResp of the next part of a result. `start`: links from that row on, again."""
         try:
+            if (linked := operation.linked) is not None:
+                links = await linked.fetch(client.base_url, start=start)
+                client.delivery.on_loss(lambda: linked.give_back(links))
+                return ttypes.TFetchResultsResp(status=success(), hasMoreRows=links.more, results=rows_behind(links))
             part = await operation.fetch(max_bytes)
         except SqlFailed as error:
             return ttypes.TFetchResultsResp(status=failed(error))
@@ -273,6 +283,7 @@ class SqlService:
         await operation.wait(WAIT_S)
         if operation.phase is not Phase.READY:
             return ttypes.TGetResultSetMetadataResp(status=failure_of(operation))
+        await self._linking.settle(client, operation)
         return description_of(operation)
 
     async def fetch(self, client: Client, request: Any) -> Any:
@@ -289,7 +300,9 @@ class SqlService:
         await operation.wait(WAIT_S)
         if operation.phase is not Phase.READY:
             return ttypes.TFetchResultsResp(status=failure_of(operation))
-        answer = await self._fetched(client, operation, min(request.maxBytes or MAX_BYTES, MAX_BYTES))
+        await self._linking.settle(client, operation)
+        max_bytes = min(request.maxBytes or MAX_BYTES, MAX_BYTES)
+        answer = await self._fetched(client, operation, max_bytes, start=request.startRowOffset)
         if request.includeResultSetMetadata:
             answer.resultSetMetadata = description_of(operation)
         return answer
