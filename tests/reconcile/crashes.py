@@ -49,7 +49,7 @@ class FusedStore:
     """A store each of whose writes burns the fuse: before it takes effect, or after."""
 
     def __init__(self, store: Store, fuse: Fuse, *, before: bool) -> None:
-        self.read, self.usable, self.alone = store.read, store.usable, store.alone
+        self.read, self.usable, self.alone, self.tracing = store.read, store.usable, store.alone, store.tracing
         self.on_commit, self.on_gap = store.on_commit, store.on_gap
         self._write, self._fuse, self._before = store.write, fuse, before
         self._under_way: set[asyncio.Future[Any]] = set()

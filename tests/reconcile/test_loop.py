@@ -26,6 +26,7 @@ class Database:
 
     def __init__(self, *, alone: bool = True) -> None:
         self.alone = alone
+        self.tracing = None
         self.rows: dict[str, int] = {}
         self.limits: list[int] = []
         self.claimed: list[list[str]] = []

@@ -40,4 +40,4 @@ def test_up_loads_no_server_before_it_has_its_port() -> None:
 def test_a_server_loads_no_library_before_it_is_needed() -> None:
     found = loaded("import brickyard.server.process")
     assert "brickyard.server.assembly" in found
-    assert not found & {"aiohttp", "alembic", "grpc", "joserfc", "psycopg"}, "each is a part of every start"
+    assert not found & {"aiohttp", "alembic", "grpc", "joserfc", "opentelemetry", "psycopg"}, "each is a part of every start"

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from brickyard.api.services import Services
 from brickyard.api.webpage import WebPage
+from brickyard.domain.tracing import Tracing
 from brickyard.nodes.sessions import AgentService
 
 
@@ -55,4 +56,5 @@ class ApiContext:
     workspace_name: str = ""  # on the web page
     metrics_token: str = ""
     web_page: WebPage = field(default_factory=WebPage)
+    tracing: Tracing | None = None
     rate_limits: Mapping[str, float] = field(default_factory=dict)  # domain/ratelimits.py

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -59,6 +60,7 @@ def check(settings: Settings, sources: Mapping[str, str]) -> None:
     if not is_external(settings.external_url):
         rule = "https://HOST or https://HOST:PORT (or http), without a path: the workspace needs a name or a port of its own"
         raise wrong("external_url", settings.external_url, sources, rule)
+    _check_tracing(settings, sources)
     _check_keys(settings, sources)
     _check_connect(settings)
     _check_nodes(settings, sources)
@@ -91,6 +93,16 @@ def check(settings: Settings, sources: Mapping[str, str]) -> None:
     ):
         if not 0 < getattr(settings, name) < math.inf:
             raise wrong(name, getattr(settings, name), sources, "a number above 0")
+
+
+def _check_tracing(settings: Settings, sources: Mapping[str, str]) -> None:
+    parts = urlsplit(settings.tracing_endpoint)
+    usable = parts.scheme in ("http", "https") and parts.hostname and not (parts.username or parts.query or parts.fragment)
+    if settings.tracing_endpoint and not usable:
+        rule = "http://HOST:PORT or https://HOST:PORT, without a user"
+        raise wrong("tracing_endpoint", settings.tracing_endpoint, sources, rule)
+    if not 0 <= settings.tracing_ratio <= 1:
+        raise wrong("tracing_ratio", settings.tracing_ratio, sources, "between 0 and 1")
 
 
 def _check_nodes(settings: Settings, sources: Mapping[str, str]) -> None:

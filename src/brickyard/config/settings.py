@@ -121,6 +121,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     audit_log_days: Annotated[float, Help("Days after which entries of the audit log are removed.")] = 365.0
     log_days: Annotated[float, Help("Days after which the logs of ended nodes are removed.")] = 30.0
     metrics_token: Annotated[str, Help("Token that /metrics requires (better: BRICKYARD_METRICS_TOKEN).")] = ""
+    tracing_endpoint: Annotated[
+        str, Help("Collector that traces of calls are sent to, by OTLP over HTTP: http://HOST:4318.", "no traces")
+    ] = ""
+    tracing_ratio: Annotated[float, Help("Share of the calls that are traced, 0 to 1, unless the client decides.")] = 1.0
     smtp_url: Annotated[
         str,
         Help(

@@ -146,10 +146,32 @@ class CommandProgress(msgspec.Struct, frozen=True, kw_only=True):
     jobs: list[RunningJob] = []
 
 
+class SparkJobTrace(msgspec.Struct, frozen=True, kw_only=True):
+    """A Spark job of a command that is over, in epoch milliseconds. `ended_ms` is 0 if Spark has not ended it."""
+
+    job_id: int
+    began_ms: int
+    ended_ms: int = 0
+    status: str = ""
+    tasks: int = 0
+    stages: int = 0
+
+
+class CommandTrace(msgspec.Struct, frozen=True, kw_only=True):
+    """When a command ran whose call was traced, in epoch milliseconds: told once, with the status in which it has ended."""
+
+    traceparent: str  # of that call: the agent's own word
+    status: str
+    began_ms: int = 0
+    ended_ms: int = 0
+    jobs: list[SparkJobTrace] = []
+
+
 class CommandState(msgspec.Struct, frozen=True, kw_only=True):
     status: str = "Error"  # Queued, Running, Cancelling, Finished, Cancelled
     results: dict[str, Any] | None = None  # in the API's format, once the command is over
     progress: CommandProgress | None = None  # while it runs
+    trace: CommandTrace | None = None
 
 
 class ChangedCells(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ import msgspec
 
 from brickyard.domain.endpoints import Endpoint, parse
 from brickyard.domain.nodeops import AgentClient, AgentRefused, AgentUnreachable
+from brickyard.domain.tracing import Tracing
 
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -36,8 +37,9 @@ class HttpAgentClient(AgentClient):
     """The HTTP implementation: one connection pool, created at the first call. `pinned`: agents are on other machines, and only
     those whose certificate is known are called."""
 
-    def __init__(self, *, pinned: bool = False) -> None:
+    def __init__(self, *, pinned: bool = False, tracing: Tracing | None = None) -> None:
         self._pinned = pinned
+        self._tracing = tracing
         self._pins: dict[str, aiohttp.Fingerprint] = {}
         self._session: aiohttp.ClientSession | None = None
 
@@ -48,6 +50,8 @@ class HttpAgentClient(AgentClient):
 
         where = self._where(endpoint)
         headers = {"Authorization": f"Bearer {server_token}", "Content-Type": "application/json"}
+        if self._tracing is not None and (traceparent := self._tracing.traceparent()):
+            headers["traceparent"] = traceparent
         data = None if body is None else msgspec.json.encode(body)
         try:
             async with self._open().request(

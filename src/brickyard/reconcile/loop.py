@@ -84,6 +84,8 @@ class KeyedLoop(Loop, Generic[K]):
 
     def wake(self, key: K) -> None:
         """Requests a pass soon. Merges with a pass that is already waiting."""
+        if self._store.tracing is not None:
+            self._store.tracing.remember((str(key),))
         self._timed.discard(key)
         self._put(key)
 
@@ -178,7 +180,11 @@ class KeyedLoop(Loop, Generic[K]):
     async def _pass(self, key: K) -> None:
         timed = key in self._timed
         self._timed.discard(key)
-        due_ms = await self.work(key, timed=timed)
+        if (tracing := self._store.tracing) is None:
+            due_ms = await self.work(key, timed=timed)
+        else:
+            with tracing.caused(str(key), f"pass of {self.name}", {"brickyard.key": str(key)}):
+                due_ms = await self.work(key, timed=timed)
         self._failed.worked(key)
         self._set_timer(key, due_ms)
 

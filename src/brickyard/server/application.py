@@ -61,6 +61,7 @@ def application(given: Resources, parts: Parts, *, readiness: Readiness) -> ASGI
         own_hosts=(given.settings.public_url, given.settings.host, given.server_url),
         external_url=given.settings.external_origin,
         metrics_token=given.settings.metrics_token,
+        tracing=given.store.tracing,
         rate_limits=_rate_limits(given.settings),
     )
     gateway = parts.gateway

@@ -84,11 +84,12 @@ class Loops:
 
 
 def build_nodes(given: Resources, *, wake: Wake[str], values: SecretValues) -> Nodes:
-    http, pinned, tokens = HttpAgentClient(), HttpAgentClient(pinned=True), InstanceTokens(key=given.workspace_key)
+    tracing, tokens = given.store.tracing, InstanceTokens(key=given.workspace_key)
+    http, pinned = HttpAgentClient(tracing=tracing), HttpAgentClient(pinned=True, tracing=tracing)
     clients = {each.name: each.agent_client() or (pinned if each.where == "elsewhere" else http) for each in given.providers}
     clients[""] = clients[given.providers.default.name]  # rows from before the provider was recorded
     tunnels = Tunnels(directory=given.settings.data_dir / "tunnels", tokens=tokens)
-    calls = NodeCalls(client=http, by_provider=clients, tokens=tokens, tunnels=tunnels)
+    calls = NodeCalls(client=http, by_provider=clients, tokens=tokens, tunnels=tunnels, tracing=tracing)
     loads = Loads(sharing=given.member)
     settings = given.settings
     attention = Attention(

@@ -18,7 +18,7 @@ from brickyard.domain.clock import Clock, Ids, SystemClock, WallClock
 from brickyard.domain.periodic import Loop, Task
 from brickyard.gateway.errors import GatewayError
 from brickyard.providers import registry
-from brickyard.providers.base import Provider, Setup
+from brickyard.providers.base import Provider, Setup, SetupError
 from brickyard.providers.fleet import Providers
 from brickyard.runtime.catalogue import rows as runtimes
 from brickyard.server import workspace
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from brickyard.gateway.tls import ServerCertificate
     from brickyard.nodes.authority import Authority
     from brickyard.server.agentport import AgentPort
+    from brickyard.server.tracing import OtlpTracing
     from brickyard.server.webserver import WebServer
 
 log = structlog.get_logger(__name__)
@@ -132,6 +133,8 @@ class Application:
             shared = url.startswith("postgresql")
             workspace_id = await asyncio.to_thread(workspace.join, store, storage, ids, shared=shared)
             new_token = ""
+            if settings.tracing_endpoint:
+                store.tracing = opened.enter_context(contextlib.closing(_tracing(settings, called, workspace_id)))
             if admin_token is None:  # only here is it certain that we may write to the storage
                 admin_token, is_new = storage.admin_token(settings.admin_token)
                 new_token = admin_token if is_new else ""
@@ -371,6 +374,15 @@ def _trust(settings: Settings, storage: Storage, providers: Providers) -> tuple[
 
 def _opened(url: str, member: Membership, storage: Storage) -> Store:
     return Store.open(url, sharing=member, creates=lambda: workspace.check_new(url, storage))
+
+
+def _tracing(settings: Settings, server_url: str, workspace_id: str) -> OtlpTracing:
+    """What sends traces to the collector. Raises SetupError."""
+    try:
+        from brickyard.server.tracing import OtlpTracing  # noqa: PLC0415 - OpenTelemetry, only where it is used
+    except ImportError as error:
+        raise SetupError(f"tracing_endpoint needs the extra `tracing` of Brickyard ({error}). See docs/tracing.md.") from error
+    return OtlpTracing(settings.tracing_endpoint, ratio=settings.tracing_ratio, server_url=server_url, workspace_id=workspace_id)
 
 
 async def _load(module: str) -> None:

@@ -25,6 +25,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnection
 
 from brickyard.domain.errors import ApiError, DatabaseAway, DatabaseTrouble, DatabaseUnsure, RequestLimitExceeded
+from brickyard.domain.tracing import Tracing
 from brickyard.store import companion, keptlog, reserve
 from brickyard.store.commits import Commits, Listener
 from brickyard.store.opening import ANSWER_S, Opened, open_database
@@ -55,6 +56,7 @@ class Store:
     def __init__(self, opened: Opened, *, url: str, sharing: Sharing) -> None:
         self.url = url
         self._file = opened.file  # of SQLite
+        self.tracing: Tracing | None = None  # set before the store is used, on servers that trace
         self._engine = opened.writing
         self._reading_engine = opened.reading
         self._sharing = sharing
@@ -168,6 +170,12 @@ class Store:
             raise DatabaseAway(error.reason) from error
 
     async def _write(self, work: Callable[[Tx], T], *, background: bool, inserts: bool) -> T:
+        if self.tracing is None:
+            return await self._write_untraced(work, background=background, inserts=inserts)
+        with self.tracing.child("commit", {"db.system.name": self._engine.dialect.name}):
+            return await self._write_untraced(work, background=background, inserts=inserts)
+
+    async def _write_untraced(self, work: Callable[[Tx], T], *, background: bool, inserts: bool) -> T:
         if not background and is_patient():
             return await patiently(lambda: self._write_soon(work, background=False, inserts=inserts))
         return await self._write_soon(work, background=background, inserts=inserts)

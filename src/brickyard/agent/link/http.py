@@ -45,6 +45,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     query: dict[str, str]
     body: bytes
+    traceparent: str = ""
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -347,6 +348,7 @@ def _request(message: _Message, method: str) -> Request:
         path=url.path.decode("latin-1"),
         query={key: values[-1] for key, values in query.items()},
         body=bytes(message.body),
+        traceparent=message.headers.get(b"traceparent", b"").decode("latin-1"),
     )
 
 

@@ -14,6 +14,7 @@ from brickyard.agent.contexts import Contexts
 from brickyard.agent.host import HostError
 from brickyard.agent.link.http import Request, Response, failure
 from brickyard.agent.link.owner import LinkedAgent
+from brickyard.agent.link.traces import CommandTraces
 from brickyard.agent.networks import Networks
 from brickyard.agent.node import Node
 from brickyard.domain import nodeops
@@ -62,6 +63,7 @@ class Routes:
         self._agent = agent
         self._node = node
         self._networks = networks
+        self._traces = CommandTraces(self._call)
 
     def knows(self, token: str) -> bool:
         return hmac.compare_digest(token.encode(), self._config.server_token.encode())
@@ -131,6 +133,10 @@ class Routes:
         if op is nodeops.PORT_OPEN:
             return Response(200, msgspec.json.encode(await self._open_port(asked)))
         answer = await (self._session_used(asked) if op is nodeops.SESSION_USE else self._passed_on(op, asked))
+        if op is nodeops.COMMAND_EXECUTE:
+            self._traces.begun(asked.command_id, request.traceparent)
+        elif op is nodeops.COMMAND_STATUS and (trace := await self._traces.of(asked, answer.get("status"))) is not None:
+            answer["trace"] = trace
         return Response(200, msgspec.json.encode(answer))
 
     async def _session_used(self, asked: nodeops.UseSession) -> dict[str, Any]:

@@ -23,6 +23,8 @@ class Call:
         self.caller = ANONYMOUS
         self.request: msgspec.Struct | None = None
         self.delivering: Delivering | None = None
+        self.status = 0  # of its answer, once that has been sent
+        self.error_code = ""
 
     @property
     def client_is_gone(self) -> bool:
@@ -34,12 +36,15 @@ class Call:
         if self.delivering is not None:
             await self.delivering.settle(lost=lost)
 
+    def objects(self, answer: Answer) -> dict[str, str]:
+        """The objects that it and its answer name."""
+        return {**names(answer if isinstance(answer, msgspec.Struct) else None), **names(self.request)}
+
     def log(
         self, operation: str, answer: Answer, failure: ApiError | None, *, status: int, seconds: float, request_id: str
     ) -> None:
         """Writes the line, whatever the outcome. For a refused call it includes the error code."""
-        made = answer if isinstance(answer, msgspec.Struct) else None
-        objects = {**names(made), **names(self.request)}
+        objects = self.objects(answer)
         error = {"error_code": failure.error_code} if failure is not None else {}
         _log.info(
             "request",

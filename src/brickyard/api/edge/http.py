@@ -36,6 +36,7 @@ from brickyard.api.edge.ratelimits import RateLimits
 from brickyard.api.edge.registry import Answer, Auth, Operation
 from brickyard.api.edge.routes import Routes
 from brickyard.api.edge.streaming import Stream, send_pieces, while_admitted
+from brickyard.api.edge.tracing import traced
 from brickyard.api.edge.waiting import Waiting
 from brickyard.api.edge.websockets import refusing
 from brickyard.api.edge.whole import WHOLE, Whole
@@ -95,6 +96,7 @@ class Edge:
         self._json = (b"content-type", JSON.encode())
         fixed = (self._workspace, self._json, _NOSNIFF, _SAVED)
         self._head = b"".join(b"%s: %s\r\n" % each for each in fixed) + b"x-request-id: "
+        self._serve: ASGIApp = self._http if context.tracing is None else traced(context.tracing, self._routes, self._http)
         self._hosts = Hosts(context.host_names, context.own_hosts, context.external_url)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -105,7 +107,7 @@ class Edge:
         if scope["path"].startswith(self._prefixes):
             await self._mount(scope["path"])(scope, receive, send)
         elif kind == "http":
-            await self._http(scope, receive, send)
+            await self._serve(scope, receive, send)
         elif kind == "websocket":
             await receive()
             error = EndpointNotFound(f"There is no websocket at {scope['path'][:500]}")
@@ -116,13 +118,13 @@ class Edge:
     def _request_id(self) -> str:
         return f"{self._request_prefix}-{next(self._request_numbers):x}"
 
-    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _http(self, scope: Scope, receive: Receive, send: Send, call: Call | None = None) -> None:
         started = time.perf_counter()
         method, path = scope["method"], scope["path"]
         request_id = self._request_id()
         wanted = "GET" if method == "HEAD" else method
         match = self._routes.match(wanted, path, scope.get("raw_path") or path.encode())
-        name, call, failure = "none", Call(), None
+        name, call, failure = "none", call or Call(), None
         audited = self._audited(match[0], scope, request_id, call) if match is not None and match[0].changes else None
         dialect = match[0].dialect if match is not None else self._routes.dialect(path)
         try:
@@ -144,11 +146,12 @@ class Edge:
             failure = _failure(error, request_id, name)
         if failure is not None:
             failure = failure if audited is None else audited.failed(failure)
+            call.error_code = failure.error_code
             answer = dialect.reply(failure, request_id)
         try:
             whole = scope.pop(WHOLE, None)  # it refers to the scope, which would be left to the cyclic collector
             head, lost = method == "HEAD", failure is not None or call.client_is_gone
-            status = await self._send(send, answer, request_id, head=head, whole=None if head else whole)
+            call.status = status = await self._send(send, answer, request_id, head=head, whole=None if head else whole)
             await call.settle(lost=lost)
             seconds = time.perf_counter() - started
             self._metrics.observe(name, status, seconds)

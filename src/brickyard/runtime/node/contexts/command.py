@@ -27,6 +27,7 @@ class Command:
         notebook = code.startswith(f"%%{NOTEBOOK_MAGIC} task ")
         self.task = notebook or code.startswith(f"%%{TASK_MAGIC}")
         self.cells = NotebookCells() if notebook else None
+        self.began_ms = self.ended_ms = 0
         self.ended_s = 0.0  # time.monotonic() of its end
         self.awaited = False  # it had not ended when the node was to end: somebody wants to know its results
         self.read = False  # somebody does

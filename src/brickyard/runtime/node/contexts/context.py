@@ -123,6 +123,12 @@ class Context:
                 answer["progress"] = {"printed": command.output.printed_last(), "jobs": self._owner.jobs.of(command_id)}
             return answer
 
+    def command_times(self, command_id: str) -> tuple[int, int]:
+        """Returns when a command began and ended, in epoch milliseconds; 0 for what it has not done."""
+        with self._wake:
+            command = self._command(command_id)
+            return command.began_ms or command.ended_ms, command.ended_ms
+
     def command_cells(self, command_id: str, after: int) -> dict[str, Any]:
         """Returns the cells of a notebook task that have changed after a version (notebookcells.py)."""
         with self._wake:
@@ -272,7 +278,7 @@ class Context:
             if not self._queue:
                 raise KernelDied(_died(kernel))
             command = self._queue.popleft()
-            command.status = "Running"
+            command.status, command.began_ms = "Running", now_ms()
             return command
 
     def _run(self, kernel: Kernel, command: Command) -> None:
@@ -362,7 +368,7 @@ class Context:
         command.status = status
         command.results = outcome
         command.output = None
-        command.ended_s = time.monotonic()
+        command.ended_s, command.ended_ms = time.monotonic(), now_ms()
         command.size = len(json.dumps(outcome))
         if command.cells is not None:
             command.cells.close(status, outcome)

@@ -197,6 +197,10 @@ class Contexts:
         """Returns `{"id", "status", "results"}`, and while it runs `progress` (progress.py). Raises ContextError NOT_FOUND."""
         return self._context(context_id).command_status(command_id)
 
+    def command_times(self, context_id: str, command_id: str) -> tuple[int, int]:
+        """Returns when a command began and ended, in epoch milliseconds. Raises ContextError NOT_FOUND."""
+        return self._context(context_id).command_times(command_id)
+
     def command_cells(self, context_id: str, command_id: str, after: int) -> dict[str, Any]:
         """Returns the changed cells of a notebook task (notebookcells.py). Raises ContextError NOT_FOUND."""
         return self._context(context_id).command_cells(command_id, after)

@@ -58,9 +58,38 @@ class RunningJobs:
                 self._known.popitem(last=False)
 
 
+def ended_jobs(jobs: list[dict[str, Any]], group: str) -> Jobs:
+    """Returns a command's jobs with their times, out of Spark's (its REST API's JobData). Pure."""
+    return [
+        {
+            "job_id": each["jobId"],
+            "began_ms": _epoch_ms(each.get("submissionTime")),
+            "ended_ms": _epoch_ms(each.get("completionTime")),
+            "status": str(each.get("status", "")),
+            "tasks": max(0, each["numTasks"] - each.get("numSkippedTasks", 0)),
+            "stages": max(0, len(each["stageIds"]) - each.get("numSkippedStages", 0)),
+        }
+        for each in _of_group(jobs, group)
+    ]
+
+
+def _epoch_ms(time_of_job: Any) -> int:
+    """A java.util.Date as Jackson writes it; 0 if there is none."""
+    return time_of_job if isinstance(time_of_job, int) else 0
+
+
+def _of_group(jobs: list[dict[str, Any]], group: str) -> list[dict[str, Any]]:
+    """The jobs of a command, oldest first. With Spark Connect, the command is a tag of the job:
+    `SparkConnect_OperationTag_User_..._Session_..._Tag_<command>`."""
+    return [
+        each
+        for each in sorted(jobs, key=lambda job: int(job["jobId"]))
+        if each.get("jobGroup") == group or any(str(tag).endswith(f"_Tag_{group}") for tag in each.get("jobTags") or ())
+    ]
+
+
 def jobs_of(running: list[dict[str, Any]], group: str) -> Jobs:
-    """Returns those of Spark's running jobs (its REST API's JobData) that belong to a command. With Spark Connect, the command is
-    a tag of the job: `SparkConnect_OperationTag_User_..._Session_..._Tag_<command>`. Pure."""
+    """Returns those of Spark's running jobs (its REST API's JobData) that belong to a command. Pure."""
     return [
         {
             "job_id": each["jobId"],
@@ -71,6 +100,5 @@ def jobs_of(running: list[dict[str, Any]], group: str) -> Jobs:
             "stages": max(0, len(each["stageIds"]) - each.get("numSkippedStages", 0)),
             "completed_stages": each["numCompletedStages"],
         }
-        for each in sorted(running, key=lambda job: int(job["jobId"]))
-        if each.get("jobGroup") == group or any(str(tag).endswith(f"_Tag_{group}") for tag in each.get("jobTags") or ())
+        for each in _of_group(running, group)
     ]

@@ -117,12 +117,12 @@ class DriverAccess:
             with contextlib.suppress(Py4JError, OSError):
                 driver.stop_streams(pool)
 
-    def running_jobs(self) -> list[dict[str, Any]]:
-        """Returns Spark's running jobs, as its REST API shows them; none if the driver is gone."""
+    def jobs(self, *, running: bool) -> list[dict[str, Any]]:
+        """Returns Spark's jobs, or those that run, as its REST API shows them; none if the driver is gone."""
         driver = self._driver
         if driver is not None:
             with contextlib.suppress(Py4JError, OSError):
-                return driver.running_jobs()
+                return driver.jobs(running=running)
         return []
 
     def close_session(self, session_id: str) -> None:

@@ -37,7 +37,7 @@ class NodeContexts:
         self.ops: dict[str, Callable[[Any], Result]] = {
             "context_create": self._create, "context_status": self._status, "context_destroy": self._destroy,
             "contexts_withdraw": self._withdraw, "command_execute": self._execute, "command_status": self._command_status,
-            "command_cells": self._command_cells,
+            "command_cells": self._command_cells, "command_trace": self._command_trace,
             "command_cancel": self._cancel, "answer": self._answer, "closing": self._closing,
         }  # fmt: skip
 
@@ -110,7 +110,7 @@ class NodeContexts:
     def jobs_of_group(self, group: str) -> list[dict[str, Any]]:
         from ..contexts.progress import jobs_of
 
-        return jobs_of(self._leader().access.running_jobs(), group)
+        return jobs_of(self._leader().access.jobs(running=True), group)
 
     def stop_streams(self, pool: str) -> None:
         self._leader().access.stop_streams(pool)
@@ -170,6 +170,13 @@ class NodeContexts:
 
     def _command_cells(self, message: OfCells) -> Result:
         return self._needed().command_cells(message["context_id"], message["command_id"], message["after"])
+
+    def _command_trace(self, message: OfCommand) -> Result:
+        from ..contexts.progress import ended_jobs
+
+        began_ms, ended_ms = self._needed().command_times(message["context_id"], message["command_id"])
+        jobs = ended_jobs(self._leader().access.jobs(running=False), message["command_id"])
+        return {"began_ms": began_ms, "ended_ms": ended_ms, "jobs": jobs}
 
     def _cancel(self, message: OfCommand) -> Result:
         self._needed().cancel(message["context_id"], message["command_id"])

@@ -290,11 +290,12 @@ class Driver:
         self._sc.cancelJobGroup(group)
         self.connect.interrupt(group)
 
-    def running_jobs(self) -> list[dict[str, Any]]:
-        """Returns the running jobs, as Spark's REST API shows them. Raises Py4JError."""
-        running = self._scala.jvm.java.util.ArrayList()
-        running.add(self._scala.jvm.org.apache.spark.JobExecutionStatus.RUNNING)
-        found: list[dict[str, Any]] = self._json(self._sc.statusStore().jobsList(running))
+    def jobs(self, *, running: bool) -> list[dict[str, Any]]:
+        """Returns all jobs that Spark remembers, or those that run, as its REST API shows them. Raises Py4JError."""
+        states = self._scala.jvm.java.util.ArrayList()
+        if running:
+            states.add(self._scala.jvm.org.apache.spark.JobExecutionStatus.RUNNING)
+        found: list[dict[str, Any]] = self._json(self._sc.statusStore().jobsList(states))
         return found
 
     def cancel_all(self) -> None:
