@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
+import shlex
+import shutil
 import signal
 import sys
+from pathlib import Path
 from typing import IO, Any
 
 import click
@@ -137,8 +140,14 @@ def _in_words(error: Exception) -> str:
 
 
 def called() -> str:
-    """The command as it was called, for what to type next: `./dev` in a checkout."""
-    return os.environ.get("BRICKYARD_CALLED_AS") or "brickyard"
+    """The command as it was called, for what to type next: `./dev` in a checkout, its path where it is not on the PATH."""
+    if named := os.environ.get("BRICKYARD_CALLED_AS"):
+        return named
+    program = Path(sys.argv[0])
+    found = shutil.which("brickyard")
+    if program.name != "brickyard" or not program.is_file() or (found and Path(found).samefile(program)):
+        return "brickyard"
+    return shlex.quote(str(program))
 
 
 def as_called(text: str) -> str:

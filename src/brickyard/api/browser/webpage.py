@@ -16,6 +16,7 @@ from brickyard.api.edge.registry import Auth, Operation
 from brickyard.api.webpage import WebPage
 from brickyard.domain.caller import Caller
 from brickyard.domain.errors import EndpointNotFound
+from brickyard.machine.installing import in_checkout
 
 PATHS = (
     "/",
@@ -131,19 +132,31 @@ async def _asset(web_page: WebPage, caller: Caller, request: AskAsset) -> Reply:
     return await file(web_page, request.file, request.accept_encoding)
 
 
+def _missing() -> Reply:
+    """In place of a page that was not built. Only a checkout builds it later."""
+    if not in_checkout():
+        return page(
+            "The web page is missing",
+            "<p>This package of Brickyard was built without its web page. Install one that has it. The SDK, the CLI and the API "
+            "do not need the page.</p>",
+            status=503,
+        )
+    return page(
+        "The web page is not built yet",
+        "<p>The server works; only its web page is missing. After <code>./dev quickstart</code> it is built in the "
+        "background, which takes about a minute. This page looks for it every few seconds.</p>"
+        "<p><code>./dev build-ui</code> builds it, which needs an npm registry, and says what is wrong if it "
+        "cannot. No restart is needed. The SDK, the CLI and the API do not need the page.</p>",
+        status=503,
+        more=(("refresh", "5"),),
+    )
+
+
 async def document(web_page: WebPage) -> Reply:
     """The page, the same for everybody: it leads to the log-in page itself, which knows the whole address that was opened."""
     text = await asyncio.to_thread(web_page.index)
     if text is None:
-        return page(
-            "The web page is not built yet",
-            "<p>The server works; only its web page is missing. After <code>./dev quickstart</code> it is built in the "
-            "background, which takes about a minute. This page looks for it every few seconds.</p>"
-            "<p>In a checkout, <code>./dev build-ui</code> builds it, which needs an npm registry, and says what is wrong if it "
-            "cannot. No restart is needed. The SDK, the CLI and the API do not need the page.</p>",
-            status=503,
-            more=(("refresh", "5"),),
-        )
+        return _missing()
     nonce = secrets.token_urlsafe(16)
     return Reply(
         body=text.replace(_NONCE, nonce).encode(),
