@@ -17,6 +17,7 @@ from databricks.sql.thrift_api.TCLIService import ttypes
 
 from brickyard.api.edge.hosts import Hosts
 from brickyard.domain.errors import PermissionDenied, ResourceDoesNotExist
+from brickyard.features.statements.linked import READ_MS
 from brickyard.features.statements.links import ResultLinks
 from brickyard.features.statements.model import ExecutionState, SignedChunk
 from brickyard.features.statements.results import OpenChunk, ResultFiles
@@ -120,6 +121,10 @@ async def test_a_large_result_is_links_that_other_servers_answer_too(at: Linked)
     again = await at.world.call(token, "FetchResults", ttypes.TFetchResultsReq(answer.operationHandle, startRowOffset=450))
     assert again.results.startRowOffset <= 450 < again.results.startRowOffset + again.results.resultLinks[0].rowCount
     await at.world.call(token, "CloseOperation", ttypes.TCloseOperationReq(answer.operationHandle))
+    assert len(at.files) == len(links), "not all of what it has links to was read: the last call repeated some"
+    await at.rows(links)
+    at.world.world.clock.advance(ms=READ_MS + 1)
+    await at.statements.run_once()
     assert not at.files
     with pytest.raises(ResourceDoesNotExist):
         await at.read(links[0])
@@ -268,4 +273,5 @@ async def test_the_connector_follows_links(at: Linked) -> None:
 
     async with with_links(at) as url:
         found = await asyncio.to_thread(client, url, await at.world.world.token("me@example.com"))
+        assert not at.files, "it has closed what it has read"
     assert found == (ROWS, ROWS[:450], 100)

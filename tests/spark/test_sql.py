@@ -16,6 +16,7 @@ from databricks import sql
 from databricks.sdk.service.compute import Kind, State
 from databricks.sql.client import Connection
 from databricks.sql.exc import DatabaseError, ServerOperationError
+from databricks.sql.utils import ArrowQueue, ThriftCloudFetchQueue
 from thrift.transport.THttpClient import THttpClient
 
 from tests.spark.live import Live, User
@@ -82,6 +83,16 @@ def test_types_parameters_state_and_errors(lent_single: Lent, cursor: Any) -> No
     ) as other, other.cursor() as second:  # fmt: skip
         assert rows(second, "SELECT count(*), max(1 / 0) FROM t") == [(4, None)]
     cursor.execute("USE default")
+
+
+def test_a_large_result_comes_by_links(cursor: Any) -> None:
+    cursor.execute("SELECT id, xxhash64(id) AS h FROM range(0, 2000000, 1, 4)")
+    assert isinstance(cursor.active_result_set.results, ThriftCloudFetchQueue)
+    table = cursor.fetchall_arrow()
+    assert table["id"].to_pylist() == list(range(2_000_000))
+    cursor.execute("SELECT id FROM range(0, 1000, 1, 8)")
+    assert isinstance(cursor.active_result_set.results, ArrowQueue), "small, in many parts"
+    assert len(cursor.fetchall()) == 1000
 
 
 def test_what_nobody_waits_for_ends_in_spark(lent_single: Lent) -> None:

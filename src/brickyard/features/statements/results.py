@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -61,12 +61,15 @@ class OpenChunk:
 
     def __init__(self, file: Path) -> None:
         self._open = file.open("rb")
+        self.on_end: Callable[[], Awaitable[None]] | None = None  # done once all of it was sent
         self.size = os.fstat(self._open.fileno()).st_size
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """All of it; one piece is in memory at a time."""
         while piece := await asyncio.to_thread(self._open.read, PIECE):
             yield piece
+        if self.on_end is not None:
+            await self.on_end()
 
     def close(self) -> None:
         self._open.close()

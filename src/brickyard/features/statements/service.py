@@ -158,7 +158,10 @@ class StatementService(Periodic):
         try:
             if found.format is Format.ARROW_STREAM:
                 opened = await asyncio.to_thread(self._files.open, found.statement_id, request.chunk_index)
-                return _TYPES[found.format] if found.manifest is not None else _OCTETS, opened
+                if found.manifest is not None:
+                    return _TYPES[found.format], opened
+                opened.on_end = functools.partial(self.linked.read, found.statement_id, request.chunk_index)
+                return _OCTETS, opened
             manifest = found.manifest
             if manifest is None:
                 raise _missing(request.statement_id)

@@ -19,7 +19,7 @@ import structlog
 from brickyard.domain.errors import ApiError
 from brickyard.features.statements.linked import Link, LinkedResults
 from brickyard.features.statements.results import ChunkWriter
-from brickyard.features.statements.rules import KEPT_MS, LINK_MS
+from brickyard.features.statements.rules import KEPT_MS
 from brickyard.gateway.sql.driver import Chunk, Part
 from brickyard.gateway.sql.failures import SqlFailed
 from brickyard.gateway.sql.ipc import END, cut
@@ -116,13 +116,10 @@ class LinkedResult:
             self._given = min(self._given, links.files[0][0].number)
 
     async def close(self, *, remove: bool) -> None:
-        """Stop writing. `remove` the files now; otherwise they stay as long as links that clients have may count."""
+        """Stop writing. `remove` the files now; otherwise they stay as long as the client may read what it has links to."""
         await self.leave()
         with contextlib.suppress(ApiError, OSError):  # they expire
-            if remove:
-                await self._results.remove(self._operation.id)
-            else:
-                await self._results.keep(self._operation.id, for_ms=LINK_MS)
+            await (self._results.remove if remove else self._results.close)(self._operation.id)
 
     async def leave(self) -> None:
         """Stop writing, and leave the files."""

@@ -209,9 +209,9 @@ class Operation:
         self._end(StatementState.CANCELED)
         await self._stop()
 
-    async def close(self, *, release: bool = True, abandoned: bool = False) -> None:
-        """Forget it. What still runs is ended. `release`: Spark forgets it too, and would run its id again. `abandoned`: its
-        client has not said so, and may still download what it has links to."""
+    async def close(self, *, release: bool = True, remove: bool = False) -> None:
+        """Forget it. What still runs is ended. `release`: Spark forgets it too, and would run its id again. `remove`:
+        its client reads nothing any more of what it has links to."""
         if self._closed:
             return
         self._closed = True
@@ -220,7 +220,7 @@ class Operation:
         self._end(StatementState.CANCELED if self.phase is Phase.RUNNING else StatementState.FINISHED)
         await self._stop()
         if self.linked is not None:
-            await self.linked.close(remove=not abandoned)
+            await self.linked.close(remove=remove)
         if release:
             await self._driver.release(self.target, self.id)
 
@@ -313,7 +313,7 @@ class Operations:
     async def close_session(self, target: Target) -> None:
         """Close what is open in a session."""
         mine = [each for each in self._known.values() if each.target[:3] == target[:3]]
-        await asyncio.gather(*(each.close() for each in mine))
+        await asyncio.gather(*(each.close(remove=True) for each in mine))
 
     async def close(self) -> None:
         """The server stops. What runs goes on in Spark for some minutes, for its client to ask another server for it."""
@@ -328,7 +328,7 @@ class Operations:
             await asyncio.sleep(LOOK_S)
             now = time.monotonic()
             idle = [each for each in self._known.values() if each.idle(now)]
-            await asyncio.gather(*(each.close(abandoned=True) for each in idle), return_exceptions=True)
+            await asyncio.gather(*(each.close() for each in idle), return_exceptions=True)
 
     def _forget(self, operation: Operation) -> None:
         self._known.pop(operation.id, None)
