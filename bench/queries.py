@@ -41,6 +41,8 @@ from bench._harness import RUNTIME, Row, limited, medians, options, spread, tabl
 from bench._servers import Served, agents, brickyard
 from bench._tpc import equal
 from bench.start import install
+from brickyard.domain.runtimes import photon_key
+from brickyard.runtime import catalogue
 
 WORKERS = 2
 NODE_TYPES = {"brickyard.small": (1, 2_048), "brickyard.medium": (2, 4_096)}
@@ -84,11 +86,10 @@ class Took(NamedTuple):
 def main() -> int:
     began = time.monotonic()
     given = options(
-        __doc__, rounds=3, seconds=420.0, scale=1.0, queries="", runtime=RUNTIME, node_type=NODE_TYPE, conf=(), their_conf=(),
+        __doc__, rounds=3, seconds=420.0, scale=1.0, queries="", runtime="", node_type=NODE_TYPE, conf=(), their_conf=(),
         remove=False, photon=False,
     )  # fmt: skip
-    if given.photon and given.runtime == RUNTIME:
-        given.runtime = PHOTON_RUNTIME
+    given.runtime = with_photon(given.runtime or PHOTON_RUNTIME) if given.photon else given.runtime or RUNTIME
     if given.remove:
         _tpch.remove()
         return 0
@@ -105,6 +106,15 @@ def main() -> int:
         took = _rounds(theirs, ours, texts, given.rounds, until=began + given.seconds)
         peaks = [_executor_peak_mib(side.pids()) for side in (theirs, ours)]
     return _report(took, peaks, given)
+
+
+def with_photon(key: str) -> str:
+    """The key of a runtime with the native engine. Raises SystemExit if it has none: it would be measured without."""
+    wanted = photon_key(key)
+    if catalogue.find(wanted) is None:
+        those = ", ".join(each.key for each in catalogue.rows() if each.photon)
+        raise SystemExit(f"--photon: {key} has no Photon; {those} has")
+    return wanted
 
 
 # ── the two clusters ────────────────────────────────────────────────────────────────────────────────────────────────────────────
