@@ -196,6 +196,25 @@ def test_photon_is_accepted_by_field_and_by_key_where_the_runtime_has_it() -> No
         check(but(spark_version="16.4.x-scala2.12", runtime_engine=RuntimeEngine.PHOTON), WITH_NATIVE)
 
 
+def test_layers_that_the_runtime_cannot_have_are_refused_with_those_that_can() -> None:
+    older = next(each for each in RUNTIMES.values() if each.key != SPARK_4.key)
+    runtimes = {
+        SPARK_4.key: msgspec.structs.replace(SPARK_4, layers=("delta", "s3a")),
+        older.key: msgspec.structs.replace(older, layers=("delta",)),
+    }
+    offered = msgspec.structs.replace(OFFERED, runtimes=runtimes)
+
+    def layers(names: str, key: str = SPARK_4.key) -> ClusterSpec:
+        return check(but(spark_version=key, spark_conf={"spark.brickyard.layers": names}), offered)
+
+    for accepted in ("delta,s3a", " s3a ", ""):
+        layers(accepted)
+    with pytest.raises(InvalidParameterValue, match=f"'s3a'.*{re.escape(SPARK_4.key)}"):
+        layers("delta,s3a", older.key)
+    with pytest.raises(InvalidParameterValue, match="spark_conf.*'gcs'"):
+        layers("gcs")
+
+
 def test_what_holds_without_a_cloud_is_accepted() -> None:
     attributes = AwsAttributes(zone_id="us-west-2a", availability=AwsAvailability.SPOT_WITH_FALLBACK, spot_bid_price_percent=50)
     assert check(but(aws_attributes=attributes)).aws_attributes == attributes

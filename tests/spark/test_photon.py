@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from databricks.sdk.service.compute import RuntimeEngine, State
+from databricks.sdk.service.compute import EventType, RuntimeEngine, State
 
+from brickyard.domain.runtimes import photon_key
 from brickyard.runtime import catalogue
 from brickyard.runtime.layers import missing
 from brickyard.runtime.layerwork import require_layers
 from brickyard.runtime.node.jvm.layers import PHOTON
-from tests.spark.live import Live
+from tests.spark.live import NODE, Live
+from tests.support.patience import until
 from tests.support.runtimes import cache_dir, manifest_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(1800)]
@@ -91,6 +93,41 @@ print(json.dumps(found))
     found = answers(live, cluster, code.format(queries=json.dumps(QUERIES)))
     assert {name: (same, native) for name, (same, _, native) in found.items()} == dict.fromkeys(QUERIES, (True, True))
     assert all(rows for _, rows, _ in found.values())
+
+
+def test_a_pool_that_preloads_photon_gives_warm_nodes_with_it(live: Live) -> None:
+    w = live.w
+    pool_id = w.instance_pools.create(
+        "native", NODE, min_idle_instances=2, max_capacity=2, preloaded_spark_versions=[photon_key(RUNTIME)]
+    ).instance_pool_id
+    assert pool_id is not None
+
+    def warm() -> bool:
+        stats = w.instance_pools.get(pool_id).stats
+        return stats is not None and (stats.idle_count, stats.pending_idle_count) == (2, 0)
+
+    until(warm, "the pool did not become warm")
+    wait = w.clusters.create(
+        RUNTIME, cluster_name="warm", instance_pool_id=pool_id, num_workers=1, runtime_engine=RuntimeEngine.PHOTON
+    )
+    made = str(wait.cluster_id)
+    live.wait(made, State.RUNNING, workers=1)
+    event = next(each for each in w.clusters.events(made) if each.type is EventType.RUNNING)
+    assert "2 of 2" in ((event.details.driver_state_message if event.details else None) or "")
+    code = """
+path = spark._jvm.java.lang.System.getProperty("java.class.path")
+spark.range(1000).selectExpr("id", "id % 7 k").write.mode("overwrite").parquet("dbfs:/native/warm")
+frame = spark.read.parquet("dbfs:/native/warm").groupBy("k").count()
+rows = frame.collect()
+plan = frame._jdf.queryExecution().executedPlan().toString()
+print(json.dumps(["comet-spark" in path, "delta-spark" in path, len(rows), "CometNativeScan" in plan or "CometScan" in plan]))
+"""
+    found = catalogue.find(RUNTIME)
+    environment = found.environment if found is not None else ""
+    has_delta = not missing(environment, cache_dir(), ("delta",))
+    assert answers(live, made, code) == [True, has_delta, 7, True]
+    w.clusters.permanent_delete(made)
+    w.instance_pools.delete(pool_id)
 
 
 LARGE = """

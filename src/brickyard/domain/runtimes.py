@@ -31,6 +31,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     connect: str = ""  # version of the Spark Connect server that is added, where Spark itself has none; "": `spark_version`
     iceberg: str = ""  # version of Iceberg that suits; "": it cannot be had for this Spark, or was not tested
     environment: str = ""  # name of the locked requirements: several keys may share one environment
+    layers: tuple[str, ...] = ()  # names of those that its clusters may ask for
 
     @property
     def photon(self) -> bool:

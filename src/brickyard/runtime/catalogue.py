@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from brickyard.domain.runtimes import Runtime, photon_key
+from brickyard.runtime.node.jvm.layers import PHOTON
 
 DATA = Path(__file__).parent / "data"
 
@@ -18,9 +19,11 @@ DATA = Path(__file__).parent / "data"
 def rows() -> tuple[Runtime, ...]:
     """Returns every runtime, oldest first."""
     document = tomllib.loads((DATA / "runtimes.toml").read_text())
+    layers = tomllib.loads((DATA / "layers.toml").read_text())
     found = []
     for row in document["runtime"]:
         environment = document["environments"][row["environment"]]
+        suitable = tuple(name for name, layer in layers.items() if row["environment"] in layer["environments"])
         spark, scala = environment["spark_version"], environment["scala_version"]
         runtime = Runtime(
             key=row["key"],
@@ -33,11 +36,12 @@ def rows() -> tuple[Runtime, ...]:
             connect=environment.get("connect", ""),
             iceberg=environment.get("iceberg", ""),
             environment=row["environment"],
+            layers=tuple(name for name in suitable if name not in PHOTON),
         )
         found.append(runtime)
         if row.get("photon", False):
             name = f"{row['label']} Photon (includes Apache Spark {spark}, Scala {scala})"
-            found.append(msgspec.structs.replace(runtime, key=photon_key(runtime.key), name=name))
+            found.append(msgspec.structs.replace(runtime, key=photon_key(runtime.key), name=name, layers=suitable))
     return tuple(found)
 
 
