@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from brickyard.domain.errors import DatabaseFull
 from brickyard.store.store import Store
 from tests.support.databases import empty_sqlite
 from tests.support.patience import PATIENCE_S
@@ -20,6 +21,7 @@ from tests.support.patience import PATIENCE_S
 AT_ONCE = 12  # servers that die side by side: most of their time is waiting
 OVER = 8  # so many in a row that were not killed in time: the scenario has no more steps
 MOST_STEPS = 200
+FULL_FOR = 3  # writes in a row that find a full disk
 
 # (a folder, a store, steps until the crash) -> whether the crash came before the work was over. The next server is to end it.
 CrashAt = Callable[[Path, Store, int], Awaitable[bool]]
@@ -68,6 +70,25 @@ class FusedStore:
     async def let_through(self) -> None:
         """A killed process commits nothing later: wait for what was under way when it died."""
         await asyncio.gather(*self._under_way, return_exceptions=True)
+
+
+class FullStore:
+    """A store whose disk is full from one write on, for some of them."""
+
+    def __init__(self, store: Store, first: int) -> None:
+        self.read, self.usable, self.alone = store.read, store.usable, store.alone
+        self.on_commit, self.on_gap = store.on_commit, store.on_gap
+        self._write, self.left = store.write, first + FULL_FOR
+
+    @property
+    def passed(self) -> bool:
+        return self.left <= 0
+
+    async def write(self, work: Callable[[Any], Any], *, background: bool = False) -> Any:
+        self.left -= 1
+        if 0 <= self.left < FULL_FOR:
+            raise DatabaseFull("no space left on device")
+        return await self._write(work, background=background)
 
 
 async def first_of(*works: Awaitable[Any]) -> None:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from brickyard.domain.errors import InvalidParameterValue
+from brickyard.domain.errors import DatabaseFull, InvalidParameterValue
 from brickyard.domain.run import RunResultState, TriggerType
 from brickyard.features.jobs.loop import JobLoop
 from brickyard.features.jobs.model import (
@@ -25,7 +25,7 @@ from brickyard.features.jobs.model import (
 )
 from brickyard.store.tx import Tx
 from tests.features.jobs.world import DAY_MS, NOON, Jobs
-from tests.reconcile.crashes import Crash, Fuse, FusedStore
+from tests.reconcile.crashes import FULL_FOR, Crash, FullStore, Fuse, FusedStore
 from tests.support.desk import ADMIN
 from tests.support.people import lock_out
 
@@ -167,3 +167,16 @@ async def _two_servers(jobs: Jobs, job_id: int, *, before: bool) -> bool:
     ends = await asyncio.gather(*(loop.work(job_id, timed=False) for loop in loops), return_exceptions=True)
     assert ends[1] is None
     return isinstance(ends[0], Crash)
+
+
+async def test_a_schedule_that_meets_a_full_disk_begins_its_run_once(jobs: Jobs) -> None:
+    job_id = await jobs.create()
+    await jobs.at_next(job_id)
+    store = jobs.store
+    jobs.store = FullStore(store, 0)  # type: ignore[assignment] # it stands for one
+    for _ in range(FULL_FOR):
+        with pytest.raises(DatabaseFull):
+            await jobs.run(job_id)
+    assert len(await jobs.run(job_id, servers=3)) == 1
+    jobs.store = store
+    assert len(await jobs.run(job_id)) == 1
