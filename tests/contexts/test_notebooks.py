@@ -56,6 +56,37 @@ def test_values_of_widgets_in_sql(python: Context) -> None:
     assert "no widget 'n'" in python.failure("%sql select ${n} as a")
 
 
+def test_widgets_are_told_and_chosen(host: Host) -> None:
+    context = host.new(user="eve@example.com")
+
+    def values(code: str, chosen: dict[str, str], language: str = "python") -> tuple[dict[str, str], dict[str, Any]]:
+        """Of the widgets after a command, and its status."""
+        name = f"w{next(host._numbers)}"
+        host.execute(context.name, name, language, code, chosen)
+        status = context.end_of(name)
+        return {each["name"]: each["value"] for each in status.get("widgets", [])}, status
+
+    notebook(host, "/Users/eve/widgets", "dbutils.widgets.text('run', 'default')")
+    assert values("1", {})[1].keys() == {"id", "status", "results"}
+    make = "dbutils.widgets.dropdown('size', 'S', ['S', 'L'], 'The size'); print(dbutils.widgets.get('size'))"
+    told, status = values(make, {"size": "L", "run": "chosen"})
+    assert told == {"size": "L"} and status["results"]["data"] == "L"
+    assert status["widgets"] == [
+        {"name": "size", "kind": "dropdown", "label": "The size", "value": "L", "default": "S", "choices": ["S", "L"]}
+    ]
+    assert values("%run /Users/eve/widgets", {"size": "S", "run": "chosen"})[0] == {"size": "S", "run": "chosen"}
+    assert values("select :size as a, :run as b", {"run": "x"}, "sql")[1]["results"]["data"] == [["S", "x"]]
+    assert values("1/0", {"size": "L"})[0] == {"size": "L", "run": "x"}
+    assert values("dbutils.widgets.remove('run')", {"run": "x"})[0] == {"size": "L"}
+    started = context.start("dbutils.widgets.text('early', '1'); import time; time.sleep(600)")
+    until(lambda: len(host.command_status(context.name, started).get("widgets", [])) == 2, "the widget of a command that runs")
+    host.cancel(context.name, started)
+    assert [each["name"] for each in context.end_of(started)["widgets"]] == ["size", "early"]
+    assert values("dbutils.library.restartPython()", {"size": "L"})[0] == {}
+    assert values(make, {"size": "L"})[0] == {"size": "L"}
+    host.destroy(context.name)
+
+
 def test_widgets_in_sql_alone(host: Host) -> None:
     sql = host.new("sql")
     sql.run("CREATE WIDGET DROPDOWN day DEFAULT 'Tue' CHOICES select * from values ('Mon'), ('Tue')", "sql")

@@ -11,7 +11,7 @@ Errors: `{"error": {"code", "message"}}` with 401 UNAUTHENTICATED, 404 NOT_FOUND
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Generic, Protocol, TypeVar
+from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -75,6 +75,7 @@ class NewCommand(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     command_id: Id
     language: str
     command: str  # at most MAX_COMMAND
+    widgets: dict[str, str] = {}  # the values that a person has chosen
     user: str = ""  # as in OfContext
 
 
@@ -167,11 +168,23 @@ class CommandTrace(msgspec.Struct, frozen=True, kw_only=True):
     jobs: list[SparkJobTrace] = []
 
 
+class Widget(msgspec.Struct, frozen=True, kw_only=True):
+    """A parameter of a notebook (`dbutils.widgets`). `value` of a multiselect: choices, separated by commas."""
+
+    name: str
+    kind: Literal["text", "dropdown", "combobox", "multiselect"]
+    label: str = ""
+    value: str = ""
+    default: str = ""
+    choices: list[str] = []
+
+
 class CommandState(msgspec.Struct, frozen=True, kw_only=True):
     status: str = "Error"  # Queued, Running, Cancelling, Finished, Cancelled
     results: dict[str, Any] | None = None  # in the API's format, once the command is over
     progress: CommandProgress | None = None  # while it runs
     trace: CommandTrace | None = None
+    widgets: list[Widget] = []  # of its context
 
 
 class ChangedCells(msgspec.Struct, frozen=True, kw_only=True):

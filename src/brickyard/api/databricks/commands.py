@@ -13,7 +13,7 @@ from brickyard.api.edge.registry import Operation
 from brickyard.clusters.attach.execution import CommandService
 from brickyard.domain.caller import Caller
 from brickyard.domain.errors import CommandError
-from brickyard.domain.nodeops import CommandProgress
+from brickyard.domain.nodeops import CommandProgress, Widget
 from brickyard.domain.states import CommandStatus, ContextStatus, ResultType
 
 
@@ -36,6 +36,7 @@ class Command(_Wire, frozen=True, kw_only=True):
     context_id: str = ""
     language: str = ""
     command: str = ""
+    widgets: dict[str, str] = {}  # the values that a person has chosen: our own field, which Databricks does not have
 
 
 class CommandRef(_Wire, frozen=True, kw_only=True):
@@ -85,6 +86,7 @@ class CommandStatusResponse(_Wire, frozen=True, kw_only=True):
     status: CommandStatus
     results: Results | None = None
     progress: CommandProgress | None = None  # while it runs: our own field, which Databricks does not have
+    widgets: list[Widget] = []  # of the context's notebook: our own field
 
 
 async def _create(commands: CommandService, caller: Caller, request: CreateContext) -> Created:
@@ -106,7 +108,7 @@ async def _destroy(commands: CommandService, caller: Caller, request: ContextRef
 
 async def _execute(commands: CommandService, caller: Caller, request: Command) -> Created:
     command = (request.cluster_id, request.context_id, request.language, request.command)
-    return Created(id=await commands.execute(caller, *command))
+    return Created(id=await commands.execute(caller, *command, widgets=request.widgets))
 
 
 async def _command_status(commands: CommandService, caller: Caller, request: CommandRef) -> bytes:

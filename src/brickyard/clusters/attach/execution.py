@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from brickyard.access import Authorizer
@@ -40,6 +41,7 @@ from brickyard.store.tx import Tx
 LANGUAGES = (Language.PYTHON, Language.SQL)
 ATTEMPTS = 3  # to reach a silent agent; calls are repeatable, because the server generates the ids
 PAUSE_S = 0.5
+MAX_WIDGETS, MAX_CHOSEN = 512, 64 * 1024  # chosen values of one command: their number, and the characters of all of them
 _ID = re.compile(r"[0-9a-f]{1,64}")
 _USABLE = (State.RUNNING, State.RESIZING)
 _COMING = (State.PENDING, State.RESTARTING)
@@ -110,25 +112,40 @@ class CommandService:
         driver = await self._driver_of(caller, cluster_id, context_id)
         await self._change(driver, nodeops.CONTEXT_DESTROY, _context(caller, context_id))
 
-    async def execute(self, caller: Caller, cluster_id: str, context_id: str, language: str, command: str) -> str:
-        """Queues a command and returns its id."""
+    async def execute(
+        self,
+        caller: Caller,
+        cluster_id: str,
+        context_id: str,
+        language: str,
+        command: str,
+        *,
+        widgets: Mapping[str, str] | None = None,
+    ) -> str:
+        """Queues a command and returns its id. `widgets`: the values that a person has chosen for the notebook's parameters."""
         _require(context_id, "contextId")
         if language:
             _language(language)
+        chosen = dict(widgets or {})
+        if len(chosen) > MAX_WIDGETS or sum(len(name) + len(value) for name, value in chosen.items()) > MAX_CHOSEN:
+            raise CommandError(f"widgets may have at most {MAX_WIDGETS} names and {MAX_CHOSEN} characters.")
         driver = await self._driver(caller, cluster_id)
         command_id = self._ids.timed(self._clock.now_ms())
         context = _context(caller, context_id)
         asked = NewCommand(
-            context_id=context.context_id, command_id=command_id, language=language, command=command, user=context.user
-        )
+            context_id=context.context_id, command_id=command_id, language=language, command=command, user=context.user,
+            widgets=chosen,
+        )  # fmt: skip
         await self._change(driver, nodeops.COMMAND_EXECUTE, asked, repeatable=False)
         return command_id
 
     async def command_status(self, caller: Caller, cluster_id: str, context_id: str, command_id: str) -> dict[str, Any]:
-        """`{"id", "status"}`, `results` once the command is over, and `progress` while it runs."""
+        """`{"id", "status"}`, `results` once the command is over, `progress` while it runs, and the context's `widgets`."""
         driver = await self._driver_of(caller, cluster_id, context_id)
         answer = await self._call(driver, nodeops.COMMAND_STATUS, _command(caller, context_id, command_id))
-        status = {"id": command_id, "status": answer.status}
+        status: dict[str, Any] = {"id": command_id, "status": answer.status}
+        if answer.widgets:
+            status["widgets"] = answer.widgets
         if answer.results is not None:
             return {**status, "results": answer.results}
         return status if answer.progress is None else {**status, "progress": answer.progress}

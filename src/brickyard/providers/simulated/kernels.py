@@ -31,6 +31,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     after_s: float = 0.0
     status: str = "Finished"
     progress: dict[str, Any] | None = None  # what is told until then (`nodeops.CommandProgress`)
+    widgets: list[dict[str, Any]] = []  # of its context from now on (`nodeops.Widget`)
     cells: list[dict[str, Any]] = []  # of a notebook (`domain.notebookcells`), told from the beginning on
 
 
@@ -53,6 +54,7 @@ class SimulatedKernels:
         self._world = world
         self.compute: Callable[[str], Answer] | None = None  # from a command's text to its outcome
         self.begun: list[tuple[str, str]] = []  # (instance, command) of every command that ever began
+        self.chosen: list[dict[str, str]] = []  # the values of widgets that were sent with each of them
         self.generations: dict[str, int] = {}  # instance -> generation of its node
         self._contexts: dict[tuple[str, str], _Commands] = {}
         self._users: dict[tuple[str, str], str] = {}
@@ -132,6 +134,7 @@ class SimulatedKernels:
                 if asked.command.startswith(TASKS):
                     self._tasks.add((instance_id, context))
                 if command not in commands:
+                    self.chosen.append(asked.widgets)
                     commands[command] = (time.monotonic(), self._begin(instance_id, command, asked.command))
                 return {}
             case OfCommand(context_id=context, command_id=command):
@@ -211,4 +214,4 @@ def _state(commands: _Commands, command_id: str) -> dict[str, Any]:
     if time.monotonic() < since + answer.after_s:
         progress = {} if answer.progress is None else {"progress": answer.progress}
         return {"id": command_id, "status": "Running", "results": None, **progress}
-    return {"id": command_id, "status": answer.status, "results": answer.results}
+    return {"id": command_id, "status": answer.status, "results": answer.results, "widgets": answer.widgets}

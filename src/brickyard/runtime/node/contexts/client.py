@@ -12,7 +12,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,12 +21,13 @@ import zmq
 from jupyter_client.session import Session
 
 from ..trees import OVER_QUOTA, over_quota
-from ..wire import GROUP_KEY, POOL_KEY, USER_KEY
+from ..wire import GROUP_KEY, POOL_KEY, USER_KEY, WIDGETS_KEY
 from .asking import Answerer, serve
 from .process import KernelDirectories, Process, Starter
 from .sparkaccess import SparkAccess, SparkAccessError, SparkAccessProvider
 
 START = Path(__file__).resolve().parents[1] / "start.py"
+ANSWER_POLL_S = 0.1
 MAX_MESSAGE = 64 * 1024 * 1024  # bytes; larger messages are dropped unread
 LOG_TAIL = 4000  # characters
 _PORTS = {"shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, "hb_port": 5}
@@ -226,9 +227,9 @@ class Kernel:
         if time.monotonic() > deadline:
             raise KernelDied(f"The Python process was not ready within {timeout_s:.0f} s.\n{self.log_tail()}".rstrip())
 
-    def execute(self, code: str, command_id: str) -> str:
-        """Sends code; returns the request's id, which all its messages name as their parent."""
-        metadata = {**self._metadata, GROUP_KEY: command_id}
+    def execute(self, code: str, command_id: str, widgets: Mapping[str, str]) -> str:
+        """Sends code, and the chosen values of widgets; returns the request's id, which all its messages name as their parent."""
+        metadata = {**self._metadata, GROUP_KEY: command_id, WIDGETS_KEY: dict(widgets)}
         content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False, "stop_on_error": False,
                    "user_expressions": {}}  # fmt: skip
         message: Any = self._session.send(self._sockets["shell"], "execute_request", content, metadata=metadata)
@@ -255,6 +256,15 @@ class Kernel:
         content = message.get("content")
         return Event(channel, str(message["header"]["msg_type"]), parent, content if isinstance(content, dict) else {})
 
+    def await_answer(self, request: str, timeout_s: float) -> Event | None:
+        """Returns the answer to a request, or None if none comes in time. Drops all other messages."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline and self.poll() is None:
+            event = self.receive(ANSWER_POLL_S)
+            if event is not None and event.channel == "shell" and event.parent == request:
+                return event
+        return None
+
     def poll(self) -> int | None:
         """Returns the exit status, or None while it runs."""
         return self._process.poll()
@@ -277,6 +287,12 @@ class Kernel:
             except ValueError:
                 return f"it was ended by signal {-status}"
         return f"it exited with status {status}"
+
+    def death_notice(self) -> str:
+        """Says how the process of a context ended, with the end of its log."""
+        tail = self.log_tail()
+        said = f"\nIts last words:\n{tail}" if tail else ""
+        return f"The Python process of this context died: {self.how_it_ended()}. Its variables are gone.{said}"
 
     def log_tail(self) -> str:
         """The end of what the process wrote outside of commands."""

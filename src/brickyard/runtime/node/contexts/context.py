@@ -15,11 +15,12 @@ from ..clock import now_ms
 from ..wire import NOTEBOOK_MAGIC
 from . import results
 from .cancelling import CANCEL_GRACE_S, Cancel, Stubborn
-from .client import AccessLost, Event, Kernel, KernelDied, pool_of
+from .client import AccessLost, Kernel, KernelDied, pool_of
 from .command import Command
 from .contexterror import ContextError
 from .fence import Fence
 from .process import KernelDirectories
+from .widgets import ContextWidgets
 
 if TYPE_CHECKING:
     from .drivernode import ContextOwner
@@ -63,6 +64,7 @@ class Context:
         self._kernel = kernel
         self._kept: KernelDirectories | None = None  # of the process that the next one replaces
         self._state = "Pending" if kernel is None else "Running"
+        self._widgets = ContextWidgets()
         self._failure = ""
         self._destroyed = False
         self._lost = ""  # why its user may no longer run code here
@@ -98,9 +100,8 @@ class Context:
             if self._knows(command.command_id):
                 return
             if self._over.refuses(command.command_id):
-                raise ContextError(
-                    "INVALID", f"Command {command.command_id} is older than all that this context remembers; it was not run."
-                )
+                forgotten = f"Command {command.command_id} is older than all that this context remembers; it was not run."
+                raise ContextError("INVALID", forgotten)
             if self._state == "Error":
                 raise ContextError(
                     "DEAD", f"{self._failure.splitlines()[0]} Destroy this context (contexts/destroy) and create a new one."
@@ -118,9 +119,11 @@ class Context:
             command = self._command(command_id)
             command.read = command.over
             status = "Cancelling" if command.cancelled and not command.over else command.status
-            answer = {"id": command_id, "status": status, "results": command.results}
+            answer: dict[str, Any] = {"id": command_id, "status": status, "results": command.results}
             if command.output is not None:
                 answer["progress"] = {"printed": command.output.printed_last(), "jobs": self._owner.jobs.of(command_id)}
+            if self._widgets.told:
+                answer["widgets"] = self._widgets.told
             return answer
 
     def command_times(self, command_id: str) -> tuple[int, int]:
@@ -153,9 +156,8 @@ class Context:
         with self._wake:
             command = self._command(command_id)
             if command.status in ("Finished", "Error"):
-                raise ContextError(
-                    "INVALID", f"Command {command_id} has already ended ({command.status}); there is nothing to cancel."
-                )
+                ended = f"Command {command_id} has already ended ({command.status}); there is nothing to cancel."
+                raise ContextError("INVALID", ended)
             if command.status == "Queued":
                 self._queue.remove(command)
                 self._finish(command, "Cancelled", results.cancelled("The command was cancelled before it started."))
@@ -276,7 +278,7 @@ class Context:
                 self._wake.wait(1.0)
             self._check_wanted()
             if not self._queue:
-                raise KernelDied(_died(kernel))
+                raise KernelDied(kernel.death_notice())
             command = self._queue.popleft()
             command.status, command.began_ms = "Running", now_ms()
             return command
@@ -314,7 +316,8 @@ class Context:
 
     def _follow(self, kernel: Kernel, command: Command, collector: results.Collector) -> None:
         """Executes the command and collects its messages until it is over. Raises KernelDied, _Destroyed, Stubborn."""
-        request = kernel.execute(kernel_code(results.clean(command.code), command.language), command.command_id)
+        code = kernel_code(results.clean(command.code), command.language)
+        request = kernel.execute(code, command.command_id, command.widgets)
         answered = False
         heard = time.monotonic()
         cancel = Cancel(kernel, self._owner, command.command_id)
@@ -322,27 +325,27 @@ class Context:
             event = kernel.receive(POLL_S)
             now = time.monotonic()
             if event is None and kernel.poll() is not None:
-                raise KernelDied(_died(kernel))
+                raise KernelDied(kernel.death_notice())
             self._check_wanted()
             if event is not None and event.kind == "oversized":
-                collector.drop()
-                if command.cells is not None:
-                    command.cells.drop()
+                command.drop()
                 if event.channel == "shell":  # no answer is that large, except one with an error
                     answered = True
                     collector.answer({"status": "error", "ename": "Error", "evalue": "The error is too large to be shown."})
-            if event is not None and event.parent == request:
+            if event is not None and self._widgets.take(event.kind, event.content):
+                heard = now
+            elif event is not None and event.parent == request:
                 heard = now
                 if event.channel == "shell":
                     answered = True
                     collector.answer(event.content)
                 elif event.kind == "status" and event.content.get("execution_state") == "idle":
-                    _drain_answer(kernel, request, answered, collector)
+                    # The answer comes just before or after the last output: the next command must not find it.
+                    if not answered and (last := kernel.await_answer(request, QUIET_S)) is not None:
+                        collector.answer(last.content)
                     return
                 else:
-                    collector.take(event.kind, event.content)
-                    if command.cells is not None:
-                        command.cells.take(event.kind, event.content)
+                    command.take(event.kind, event.content)
             if answered and now - heard > QUIET_S:
                 return  # the last message was lost, but the command is over
             if command.cancelled and not answered:
@@ -354,6 +357,7 @@ class Context:
         with self._wake:
             self._kernel = None
             self._state = "Pending"
+            self._widgets.clear()
         self._cancel_all_jobs()
 
     def _conclude(self, command: Command, status: str, outcome: dict[str, Any], printed: str = "") -> None:
@@ -392,6 +396,7 @@ class Context:
                 return
             self._failure = reason
             self._state = "Error"
+            self._widgets.clear()
             self._queue.clear()
             for command in list(self._commands.values()):
                 if not command.over:
@@ -399,19 +404,3 @@ class Context:
         if self._kernel is not None:
             self._kernel.end()
             self._kernel = None
-
-
-def _drain_answer(kernel: Kernel, request: str, answered: bool, collector: results.Collector) -> None:
-    """The answer comes just before or after the last output. Reads it here, so that the next command does not find it."""
-    deadline = time.monotonic() + QUIET_S
-    while not answered and time.monotonic() < deadline and kernel.poll() is None:
-        event: Event | None = kernel.receive(POLL_S)
-        if event is not None and event.channel == "shell" and event.parent == request:
-            answered = True
-            collector.answer(event.content)
-
-
-def _died(kernel: Kernel) -> str:
-    tail = kernel.log_tail()
-    said = f"\nIts last words:\n{tail}" if tail else ""
-    return f"The Python process of this context died: {kernel.how_it_ended()}. Its variables are gone.{said}"

@@ -10,3 +10,9 @@ class ContextError(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
+
+
+def no_context(context_id: str) -> ContextError:
+    return ContextError(
+        "NOT_FOUND", f"Execution context {context_id} does not exist: it was destroyed, or its cluster restarted."
+    )

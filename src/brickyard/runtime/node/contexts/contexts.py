@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from pathlib import Path
@@ -22,7 +22,7 @@ from .asking import Asking
 from .client import Kernel, KernelDied, KernelFactory
 from .command import Command
 from .context import Context
-from .contexterror import ContextError
+from .contexterror import ContextError, no_context
 from .fence import Fence
 from .process import Beside, KernelDirectories, Starter
 from .progress import RunningJobs
@@ -165,7 +165,7 @@ class Contexts:
         if spare is not None:
             spare.add_done_callback(_end_kernel)
         if context is None:
-            raise _no_context(context_id)
+            raise no_context(context_id)
         context.destroy()
         self.touch()
 
@@ -177,9 +177,10 @@ class Contexts:
             context.withdraw(reason)
         return list(found)
 
-    def execute(self, context_id: str, command_id: str, language: str, command: str) -> None:
-        """Queues a command. Repeating the call with the same id changes nothing. Raises ContextError NOT_FOUND, DEAD, LIMIT,
-        INVALID."""
+    def execute(
+        self, context_id: str, command_id: str, language: str, command: str, widgets: Mapping[str, str] | None = None
+    ) -> None:
+        """Queues a command. A repeated call changes nothing. Raises ContextError NOT_FOUND, DEAD, LIMIT, INVALID."""
         context = self._context(context_id)
         if self._closing and not context.knows(command_id):
             raise ContextError("INVALID", "This node is stopping; it takes no new commands.")
@@ -190,11 +191,12 @@ class Contexts:
                 "INVALID",
                 f"This is a {context.language} context; it cannot run {language}. Create one of language {language}.",
             )
-        context.submit(Command(command_id=command_id, language=language, code=command))
+        context.submit(Command(command_id=command_id, language=language, code=command, widgets=widgets))
         self.touch()
 
     def command_status(self, context_id: str, command_id: str) -> dict[str, Any]:
-        """Returns `{"id", "status", "results"}`, and while it runs `progress` (progress.py). Raises ContextError NOT_FOUND."""
+        """Returns `{"id", "status", "results"}`, while it runs `progress` (progress.py), and `widgets` if the context has any
+        (widgets.py). Raises ContextError NOT_FOUND."""
         return self._context(context_id).command_status(command_id)
 
     def command_times(self, context_id: str, command_id: str) -> tuple[int, int]:
@@ -301,7 +303,7 @@ class Contexts:
         with self._lock:
             context = self._contexts.get(context_id)
         if context is None:
-            raise _no_context(context_id)
+            raise no_context(context_id)
         return context
 
     def _drop_withdrawn(self) -> None:
@@ -400,9 +402,3 @@ def _check_language(language: str) -> None:
         raise ContextError(
             "INVALID", f"Language {language or '(none)'!s} is not offered on this cluster. Use one of: {', '.join(LANGUAGES)}."
         )
-
-
-def _no_context(context_id: str) -> ContextError:
-    return ContextError(
-        "NOT_FOUND", f"Execution context {context_id} does not exist: it was destroyed, or its cluster restarted."
-    )

@@ -162,7 +162,8 @@ class NodeContexts:
         return {"context_ids": ended}
 
     def _execute(self, message: NewCommand) -> Result:
-        self._needed().execute(message["context_id"], message["command_id"], message["language"], message["command"])
+        where, what = (message["context_id"], message["command_id"]), (message["language"], message["command"])
+        self._needed().execute(*where, *what, message.get("widgets") or {})
         return {}
 
     def _command_status(self, message: OfCommand) -> Result:

@@ -193,7 +193,7 @@ class DBUtils(Described):
         self.library = Library(publish=publish, place=place)
         self.notebook = Notebook(publish=publish, line=line, place=place, context=context)
         self.secrets = Secrets(line)
-        self.widgets = Widgets()
+        self.widgets = Widgets(publish)
         self.entry_point = self.notebook.entry_point
 
 

@@ -30,7 +30,7 @@ from jupyter_client.jsonutil import json_default
 from traitlets.config import Config
 
 from ..trees import FULL, roots
-from ..wire import GROUP_KEY, NOTEBOOK_MAGIC, POOL_KEY, TABLE_MIME, USER_KEY
+from ..wire import GROUP_KEY, NOTEBOOK_MAGIC, POOL_KEY, TABLE_MIME, USER_KEY, WIDGETS_KEY
 from .cellmagics import make_md_magic, make_sh_magic
 from .dbutils import NotebookExit, make_dbutils
 from .display import Figures, bound_text, forget_outputs, make_display, pandas_table
@@ -49,6 +49,7 @@ from .sql import run
 from .standins import StandIns
 from .summary import make_summarize
 from .task import MAGIC, TaskFailed, make_task_magic
+from .widgets import Widgets
 
 OUTPUT_LIMIT = 10 * 1024 * 1024 + 1  # characters printed by one command; one more than any result can show
 CLUSTER_ID = "spark.databricks.clusterUsageTags.clusterId"
@@ -183,8 +184,8 @@ def quiet_failed_queries() -> None:
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def fill_namespace(app: Any, kernel_spark: Any, line: Line, packages: Packages, place: Place) -> None:
-    """Fills the user's namespace: spark, sc, sql, display, displayHTML, dbutils and the like, and the magics."""
+def fill_namespace(app: Any, kernel_spark: Any, line: Line, packages: Packages, place: Place) -> Widgets:
+    """Fills the user's namespace: spark, sc, sql, display, dbutils and the like, and the magics. Returns the widgets."""
     from pyspark.errors import PySparkException
 
     shell = app.shell
@@ -248,6 +249,7 @@ def fill_namespace(app: Any, kernel_spark: Any, line: Line, packages: Packages, 
     }
     shell.push(names, interactive=False)
     sys.meta_path.append(StandIns(names, dbutils.entry_point.getContext()))
+    return dbutils.widgets
 
 
 def described(cell: str) -> str:
@@ -257,7 +259,7 @@ def described(cell: str) -> str:
     return task.strip() if task and magic in (f"%%{MAGIC}", f"%%{NOTEBOOK_MAGIC}") else cell.strip()[:100]
 
 
-def before_each(app: Any, kernel_spark: Any, budget: OutputBudget, place: Place) -> Callable[[Any], None]:
+def before_each(app: Any, kernel_spark: Any, budget: OutputBudget, place: Place, widgets: Widgets) -> Callable[[Any], None]:
     """Returns the hook that runs before every command."""
 
     def begin(info: Any) -> None:
@@ -268,6 +270,7 @@ def before_each(app: Any, kernel_spark: Any, budget: OutputBudget, place: Place)
         command_id, owner = metadata.get(GROUP_KEY), (str(metadata.get(USER_KEY, "")), str(metadata.get(POOL_KEY, "")))
         if not command_id:
             return
+        widgets._choose(metadata.get(WIDGETS_KEY) or {})
         try:
             kernel_spark.begin(str(command_id), described(info.raw_cell or ""), *owner)
         except Exception as error:
@@ -338,8 +341,8 @@ def main() -> None:
     quiet_failed_queries()
     packages = Packages(app.shell, kernel_spark.spark)
     place = Place()
-    fill_namespace(app, kernel_spark, line, packages, place)
-    app.shell.events.register("pre_run_cell", before_each(app, kernel_spark, budget, place))
+    widgets = fill_namespace(app, kernel_spark, line, packages, place)
+    app.shell.events.register("pre_run_cell", before_each(app, kernel_spark, budget, place, widgets))
     if mark := os.environ.get(FULL, ""):
         guard_files(mark, roots(os.environ).values())
     os.chdir(work_dir)

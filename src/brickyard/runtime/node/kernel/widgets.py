@@ -1,25 +1,28 @@
-"""`dbutils.widgets`: a notebook's parameters. There is no user interface for them, so each has its default value."""
+"""`dbutils.widgets`: a notebook's parameters. The page shows a control for each, and sends what is chosen with every command."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from ..wire import WIDGETS_MIME
 from .described import Described
 
 
 class Widget(NamedTuple):
-    """`choices` is None if any text is allowed. With `several`, the value is a comma-separated list of choices."""
+    """`kind`: text, dropdown, combobox or multiselect, whose value is a comma-separated list of choices."""
 
+    kind: str
     value: str
-    choices: tuple[str, ...] | None = None
-    several: bool = False
+    label: str
+    choices: tuple[str, ...] = ()
+    default: str = ""
 
     def takes(self, value: str) -> bool:
-        if self.choices is None:
+        if self.kind in ("text", "combobox"):
             return True
-        return all(part in self.choices for part in (value.split(",") if self.several else [value]))
+        return all(part in self.choices for part in (value.split(",") if self.kind == "multiselect" else [value]))
 
 
 class _Frame(NamedTuple):
@@ -34,13 +37,34 @@ class Widgets(Described):
 
     _part = "widgets"
 
-    def __init__(self) -> None:
+    def __init__(self, publish: Callable[[dict[str, Any]], None] = lambda _: None) -> None:
+        self._publish = publish
+        self._told: list[dict[str, Any]] = []  # what was published last
+        self._chosen: dict[str, str] = {}  # what a person has chosen on the page
         self._used: dict[str, str] = {}  # the values of those that code has made or asked for
         self._frames = [_Frame({}, {})]  # of the context's notebook, and of each that it includes (`%run`)
 
     def _give(self, arguments: Mapping[str, str]) -> None:
         """Sets the arguments of the context's notebook (`dbutils.notebook.run`)."""
         self._frames[0].arguments.update(arguments)
+
+    def _choose(self, chosen: Mapping[str, str]) -> None:
+        """Sets what a person has chosen, before a command: the values of the context's widgets, and of those that are made."""
+        self._chosen = dict(chosen)
+        own = self._frames[0].widgets
+        own.update({name: self._with_chosen(name, widget) for name, widget in own.items()})
+        self._tell()
+
+    def _with_chosen(self, name: str, widget: Widget) -> Widget:
+        value = self._chosen.get(name)
+        return widget if value is None or not widget.takes(value) else widget._replace(value=value)
+
+    def _tell(self) -> None:
+        """Publishes the widgets of the context's notebook, if they have changed."""
+        told = [{"name": name, **widget._asdict()} for name, widget in self._frames[0].widgets.items()]
+        if told != self._told:
+            self._told = told
+            self._publish({WIDGETS_MIME: {"widgets": told}})
 
     @contextlib.contextmanager
     def _included(self, arguments: Mapping[str, str]) -> Iterator[None]:
@@ -51,8 +75,10 @@ class Widgets(Described):
             yield
         finally:
             made = self._frames.pop().widgets
+            own = len(self._frames) == 1
             for name, widget in made.items():
-                self._frames[-1].widgets.setdefault(name, widget)
+                self._frames[-1].widgets.setdefault(name, self._with_chosen(name, widget) if own else widget)
+            self._tell()
 
     def _take_used(self) -> dict[str, str]:
         """Returns what code has used since the last call."""
@@ -76,21 +102,20 @@ class Widgets(Described):
 
     def text(self, name: str, defaultValue: str, label: str | None = None) -> None:
         """Makes a text field."""
-        self._make(name, Widget(_text(name, "defaultValue", defaultValue)))
+        self._make(name, "text", defaultValue, label)
 
     def dropdown(self, name: str, defaultValue: str, choices: Sequence[str], label: str | None = None) -> None:
         """Makes a choice of one of `choices`. Raises ValueError if the default is not one of them."""
-        self._make(name, Widget(_text(name, "defaultValue", defaultValue), _choices(name, choices)))
+        self._make(name, "dropdown", defaultValue, label, _choices(name, choices))
 
     def combobox(self, name: str, defaultValue: str, choices: Sequence[str], label: str | None = None) -> None:
         """Makes a text field with suggestions."""
-        _choices(name, choices)
-        self._make(name, Widget(_text(name, "defaultValue", defaultValue)))
+        self._make(name, "combobox", defaultValue, label, _choices(name, choices))
 
     def multiselect(self, name: str, defaultValue: str, choices: Sequence[str], label: str | None = None) -> None:
         """Makes a choice of several of `choices`, separated by commas. Raises ValueError if the default contains anything
         else."""
-        self._make(name, Widget(_text(name, "defaultValue", defaultValue), _choices(name, choices), several=True))
+        self._make(name, "multiselect", defaultValue, label, _choices(name, choices))
 
     def get(self, name: str) -> str:
         """Returns the value. Raises ValueError if there is no such widget."""
@@ -114,25 +139,32 @@ class Widgets(Described):
         self.get(name)
         for frame in self._frames:
             frame.widgets.pop(name, None)
+        self._chosen.pop(name, None)
+        self._tell()
 
     def removeAll(self) -> None:
         """Removes every widget."""
         for frame in self._frames:
             frame.widgets.clear()
+        self._chosen.clear()
+        self._tell()
 
-    def _make(self, name: str, widget: Widget) -> None:
+    def _make(self, name: str, kind: str, default: object, label: object, choices: tuple[str, ...] = ()) -> None:
+        value = _text(name, "defaultValue", default)
         if not isinstance(name, str) or not name:
             raise ValueError(f"a widget's name must be a string that is not empty; got {name!r}")
-        if not widget.takes(widget.value):
-            raise ValueError(
-                f"the default value of widget {name!r} is {widget.value!r}; it must be one of {list(widget.choices or ())}"
-            )
+        widget = Widget(kind, value, "" if label is None else str(label), choices, default=value)
+        if not widget.takes(value):
+            raise ValueError(f"the default value of widget {name!r} is {value!r}; it must be one of {list(choices)}")
         frame = self._frames[-1]
         before = frame.widgets.get(name)
         if before is not None and widget.takes(before.value):
             widget = widget._replace(value=before.value)
+        elif len(self._frames) == 1:
+            widget = self._with_chosen(name, widget)
         frame.widgets[name] = widget._replace(value=frame.arguments.get(name, widget.value))
         self._used[name] = frame.widgets[name].value
+        self._tell()
 
     def _there(self) -> str:
         return f"There are: {', '.join(self.getAll())}." if self.getAll() else "There are none."
