@@ -82,7 +82,9 @@ def test_widgets_are_told_and_chosen(host: Host) -> None:
     until(lambda: len(host.command_status(context.name, started).get("widgets", [])) == 2, "the widget of a command that runs")
     host.cancel(context.name, started)
     assert [each["name"] for each in context.end_of(started)["widgets"]] == ["size", "early"]
-    assert values("dbutils.library.restartPython()", {"size": "L"})[0] == {}
+    removed, left = (values(f"dbutils.widgets.{code}", {})[1] for code in ("removeAll()", "text('a', '')"))
+    assert removed["widgets"] == [] and [each["name"] for each in left["widgets"]] == ["a"]
+    assert "widgets" not in values("dbutils.library.restartPython()", {"size": "L"})[1]
     assert values(make, {"size": "L"})[0] == {"size": "L"}
     host.destroy(context.name)
 

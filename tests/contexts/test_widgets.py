@@ -86,7 +86,7 @@ def test_every_change_is_told_once() -> None:
 def test_what_a_context_tells_is_bounded_and_well_formed() -> None:
     def take(found: object) -> list[Any]:
         assert kept.take("display_data", {"data": {node_wire.WIDGETS_MIME: found}})
-        return [each["name"] for each in kept.told]
+        return [each["name"] for each in kept.told or []]
 
     kept = context_widgets.ContextWidgets()
     assert not kept.take("stream", {"text": "x"}) and not kept.take("display_data", {"data": {"text/plain": "x"}})
@@ -99,8 +99,9 @@ def test_what_a_context_tells_is_bounded_and_well_formed() -> None:
     assert take({"widgets": [large, *[{**good, "name": str(number)} for number in range(200)]]}) == [
         str(number) for number in range(context_widgets.MAX_WIDGETS - 1)
     ]
+    assert take({"widgets": []}) == []
     kept.clear()
-    assert kept.told == []
+    assert kept.told is None
 
 
 def test_removed_ones_are_gone(widgets: Any) -> None:

@@ -184,7 +184,7 @@ class CommandState(msgspec.Struct, frozen=True, kw_only=True):
     results: dict[str, Any] | None = None  # in the API's format, once the command is over
     progress: CommandProgress | None = None  # while it runs
     trace: CommandTrace | None = None
-    widgets: list[Widget] = []  # of its context
+    widgets: list[Widget] | None = None  # of its context; None: its process has made none
 
 
 class ChangedCells(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,6 +21,8 @@ export interface Result {
 }
 
 export type Job = components["schemas"]["RunningJob"];
+/** A parameter of a notebook (`dbutils.widgets`). */
+export type Widget = components["schemas"]["Widget"];
 
 /** What a command does while it runs: the end of what it has printed, and its Spark jobs. */
 export interface Progress {
@@ -32,6 +34,14 @@ export type Status = "Queued" | "Running" | "Cancelling" | "Finished" | "Cancell
 export interface Outcome {
   status: Status;
   result: Result | null;
+  widgets?: Widget[]; // of the session, after the command; missing: its process has made none
+}
+
+/** A command as it is sent. `widgets`: the values that a person has chosen; a workspace of Databricks takes none. */
+export interface Sent {
+  language: Language;
+  command: string;
+  widgets?: Record<string, string>;
 }
 
 const EVERYWHERE: Language[] = ["python", "sql"]; // what every workspace runs, also one that does not tell
@@ -56,8 +66,9 @@ export async function end(clusterId: string, contextId: string) {
   await body(api.POST("/api/1.2/contexts/destroy", { body: { clusterId, contextId } }));
 }
 
-export async function execute(clusterId: string, contextId: string, language: Language, command: string) {
-  const asked = api.POST("/api/1.2/commands/execute", { body: { clusterId, contextId, language, command } });
+export async function execute(clusterId: string, contextId: string, { language, command, widgets = {} }: Sent) {
+  const more = Object.keys(widgets).length > 0 ? { widgets } : {};
+  const asked = api.POST("/api/1.2/commands/execute", { body: { clusterId, contextId, language, command, ...more } });
   return (await body(asked)).id;
 }
 
@@ -88,7 +99,7 @@ export async function outcome(
   clusterId: string,
   contextId: string,
   commandId: string,
-  seen: (status: Status, progress: Progress | undefined) => void,
+  seen: (status: Status, progress: Progress | undefined, widgets: Widget[] | undefined) => void,
   wanted: () => boolean,
 ): Promise<Outcome | undefined> {
   for (let wait = FIRST_MS; wanted(); wait = Math.min(wait * 1.5, SLOWEST_MS)) {
@@ -96,8 +107,8 @@ export async function outcome(
       const found = await status(clusterId, contextId, commandId);
       const now = found.status as Status;
       if (now !== "Queued" && now !== "Running" && now !== "Cancelling")
-        return { status: now, result: (found.results ?? null) as Result | null };
-      seen(now, found.progress ?? undefined);
+        return { status: now, result: (found.results ?? null) as Result | null, widgets: found.widgets ?? undefined };
+      seen(now, found.progress ?? undefined, found.widgets ?? undefined);
     } catch (error) {
       if (!passing(error)) throw error;
     }

@@ -16,8 +16,10 @@ import { keptValue } from "../lib/kept";
 import { Value } from "../lib/value";
 import type { Stored } from "./calls";
 import { commandOf } from "./commands";
+import type { Drafts, OtherDraft } from "./drafts";
 import { Saver } from "./saver";
 import { type Kind, parsed, printed, retyped, type Source, type SourceCell } from "./source";
+import { chose, heard, NO_WIDGETS, type WidgetState } from "./widgets";
 
 export interface NotebookCell extends SourceCell, Runnable {}
 
@@ -26,6 +28,7 @@ interface KeptRuns extends KeptSession {
   cluster: string;
   queue: number[]; // places of cells
   runs: { at: number; kind: Kind; code: string; run: Run }[];
+  widgets?: WidgetState;
 }
 
 const KEEP_MS = 400;
@@ -39,6 +42,7 @@ export class OpenNotebook implements Book {
   readonly runs = new Value<Runs<NotebookCell> | null>(null);
   /** Cells that "Run all" has still to run; the first one has been started. */
   readonly queue = new Value<number[]>([]);
+  readonly widgets = new Value<WidgetState>(NO_WIDGETS);
   language: Language;
   #source: Omit<Source, "cells">;
   #timer = 0;
@@ -47,9 +51,11 @@ export class OpenNotebook implements Book {
     readonly user: string,
     readonly path: string,
     stored: Stored,
+    readonly drafts: Drafts,
+    closed?: OtherDraft,
   ) {
-    this.saver = new Saver(user, path, stored, () => this.source());
-    const draft = this.saver.restore();
+    this.saver = new Saver(path, stored, drafts, () => this.source());
+    const draft = this.saver.restore(closed);
     const { cells, ...source } = parsed(draft ?? stored.source, stored.language);
     this.#source = source;
     this.language = stored.language;
@@ -59,7 +65,7 @@ export class OpenNotebook implements Book {
       this.#goOn();
       this.#keepSoon();
     });
-    this.queue.subscribe(() => this.#keepSoon());
+    for (const each of [this.queue, this.widgets]) each.subscribe(() => this.#keepSoon());
     addEventListener("pagehide", () => {
       this.#keep();
       void this.saver.flush(true);
@@ -102,6 +108,11 @@ export class OpenNotebook implements Book {
     this.#edit(changed(this.cells.get(), id, retyped(code, cell.kind, this.language) ?? { code }));
   }
 
+  /** Gives a cell a title; "" takes it away. */
+  entitle(id: number, title: string) {
+    this.#edit(changed(this.cells.get(), id, { title: title.replaceAll(/[\r\n]/g, " ") }));
+  }
+
   turn(id: number, kind: Kind) {
     this.#edit(changed(this.cells.get(), id, { kind }));
   }
@@ -129,6 +140,12 @@ export class OpenNotebook implements Book {
   replace(source: string) {
     this.show({ source, language: this.language });
     this.saver.edited();
+  }
+
+  /** Goes on with what another tab has not saved. */
+  adopt(draft: OtherDraft) {
+    const source = this.saver.adopt(draft);
+    if (source !== undefined) this.show({ source, language: this.language });
   }
 
   // --- what runs ---
@@ -170,6 +187,11 @@ export class OpenNotebook implements Book {
     if (first) this.run(first.id);
   }
 
+  /** Gives a widget a value, for the runs from now on. */
+  choose(name: string, value: string) {
+    this.widgets.set(chose(this.widgets.get(), name, value));
+  }
+
   stop(id: number) {
     this.runs.get()?.stop(id);
   }
@@ -198,7 +220,10 @@ export class OpenNotebook implements Book {
   // --- over a reload ---
 
   #session(cluster: string, attached: () => void, stored: Partial<KeptSession> = {}): Runs<NotebookCell> {
-    const made = new Runs<NotebookCell>(cluster, this.cells, attached, stored);
+    const made = new Runs<NotebookCell>(cluster, this.cells, attached, stored, {
+      chosen: () => this.widgets.get().chosen,
+      told: (widgets, session, sent) => this.widgets.set(heard(this.widgets.get(), widgets, session, sent)),
+    });
     made.context.subscribe(() => this.#keepSoon());
     return made;
   }
@@ -220,6 +245,7 @@ export class OpenNotebook implements Book {
       if (cell?.kind === kind && cell.code === code) cells[at] = afterReload({ ...cell, run });
     }
     this.cells.set(cells);
+    if (stored.widgets) this.widgets.set(stored.widgets);
     if (!stored.cluster) return;
     const runs = this.#session(stored.cluster, () => {}, stored);
     this.runs.set(runs);
@@ -239,7 +265,8 @@ export class OpenNotebook implements Book {
     const runs = kept(cells).flatMap(({ kind, code, run }, at) => (run ? [{ at, kind, code, run }] : []));
     const queue = this.queue.get().map((id) => cells.findIndex((each) => each.id === id));
     const session = this.runs.get()?.session ?? { incarnation: "", context: "" };
-    const stored: KeptRuns = { cluster: this.cluster, ...session, queue: queue.filter((at) => at >= 0), runs };
+    const widgets = this.widgets.get();
+    const stored: KeptRuns = { cluster: this.cluster, ...session, queue: queue.filter((at) => at >= 0), runs, widgets };
     try {
       sessionStorage.setItem(this.#key, JSON.stringify(stored));
     } catch {
@@ -253,16 +280,30 @@ const numbered = (cells: (SourceCell & Partial<NotebookCell>)[], from = 1): Note
 
 const open = new Map<string, OpenNotebook>();
 
+/** What is asked for before a notebook is shown. */
+export interface Opening {
+  user: string;
+  stored: Stored;
+  drafts: Drafts;
+  others: OtherDraft[];
+}
+
 /** The notebook that is open in this tab, with what the workspace has of it now. */
-export function opened(user: string, path: string, stored: Stored): OpenNotebook {
+export function opened(path: string, { user, stored, drafts, others }: Opening): OpenNotebook {
   const key = JSON.stringify([user, path]);
   const found = open.get(key);
   if (found === undefined) {
-    const made = new OpenNotebook(user, path, stored);
+    const made = new OpenNotebook(user, path, stored, drafts, adoptable(others, stored));
     open.set(key, made);
     return made;
   }
   if (!found.saver.unsaved && stored.source !== found.saver.base.source) found.show(stored);
   if (!found.saver.unsaved) found.saver.base = stored;
   return found;
+}
+
+/** What a closed tab has not saved, if it is the only one: between several, people choose. */
+function adoptable(others: OtherDraft[], stored: Stored): OtherDraft | undefined {
+  const [first, ...more] = others.filter((each) => each.source !== stored.source);
+  return first?.closed && more.length === 0 ? first : undefined;
 }

@@ -1,4 +1,4 @@
-import { ActionIcon, Button, Group, NativeSelect, Text, Tooltip } from "@mantine/core";
+import { ActionIcon, Button, Group, NativeSelect, Text, TextInput, Tooltip } from "@mantine/core";
 import { Marked } from "marked";
 import { useMemo, useRef, useState } from "react";
 import { CellMenu, RunState, useCellKeys } from "../cluster/console/cellparts";
@@ -49,6 +49,7 @@ export function CellView(props: Props) {
   const { cell, number, book, readOnly, runs, go, goTo, remove } = props;
   const { id, kind, code, run } = cell;
   const [written, setWritten] = useState(false); // of a note: its text is shown, from when it gets the focus
+  const [titled, setTitled] = useState(false); // its title is edited
   const place = useRef<HTMLLIElement>(null);
   const note = kind === "markdown" && !written && code.trim() !== "";
   const start = () => (kind === "markdown" ? setWritten(false) : runs && book.run(id));
@@ -83,7 +84,26 @@ export function CellView(props: Props) {
   const why = whyNot(cell);
   return (
     <li ref={place} id={`cell-${id}`} className="cell" tabIndex={-1} aria-label={`Cell ${number}`} onKeyDown={press}>
-      {cell.title && <p className="nbtitle">{cell.title}</p>}
+      {titled ? (
+        <TextInput
+          size="xs"
+          className="nbtitle"
+          aria-label={`Title of cell ${number}`}
+          placeholder="Title"
+          data-autofocus
+          autoFocus
+          value={cell.title}
+          onChange={(event) => book.entitle(id, event.currentTarget.value)}
+          onBlur={() => setTitled(false)}
+          onKeyDown={(event) => {
+            if (event.key !== "Enter" && event.key !== "Escape") return;
+            event.stopPropagation();
+            place.current?.focus();
+          }}
+        />
+      ) : (
+        cell.title && <p className="nbtitle">{cell.title}</p>
+      )}
       {note ? (
         // biome-ignore lint/a11y/noStaticElementInteractions: Enter on the cell, and the button below, do the same
         <div onDoubleClick={readOnly ? undefined : edit}>
@@ -132,7 +152,13 @@ export function CellView(props: Props) {
         {run && <RunState run={run} />}
         <span className="rest" />
         {!readOnly && (
-          <CellMenu number={number} add={(by) => goTo(book.add(id, by), true)} move={changes.move} remove={remove} />
+          <CellMenu
+            number={number}
+            add={(by) => goTo(book.add(id, by), true)}
+            move={changes.move}
+            remove={remove}
+            title={{ word: cell.title ? "Edit the title" : "Add a title", edit: () => setTitled(true) }}
+          />
         )}
       </Group>
       {why && (

@@ -18,11 +18,14 @@ import { Reading } from "../kit/reading";
 import { useTitle } from "../kit/title";
 import { useValue } from "../lib/value";
 import { type Attachment, AttachmentTrouble, ClusterPicker, useAttachment } from "./attach";
-import { type OpenNotebook, opened } from "./book";
-import { hasVersions, modifiedAt, read, type Stored } from "./calls";
+import { type Opening, type OpenNotebook, opened } from "./book";
+import { hasVersions, modifiedAt, read } from "./calls";
 import { CellView } from "./cell";
+import { Drafts } from "./drafts";
+import { OtherDrafts } from "./otherdrafts";
 import { SaveTrouble, SaveWord } from "./saving";
 import { Versions } from "./versions";
+import { WidgetBar } from "./widgetbar";
 
 const LEVELS = ["CAN_READ", "CAN_RUN", "CAN_EDIT", "CAN_MANAGE"] as const;
 const LOOK_MS = 5000;
@@ -34,7 +37,11 @@ export function NotebookPage() {
   useTitle(name);
   const asked = useQuery({
     queryKey: ["notebook", path],
-    queryFn: async () => ({ user: (await session.get()).user_name, stored: await read(path) }),
+    queryFn: async (): Promise<Opening> => {
+      const user = (await session.get()).user_name;
+      const [stored, drafts] = await Promise.all([read(path), Drafts.of(user, path)]);
+      return { user, stored, drafts, others: await drafts.others() };
+    },
     gcTime: 0,
     staleTime: Number.POSITIVE_INFINITY,
     retry: false,
@@ -47,7 +54,7 @@ export function NotebookPage() {
           <Reading query={asked} what="Reading the notebook" rows={6} />
         </>
       ) : (
-        <Editor key={path} path={path} name={name} user={asked.data.user} stored={asked.data.stored} />
+        <Editor key={path} path={path} name={name} opening={asked.data} />
       )}
     </div>
   );
@@ -76,17 +83,16 @@ function Head({ path, name, children }: { path: string; name: string; children?:
 interface EditorProps {
   path: string;
   name: string;
-  user: string;
-  stored: Stored;
+  opening: Opening;
 }
 
-function Editor({ path, name, user, stored }: EditorProps) {
-  const book = useMemo(() => opened(user, path, stored), [user, path, stored]);
+function Editor({ path, name, opening }: EditorProps) {
+  const book = useMemo(() => opened(path, opening), [path, opening]);
   const queries = useQueryClient();
   const names = useMemo(() => new CatalogNames(queries), [queries]);
   const cells = useValue(book.cells);
   const state = useValue(book.saver.state);
-  const may = useLevel({ of: "notebooks", id: String(stored.objectId) }, LEVELS);
+  const may = useLevel({ of: "notebooks", id: String(opening.stored.objectId) }, LEVELS);
   const readOnly = !may("CAN_EDIT");
   const attachment = useAttachment(book);
   const { place, go, goTo, remove } = useCellFocus(cells, book);
@@ -113,11 +119,13 @@ function Editor({ path, name, user, stored }: EditorProps) {
         </Text>
       )}
       <SaveTrouble book={book} />
+      <OtherDrafts book={book} readOnly={readOnly} />
       {news && state.kind === "saved" && (
         <Text size="sm" c="dimmed" role="status">
           Someone else changed this notebook. This is their version.
         </Text>
       )}
+      <WidgetBar book={book} />
       <ol className="cells" aria-label="Cells" ref={place}>
         {cells.map((cell, at) => (
           <CellView

@@ -1,7 +1,7 @@
 import { ApiError, isGone, words } from "../api/client";
 import { Value } from "../lib/value";
 import { Overtaken, read, type Stored, write } from "./calls";
-import { forgetDraft, readDraft, writeDraft } from "./drafts";
+import type { Draft, Drafts, OtherDraft } from "./drafts";
 
 export type SaveState =
   | { kind: "saved" }
@@ -34,9 +34,9 @@ export class Saver {
   #saving: Promise<void> | null = null;
 
   constructor(
-    readonly user: string,
     readonly path: string,
     stored: Stored,
+    readonly drafts: Drafts,
     readonly source: () => string,
     readonly calls: Calls = { read, write },
   ) {
@@ -47,15 +47,28 @@ export class Saver {
     return this.state.get().kind !== "saved";
   }
 
-  /** What this browser has kept of edits that were not saved: the text to show, or undefined. Edits of content that somebody has
-   * changed since are a conflict. */
-  restore(): string | undefined {
-    const draft = readDraft(this.user, this.path);
-    if (draft === undefined) return undefined;
-    if (draft.source === this.base.source) {
-      forgetDraft(this.user, this.path, draft.source);
-      return undefined;
+  /** What this browser has kept of edits that were not saved, by this tab or else by `other`, which is closed: the text to show, or
+   * undefined. */
+  restore(other?: OtherDraft): string | undefined {
+    const draft = this.drafts.read();
+    if (draft === undefined) return other && this.adopt(other);
+    if (draft.source !== this.base.source) return this.#goOnWith(draft);
+    this.drafts.forget(draft.source);
+    return undefined;
+  }
+
+  /** Goes on with the draft of another tab: the text to show. This tab has nothing that is not saved. */
+  adopt({ tab, closed: _, ...draft }: OtherDraft): string | undefined {
+    if (draft.source !== this.base.source) {
+      if (this.drafts.write(draft)) this.drafts.forget(draft.source, tab);
+      return this.#goOnWith(draft);
     }
+    this.drafts.forget(draft.source, tab);
+    return undefined;
+  }
+
+  /** Edits of content that somebody has changed since are a conflict. */
+  #goOnWith(draft: Draft): string {
     const same = draft.base.etag !== "" ? draft.base.etag === this.base.etag : draft.base.source === this.base.source;
     if (same) {
       this.state.set({ kind: "waiting" });
@@ -137,13 +150,13 @@ export class Saver {
     if (!this.unsaved) return;
     const { etag } = this.base;
     const base = { etag, source: etag === "" ? this.base.source : "" };
-    this.atRisk.set(!writeDraft(this.user, this.path, { source: this.source(), base, at: Date.now() }));
+    this.atRisk.set(!this.drafts.write({ source: this.source(), base, at: Date.now() }));
   }
 
   #forget() {
     clearTimeout(this.#draftTimer);
-    const draft = readDraft(this.user, this.path);
-    if (draft) forgetDraft(this.user, this.path, draft.source);
+    const draft = this.drafts.read();
+    if (draft) this.drafts.forget(draft.source);
     this.atRisk.set(false);
     this.#since = 0;
   }
@@ -165,7 +178,7 @@ export class Saver {
       const etag = await this.calls.write({ path: this.path, language, source, base, keepalive });
       this.base = { ...this.base, source, etag, modified };
       if (this.source() === source) {
-        forgetDraft(this.user, this.path, source);
+        this.drafts.forget(source);
         this.atRisk.set(false);
         this.state.set({ kind: "saved" });
       } else {

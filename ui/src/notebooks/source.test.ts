@@ -96,7 +96,7 @@ it("prints cells that are new, moved, removed and of another kind", () => {
     `${HEADER}a${SEPARATOR}b${SEPARATOR}# MAGIC %md\n# MAGIC # x\n`,
   );
   expect(text([{ ...one, kind: "shell", code: "ls", title: "T" }, two])).toBe(
-    `${HEADER}# DBTITLE 0,T\n# MAGIC %sh\n# MAGIC ls${SEPARATOR}b`,
+    `${HEADER}# DBTITLE 1,T\n# MAGIC %sh\n# MAGIC ls${SEPARATOR}b`,
   );
   expect(text([{ kind: "python", code: "", title: "" }])).toBe(`${HEADER}\n`);
   const again = parsed(text([one, { kind: "sql", code: "SELECT\n\n1", title: "x" }, two]), "python").cells;

@@ -132,7 +132,7 @@ function contentOf(raw: string, language: Language): Content & { opening: string
     .replace(/\n+$/, "")
     .split("\n");
   let title = "";
-  let numbered = "0,";
+  let numbered = "1,"; // of a new title: it is shown, as Databricks has it
   const titled = `${comment} DBTITLE `;
   if (lines[0]?.startsWith(titled)) {
     const [, number = "", rest = ""] = /^(\d+,)?(.*)$/.exec(lines[0].slice(titled.length)) ?? [];
@@ -179,7 +179,7 @@ function bodyOf(cell: SourceCell, language: Language): string {
         .map((each) => (each === "" ? `${comment} MAGIC` : `${comment} MAGIC ${each}`))
         .join("\n")
     : text;
-  const number = cell.original?.numbered ?? "0,";
+  const number = cell.original?.numbered ?? "1,";
   return cell.title === "" ? marked : `${comment} DBTITLE ${number}${cell.title}\n${marked}`;
 }
 

@@ -99,12 +99,6 @@ function CellView({ cell }: { cell: Cell }) {
 
 function Shown({ result, note }: { result: Result; note: boolean }) {
   if (note && result.isHtml) return <Note html={String(result.data ?? "")} />;
-  if (result.exited)
-    return (
-      <Text size="sm" className="said">
-        Notebook exited: <span className="mono">{String(result.data ?? "")}</span>
-      </Text>
-    );
   return <ResultView result={result} open />;
 }
 

@@ -86,7 +86,7 @@ class CommandStatusResponse(_Wire, frozen=True, kw_only=True):
     status: CommandStatus
     results: Results | None = None
     progress: CommandProgress | None = None  # while it runs: our own field, which Databricks does not have
-    widgets: list[Widget] = []  # of the context's notebook: our own field
+    widgets: list[Widget] | None = None  # of the context's notebook: our own field
 
 
 async def _create(commands: CommandService, caller: Caller, request: CreateContext) -> Created:

@@ -144,7 +144,7 @@ class CommandService:
         driver = await self._driver_of(caller, cluster_id, context_id)
         answer = await self._call(driver, nodeops.COMMAND_STATUS, _command(caller, context_id, command_id))
         status: dict[str, Any] = {"id": command_id, "status": answer.status}
-        if answer.widgets:
+        if answer.widgets is not None:
             status["widgets"] = answer.widgets
         if answer.results is not None:
             return {**status, "results": answer.results}

@@ -31,7 +31,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     after_s: float = 0.0
     status: str = "Finished"
     progress: dict[str, Any] | None = None  # what is told until then (`nodeops.CommandProgress`)
-    widgets: list[dict[str, Any]] = []  # of its context from now on (`nodeops.Widget`)
+    widgets: list[dict[str, Any]] | None = None  # of its context from now on (`nodeops.Widget`)
     cells: list[dict[str, Any]] = []  # of a notebook (`domain.notebookcells`), told from the beginning on
 
 

@@ -81,9 +81,11 @@ interface MenuProps {
   add: (by: 0 | 1) => void;
   move: (by: number) => void;
   remove: () => void;
+  /** Of cells that have titles. */
+  title?: { word: string; edit: () => void };
 }
 
-export function CellMenu({ number, add, move, remove }: MenuProps) {
+export function CellMenu({ number, add, move, remove, title }: MenuProps) {
   return (
     <Menu position="bottom-end" withinPortal>
       <Menu.Target>
@@ -92,6 +94,7 @@ export function CellMenu({ number, add, move, remove }: MenuProps) {
         </ActionIcon>
       </Menu.Target>
       <Menu.Dropdown>
+        {title && <Menu.Item onClick={title.edit}>{title.word}</Menu.Item>}
         <Menu.Item rightSection={<kbd>a</kbd>} onClick={() => add(0)}>
           Add a cell above
         </Menu.Item>

@@ -1,5 +1,15 @@
 import { isGone, words } from "../../api/client";
-import { begin, cancel, end, execute, type Language, outcome, resultOf } from "../../code/commands";
+import {
+  begin,
+  cancel,
+  end,
+  execute,
+  type Language,
+  outcome,
+  type Result,
+  resultOf,
+  type Widget,
+} from "../../code/commands";
 import { Value } from "../../lib/value";
 import * as list from "./cells";
 import { type Run, type Runnable, waits } from "./cells";
@@ -8,6 +18,19 @@ import { type Run, type Runnable, waits } from "./cells";
 export interface KeptSession {
   incarnation: string; // of the cluster
   context: string;
+}
+
+const SESSION_ENDED =
+  "The session ended while this command ran, with its cluster's driver. Its variables are gone. Run the cells again.";
+/** What a command has printed, once nobody can ask for its result. */
+const asResult = (data: string): Result => ({ resultType: "text", data });
+
+/** The widgets of the notebook whose cells run. */
+export interface Parameters {
+  /** The values that a person has chosen: every command gets them. */
+  chosen: () => Record<string, string>;
+  /** What the session has; undefined: its process has made none. `sent`: a command that got these values has finished. */
+  told: (widgets: Widget[] | undefined, session: string, sent?: Record<string, string>) => void;
 }
 
 /** Runs cells on a cluster, in a session of the user's own: commands that wait for one another, and share their variables. The cells
@@ -24,6 +47,7 @@ export class Runs<C extends Runnable> {
     readonly cells: Value<C[]>,
     readonly attached: () => void,
     { incarnation = "", context = "" }: Partial<KeptSession> = {},
+    readonly parameters?: Parameters,
   ) {
     this.#incarnation = incarnation;
     this.context.set(context);
@@ -58,7 +82,7 @@ export class Runs<C extends Runnable> {
     const sent = this.#sending.then(() => this.#send(id, begun, language, code));
     this.#sending = sent.catch(() => {});
     sent.then(
-      (found) => found && this.#follow(id, begun, found.contextId, found.commandId),
+      (found) => found && this.#follow(id, begun, found.contextId, found.commandId, found.widgets),
       (error: unknown) => this.#over(id, begun, { status: "Error", failure: words(error) }),
     );
   }
@@ -105,13 +129,14 @@ export class Runs<C extends Runnable> {
       const contextId = await this.#session();
       if (this.#run(id, begun)?.status !== "Starting") return undefined;
       try {
-        const commandId = await execute(this.cluster, contextId, language, code);
+        const widgets = this.parameters?.chosen() ?? {};
+        const commandId = await execute(this.cluster, contextId, { language, command: code, widgets });
         const cancelled = this.#run(id, begun)?.status !== "Starting";
         if (cancelled) void cancel(this.cluster, contextId, commandId).catch(() => {});
         if (cancelled) return undefined;
         const note = again ? "The session before had ended, so this is a new one without its variables." : undefined;
         this.#tell(id, begun, { status: "Queued", contextId, commandId, note });
-        return { contextId, commandId };
+        return { contextId, commandId, widgets };
       } catch (error) {
         const gone = isGone(error) && /context/i.test(error.message);
         if (gone && this.context.get() === contextId) this.forget();
@@ -120,19 +145,29 @@ export class Runs<C extends Runnable> {
     }
   }
 
-  async #follow(id: number, begun: number, contextId: string, commandId: string) {
+  async #follow(id: number, begun: number, contextId: string, commandId: string, sent?: Record<string, string>) {
+    const parameters = this.parameters;
     try {
       const found = await outcome(
         this.cluster,
         contextId,
         commandId,
-        (status, progress) => this.#tell(id, begun, { status, progress }),
+        (status, progress, widgets) => {
+          this.#tell(id, begun, { status, progress });
+          parameters?.told(widgets, contextId);
+        },
         () => this.#run(id, begun) !== undefined,
       );
-      if (found) this.#over(id, begun, { status: found.status, result: found.result });
+      if (!found) return;
+      if (this.context.get() === contextId)
+        parameters?.told(found.widgets, contextId, found.status === "Finished" ? sent : undefined);
+      this.#over(id, begun, { status: found.status, result: found.result });
     } catch (error) {
-      if (isGone(error) && this.context.get() === contextId) this.forget();
-      this.#over(id, begun, { status: "Error", failure: words(error) });
+      const gone = isGone(error);
+      if (gone && this.context.get() === contextId) this.forget();
+      const printed = this.#run(id, begun)?.progress?.printed;
+      const failure = gone ? SESSION_ENDED : words(error);
+      this.#over(id, begun, { status: "Error", failure, ...(printed ? { result: asResult(printed) } : {}) });
     }
   }
 

@@ -26,6 +26,15 @@ export function ResultView({ result, open = false }: { result: Result; open?: bo
         />
       </>
     );
+  if (result.exited)
+    return (
+      <>
+        <Printed text={result.summary ?? ""} />
+        <Text size="sm" className="said">
+          Notebook exited: <span className="mono">{String(result.data ?? "")}</span>
+        </Text>
+      </>
+    );
   if (result.resultType === "text")
     return (
       <>
@@ -65,17 +74,19 @@ const Cut = () => (
 /** The message first; the traceback when it is asked for. */
 function Failed({ result, opened }: { result: Result; opened: boolean }) {
   const [open, setOpen] = useState(opened);
+  const message = textOf(result.summary ?? "The command failed.");
+  const more = result.cause !== undefined && result.cause.trim() !== message.trim();
   return (
     <>
       <Text c="var(--mantine-color-error)" className="said mono" role="alert">
-        {textOf(result.summary ?? "The command failed.")}
+        {message}
       </Text>
-      {result.cause && (
+      {more && (
         <Button variant="subtle" color="gray" aria-expanded={open} onClick={() => setOpen(!open)}>
           {open ? "Hide the traceback" : "Show the traceback"}
         </Button>
       )}
-      {open && <Printed text={result.cause ?? ""} />}
+      {open && more && <Printed text={result.cause ?? ""} />}
       <Printed text={typeof result.data === "string" ? result.data : ""} />
     </>
   );

@@ -122,7 +122,7 @@ class Context:
             answer: dict[str, Any] = {"id": command_id, "status": status, "results": command.results}
             if command.output is not None:
                 answer["progress"] = {"printed": command.output.printed_last(), "jobs": self._owner.jobs.of(command_id)}
-            if self._widgets.told:
+            if self._widgets.told is not None:
                 answer["widgets"] = self._widgets.told
             return answer
 

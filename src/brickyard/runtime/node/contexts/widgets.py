@@ -14,14 +14,14 @@ _TEXTS = ("name", "label", "value", "default")
 
 
 class ContextWidgets:
-    """Written by the context's thread; `told` is replaced as a whole, so any thread may read it."""
+    """Written by the context's thread; `told` is replaced as a whole, so any thread may read it. None: there were none yet."""
 
     def __init__(self) -> None:
-        self.told: list[dict[str, Any]] = []
+        self.told: list[dict[str, Any]] | None = None
 
     def clear(self) -> None:
         """The process is gone, and its widgets with it."""
-        self.told = []
+        self.told = None
 
     def take(self, kind: str, content: dict[str, Any]) -> bool:
         """Takes one message of the kernel's output channel, and returns whether it was about widgets."""
