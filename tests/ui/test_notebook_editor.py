@@ -19,7 +19,7 @@ from brickyard.cli.token import create
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.providers.simulated.kernels import Answer
 from tests.support.patience import until
-from tests.ui.axe import HOSTILE, readable
+from tests.ui.axe import HOSTILE, SOME_LOOKS, readable
 from tests.ui.conftest import Session
 
 COMMON: dict[str, Any] = {"spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge"}
@@ -38,6 +38,12 @@ SOURCE = HEADER + BETWEEN.join(
         "print('last')",
     )
 )
+WIDGETS: list[dict[str, Any]] = [
+    {"name": "country", "kind": "text", "label": f"Country {HOSTILE}", "value": "de", "default": "de", "choices": []},
+    {"name": "size", "kind": "dropdown", "label": "", "value": "S", "default": "S", "choices": ["S", "L"]},
+    {"name": "day", "kind": "combobox", "label": "Day", "value": "Mon", "default": "Mon", "choices": ["Mon", "Tue"]},
+    {"name": "several", "kind": "multiselect", "label": "Several", "value": "a", "default": "a", "choices": ["a", "b"]},
+]
 commands: list[str] = []
 numbers = itertools.count(1)
 
@@ -49,6 +55,8 @@ def computed(command: str) -> Answer:
         return Answer(results={"resultType": "table", "schema": schema, "data": [["a", 42], ["b", 7]], "truncated": False})
     if "boom" in command:
         return Answer(results={"resultType": "error", "summary": "Wrong", "cause": "the trace"})
+    if "widgets" in command:
+        return Answer(results={"resultType": "text", "data": "made"}, widgets=[] if "removeAll" in command else WIDGETS)
     if "sleep" in command:
         return Answer(results={"resultType": "text", "data": "woke up"}, after_s=3600, progress={"printed": "so far\n"})
     return Answer(results={"resultType": "text", "data": f"{HOSTILE} printed"})
@@ -187,6 +195,87 @@ def test_cells_run_on_a_cluster(session: Session, w: WorkspaceClient, cluster: s
     expect(page.get_by_role("button", name="Run all")).to_be_enabled()
     expect(cells(page).nth(4).get_by_role("status")).to_have_count(0)
     assert session.said == []
+
+
+def test_widgets_have_controls_and_what_is_chosen_counts_for_the_next_run(
+    session: Session, machines: SimulatedProvider, w: WorkspaceClient, cluster: str, path: str
+) -> None:
+    put(w, path, f"{HEADER}dbutils.widgets.text{BETWEEN}dbutils.widgets.removeAll")
+    page = opened(session, path)
+    attach(page, cluster)
+    widgets = page.get_by_role("region", name="Widgets")
+    expect(widgets).to_have_count(0)
+    code(page, 1).press("Control+Enter")
+    expect(widgets.get_by_label("Country <img")).to_have_value("de")
+    widgets.get_by_label("Country <img").fill("fr")
+    widgets.get_by_label("size", exact=True).select_option("L")
+    widgets.get_by_role("combobox", name="Day").fill("any day")
+    widgets.get_by_role("combobox", name="Several").press("ArrowDown")
+    page.get_by_role("option", name="b", exact=True).click()
+    page.keyboard.press("Escape")
+    expect(widgets.get_by_role("status")).to_be_visible()
+    readable(page, looks=SOME_LOOKS)
+    page.reload()
+    expect(widgets.get_by_label("Country <img")).to_have_value("fr")
+    chosen = {"country": "fr", "size": "L", "day": "any day", "several": "a,b"}
+    code(page, 1).press("Control+Enter")
+    until(lambda: machines.kernels.chosen[-1] == chosen, "the chosen values")
+    # The simulated driver has kept its values, as code does that gives a widget another one.
+    expect(widgets.get_by_label("Country <img")).to_have_value("de")
+    expect(widgets.get_by_role("status")).to_have_count(0)
+    code(page, 2).press("Control+Enter")
+    expect(widgets).to_have_count(0)
+    assert machines.kernels.chosen[-1] == {} and session.said == []
+
+
+def test_titles_of_cells_are_shown_and_edited(session: Session, w: WorkspaceClient, path: str) -> None:
+    put(w, path, f"{HEADER}# DBTITLE 0,Kept{BETWEEN}one{BETWEEN}# DBTITLE 1,First\n# MAGIC %sql\n# MAGIC SELECT 1{BETWEEN}two")
+    page = opened(session, path)
+    expect(cells(page).nth(2)).to_contain_text("First")
+    for number, action, title in ((3, "Edit the title", "Second"), (4, "Add a title", "Third")):
+        page.get_by_role("button", name=f"More actions on cell {number}").click()
+        page.get_by_role("menuitem", name=action).click()
+        page.get_by_label(f"Title of cell {number}").fill(title)
+        page.keyboard.press("Enter")
+        expect(cells(page).nth(number - 1)).to_be_focused()
+        expect(cells(page).nth(number - 1)).to_contain_text(title)
+    saved(page)
+    titled = f"# DBTITLE 1,Second\n# MAGIC %sql\n# MAGIC SELECT 1{BETWEEN}# DBTITLE 1,Third\ntwo"
+    assert text(w, path) == f"{HEADER}# DBTITLE 0,Kept{BETWEEN}one{BETWEEN}{titled}"
+    readable(page, looks=SOME_LOOKS)
+    assert session.said == []
+
+
+def test_each_tab_keeps_what_was_typed_there(session: Session, w: WorkspaceClient, path: str) -> None:
+    put(w, path, f"{HEADER}begin")
+    session.context.route("**/api/2.0/workspace/import", lambda route: route.abort())
+    first = opened(session, path)
+    second = session.page = session.open()
+    opened(session, path)
+    for page, typed in ((first, "of the first"), (second, "of the second")):
+        code(page, 1).fill(typed)
+        expect(page.get_by_role("alert")).to_contain_text("This browser keeps your changes")
+    told = second.get_by_role("status", name="Another tab")
+    expect(told).to_contain_text("Another tab of this browser has unsaved changes")
+    told.get_by_role("button", name="Show the differences").click()
+    expect(told.get_by_label("Differences")).to_contain_text("+ of the first")
+    readable(second, looks=SOME_LOOKS)
+    for page, typed in ((first, "of the first"), (second, "of the second")):
+        page.reload()
+        expect(code(page, 1)).to_have_text(typed)
+    first.close()  # its text is offered, and then used
+    expect(told).to_contain_text("A tab that is closed has unsaved changes")
+    use = told.get_by_role("button", name="Use these changes")
+    expect(use).to_be_disabled()
+    session.context.unroute("**/api/2.0/workspace/import")
+    saved(second)
+    assert text(w, path) == f"{HEADER}of the second"
+    use.click()
+    expect(code(second, 1)).to_have_text("of the first")
+    expect(told).to_have_count(0)
+    second.get_by_role("button", name="Keep my version").click()  # the other one had been saved since
+    saved(second)
+    assert text(w, path) == f"{HEADER}of the first"
 
 
 def test_what_somebody_else_saved_is_not_overwritten(session: Session, w: WorkspaceClient, path: str) -> None:

@@ -88,3 +88,20 @@ def test_any_file_has_a_language_or_none(head: bytes) -> None:
 )
 def test_the_language_of_a_jupyter_notebook(metadata: object, language: Language) -> None:
     assert from_jupyter(json.dumps({"cells": [], "metadata": metadata}).encode())[1] is language
+
+
+def test_titles_of_cells_go_through_jupyter() -> None:
+    cells = ("# DBTITLE 1,A, title\n# MAGIC %md\n# MAGIC hi", "# DBTITLE 0,Hidden\nx = 1", "# DBTITLE odd\ny", "z")
+    kept = stored("\n\n# COMMAND ----------\n\n".join(cells) + "\n", Language.PYTHON)
+    jupyter = json.loads(to_jupyter(kept, Language.PYTHON))
+    assert [cell["metadata"].get("application/vnd.databricks.v1+cell") for cell in jupyter["cells"]] == [
+        {"showTitle": True, "title": "A, title"},
+        {"showTitle": False, "title": "Hidden"},
+        None,
+        None,
+    ]
+    assert jupyter["cells"][0]["cell_type"] == "markdown" and jupyter["cells"][0]["source"] == ["hi"]
+    assert from_jupyter(json.dumps(jupyter).encode())[0] == kept
+    for odd in ("x", 7, {"title": 7}, {"title": "\n "}):
+        jupyter["cells"][3]["metadata"] = {"application/vnd.databricks.v1+cell": odd}
+        assert from_jupyter(json.dumps(jupyter).encode())[0] == kept

@@ -31,6 +31,7 @@ const HINTS: Partial<Record<Kind, string>> = {
 };
 const MARKDOWN = new Marked({ gfm: true });
 const NO_NAMES: string[] = [];
+const MENU_MS = 50; // within this time a menu that closes takes the focus back
 
 interface Props {
   cell: NotebookCell;
@@ -157,7 +158,7 @@ export function CellView(props: Props) {
             add={(by) => goTo(book.add(id, by), true)}
             move={changes.move}
             remove={remove}
-            title={{ word: cell.title ? "Edit the title" : "Add a title", edit: () => setTitled(true) }}
+            title={{ word: cell.title ? "Edit the title" : "Add a title", edit: () => setTimeout(() => setTitled(true), MENU_MS) }}
           />
         )}
       </Group>

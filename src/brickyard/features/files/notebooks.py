@@ -15,6 +15,8 @@ _R_SUFFIX: Final = " (R)"
 LONGEST_HEADER: Final = 64  # bytes from a file's beginning that tell whether it is a notebook
 _SEPARATOR: Final = " COMMAND ----------"
 _MAGIC: Final = " MAGIC"
+_TITLE: Final = " DBTITLE "
+_CELL_METADATA: Final = "application/vnd.databricks.v1+cell"  # of Jupyter cells: `title`, and whether Databricks shows it
 
 
 class Language(StrEnum):
@@ -72,21 +74,22 @@ def automatic(name: str, head: bytes) -> tuple[str, Language | None, bool]:
 
 
 def from_jupyter(content: bytes, language: Language | None = None) -> tuple[str, Language]:
-    """A Jupyter notebook as it is kept on disk, and its language. Outputs are left out. Raises NotANotebook."""
+    """A Jupyter notebook as it is kept on disk, and its language. Outputs are left out, and so is metadata other than titles.
+    Raises NotANotebook."""
     try:
         notebook = json.loads(content)
         cells = notebook["cells"]
-        texts = [(str(cell["cell_type"]), _text(cell["source"])) for cell in cells]
+        texts = [(str(cell["cell_type"]), _text(cell["source"]), _title(cell.get("metadata"))) for cell in cells]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise NotANotebook("The content is not a Jupyter notebook of format 4: a JSON object with cells.") from error
     language = language or _jupyter_language(notebook.get("metadata"))
     comment = _COMMENT[language]
     parts = []
-    for kind, text in texts:
+    for kind, text, title in texts:
         shown = text if kind == "code" else f"%md\n{text}"
         if shown.lstrip().startswith("%"):
             shown = "\n".join(f"{comment}{_MAGIC} {line}".rstrip() for line in shown.split("\n"))
-        parts.append(shown)
+        parts.append(f"{comment}{_TITLE}{title}\n{shown}" if title else shown)
     return stored(f"\n\n{comment}{_SEPARATOR}\n\n".join(parts) + "\n", language), language
 
 
@@ -111,14 +114,22 @@ def _cells(kept: str, comment: str) -> list[str]:
 
 def _jupyter_cell(text: str, comment: str) -> dict[str, Any]:
     mark = comment + _MAGIC
+    metadata: dict[str, Any] = {}
+    if text.startswith(comment + _TITLE):
+        line, _, text = text.partition("\n")
+        number, comma, title = line[len(comment + _TITLE) :].partition(",")
+        if comma and number.isdecimal():
+            metadata = {_CELL_METADATA: {"showTitle": number != "0", "title": title.strip()}}
+        else:
+            text = f"{line}\n{text}"
     lines = text.split("\n")
     if all(line == mark or line.startswith(mark + " ") for line in lines):
         text = "\n".join(line[len(mark) + 1 :] for line in lines)
         if text.startswith("%md"):
             shown = text.removeprefix("%md").lstrip(" ").removeprefix("\n")
-            return {"cell_type": "markdown", "metadata": {}, "source": shown.splitlines(keepends=True)}
+            return {"cell_type": "markdown", "metadata": metadata, "source": shown.splitlines(keepends=True)}
     source = text.splitlines(keepends=True)
-    return {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": source}
+    return {"cell_type": "code", "execution_count": None, "metadata": metadata, "outputs": [], "source": source}
 
 
 def _jupyter_language(metadata: object) -> Language:
@@ -129,6 +140,15 @@ def _jupyter_language(metadata: object) -> Language:
         if name in _KERNELS:
             return _KERNELS[name]
     return Language.PYTHON
+
+
+def _title(metadata: object) -> str:
+    """What follows DBTITLE in the source format; "": the cell has no title."""
+    found = metadata.get(_CELL_METADATA) if isinstance(metadata, dict) else None
+    title = found.get("title") if isinstance(found, dict) else None
+    if not isinstance(found, dict) or not isinstance(title, str) or not title.strip():
+        return ""
+    return f"{0 if found.get('showTitle') is False else 1},{' '.join(title.split())}"
 
 
 def _text(source: object) -> str:
