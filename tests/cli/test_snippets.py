@@ -24,7 +24,10 @@ OWN_CLUSTER = "needs a Kubernetes cluster; tests/kubernetes/ checks the manifest
 WITH_SPARK = ("README.md", "connect.md", "jobs.md")
 OLD_CLI = "the older CLI is no dependency; tried by hand, in the version that the page names, and it needs port 80"
 AIRFLOW = "Airflow is no dependency (600 packages); tried by hand, in the version that the page names"
+AIR_GAPPED = "writes a gigabyte; tests/spark/test_air_gapped.py does so, and tests/runtime/test_transfer.py with a small runtime"
 NOT_RUN = {
+    ("operations.md", "brickyard runtime install 17.3.x-scala2.13"): AIR_GAPPED,
+    ("operations.md", "brickyard runtime import runtimes.tar"): AIR_GAPPED,
     ("sql-warehouses.md", "from databricks.sdk.service.sql import StatementParameterListItem"):
         "needs Spark; tests/spark/test_warehouses.py does so",
     ("tables.md", "from delta.tables import DeltaTable"): "needs Spark; tests/spark/test_delta.py does so",

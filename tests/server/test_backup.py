@@ -7,15 +7,13 @@ import functools
 import io
 import json
 import os
-import signal
-import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, create_engine, event, insert
+from sqlalchemy import create_engine, insert
 
 from brickyard.config.settings import Settings
 from brickyard.domain.clock import Ids
@@ -35,6 +33,7 @@ from brickyard.store.tablecopy import TABLES
 from tests.server.test_databasemove import contents, row_of
 from tests.support.databases import both_databases
 from tests.support.golden import Golden
+from tests.support.kills import killed_at
 from tests.support.postgres import Postgres
 
 SECRET = SecretName("scope", "key")
@@ -269,32 +268,6 @@ def test_secrets_can_be_read_although_their_key_changes_meanwhile(
 
 
 # ── kills ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def killed_at(number: int, act: Callable[[], object]) -> bool:
-    """Does it in a process that is killed before its change of that number; returns whether it was."""
-    pid = os.fork()
-    if pid == 0:
-        left = number
-
-        def count(*_: object) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        changes = ("os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.symlink")
-        sys.addaudithook(lambda name, _: count() if name in changes else None)
-        event.listen(Engine, "commit", count)
-        try:
-            act()
-            os._exit(0)
-        except BaseException as error:
-            print(error, file=sys.stderr)
-            os._exit(1)
-    _, status = os.waitpid(pid, 0)
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
-    return os.WIFSIGNALED(status)
 
 
 def test_a_backup_that_is_killed_leaves_nothing_under_its_name(world: World, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import click
 from brickyard.cli import CliError, as_called
 from brickyard.cli.options import json_option, place, settings
 from brickyard.cli.progress import installing
+from brickyard.cli.runtimetransfer import export_runtimes, import_runtimes
 from brickyard.domain.runtimes import Runtime, RuntimeManifest
 from brickyard.runtime import catalogue, installer
 from brickyard.runtime.installed import installed, runtime_home
@@ -208,3 +209,7 @@ def _find(key: str) -> Runtime:
     if runtime is None:
         raise CliError(catalogue.unknown(key))
     return runtime
+
+
+command.add_command(export_runtimes)
+command.add_command(import_runtimes)

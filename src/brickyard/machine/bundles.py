@@ -55,7 +55,9 @@ class BundleWriter:
         self._moved = moved
         self.entries: dict[str, Entry] = {}
         self.unsteady: list[str] = []  # names of files that changed each time that they were read
-        self._put(HEAD, json.dumps({"format": FORMAT, "kind": kind, **about}).encode())
+        head = json.dumps({"format": FORMAT, "kind": kind, **about}).encode()
+        self._head = _sha256(head)
+        self._put(HEAD, head)
 
     def data(self, name: str, content: bytes, *, mode: int = 0o600) -> None:
         """Adds a file with that content."""
@@ -87,13 +89,20 @@ class BundleWriter:
             self._tar.members.clear()  # type: ignore[attr-defined] # it would remember all of them
         return True
 
+    def link(self, name: str, target: str) -> None:
+        """Adds a link that leads there."""
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname, info.mtime = tarfile.SYMTYPE, target, int(time.time())
+        self._tar.addfile(info)
+        self.entries[name] = Entry("link", _sha256(os.fsencode(target)), 0)
+
     def leave_out(self, name: str) -> None:
         """Makes a name not count."""
         self.entries.pop(name, None)
 
     def close(self) -> None:
         """Adds the manifest and ends the bundle."""
-        manifest = json.dumps({"entries": self.entries}, separators=(",", ":")).encode()
+        manifest = json.dumps({"head": self._head, "entries": self.entries}, separators=(",", ":")).encode()
         self._put(MANIFEST, manifest)
         self._put(CHECKSUM, _sha256(manifest).encode())
         self._tar.close()
@@ -183,7 +192,8 @@ class BundleReader:
             self._tar = tarfile.open(fileobj=stream, mode="r|")  # noqa: SIM115 - ends with the stream
             first = self._tar.next()
             content = self._tar.extractfile(first) if first is not None and first.name == HEAD else None
-            about = json.loads(content.read(_PIECE)) if content is not None else {}
+            head = content.read(_PIECE) if content is not None else b"{}"
+            about = json.loads(head)
         except (tarfile.TarError, ValueError, EOFError) as error:
             raise BundleError("is no archive of Brickyard, or its beginning is damaged") from error
         if not isinstance(about, dict) or about.get("kind") != kind:
@@ -195,12 +205,19 @@ class BundleReader:
                 f"this one reads format {FORMAT}"
             )
         self.about: dict[str, Any] = about
+        self._head = _sha256(head)
 
     def extract(
-        self, into: Path | None, *, accepts: Callable[[str], bool], moved: Callable[[int], None] = lambda _: None
+        self,
+        into: Path | None,
+        *,
+        accepts: Callable[[str], bool],
+        leads: Callable[[str, str], bool] = lambda _name, _target: True,
+        moved: Callable[[int], None] = lambda _: None,
     ) -> dict[str, Entry]:
-        """Writes what counts into an empty directory, or, without one, only checks it; returns the manifest. Raises BundleError
-        for what is damaged or not accepted, and OSError if it cannot be written."""
+        """Writes what counts into an empty directory, or, without one, only checks it; returns the manifest. `accepts`: whether a
+        name belongs there. `leads`: whether a link of that name may lead there. Raises BundleError for what is damaged or not
+        accepted, and OSError if it cannot be written."""
         found, links, info = dict[str, Entry](), dict[str, tarfile.TarInfo](), None
         last, written = HEAD, dict[str, tarfile.TarInfo]()
         try:
@@ -209,6 +226,8 @@ class BundleReader:
                 if info.name == MANIFEST:
                     break
                 _check(info, accepts, links)
+                if info.issym() and not leads(info.name, info.linkname):
+                    raise BundleError(f"is refused: the link {info.name} leads to {info.linkname}, outside of its directory")
                 last = info.name
                 found[info.name] = self._one(info, into, links, moved)
                 written[info.name] = info
@@ -264,7 +283,10 @@ class BundleReader:
             raise BundleError(f"is cut off after {MANIFEST}")
         if checksum.read().decode("ascii", "replace") != _sha256(manifest):
             raise BundleError(f"is damaged: {MANIFEST} has another content than when it was written")
-        return {name: Entry(*entry) for name, entry in json.loads(manifest)["entries"].items()}
+        found = json.loads(manifest)
+        if found["head"] != self._head:
+            raise BundleError(f"is damaged: {HEAD} has another content than when it was written")
+        return {name: Entry(*entry) for name, entry in found["entries"].items()}
 
 
 def _check(info: tarfile.TarInfo, accepts: Callable[[str], bool], links: dict[str, tarfile.TarInfo]) -> None:

@@ -38,7 +38,7 @@ FIRST_MODULES = (
     "py4j.java_gateway", "py4j.clientserver", "pyspark.sql", "pyspark.sql.functions", "pyspark.worker", "pyspark.daemon",
     "ipykernel.kernelapp", "ipykernel.ipkernel", "IPython.display", "jupyter_client.jsonutil",
 )  # fmt: skip
-_FACTS = """
+FACTS = """
 import json, os, sys
 print(json.dumps({
     "python_version": ".".join(map(str, sys.version_info[:3])), "python_base": os.path.realpath(sys.base_prefix),
@@ -173,7 +173,7 @@ class Installation:
 
     def _facts(self) -> dict[str, str]:
         """Returns what the interpreter reports about itself."""
-        done = subprocess.run([self._python, "-I", "-c", _FACTS], capture_output=True, text=True, check=False)
+        done = subprocess.run([self._python, "-I", "-c", FACTS], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise InstallError(f"the runtime's Python does not run: {done.stderr.strip()[-500:]}")
         facts: dict[str, str] = json.loads(done.stdout)

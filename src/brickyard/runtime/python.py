@@ -23,15 +23,16 @@ def uv_binary() -> str:
         raise PythonMissing("the tool uv is missing: install it with `pip install uv`.") from None
 
 
-def find_python(wanted: str, *, uv: str) -> Path:
-    """Returns an interpreter that satisfies the specifier: from this machine, otherwise fetched by uv. Raises PythonMissing."""
-    for download in (["--no-python-downloads"], []):
+def find_python(wanted: str, *, uv: str, download: bool = True) -> Path:
+    """Returns an interpreter that satisfies the specifier: from this machine, otherwise, with `download`, fetched by uv. Raises
+    PythonMissing."""
+    for options in (["--no-python-downloads"], []) if download else (["--no-python-downloads"],):
         done = subprocess.run(
-            [uv, "python", "find", "--no-project", "--system", *download, wanted], capture_output=True, text=True, check=False
+            [uv, "python", "find", "--no-project", "--system", *options, wanted], capture_output=True, text=True, check=False
         )
         if done.returncode == 0 and done.stdout.strip():
             return Path(done.stdout.strip())
-        if not download:
+        if not options or not download:
             break
         # `find` never downloads; `install` does, if the machine can.
         subprocess.run([uv, "python", "install", wanted], capture_output=True, text=True, check=False)

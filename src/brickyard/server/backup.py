@@ -8,23 +8,22 @@ in it. `server/restore.py` reads it.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from brickyard import __version__
 from brickyard.config.settings import Settings
 from brickyard.domain.secrets import key_entries
-from brickyard.machine import files
 from brickyard.machine.bundles import BundleWriter, Unreadable
+from brickyard.machine.drafts import drafted
 from brickyard.server import workspace as joined
 from brickyard.server.databasemove import OWN
 from brickyard.server.datadir import DATABASE, Workspace
-from brickyard.storage.private import WorkspaceError, sync
+from brickyard.storage.private import WorkspaceError
 from brickyard.storage.vault import Vault
 from brickyard.storage.walking import in_log, walk
 from brickyard.store import sqlite
@@ -33,7 +32,7 @@ from brickyard.store.opening import shown_url
 from brickyard.store.tx import Tx
 
 KIND = "a backup of a workspace"
-SUFFIX, _DRAFT = ".tar", ".partial"
+SUFFIX = ".tar"
 LOOKS = 3  # at the files: a busy workspace has new ones each time
 KEY_TRIES = 3
 
@@ -73,11 +72,8 @@ def back_up(chosen: Settings, target: Path, tell: Tell) -> Backup:
     if os.path.lexists(file):
         raise BackupFailed(f"{file} exists already. Choose another name.")
     try:
-        with _draft(file) as draft:
-            made = _Work(chosen, draft, tell).run(file)
-            (draft / file.name).rename(file)
-            sync(file.parent)
-            return made
+        with drafted(file) as draft:
+            return _Work(chosen, draft, tell).run(file)
     except Unreadable as error:
         raise BackupFailed(f"{error}. Run as the user who started the server. There is no backup.") from error
     except OSError as error:
@@ -86,33 +82,6 @@ def back_up(chosen: Settings, target: Path, tell: Tell) -> Backup:
             f"cannot write the backup to {file.parent}: {error.strerror or error}{where}. Free space there, or choose another "
             "place."
         ) from error
-
-
-@contextlib.contextmanager
-def _draft(file: Path) -> Iterator[Path]:
-    """A directory beside the file for what is not complete. Those of killed backups are removed."""
-    _remove_dead(file.parent)
-    draft = file.with_name(f".{file.name}{_DRAFT}")
-    draft.mkdir(mode=0o700)
-    handle = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield draft
-    finally:
-        with contextlib.suppress(OSError):
-            files.remove_tree(draft)
-        os.close(handle)
-
-
-def _remove_dead(directory: Path) -> None:
-    for path in directory.glob(f".*{SUFFIX}{_DRAFT}"):
-        with contextlib.suppress(OSError):
-            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                files.remove_tree(path)
-            finally:
-                os.close(handle)
 
 
 class _Work:
