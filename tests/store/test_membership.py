@@ -19,7 +19,7 @@ import pytest
 
 from brickyard.domain.errors import DatabaseAway
 from brickyard.domain.node import ServerAddress
-from brickyard.store import membership, postgresmembers, servers
+from brickyard.store import membership, postgresmembers, schema, servers
 from brickyard.store.membership import Membership
 from brickyard.store.opening import StoreError
 from brickyard.store.postgresmembers import PostgresMembership, refusal
@@ -216,6 +216,19 @@ def test_servers_join_and_the_last_one_is_alone_again(members: Members) -> None:
     first.close()
     took(lambda: second.alone, servers.SILENT_S)
     assert [each.number for each in second.servers()] == [second.number]
+
+
+def test_a_server_with_another_schema_does_not_join(members: Members) -> None:
+    first = members.join()
+    with psycopg.connect(members.url, autocommit=True) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0030'")
+    with pytest.raises(JoinRefused) as refused:
+        members.join()
+    assert all(each in str(refused.value) for each in ("0030", schema.newest(), str(ABOUT.version)))
+    with psycopg.connect(members.url) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == ("0030",), "nothing was migrated"
+    first.close()
+    assert members.join().servers(), "the last one has gone"
 
 
 def test_joining_waits_for_no_limit(members: Members) -> None:

@@ -22,8 +22,9 @@ import msgspec
 import psycopg
 import structlog
 
+from brickyard import __version__
 from brickyard.domain.clock import elapsed_ns
-from brickyard.store import postgres, servers
+from brickyard.store import postgres, schema, servers
 from brickyard.store.opening import StoreError, cannot_open, shown_url
 from brickyard.store.servers import CLAIM_S, KEPT_S, SILENT_S, About, JoinRefused, Server, Session, Stopping, in_use
 
@@ -175,7 +176,11 @@ class PostgresMembership:
                 self._wait_for(lambda: not servers.holder(session), SILENT_S, servers.holder(session))
                 return
             for other in servers.look(session):
-                if other.session and other.number != self.number and (why := refusal(self._about, other)):
+                if (
+                    other.session
+                    and other.number != self.number
+                    and (why := refusal(self._about, other) or _unlike(session, other))
+                ):
                     raise JoinRefused(why)
         except psycopg.Error as error:
             raise self._unusable(error) from error
@@ -368,6 +373,19 @@ class PostgresMembership:
 
 def _reason(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _unlike(session: Session, other: Server) -> str:
+    """Why this server may not join one that works with another schema; "" if there is none. Two builds may
+    have one version."""
+    row = session.execute("SELECT version_num FROM alembic_version").fetchone()
+    found = row[0] if row else ""
+    if found == schema.newest():
+        return ""
+    return (
+        f"Brickyard {other.about.version} serves this workspace ({other.name}) with schema {found}, and this is Brickyard "
+        f"{__version__} with schema {schema.newest()}. Stop all its servers before you start another version."
+    )
 
 
 def refusal(new: About, other: Server) -> str:
