@@ -33,7 +33,7 @@ OWN: Document = {
     "image": {"repository": "ghcr.io/us/bricks", "tag": "9", "pullPolicy": "Always", "pullSecrets": [{"name": "registry"}]},
     "replicas": 1,
     "user": None,
-    "resources": {"requests": {"cpu": 2, "memory": "4Gi"}},
+    "resources": {"requests": {"cpu": 2, "memory": "4Gi"}, "limits": {"memory": "4Gi"}},
     "nodeSelector": {"disk": "ssd"},
     "tolerations": [{"key": "servers", "operator": "Exists"}],
     "settings": {

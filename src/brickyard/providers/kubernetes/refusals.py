@@ -57,7 +57,15 @@ CAUSES = (
         "It is tried again until the namespace has its default service account.",
         TransientError,
     ),
-    _cause(r"cannot set an ownerRef", f"Grant delete on networkpolicies, as deploy/kubernetes/role.yaml does {SEE}."),
+    _cause(
+        r"^secrets .*cannot set an ownerRef",
+        "It is tried again once the secret of an earlier pod of this name is gone.",
+        TransientError,
+    ),
+    _cause(
+        r"^networkpolicies.*cannot set an ownerRef",
+        f"Grant delete on networkpolicies, as deploy/kubernetes/role.yaml does {SEE}.",
+    ),
     _cause(
         r"admission webhook|ValidatingAdmissionPolicy|denied (the )?request",
         "A policy of the Kubernetes cluster forbids it. Change pod and node_types of [kubernetes], or have the policy changed.",
