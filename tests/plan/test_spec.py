@@ -211,7 +211,7 @@ def test_layers_that_the_runtime_cannot_have_are_refused_with_those_that_can() -
         layers(accepted)
     with pytest.raises(InvalidParameterValue, match=f"'s3a'.*{re.escape(SPARK_4.key)}"):
         layers("delta,s3a", older.key)
-    with pytest.raises(InvalidParameterValue, match="spark_conf.*'gcs'"):
+    with pytest.raises(InvalidParameterValue, match=r"spark_conf.*'gcs'"):
         layers("gcs")
 
 
