@@ -158,7 +158,10 @@ export function CellView(props: Props) {
             add={(by) => goTo(book.add(id, by), true)}
             move={changes.move}
             remove={remove}
-            title={{ word: cell.title ? "Edit the title" : "Add a title", edit: () => setTimeout(() => setTitled(true), MENU_MS) }}
+            title={{
+              word: cell.title ? "Edit the title" : "Add a title",
+              edit: () => setTimeout(() => setTitled(true), MENU_MS),
+            }}
           />
         )}
       </Group>
