@@ -1,4 +1,4 @@
-"""The manifests and the Containerfile of deploy/kubernetes: by the schemas, and each name that one object has of another."""
+"""The manifests of deploy/kubernetes and their image: by the schemas, and each name that one object has of another."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from brickyard.providers.kubernetes.section import KubernetesSection
 from tests.kubernetes.schemas import Document, mistakes
 
 PLACE = Path(__file__).parents[2] / "deploy/kubernetes"
+CONTAINERFILE = PLACE.parent / "container" / "Containerfile"
 SECRETS = {"brickyard-database": {"url", "password"}, "brickyard-tls": set()}  # which people make (docs/kubernetes.md)
 
 
@@ -177,9 +178,10 @@ def test_servers_and_nodes_have_one_image_of_this_version() -> None:
 
 
 def test_the_containerfile_copies_what_there_is_and_has_the_cache_where_the_settings_say() -> None:
-    text = (PLACE / "Containerfile").read_text()
+    text = CONTAINERFILE.read_text()
     copied = {name for line in re.findall(r"^COPY (?!--)(.+) \S+$", text, re.MULTILINE) for name in line.split()}
-    assert {"src", "ui", "requirements", "pyproject.toml"} <= copied, "the web page is built with what it needs"
+    needed = {"src", "ui", "docs", "requirements", "pyproject.toml"}
+    assert needed <= copied, "the web page is built with what it needs, and shows docs/"
     for line in re.findall(r"^COPY (?!--)(.+) \S+$", text, re.MULTILINE):
         for name in line.split():
             assert (PLACE.parents[1] / name).exists(), name

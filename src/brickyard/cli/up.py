@@ -22,6 +22,7 @@ from brickyard.cli.progress import working
 from brickyard.config.settings import Settings
 from brickyard.interrupts import Importing
 from brickyard.logs.serverlog import LOG_LIMIT
+from brickyard.sandbox.firstprocess import guarded
 from brickyard.server.datadir import Workspace, WorkspaceError
 from brickyard.server.messages import ended_line, external_line, tls_line, token_line, why_it_ended
 from brickyard.server.preflight import ServerError, prepared
@@ -69,8 +70,9 @@ def command(*, detach: bool, as_json: bool, config_file: Path | None, **options:
             if chosen.serves_tls:
                 click.echo(tls_line(started.url.replace("http://", "https://", 1), str(chosen.ca_file or "")))
             click.echo(as_called(f"Next: {NEXT}"))
-        else:
-            serve(chosen, workspace)
+        # As a container's first process, it would be the parent of its nodes' orphans.
+        elif code := guarded(lambda: serve(chosen, workspace)):
+            sys.exit(code)
     except (ServerError, WorkspaceError) as error:
         if not detach and chosen.log_format == "json":  # a log of JSON ends with JSON, too
             click.echo(ended_line(str(error), as_json=True), err=True)
@@ -106,13 +108,14 @@ def start_detached(chosen: Settings, workspace: Workspace) -> Started:
     return Started(url, workspace.stored_token() if token_is_new else "")
 
 
-def serve(chosen: Settings, workspace: Workspace) -> None:
-    """Runs the server in this process until it is stopped. Raises ServerError, WorkspaceError."""
+def serve(chosen: Settings, workspace: Workspace) -> int:
+    """Runs the server in this process until it is stopped, and returns the exit code. Raises ServerError, WorkspaceError."""
     listening = prepared(chosen, workspace)
     with Importing():
         from brickyard.server.process import run  # noqa: PLC0415 - heavy, and not needed to find that the port is taken
 
     run(chosen, workspace, listening, detached=False)
+    return 0
 
 
 def as_environment(chosen: Settings) -> dict[str, str]:

@@ -1,10 +1,8 @@
-"""The tables of settings in docs/configuration.md. Run as a program (`./dev docs`), it writes them into the file."""
+"""The tables of settings in docs/configuration.md. `./dev docs tables` writes them into the file."""
 
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
 
 from brickyard.config.settings import Declaration, declared
 
@@ -24,8 +22,3 @@ def _table(first: str, last: str) -> str:
 
 def _row(setting: Declaration) -> str:
     return f"| `{setting.name}` | {setting.shown_default or 'none'} | {setting.help.text} |\n"
-
-
-if __name__ == "__main__":
-    path = Path(sys.argv[1])
-    path.write_text(with_tables(path.read_text()))
