@@ -92,6 +92,7 @@ NOT_RUN = {
     ("kubernetes.md", "podman build -f deploy/container/Containerfile -t registry.example.org/brickyard:0.1.0 ."): OWN_CLUSTER,
     ("kubernetes.md", "kubectl create namespace brickyard"): OWN_CLUSTER,
     ("kubernetes.md", "kubectl apply -k deploy/kubernetes"): OWN_CLUSTER,
+    ("kubernetes.md", "kubectl drain MACHINE --ignore-daemonsets --delete-emptydir-data --force --timeout=10m"): OWN_CLUSTER,
     ("kubernetes.md", "docker exec kind-control-plane install -d -o 1000 -g 1000 /var/brickyard"): OWN_CLUSTER,
     ("slurm.md", "python3 -m venv ~/brickyard && ~/brickyard/bin/pip install ."):
         "needs a Slurm cluster; tests/slurm/ and tests/spark/test_slurm.py start one with such settings",
