@@ -243,6 +243,23 @@ def test_jobs_of_threads_end_with_their_context(host: Host) -> None:
     until(lambda: host.active_jobs() == [])
 
 
+def test_an_interrupt_that_meets_no_cell_does_not_end_the_process(python: Context) -> None:
+    code = """
+import signal, sys, threading
+met = []
+def outside():
+    try:
+        met.append(signal.getsignal(signal.SIGINT)(signal.SIGINT, sys._getframe()))
+    except KeyboardInterrupt:
+        met.append("interrupted")
+thread = threading.Thread(target=outside)
+thread.start()
+thread.join()
+print(met)
+"""
+    assert python.text(code) == "[None]"
+
+
 @pytest.mark.any_runtime
 def test_a_process_that_cannot_join_leaves_spark_as_it_is(host: Host, python: Context) -> None:
     """PySpark stops the SparkContext of which it could not make its own: here it is everybody's."""

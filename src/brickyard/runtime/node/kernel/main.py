@@ -35,6 +35,7 @@ from .cellmagics import make_md_magic, make_sh_magic
 from .dbutils import NotebookExit, make_dbutils
 from .display import Figures, bound_text, forget_outputs, make_display, pandas_table
 from .fs import make_fs_magic
+from .interrupts import only_end_code
 from .jar import run_main
 from .largeerrors import bound_errors
 from .line import PATIENCE_S, Line
@@ -115,6 +116,7 @@ def make_app(directory: Path) -> Any:
     # Sockets bind to a relative path: a socket path has at most 107 characters, and directories may have longer ones.
     os.chdir(str(directory))
     app.initialize(["-f", str(directory / "connection.json"), "--log-level=50"])
+    only_end_code(app.kernel)
     return app
 
 
