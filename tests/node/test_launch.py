@@ -158,7 +158,11 @@ def test_the_log_of_java_is_set_up_in_ascii(tmp_path: Path) -> None:
 
 LAYERS: Any = {
     **MANIFEST,
-    "layers": {"delta": ["/l/delta-spark_4.0_2.13-4.4.0.jar", "/l/delta-storage-4.4.0.jar"], "kafka": ["/l/k.jar"]},
+    "layers": {
+        "delta": ["/l/delta-spark_4.0_2.13-4.4.0.jar", "/l/delta-storage-4.4.0.jar"],
+        "kafka": ["/l/k.jar"],
+        "iceberg": ["/l/i.jar"],
+    },
 }
 
 
@@ -172,6 +176,8 @@ LAYERS: Any = {
         ({"spark.jars.packages": "a:b:1,io.delta:delta-spark_2.13:4.0.0"}, (), ()),
         ({"spark.jars": "dbfs:/delta-core_2.12-2.4.0.jar"}, (), ()),
         ({"spark.driver.extraClassPath": "/jars/mine.jar"}, ("delta",), ()),
+        ({layers.SETTING: "iceberg"}, ("iceberg",), ()),
+        ({layers.SETTING: "iceberg", "spark.jars": "dbfs:/iceberg-spark-runtime-4.0_2.13-1.10.0.jar"}, (), ()),
     ],
 )
 def test_a_cluster_has_the_usual_layers_unless_its_conf_says_otherwise(
@@ -181,6 +187,12 @@ def test_a_cluster_has_the_usual_layers_unless_its_conf_says_otherwise(
     assert layers.lacking(LAYERS, conf) == lacking
     assert layers.jars(LAYERS, conf) == tuple(jar for name in names for jar in LAYERS["layers"][name])
     assert layers.names(MANIFEST, conf) == ()
+
+
+def test_a_runtime_with_iceberg_lacks_no_layer_of_it() -> None:
+    older: Any = {**MANIFEST, "has_iceberg": True}
+    assert layers.lacking(older, {layers.SETTING: "iceberg"}) == ()
+    assert layers.lacking(MANIFEST, {layers.SETTING: "iceberg"}) == ("iceberg",)
 
 
 def test_layers_are_last_on_the_class_path_of_drivers_and_warm_nodes_alone() -> None:

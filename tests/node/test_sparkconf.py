@@ -352,6 +352,21 @@ def test_iceberg_is_in_front_of_the_workspaces_tables_where_the_runtime_has_it()
     assert missing == {"spark.brickyard.missing.iceberg": why}
 
 
+def test_iceberg_as_a_layer_is_in_front_where_the_cluster_names_it_and_on_executors_too() -> None:
+    key, jars = "spark.sql.catalog.spark_catalog", {"delta": ["/l/d.jar"], "iceberg": ["/l/i.jar", "/l/classes-1.jar"]}
+    manifest: Any = {**SPARK_4, "classes": "/r/classes/1.jar", "layers": jars}
+
+    def settings(names: str | None) -> dict[str, str]:
+        asked = assignment({"spark.brickyard.layers": names} if names is not None else None)
+        return sparkconf.driver_conf(asked, manifest, SHARED, master_url="local[1]", executor_archive="").values
+
+    assert settings("iceberg")[key] == "org.apache.iceberg.spark.SparkSessionCatalog"
+    both = settings("delta,iceberg")
+    assert (both[key], both[f"{key}.catalog-impl"]) == ("brickyard.IcebergOverDelta", "brickyard.IcebergTables")
+    assert both[sparkconf.EXECUTOR_LAST_JARS] == "/r/classes/1.jar:/l/d.jar:/l/i.jar:/l/classes-1.jar"
+    assert f"{key}.catalog-impl" not in settings(None), "Delta Lake alone"
+
+
 @pytest.mark.parametrize(
     ("fields", "differ"),
     [

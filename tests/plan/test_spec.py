@@ -215,6 +215,23 @@ def test_layers_that_the_runtime_cannot_have_are_refused_with_those_that_can() -
         layers("gcs")
 
 
+def test_iceberg_is_a_layer_or_a_part_of_the_runtime_and_not_where_users_are_kept_apart() -> None:
+    older = next(each for each in RUNTIMES.values() if each.key != SPARK_4.key)
+    layer, part = (
+        msgspec.structs.replace(SPARK_4, layers=("iceberg",)),
+        msgspec.structs.replace(older, iceberg="1.10.2", layers=()),
+    )
+    offered = msgspec.structs.replace(OFFERED, runtimes={layer.key: layer, part.key: part})
+    conf = {"spark.brickyard.layers": "iceberg"}
+    for key in (layer.key, part.key):
+        assert check(but(spark_version=key, spark_conf=conf), offered).spark_conf == conf
+    with pytest.raises(InvalidParameterValue, match=r"spark_conf.*'iceberg'.*USER_ISOLATION"):
+        check(but(spark_version=layer.key, spark_conf=conf, data_security_mode=DataSecurityMode.USER_ISOLATION), offered)
+    none = msgspec.structs.replace(offered, runtimes={layer.key: layer, part.key: msgspec.structs.replace(part, iceberg="")})
+    with pytest.raises(InvalidParameterValue, match=f"'iceberg'.*{re.escape(layer.key)}"):
+        check(but(spark_version=part.key, spark_conf=conf), none)
+
+
 def test_what_holds_without_a_cloud_is_accepted() -> None:
     attributes = AwsAttributes(zone_id="us-west-2a", availability=AwsAvailability.SPOT_WITH_FALLBACK, spot_bid_price_percent=50)
     assert check(but(aws_attributes=attributes)).aws_attributes == attributes

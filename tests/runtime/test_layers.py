@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
+import shutil
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,7 @@ from brickyard.runtime.maven import artifact
 from brickyard.runtime.node.jvm.layers import NATIVE, PHOTON, library_flags
 from brickyard.runtime.packages import NoRuntime
 from brickyard.runtime.sparkclasses import SOURCES
+from brickyard.runtime.watch import CommandFailed
 from tests.agent.runtime import make_runtime
 from tests.support.maven import serve
 from tests.support.packages import make_index, make_wheel
@@ -127,6 +129,34 @@ def test_its_python_package_lies_beside_the_jars(machine: Machine, monkeypatch: 
     assert (site / "delta" / "__init__.py").is_file()
 
 
+def test_our_classes_for_a_layer_are_compiled_again_for_other_sources_and_its_jars_are_not_fetched_again(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = msgspec.structs.replace(machine.layer, sources="iceberg")
+    monkeypatch.setattr(layers, "declared", lambda: {ENVIRONMENT: {"delta": layer}})
+    monkeypatch.setattr("brickyard.runtime.layerwork.declared", layers.declared)
+    compiled: list[Path] = []
+
+    def compile_layer(_: RuntimeManifest, sources: str, jars: tuple[str, ...], out: Path) -> None:
+        assert sources == "iceberg" and all(Path(jar).is_file() for jar in jars)
+        if len(compiled) == 1:
+            compiled.append(out)
+            raise CommandFailed("no")
+        out.write_text("classes")
+        compiled.append(out)
+
+    monkeypatch.setattr("brickyard.runtime.layerwork.compile_layer", compile_layer)
+    assert machine.install() == [] and machine.install() == []
+    assert machine.manifest.layers["delta"] == (*layer.jars_in(layer.directory(machine.home)), str(compiled[0]))
+    monkeypatch.setattr(layers, "classes_path", lambda home, _: f"{home}/classes/other.jar")
+    shutil.rmtree(machine.repository)
+    assert machine.manifest.layers == {} and missing(ENVIRONMENT, machine.cache) == [layer]
+    (problem,) = machine.install()
+    assert layer.title in problem and machine.manifest.layers == {}, "it counts once its classes are there"
+    assert machine.install() == []
+    assert machine.manifest.layers["delta"][-1].endswith("other.jar") and len(compiled) == 3
+
+
 def test_what_only_photon_loads_is_installed_for_it_alone(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     jar = machine.path(COORDINATES[0])
     with zipfile.ZipFile(jar, "w") as archive:
@@ -225,4 +255,5 @@ def test_what_is_declared_is_whole() -> None:
                 scala = re.search(r"_(2\.1\d):", coordinates)
                 assert scala is None or scala[1] == runtime.scala_version, coordinates
             assert not layer.python or "--hash=sha256:" in layer.python
+            assert not layer.sources or layer.sources in SOURCES, "a change of the sources makes other classes"
     assert SOURCES[1] == "iceberg", "IcebergOverDelta is among the classes"

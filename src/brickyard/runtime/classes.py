@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -24,9 +26,18 @@ def compile_classes(manifest: RuntimeManifest) -> RuntimeManifest:
     if found := with_classes(manifest, NODE_CODE):
         return found
     path = classes_of(manifest.home)
+    _compile("compile-classes", manifest, path)
+    return msgspec.structs.replace(manifest, classes=path)
+
+
+def compile_layer(manifest: RuntimeManifest, sources: str, jars: Sequence[str], out: Path) -> None:
+    """Compiles the classes of a directory of sources that need a layer's JARs. Raises CommandFailed and OSError."""
+    _compile("compile-layer", msgspec.structs.replace(compile_classes(manifest), layers={sources: tuple(jars)}), str(out))
+
+
+def _compile(program: str, manifest: RuntimeManifest, path: str) -> None:
     with tempfile.NamedTemporaryFile(prefix="brickyard-manifest-", suffix=".json") as draft:
         draft.write(msgspec.json.encode(manifest))
         draft.flush()
-        command = [manifest.python, str(NODE_CODE / "start.py"), "compile-classes", "--manifest", draft.name, "--out", path]
+        command = [manifest.python, str(NODE_CODE / "start.py"), program, "--manifest", draft.name, "--out", path]
         run_watched(command, watch=lambda _pid, _lines: None, limit_s=LIMIT_S)
-    return msgspec.structs.replace(manifest, classes=path)

@@ -17,9 +17,11 @@ import msgspec
 
 from brickyard.domain.decoding import converter
 from brickyard.domain.runtimes import RuntimeManifest, is_photon
+from brickyard.runtime import NODE_CODE
 from brickyard.runtime.catalogue import DATA
 from brickyard.runtime.installed import installed, runtime_home
 from brickyard.runtime.node.jvm.layers import PHOTON, USUAL, wanted
+from brickyard.runtime.sparkclasses import classes_path
 
 KIND = "layers"  # of its lock; its directory in the runtime's home
 NEEDED = "needed-layers"  # of the lock of those that a node waits for: they wait for no others
@@ -28,22 +30,36 @@ AGAIN_MS = 600_000  # after an installation that failed, as without a network
 
 class Layer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a layer is in one environment. `jars`: pairs of coordinates and SHA-256; `python`: a pip requirement with its hash, or
-    ""; `native`: a library within the JARs that is unpacked beside them, or ""."""
+    ""; `native`: a library within the JARs that is unpacked beside them, or ""; `sources`: the directory of our sources that are
+    compiled with its JARs, or ""."""
 
     name: str
     title: str
     jars: tuple[tuple[str, str], ...]
     python: str = ""
     native: str = ""
+    sources: str = ""
 
     def directory(self, home: Path) -> Path:
         """Its directory in a runtime's home, whether it is there or not."""
         return home / KIND / f"{self.name}-{hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:16]}"
 
     def paths(self, home: Path) -> tuple[str, ...]:
-        """The paths of its JARs in the order of the declaration."""
-        directory = self.directory(home)
+        """The paths of its JARs in the order of the declaration, and then that of our classes."""
+        classes = (str(self.classes(home)),) if self.sources else ()
+        return (*self.jars_in(self.directory(home)), *classes)
+
+    def jars_in(self, directory: Path) -> tuple[str, ...]:
+        """The paths of its JARs in a directory."""
         return tuple(str(directory / jar_name(coordinates)) for coordinates, _ in self.jars)
+
+    def classes(self, home: Path) -> Path:
+        """The JAR of our classes that need it. It is named after this version's sources: another version has another JAR."""
+        return self.directory(home) / f"classes-{Path(classes_path(str(home), NODE_CODE)).name}"
+
+    def is_whole(self, home: Path) -> bool:
+        """Whether it is installed, with what this version of Brickyard compiles for it."""
+        return self.directory(home).is_dir() and (not self.sources or self.classes(home).is_file())
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +85,7 @@ class _Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     set: str = ""
     python: str = ""
     native: str = ""
+    sources: str = ""
 
 
 class _Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,7 +107,7 @@ def declared() -> Mapping[str, Mapping[str, Layer]]:
     for name, layer in document.items():
         for environment, parts in layer.environments.items():
             jars = parts.jars + (layer.sets[parts.set] if parts.set else ())
-            found.setdefault(environment, {})[name] = Layer(name, layer.title, jars, parts.python, parts.native)
+            found.setdefault(environment, {})[name] = Layer(name, layer.title, jars, parts.python, parts.native, parts.sources)
     return found
 
 
@@ -104,7 +121,7 @@ def with_layers(manifest: RuntimeManifest, key: str) -> RuntimeManifest:
     """Returns the manifest with the layers that are installed now, of those that clusters of the runtime with that key load."""
     home, known = Path(manifest.home), declared().get(manifest.environment, {})
     loaded = {name: layer for name, layer in known.items() if is_photon(key) or name not in PHOTON}
-    found = {name: layer.paths(home) for name, layer in loaded.items() if layer.directory(home).is_dir()}
+    found = {name: layer.paths(home) for name, layer in loaded.items() if layer.is_whole(home)}
     return msgspec.structs.replace(manifest, layers=found)
 
 
@@ -117,7 +134,7 @@ def sites_of(manifest: RuntimeManifest) -> list[Path]:
 def missing(environment: str, cache_dir: Path, names: Sequence[str] = USUAL) -> list[Layer]:
     """Returns the named layers that an installed runtime lacks."""
     home = runtime_home(environment, cache_dir)
-    lacking = [layer for layer in layers_of(environment, names) if not layer.directory(home).is_dir()]
+    lacking = [layer for layer in layers_of(environment, names) if not layer.is_whole(home)]
     return lacking if lacking and installed(environment, cache_dir) is not None else []
 
 

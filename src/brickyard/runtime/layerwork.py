@@ -18,6 +18,7 @@ from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.machine import mavenrepo
 from brickyard.machine.packageindex import uv_environment
 from brickyard.runtime import maven
+from brickyard.runtime.classes import compile_layer
 from brickyard.runtime.installed import installed
 from brickyard.runtime.inuse import RuntimeInUse, unused
 from brickyard.runtime.layers import KIND, NEEDED, Failure, Layer, declared, failure_file, missing
@@ -85,7 +86,17 @@ def require_layers(
 def _install(layer: Layer, manifest: RuntimeManifest, progress: Callable[[str], None]) -> None:
     """Raises ArtifactMissing, CommandFailed, OSError."""
     home = Path(manifest.home)
-    target = layer.directory(home)
+    if not layer.directory(home).is_dir():
+        _fetch(layer, manifest, progress)
+    if layer.sources:
+        progress(f"Compiling the classes for {layer.title}")
+        compile_layer(manifest, layer.sources, layer.jars_in(layer.directory(home)), layer.classes(home))
+    failure_file(home, layer).unlink(missing_ok=True)
+
+
+def _fetch(layer: Layer, manifest: RuntimeManifest, progress: Callable[[str], None]) -> None:
+    """Puts everything of a layer into its directory that does not change with Brickyard. Raises as `_install`."""
+    target = layer.directory(Path(manifest.home))
     draft = _draft(target)
     shutil.rmtree(draft, ignore_errors=True)  # of a killed installation
     draft.mkdir(parents=True)
@@ -105,7 +116,6 @@ def _install(layer: Layer, manifest: RuntimeManifest, progress: Callable[[str], 
             _install_package(layer.python, draft, manifest)
         os.sync()  # the content is on the disk before anything names it
         draft.rename(target)
-        failure_file(home, layer).unlink(missing_ok=True)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 

@@ -20,6 +20,7 @@ PROGRAMS = {
     "train": "training.train",
     "train-work": "training.work",
     "compile-classes": "training.compile_classes",
+    "compile-layer": "training.compile_layer",
 }
 
 

@@ -32,7 +32,8 @@ public class MissingFormat {
         // Not SparkEnv: that of Spark 4.3 names classes which its wheel lacks, so nothing compiles that calls it.
         scala.Option active = org.apache.spark.SparkContext$.MODULE$.getActive();
         String why = active.isEmpty() ? "" : ((SparkContext) active.get()).conf().get("spark.brickyard.missing.iceberg", "");
-        return " A runtime of Spark 3.5 (16.4.x-scala2.12) has Iceberg if a Maven repository could be reached when it was installed"
+        return " Runtimes that have it as a layer (docs/packages.md) load it where spark_conf has spark.brickyard.layers delta,iceberg."
+            + " A runtime of Spark 3.5 (16.4.x-scala2.12) has Iceberg if a Maven repository could be reached when it was installed"
             + (why.isEmpty() ? "" : "; when this one was, " + why) + ". To try again: brickyard runtime remove, and install.";
     }
 }

@@ -11,12 +11,16 @@ if TYPE_CHECKING:
 
 SETTING = "spark.brickyard.layers"  # names with commas between them, in the place of the usual ones
 USUAL = ("delta",)  # those that every runtime gets which can have them, and every cluster which says nothing else
+ICEBERG = "iceberg"  # on Spark 3.5 a part of the runtime
 PHOTON = ("comet",)  # the manifest has it only where the runtime's key asks for it, and then the cluster cannot do without
 NATIVE = "native"  # beside a layer's JARs: libraries
 _LIBRARY_PATH = ("/usr/java/packages/lib", "/usr/lib64", "/lib64", "/lib", "/usr/lib")  # Java's own
 # Where a cluster's conf brings its own JARs of the same classes, those count: the class path's would come before them.
 _BRINGS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
-_MARKS = {"delta": ("io.delta:", "delta-core_", "delta-spark_")}
+_MARKS = {
+    "delta": ("io.delta:", "delta-core_", "delta-spark_"),
+    ICEBERG: ("org.apache.iceberg:", "iceberg-spark-runtime"),
+}
 
 
 def names(manifest: ManifestDocument, conf: Mapping[str, str]) -> tuple[str, ...]:
@@ -54,7 +58,8 @@ def library_flags(jars: Sequence[str]) -> tuple[str, ...]:
 
 def lacking(manifest: ManifestDocument, conf: Mapping[str, str]) -> tuple[str, ...]:
     """Returns the layers that a conf names and the runtime lacks."""
-    return tuple(name for name in wanted(conf) if name not in _installed(manifest)) if SETTING in conf else ()
+    there = (*_installed(manifest), *((ICEBERG,) if manifest.get("has_iceberg") else ()))
+    return tuple(name for name in wanted(conf) if name not in there) if SETTING in conf else ()
 
 
 def _installed(manifest: ManifestDocument) -> Mapping[str, tuple[str, ...]]:

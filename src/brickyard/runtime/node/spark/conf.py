@@ -133,13 +133,17 @@ def driver_conf(
     values.update(_own(assignment, manifest, place, master_url))
     values.update(resources.of_driver(assignment, values, place.node_dir, single=master_url.startswith("local[")))
     values.update(_files(assignment, manifest, place, values, single=master_url.startswith("local[")))
-    if iceberg := has_iceberg(manifest, place, values) and layersettings.CATALOG not in values:
+    has_layers, table_format = layers.names(manifest, asked), assignment.get("table_format", "")
+    if (
+        iceberg := has_iceberg(manifest, has_layers)
+        and keeps_catalog(manifest, place, values)
+        and layersettings.CATALOG not in values
+    ):
         values.update(_ICEBERG)
     elif missing := manifest.get("iceberg_missing"):
         values[ICEBERG_MISSING] = missing
     if not asked.get(EXECUTOR_JARS) and (rewritten := manifest.get("rewritten")):
         values[EXECUTOR_JARS] = rewritten
-    has_layers, table_format = layers.names(manifest, asked), assignment.get("table_format", "")
     notes += [f"{layers.SETTING} names {name}, and this runtime has no such layer." for name in layers.lacking(manifest, asked)]
     notes += layersettings.format_notes(has_layers, values, table_format=table_format)
     values.update(
@@ -328,9 +332,9 @@ def keeps_catalog(manifest: ManifestDocument, place: Place, conf: Mapping[str, s
     return keeps_writes(manifest, place) and place.metastore and conf["spark.sql.catalogImplementation"] == "in-memory"
 
 
-def has_iceberg(manifest: ManifestDocument, place: Place, conf: Mapping[str, str]) -> bool:
-    """Whether Iceberg tables can be in the workspace's metastore."""
-    return bool(manifest.get("has_iceberg")) and keeps_catalog(manifest, place, conf)
+def has_iceberg(manifest: ManifestDocument, has_layers: Sequence[str]) -> bool:
+    """Whether the cluster has Iceberg, as a part of its runtime or as a layer."""
+    return bool(manifest.get("has_iceberg")) or layers.ICEBERG in has_layers
 
 
 def _set_aside(values: dict[str, str]) -> list[str]:

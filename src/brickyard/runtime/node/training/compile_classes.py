@@ -22,6 +22,8 @@ from ..processes import Spawner
 from .program import run_program
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..documents import ManifestDocument
 
 HOST = "127.0.0.1"
@@ -45,13 +47,19 @@ class CompileError(Exception):
 def compile_all(jvm: Any, *, more: Iterable[str]) -> dict[str, bytes]:
     """Returns name -> bytes of every class. Raises Py4JError for anything missing from the runtime's Spark. A source may use
     the faces, and the classes of sources before it in the alphabet. `more`: directories of sources that this runtime can use."""
-    found: dict[str, bytes] = {}
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     texts = [face(name, trait, [str(each) for each in loader.loadClass(trait).getMethods()]) for name, trait in FACES.items()]
     texts += [source.read_text() for source in sorted(SOURCES.glob("*.java"))]
     for each in more:
         texts += [source.read_text() for source in sorted((SOURCES / each).glob("*.java"))]
-    for text in texts + [missing(name) for name in MISSING]:
+    return compile_texts(jvm, texts + [missing(name) for name in MISSING])
+
+
+def compile_texts(jvm: Any, texts: Iterable[str]) -> dict[str, bytes]:
+    """Returns name -> bytes of every class of the sources, each of which may use those before it. Raises Py4JError."""
+    found: dict[str, bytes] = {}
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    for text in texts:
         compiler = jvm.org.codehaus.janino.SimpleCompiler()
         compiler.setParentClassLoader(loader)
         compiler.cook(text)
@@ -125,11 +133,19 @@ def write_jar(classes: Mapping[str, bytes], out: Path) -> None:
 
 def run(manifest: ManifestDocument, out: Path, scratch: Path) -> None:
     """Compiles in a separate JVM. Raises CompileError and JvmError."""
-    jvm = Jvm(spawner=Spawner(), manifest=manifest, options=JvmOptions(heap_mb=HEAP_MB, worker=True), node_dir=scratch, host=HOST)
+    write(manifest, out, scratch, lambda jvm: compile_all(jvm, more=suitable(manifest)))
+
+
+def write(
+    manifest: ManifestDocument, out: Path, scratch: Path, work: Callable[[Any], dict[str, bytes]], *, layers: tuple[str, ...] = ()
+) -> None:
+    """Writes the classes that `work` compiles in a JVM of the runtime, with a layer's JARs. Raises CompileError and JvmError."""
+    options = JvmOptions(heap_mb=HEAP_MB, worker=True, layers=layers)
+    jvm = Jvm(spawner=Spawner(), manifest=manifest, options=options, node_dir=scratch, host=HOST)
     jvm.spawn()
     try:
         jvm.connect()
-        write_jar(compile_all(jvm.gateway.jvm, more=suitable(manifest)), out)
+        write_jar(work(jvm.gateway.jvm), out)
     except Py4JError as error:
         raise CompileError(error_text(error)) from error  # only now, because its text is in the JVM
     finally:

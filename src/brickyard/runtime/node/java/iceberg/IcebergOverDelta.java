@@ -1,24 +1,31 @@
 package brickyard;
 
+import java.util.HashSet;
+import java.util.Iterator;
 import java.util.Map;
+import java.util.Set;
 import org.apache.iceberg.spark.SparkSessionCatalog;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.CatalogExtension;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.StructType;
 
 /**
  * Spark's own catalog where a cluster has both formats: Iceberg's catalog asks Delta Lake's for what is no Iceberg table, and that asks
  * Spark's. Iceberg's does not ask it for a version of a table, and replaces a table by dropping it and making another: Delta Lake's
- * replaces it in one commit. Delta Lake's class is found by name, since a runtime gets it later. Compiled as IcebergFiles.java is.
+ * replaces it in one commit. Iceberg's takes a table's columns without their defaults, expressions and identities: those of Delta
+ * tables go to Delta Lake's as they are, and an Iceberg table with such a column is refused. Delta Lake's class is found by name, since a runtime gets it later. Compiled as IcebergFiles.java is.
  */
 public final class IcebergOverDelta extends SparkSessionCatalog {
     private static final String DELTA = "org.apache.spark.sql.delta.catalog.DeltaCatalog";
@@ -53,6 +60,42 @@ public final class IcebergOverDelta extends SparkSessionCatalog {
         }
     }
 
+    /** What Delta Lake's can, of what is asked of a column. Constraints of tables would not reach it. */
+    public Set capabilities() {
+        Set found = new HashSet();
+        for (Iterator each = this.delta.capabilities().iterator(); each.hasNext();) {
+            TableCatalogCapability capability = (TableCatalogCapability) each.next();
+            if (capability.name().indexOf("COLUMN") >= 0) {
+                found.add(capability);
+            }
+        }
+        return found;
+    }
+
+    public Table createTable(Identifier name, Column[] columns, Transform[] partitions, Map properties)
+        throws TableAlreadyExistsException, NoSuchNamespaceException {
+        return isDelta(properties) ? this.delta.createTable(name, columns, partitions, properties)
+            : createTable(name, plain(columns, properties), partitions, properties);
+    }
+
+    public StagedTable stageCreate(Identifier name, Column[] columns, Transform[] partitions, Map properties)
+        throws TableAlreadyExistsException, NoSuchNamespaceException {
+        return isDelta(properties) ? staging().stageCreate(name, columns, partitions, properties)
+            : stageCreate(name, plain(columns, properties), partitions, properties);
+    }
+
+    public StagedTable stageReplace(Identifier name, Column[] columns, Transform[] partitions, Map properties)
+        throws NoSuchNamespaceException, NoSuchTableException {
+        return isDelta(properties) ? staging().stageReplace(name, columns, partitions, properties)
+            : stageReplace(name, plain(columns, properties), partitions, properties);
+    }
+
+    public StagedTable stageCreateOrReplace(Identifier name, Column[] columns, Transform[] partitions, Map properties)
+        throws NoSuchNamespaceException {
+        return isDelta(properties) ? staging().stageCreateOrReplace(name, columns, partitions, properties)
+            : stageCreateOrReplace(name, plain(columns, properties), partitions, properties);
+    }
+
     public StagedTable stageCreate(Identifier name, StructType schema, Transform[] partitions, Map properties)
         throws TableAlreadyExistsException, NoSuchNamespaceException {
         return isDelta(properties) ? staging().stageCreate(name, schema, partitions, properties)
@@ -69,6 +112,30 @@ public final class IcebergOverDelta extends SparkSessionCatalog {
         throws NoSuchNamespaceException {
         return isDelta(properties) ? staging().stageCreateOrReplace(name, schema, partitions, properties)
             : super.stageCreateOrReplace(name, schema, partitions, properties);
+    }
+
+    /** The columns as Iceberg's catalog takes them, and Spark's own. */
+    private static StructType plain(Column[] columns, Map properties) {
+        String provider = (String) properties.get(TableCatalog.PROP_PROVIDER);
+        boolean iceberg = provider == null || provider.equalsIgnoreCase("iceberg");
+        for (int index = 0; iceberg && index < columns.length; index++) {
+            Column column = columns[index];
+            if (column.defaultValue() != null || column.generationExpression() != null || identity(column) != null) {
+                throw new UnsupportedOperationException("Column " + column.name() + ": Iceberg tables have no DEFAULT values, no generated and "
+                    + "no identity columns here");
+            }
+        }
+        return CatalogV2Util.v2ColumnsToStructType(columns);
+    }
+
+    private static Object identity(Column column) {
+        try {
+            return Column.class.getMethod("identityColumnSpec", new Class[0]).invoke(column, new Object[0]);
+        } catch (NoSuchMethodException older) {
+            return null; // before Spark 4
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
+        }
     }
 
     private StagingTableCatalog staging() {
