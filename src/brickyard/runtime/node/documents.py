@@ -144,7 +144,7 @@ class OfCells(OfCommand):
 class NewCommand(OfCommand):
     language: str
     command: str
-    widgets: Mapping[str, str]
+    widgets: NotRequired[Mapping[str, str]]
 
 
 class WithdrawContexts(TypedDict):
