@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -96,10 +97,19 @@ def _paths(menu: Iterable[Any]) -> Iterable[str]:
 
 
 def _environment() -> Path:
-    """An environment with the locked packages. The stamp comes last: the next build repairs what a kill left."""
+    """An environment with the locked packages. One process makes it, and others wait. The stamp comes last: the next build repairs
+    what a kill left."""
     stamp, wanted = ENVIRONMENT / "stamp", LOCK_FILE.read_text()
-    if stamp.is_file() and stamp.read_text() == wanted:
-        return ENVIRONMENT
+    ENVIRONMENT.parent.mkdir(exist_ok=True)
+    with ENVIRONMENT.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (stamp.is_file() and stamp.read_text() == wanted):
+            _make_environment()
+            stamp.write_text(wanted)
+    return ENVIRONMENT
+
+
+def _make_environment() -> None:
     variables = {**os.environ, **uv_environment(os.environ)}
     for arguments in (
         ("venv", "--quiet", "--clear", "--no-project", "--python", sys.executable, str(ENVIRONMENT)),
@@ -107,5 +117,3 @@ def _environment() -> Path:
     ):
         if subprocess.run([uv.find_uv_bin(), *arguments], env=variables, check=False).returncode:
             raise SiteError("Zensical cannot be installed (see above). Check the package index and the network.")
-    stamp.write_text(wanted)
-    return ENVIRONMENT
