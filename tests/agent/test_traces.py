@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from brickyard.agent.host import HostError
-from brickyard.agent.link.traces import MOST, MOST_JOBS, CommandTraces
-from brickyard.domain.nodeops import CommandTrace, OfCommand
+from brickyard.agent.link.traces import MOST, CommandTraces
+from brickyard.domain.nodeops import MAX_TRACED_JOBS, CommandTrace, OfCommand
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 JOB = {"job_id": 1, "began_ms": 11, "ended_ms": 12, "status": "SUCCEEDED", "tasks": 2, "stages": 1}
@@ -32,13 +32,13 @@ def of(traces: CommandTraces, status: str, command_id: str = "c1") -> CommandTra
 
 
 def test_a_traced_command_is_told_once_and_only_when_it_is_over() -> None:
-    host = Host({"began_ms": 10, "ended_ms": 20, "jobs": [JOB] * (MOST_JOBS + 1)})
+    host = Host({"began_ms": 10, "ended_ms": 20, "jobs": [JOB] * (MAX_TRACED_JOBS + 1)})
     traces = CommandTraces(host.call)
     traces.begun("c1", PARENT)
     assert of(traces, "Running") is None
     trace = of(traces, "Finished")
     assert trace is not None and (trace.traceparent, trace.status, trace.began_ms, trace.ended_ms) == (PARENT, "Finished", 10, 20)
-    assert len(trace.jobs) == MOST_JOBS
+    assert len(trace.jobs) == MAX_TRACED_JOBS
     assert of(traces, "Finished") is None
     assert host.calls == ["command_trace x c1"]
 

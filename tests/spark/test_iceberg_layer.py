@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -35,17 +34,7 @@ def line() -> str:
 
 
 @pytest.fixture(scope="module")
-def live(line: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    made = Live(tmp_path_factory.mktemp("live") / line)
-    made.start()
-    try:
-        yield made
-    finally:
-        made.close()
-
-
-@pytest.fixture(scope="module")
-def cluster(live: Live, line: str) -> str:
+def cluster(line: str, live: Live) -> str:
     made = live.create("iceberg", line, **SINGLE)
     live.wait(made, State.RUNNING)
     return made

@@ -35,16 +35,6 @@ def comet() -> None:
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    made = Live(tmp_path_factory.mktemp("live") / "workspace")
-    made.start()
-    try:
-        yield made
-    finally:
-        made.close()
-
-
-@pytest.fixture(scope="module")
 def cluster(live: Live) -> Iterator[str]:
     made = live.create("photon", RUNTIME, num_workers=1, runtime_engine=RuntimeEngine.PHOTON)
     live.wait(made, State.RUNNING, workers=1)

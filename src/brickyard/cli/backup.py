@@ -13,6 +13,7 @@ import click
 from brickyard.cli import CliError
 from brickyard.cli.options import json_option, place, settings
 from brickyard.cli.progress import Shown, working
+from brickyard.machine.disk import file_text
 from brickyard.server.datadir import WorkspaceError
 
 TELL_S = 5.0  # between two lines, where there is no terminal
@@ -62,8 +63,8 @@ def command(target: Path, *, as_json: bool, config_file: Path | None, **options:
             f"Warning: {name} changed each time that it was read, so the backup may have parts of several versions.", err=True
         )
     click.echo(
-        f"{made.file} is a backup of workspace {made.workspace_id}: {made.files:,} files, {size(made.size)}. It has the keys of "
-        "the workspace: keep it secret."
+        f"{made.file} is a backup of workspace {made.workspace_id}: {made.files:,} files, {file_text(made.size)}. It has "
+        "the keys of the workspace: keep it secret."
     )
 
 
@@ -76,7 +77,7 @@ def teller(shown: Shown) -> Callable[[str, int, int], None]:
         if (now := time.monotonic()) - drawn < 0.1:
             return
         drawn = now
-        amount = size if what == "files" else "{:,}".format
+        amount = file_text if what == "files" else "{:,}".format
         line = f"{what}: {amount(done)}" + (f" of {amount(of)}" if of else "")
         shown.now(line)
         if now - spoken > TELL_S:
@@ -84,13 +85,3 @@ def teller(shown: Shown) -> Callable[[str, int, int], None]:
             shown(line)
 
     return tell
-
-
-def size(number: int) -> str:
-    """A number of bytes for people."""
-    value, unit = float(number), "bytes"
-    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
-        if value < 1024 or unit == "TiB":
-            break
-        value /= 1024
-    return f"{value:,.0f} {unit}" if unit == "bytes" else f"{value:,.1f} {unit}"

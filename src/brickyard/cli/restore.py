@@ -10,9 +10,10 @@ from typing import Any
 import click
 
 from brickyard.cli import CliError, as_called
-from brickyard.cli.backup import size, teller
+from brickyard.cli.backup import teller
 from brickyard.cli.options import json_option, place, settings
 from brickyard.cli.progress import working
+from brickyard.machine.disk import file_text
 from brickyard.server.datadir import WorkspaceError
 
 
@@ -52,7 +53,7 @@ def command(file: Path, *, check: bool, as_json: bool, config_file: Path | None,
         )
         return
     made = datetime.datetime.fromtimestamp(done.created_ms / 1000, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    what = f"workspace {done.workspace_id} of {made}, with {done.files:,} files ({size(done.size)})"
+    what = f"workspace {done.workspace_id} of {made}, with {done.files:,} files ({file_text(done.size)})"
     if done.secrets_key == "setting":
         click.echo("Its secrets are encrypted with the setting encryption_key, which is not in the backup.")
     if check:

@@ -12,6 +12,7 @@ from brickyard.cli import CliError
 from brickyard.cli.backup import teller
 from brickyard.cli.options import json_option, place, settings
 from brickyard.cli.progress import Shown, working
+from brickyard.machine.disk import file_text
 from brickyard.runtime import catalogue
 from brickyard.runtime.installed import installed
 from brickyard.runtime.transfer import Tell, TransferError, bring_in, export
@@ -44,7 +45,7 @@ def export_runtimes(file: Path, keys: tuple[str, ...], *, as_json: bool, config_
     if as_json:
         click.echo(json.dumps({"file": str(file.absolute()), "environments": written, "bytes": size}))
     else:
-        click.echo(f"{file} has {', '.join(written)}: {size / 2**30:.1f} GiB. `brickyard runtime import` installs them.")
+        click.echo(f"{file} has {', '.join(written)}: {file_text(size)}. `brickyard runtime import` installs them.")
 
 
 @click.command("import")

@@ -147,6 +147,9 @@ class CommandProgress(msgspec.Struct, frozen=True, kw_only=True):
     jobs: list[RunningJob] = []
 
 
+MAX_TRACED_JOBS = 100  # of one command
+
+
 class SparkJobTrace(msgspec.Struct, frozen=True, kw_only=True):
     """A Spark job of a command that is over, in epoch milliseconds. `ended_ms` is 0 if Spark has not ended it."""
 

@@ -50,6 +50,6 @@ class Tracing(Protocol):
         """The current span as a header of W3C Trace Context; "" if nothing is traced."""
         ...
 
-    def command(self, trace: CommandTrace, attributes: Attributes) -> None:
+    def command(self, ran: CommandTrace, attributes: Attributes) -> None:
         """A command that has run on a node, and its Spark jobs."""
         ...

@@ -78,3 +78,8 @@ class Disk(msgspec.Struct, frozen=True, kw_only=True):
 def text(number: float) -> str:
     """Formats bytes for people."""
     return f"{number / (1 << 30):.1f} GiB" if number >= 1 << 30 else f"{number / MIB:.0f} MiB"
+
+
+def file_text(number: int) -> str:
+    """Likewise, of files, which may be small."""
+    return text(number) if number >= MIB else f"{number / 1024:.0f} KiB" if number >= 1024 else f"{number} bytes"

@@ -25,8 +25,9 @@ def drafted(file: Path) -> Iterator[Path]:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield draft
+        files.sync(draft / file.name)  # the content is on the disk before its name is
         (draft / file.name).rename(file)
-        _sync(file.parent)
+        files.sync(file.parent)
     finally:
         with contextlib.suppress(OSError):
             files.remove_tree(draft)
@@ -42,11 +43,3 @@ def _remove_dead(directory: Path) -> None:
                 files.remove_tree(path)
             finally:
                 os.close(handle)
-
-
-def _sync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -40,6 +40,15 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600) -> None:
         raise
 
 
+def sync(path: Path) -> None:
+    """Has the disk keep a file, or the names in a directory."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def copy_range(source: int, target: int, size: int, *, start: int = 0, at: int = 0) -> None:
     """Copies `size` bytes from `start` of one file to `at` of another. File systems that can share them do. Raises OSError, also
     if the source is shorter."""

@@ -77,8 +77,6 @@ def export(runtimes: Sequence[Runtime], file: Path, *, cache_dir: Path, tell: Te
         try:
             with drafted(file) as draft, (draft / file.name).open("wb") as stream:
                 _write(BundleWriter(stream, KIND, _about(manifests), moved=tell), manifests)
-                stream.flush()
-                os.fsync(stream.fileno())
         except Unreadable as error:
             raise TransferError(f"{error}. Run as the user who installed the runtimes.") from error
         except OSError as error:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from brickyard.config.settings import Settings
 from brickyard.domain.clock import Ids
 from brickyard.server import workspace as joined
-from brickyard.server.datadir import Workspace
+from brickyard.server.datadir import Workspace, alone
 from brickyard.storage.directory import Storage
 from brickyard.storage.private import WorkspaceError
 from brickyard.store import membership, sqlite
@@ -42,11 +42,7 @@ def adopt(chosen: Settings, workspace: Workspace, accept: Callable[[Offer], bool
         accepted = True
 
     with contextlib.ExitStack() as opened:
-        workspace.prepare()
-        workspace.lock()
-        opened.callback(workspace.unlock)
-        opened.enter_context(contextlib.closing(storage))
-        storage.hold(alone=True)
+        opened.enter_context(alone(workspace, storage))
         if sqlite.is_new(url):
             ask(_without_database(url, storage))
         opened.enter_context(contextlib.closing(membership.take(url, joined.about(chosen, "", chosen.providers))))

@@ -116,8 +116,6 @@ class _Work:
                     break
             self._forget_dropped(writer)
             writer.close()
-            stream.flush()
-            os.fsync(stream.fileno())
         count = sum(entry.kind == "file" for entry in writer.entries.values())
         unsteady = [name for name in writer.unsteady if name in writer.entries]
         return Backup(file, database.workspace_id, count, path.stat().st_size, where, unsteady)

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -214,3 +215,17 @@ def _holder(written: bytes) -> int:
         return int(pid) if abs(psutil.Process(int(pid)).create_time() - float(started_s)) < SAME_START_S else 0
     except (ValueError, psutil.Error):
         return 0
+
+
+@contextlib.contextmanager
+def alone(workspace: Workspace, storage: Storage) -> Iterator[None]:
+    """Makes the directories if they are not there, and keeps every server out of them; closes the storage at the end. Raises
+    WorkspaceError."""
+    workspace.prepare()
+    workspace.lock()
+    try:
+        with contextlib.closing(storage):
+            storage.hold(alone=True)
+            yield
+    finally:
+        workspace.unlock()

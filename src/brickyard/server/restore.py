@@ -26,9 +26,9 @@ from brickyard.machine.bundles import BundleError, BundleReader
 from brickyard.server import workspace as joined
 from brickyard.server.backup import KIND
 from brickyard.server.databasemove import OWN
-from brickyard.server.datadir import DATABASE, Workspace
+from brickyard.server.datadir import DATABASE, Workspace, alone
 from brickyard.storage.directory import Storage, holds_anything
-from brickyard.storage.private import WorkspaceError, sync, write_private
+from brickyard.storage.private import WorkspaceError, write_private
 from brickyard.store import schema, sqlite
 from brickyard.store.databasecopy import exclusive_postgres, file_engine
 from brickyard.store.opening import shown_url
@@ -64,12 +64,7 @@ def restore(chosen: Settings, file: Path, tell: Tell) -> Restored:
     with _opened(file) as (reader, size):
         _refuse_newer(file, reader.about)
         workspace, storage = Workspace(chosen.data_dir, chosen.storage_dir), Storage(chosen.storage_dir)
-        with contextlib.ExitStack() as opened:
-            workspace.prepare()
-            workspace.lock()
-            opened.callback(workspace.unlock)
-            opened.enter_context(contextlib.closing(storage))
-            storage.hold(alone=True)
+        with alone(workspace, storage):
             try:
                 return _Restore(chosen, storage, tell).run(file, reader, size)
             except OSError as error:
@@ -224,19 +219,18 @@ class _Restore:
             if os.path.lexists(drafts / path.name):
                 _remove(path)  # an empty directory, at most
                 (drafts / path.name).rename(path)
-        sync(self._storage.root)
+        files.sync(self._storage.root)
 
     def _place_sqlite(self) -> None:
         path = Path(make_url(self._url).database or "")
         beside = path.with_name(f".{path.name}.restoring")  # the data directory may be on another disk than the storage
         shutil.copyfile(self._storage.drafts / DATABASE, beside)
         beside.chmod(0o600)
-        with beside.open("rb") as file:
-            os.fsync(file.fileno())
+        files.sync(beside)
         for name in (f"{path.name}-wal", f"{path.name}-shm"):
             path.with_name(name).unlink(missing_ok=True)  # of an empty database
         beside.rename(path)
-        sync(path.parent)
+        files.sync(path.parent)
 
     def _copy(self, target: Any, workspace_id: str) -> None:
         engine = file_engine(self._storage.drafts / DATABASE)

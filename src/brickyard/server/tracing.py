@@ -25,7 +25,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status,
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 import brickyard
-from brickyard.domain.nodeops import CommandTrace
+from brickyard.domain.nodeops import MAX_TRACED_JOBS, CommandTrace
 from brickyard.domain.tracing import Attributes
 
 log = structlog.get_logger(__name__)
@@ -36,7 +36,6 @@ EVERY_MS = 1_000.0
 SEND_S = 10.0
 CLOSE_S = 2.0  # a collector that does not answer keeps no server from stopping
 REMEMBERED, REMEMBERED_S = 1_000, 900.0  # objects, and for how long what is done for them belongs to the call
-MOST_JOBS = 100
 _HEADERS = (b"traceparent", b"tracestate")
 _propagator = TraceContextTextMapPropagator()
 
@@ -129,20 +128,20 @@ class OtlpTracing:
         _propagator.inject(sent)
         return sent.get("traceparent", "")
 
-    def command(self, trace: CommandTrace, attributes: Attributes) -> None:
+    def command(self, ran: CommandTrace, attributes: Attributes) -> None:
         now = time.time_ns()
-        parent = _propagator.extract({"traceparent": trace.traceparent}, Context())
-        if not 0 < trace.began_ms <= trace.ended_ms <= now // 1_000_000 + 1_000:  # users' code may have shaped it
+        parent = _propagator.extract({"traceparent": ran.traceparent}, Context())
+        if not 0 < ran.began_ms <= ran.ended_ms <= now // 1_000_000 + 1_000:  # users' code may have shaped it
             return
         command = self._tracer.start_span(
-            "command", parent, SpanKind.INTERNAL, attributes | {"brickyard.command.status": trace.status},
-            start_time=trace.began_ms * 1_000_000,
+            "command", parent, SpanKind.INTERNAL, attributes | {"brickyard.command.status": ran.status},
+            start_time=ran.began_ms * 1_000_000,
         )  # fmt: skip
-        if trace.status == "Error":
+        if ran.status == "Error":
             command.set_status(Status(StatusCode.ERROR))
-        for job in trace.jobs[:MOST_JOBS]:
-            ended_ms = job.ended_ms or trace.ended_ms
-            if not trace.began_ms - 1_000 <= job.began_ms <= ended_ms <= trace.ended_ms + 1_000:
+        for job in ran.jobs[:MAX_TRACED_JOBS]:
+            ended_ms = job.ended_ms or ran.ended_ms
+            if not ran.began_ms - 1_000 <= job.began_ms <= ended_ms <= ran.ended_ms + 1_000:
                 continue
             about: Attributes = {"spark.job.id": job.job_id, "spark.job.tasks": job.tasks, "spark.job.stages": job.stages}
             about |= {"spark.job.status": job.status, "spark.job.group": str(attributes.get("brickyard.command.id", ""))}
@@ -152,7 +151,7 @@ class OtlpTracing:
             if job.status == "FAILED":
                 span.set_status(Status(StatusCode.ERROR))
             span.end(ended_ms * 1_000_000)
-        command.end(trace.ended_ms * 1_000_000)
+        command.end(ran.ended_ms * 1_000_000)
 
     @contextlib.contextmanager
     def _span(self, name: str, kind: SpanKind, attributes: Attributes, parent: Context | None = None) -> Iterator[trace.Span]:

@@ -8,7 +8,7 @@ import secrets
 from pathlib import Path
 
 from brickyard.domain.errors import is_full_disk
-from brickyard.machine import measure
+from brickyard.machine import files, measure
 from brickyard.machine.disk import Amount
 
 NEEDED = Amount(16 * 2**20, 256)  # a new database with its write-ahead log, the lines of one start in server.log; directories
@@ -72,7 +72,7 @@ def write_private(path: Path, text: str) -> None:
         draft.rename(path)
     finally:
         draft.unlink(missing_ok=True)
-    sync(path.parent)
+    files.sync(path.parent)
 
 
 def write_over(path: Path, text: str) -> None:
@@ -98,7 +98,7 @@ def create_private(path: Path, text: str) -> str:
             os.link(draft, path)  # atomic, and never replaces an existing file
     finally:
         draft.unlink(missing_ok=True)
-    sync(path.parent)
+    files.sync(path.parent)
     return path.read_text()
 
 
@@ -114,12 +114,3 @@ def _draft(path: Path, text: str) -> Path:
         draft.unlink(missing_ok=True)
         raise
     return draft
-
-
-def sync(folder: Path) -> None:
-    """Syncs the names in a directory to disk."""
-    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

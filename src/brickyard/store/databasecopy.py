@@ -7,6 +7,8 @@ a copy has every change that was committed before it began, and nothing of one t
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -54,8 +56,7 @@ def _copy_sqlite(source: Path, target: Path, pages: Callable[[int, int], None]) 
             reading.backup(writing, pages=_PAGES, progress=lambda _, left, total: pages(total - left, total))
             writing.execute("PRAGMA journal_mode=DELETE")  # one file
     except sqlite3.Error as error:
-        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
-            raise OSError(28, "No space left on device", str(target)) from error
+        _raise_if_full(error, target)
         raise cannot_open(f"sqlite:///{source}", error) from error
 
 
@@ -77,12 +78,16 @@ def _copy_postgres(url: str, target: Path, own: Collection[str], tell: Tell) -> 
                     copy.clear()  # what a new database has
                 copy.copy()
     except DBAPIError as error:
-        if getattr(error.orig, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
-            raise OSError(28, "No space left on device", str(target)) from error
+        _raise_if_full(error.orig, target)
         raise cannot_open(url, error) from error
     finally:
         made.dispose()
         engine.dispose()
+
+
+def _raise_if_full(error: BaseException | None, target: Path) -> None:
+    if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target)) from error
 
 
 def _other_schema(url: str, found: str | None) -> StoreError:

@@ -11,10 +11,9 @@ import msgspec
 
 from brickyard.agent.host import HostError
 from brickyard.domain.decoding import converter
-from brickyard.domain.nodeops import CommandTrace, OfCommand, SparkJobTrace
+from brickyard.domain.nodeops import MAX_TRACED_JOBS, CommandTrace, OfCommand, SparkJobTrace
 
 MOST = 1_000  # commands that run or whose status was not asked for
-MOST_JOBS = 100
 _OVER = frozenset(("Finished", "Error", "Cancelled"))
 _TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 Call = Callable[..., Awaitable[dict[str, Any]]]
@@ -54,5 +53,9 @@ class CommandTraces:
         except (HostError, msgspec.ValidationError):  # the command's results count more than its trace
             return None
         return CommandTrace(
-            traceparent=traceparent, status=str(status), began_ms=ran.began_ms, ended_ms=ran.ended_ms, jobs=ran.jobs[:MOST_JOBS]
+            traceparent=traceparent,
+            status=str(status),
+            began_ms=ran.began_ms,
+            ended_ms=ran.ended_ms,
+            jobs=ran.jobs[:MAX_TRACED_JOBS],
         )

@@ -15,7 +15,7 @@ from brickyard.cli import CliError, printable
 from brickyard.cli.cluster.api import Api, cluster_argument, find, nothing, open_api
 from brickyard.cli.cluster.operations import POLL_S, operate, wait_option
 from brickyard.cli.options import json_option, place
-from brickyard.machine.disk import MIB, text
+from brickyard.machine.disk import file_text
 
 
 @click.group("snapshot")
@@ -143,5 +143,4 @@ def _show(row: Any) -> None:
 
 
 def _size(size: int, files: int) -> str:
-    amount = text(size) if size >= MIB else f"{size / 1024:.0f} KiB" if size >= 1024 else f"{size} bytes"
-    return f"{amount} in {files} {'file' if files == 1 else 'files'}"
+    return f"{file_text(size)} in {files} {'file' if files == 1 else 'files'}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import functools
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import structlog
 
-from brickyard.domain.errors import ApiError
+from brickyard.domain.errors import ApiError, is_full_disk
 from brickyard.features.statements.linked import Link, LinkedResults
 from brickyard.features.statements.results import ChunkWriter
 from brickyard.features.statements.rules import KEPT_MS
@@ -143,9 +142,10 @@ class LinkedResult:
             self._error = error
         except OSError as error:
             log.warning("result_not_written", operation_id=self._operation.id, why=str(error))
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             self._error = (
-                SqlFailed(NO_SPACE, sql_state=NO_DISK) if full else SqlFailed(f"The result was not written: {error.strerror}.")
+                SqlFailed(NO_SPACE, sql_state=NO_DISK)
+                if is_full_disk(error)
+                else SqlFailed(f"The result was not written: {error.strerror}.")
             )
         except Exception:
             log.exception("result_not_written", operation_id=self._operation.id)
