@@ -97,8 +97,8 @@ def _paths(menu: Iterable[Any]) -> Iterable[str]:
 
 
 def _environment() -> Path:
-    """An environment with the locked packages. One process makes it, and others wait. The stamp comes last: the next build repairs
-    what a kill left."""
+    """An environment with the locked packages. One process makes it, and others wait. The stamp comes last: the next build
+    repairs what a kill left."""
     stamp, wanted = ENVIRONMENT / "stamp", LOCK_FILE.read_text()
     ENVIRONMENT.parent.mkdir(exist_ok=True)
     with ENVIRONMENT.with_suffix(".lock").open("w") as lock:
