@@ -74,6 +74,25 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     return answer
 
 
+class FailuresAtOnce:
+    """Tells each failure when it happens: a run that is cut off has said what failed."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self._terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            why = report.longreprtext.splitlines()[-8:]
+            self._terminal.write_line("\n".join(("", f"FAILED {report.nodeid} ({report.when})", *why)))
+
+
+@pytest.hookimpl(trylast=True)  # when the terminal's reporter is there
+def pytest_configure(config: pytest.Config) -> None:
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and not os.environ.get("PYTEST_XDIST_WORKER"):
+        config.pluginmanager.register(FailuresAtOnce(terminal))
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     durations.note(report)
 
