@@ -1,6 +1,7 @@
 """The list of clusters in a browser: until it can be used, and the longest time in which it does not answer, with many rows.
 
-It takes Chromium, and the web page as `./dev build-ui` makes it. The processor is slowed down fourfold by the browser itself.
+It takes Chromium, and the web page as `./dev build-ui` makes it. The browser itself slows the processor down, to a quarter of the
+speed of a desktop: by how much, the machine's BenchmarkIndex says, as Lighthouse measures it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from brickyard.api.webpage import BUNDLE
 
 FEW, MANY = 1_000, 10_000
 SLOWDOWN = 4
+DESKTOP = 1_500  # its BenchmarkIndex: between Lighthouse's low-end and high-end desktops (docs/throttling.md there)
 ROUNDS = 5
 VISITS = 4  # from the third on Chromium keeps what it has compiled
 REST_MS = 1_500  # after a visit
@@ -45,6 +47,28 @@ window.bench.ready = new Promise(done => {
 });
 """
 
+# How fast the browser computes: the mean of two figures, each of how many tens of times in a second it makes a string of 10,000
+# characters, one by one, or copies 100,000 numbers. What Lighthouse calls BenchmarkIndex.
+INDEX = """() => {
+  const tens = (once) => {
+    const began = performance.now();
+    let times = 0;
+    for (; performance.now() - began < 500; times += 1) once(times);
+    return times * 100 / (performance.now() - began);
+  };
+  const numbers = [Array.from({length: 100000}, (_, at) => at), Array.from({length: 100000}, (_, at) => at)];
+  const strings = tens(() => {
+    let made = "";
+    for (let at = 0; at < 10000; at += 1) made += "a";
+    return made;
+  });
+  const copies = tens((times) => {
+    const from = numbers[times % 2], to = numbers[(times + 1) % 2];
+    for (let at = 0; at < from.length; at += 1) to[at] = from[at];
+  });
+  return (strings + copies) / 2;
+}"""
+
 
 def row(what: str, rounds: Sequence[float], unit: str, most: float | None) -> Row:
     """A measured median with the most that it may be."""
@@ -64,7 +88,7 @@ def browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def opened(chromium: Browser, served: Served, *, slowdown: int) -> Iterator[Page]:
+def opened(chromium: Browser, served: Served, *, slowdown: float) -> Iterator[Page]:
     """A page of a browser that has nothing in its cache, and is logged in."""
     context = chromium.new_context(viewport={"width": 1440, "height": 900})
     answer = context.request.post(
@@ -108,17 +132,28 @@ def scripts_kib(chromium: Browser, served: Served) -> float:
         return sum(len(gzip.compress((BUNDLE / name).read_bytes())) for name in names if name.endswith(".js")) / 1024
 
 
+def benchmark_index(chromium: Browser) -> float:
+    """Of this machine, now. Other machines of the same host make it vary."""
+    page = chromium.new_page()
+    index = float(page.evaluate(INDEX))
+    page.close()
+    return index
+
+
 def few(chromium: Browser, served: Served) -> list[Row]:
     visits: list[list[float]] = []
+    indexes: list[float] = []
     for _ in range(ROUNDS):
-        with opened(chromium, served, slowdown=SLOWDOWN) as page:
+        indexes.append(benchmark_index(chromium))
+        with opened(chromium, served, slowdown=max(1.0, indexes[-1] * SLOWDOWN / DESKTOP)) as page:
             visits.append([])
             for _ in range(VISITS):
                 visits[-1].append(loaded(page, served))
                 page.wait_for_timeout(REST_MS)  # what the page does in idle times, and the browser's own caches
     first, second, *_, last = zip(*visits, strict=True)
-    slow = f"{FEW} clusters, {SLOWDOWN} times slower:"
+    slow = f"{FEW} clusters, {SLOWDOWN} times slower than a desktop:"
     return [
+        row(f"BenchmarkIndex of this machine: slowed down to {DESKTOP / SLOWDOWN:.0f}", indexes, "", None),
         row(f"{slow} until the list can be used, first visit", first, "ms", None),
         row(f"{slow} the same, second visit: scripts in the browser's cache", second, "ms", None),
         row(f"{slow} the same, fourth visit: compiled scripts, too", last, "ms", READY_MS),

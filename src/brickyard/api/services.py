@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
-    """Made once, by `server/assembly.py`. A handler reaches each as `ctx.services.NAME`."""
+    """Made once, by `server/services.py`. A handler reaches each as `ctx.services.NAME`."""
 
     clusters: ClusterService
     pools: PoolService
