@@ -22,6 +22,7 @@ from thrift.transport.TTransport import TMemoryBuffer
 
 from brickyard.api.edge.serving import serving
 from brickyard.domain.statements import Statement, StatementOutcome
+from brickyard.domain.tracing import Tracing
 from brickyard.domain.warehouses import Compute
 from brickyard.gateway.connect import ConnectGateway
 from brickyard.gateway.sql.protocol import MESSAGES, message
@@ -181,7 +182,8 @@ class SqlWorld:
         self.port = 0
 
     def _entrance(self, gateway: ConnectGateway) -> SqlEntrance:
-        made = SqlEntrance(self.world.authenticator, warehouses=OneWarehouse(), observer=self.observer)
+        tracing = self.world.tracing
+        made = SqlEntrance(self.world.authenticator, warehouses=OneWarehouse(), observer=self.observer, tracing=tracing)
         made.open(gateway)
         return made
 
@@ -246,9 +248,9 @@ class Refused(Exception):
 
 
 @contextlib.asynccontextmanager
-async def sql_world(tmp_path: Path) -> AsyncIterator[SqlWorld]:
+async def sql_world(tmp_path: Path, *, tracing: Tracing | None = None) -> AsyncIterator[SqlWorld]:
     """Before a running cluster."""
-    async with connect_world(tmp_path) as world:
+    async with connect_world(tmp_path, tracing=tracing) as world:
         spark = FakeSpark()
         await spark.start()
         world.agent.port = spark.port

@@ -17,6 +17,7 @@ from brickyard.domain.cluster import Cluster
 from brickyard.domain.identity import USERS_ID
 from brickyard.domain.nodeops import AgentRefused, AgentUnreachable
 from brickyard.domain.requests import StartCluster
+from brickyard.domain.tracing import Tracing
 from brickyard.gateway.connect import ConnectGateway
 from brickyard.store.store import Store
 from brickyard.testing.builders import cluster, up
@@ -61,8 +62,8 @@ class FakeAgent:
 class World(shared.World):
     """The gateway and everything behind it."""
 
-    def __init__(self, store: Store, *, may_start: bool, patience_s: float) -> None:
-        self.agent = FakeAgent()
+    def __init__(self, store: Store, *, may_start: bool, patience_s: float, tracing: Tracing | None = None) -> None:
+        self.agent, self.tracing = FakeAgent(), tracing
         super().__init__(store, agents=self.agent)
         self.started: list[str] = []
         self.driver = FakeDriver("c")
@@ -73,6 +74,7 @@ class World(shared.World):
             may_start=may_start,
             patience_s=patience_s,
             note=lambda operation, caller, *, address="", **objects: self.noted.append((operation, caller.user_name, objects)),
+            tracing=tracing,
         )
 
     async def start_attached(self, caller: Caller, request: StartCluster) -> None:
@@ -97,9 +99,11 @@ class World(shared.World):
 
 
 @asynccontextmanager
-async def world(tmp_path: Path, *, may_start: bool = False, patience_s: float = 0.0) -> AsyncIterator[World]:
+async def world(
+    tmp_path: Path, *, may_start: bool = False, patience_s: float = 0.0, tracing: Tracing | None = None
+) -> AsyncIterator[World]:
     store = Store.open(empty_sqlite(tmp_path / "gateway.db"))
-    made = World(store, may_start=may_start, patience_s=patience_s)
+    made = World(store, may_start=may_start, patience_s=patience_s, tracing=tracing)
     await made.driver.start()
     made.agent.port = made.driver.port
     await made.gateway.start("127.0.0.1", 0)

@@ -39,10 +39,12 @@ from brickyard.domain.notes import Note, unnoted
 from brickyard.domain.printable import printable
 from brickyard.domain.quotas import Occupancy, Quota
 from brickyard.domain.sources import FORWARDED, source_of
+from brickyard.domain.tracing import Span, Tracing
 from brickyard.gateway.endpoints import Endpoint, Endpoints
 from brickyard.gateway.errors import GatewayError
 from brickyard.gateway.relay import ONE_TO_ONE, ClientGone, Metadata, Relay, Saw
 from brickyard.gateway.requests import FINISHING, INTERRUPT, MAX_TEXT, RELEASE, interruption, sender
+from brickyard.gateway.tracing import connect_span
 from brickyard.plan.attach import Client
 
 CLUSTER_ID = "x-databricks-cluster-id"
@@ -135,8 +137,10 @@ class ConnectGateway:
         may_start: bool = False,
         patience_s: float = PATIENCE_S,
         note: Note = unnoted,
+        tracing: Tracing | None = None,
     ) -> None:
         self._note = note
+        self._tracing = tracing
         self._authenticator = authenticator
         self._endpoints = Endpoints(attach=attach, patience_s=patience_s, may_start=may_start, note=note)
         self._clients = attach.connect_clients
@@ -179,6 +183,10 @@ class ConnectGateway:
     async def serve(self, method: str, context: Any, clients: Clients) -> bytes:
         """Handles a client's call, from its credentials to its status. Returns the answer of calls that have exactly one."""
         metadata = _metadata(context)
+        with connect_span(self._tracing, method, metadata, context, clients.kind) as span:
+            return await self._serve(method, context, clients, metadata, span)
+
+    async def _serve(self, method: str, context: Any, clients: Clients, metadata: dict[str, Any], span: Span) -> bytes:
         left = contextlib.ExitStack()
         try:
             address = clients.address(context.peer())
@@ -191,6 +199,7 @@ class ConnectGateway:
             endpoint = await self._find(
                 caller, _cluster_id(metadata), clients.kind, finishes=method in FINISHING, address=address
             )
+            span.set({"user.id": caller.user_id, "brickyard.cluster.id": endpoint.cluster_id})
             passed_on = _passed_on(metadata, endpoint, caller.user_name)
             interrupts: list[bytes] = []
 

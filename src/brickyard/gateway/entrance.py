@@ -10,6 +10,7 @@ from brickyard.api.edge.authentication import Authenticator
 from brickyard.clusters.attach.service import AttachService
 from brickyard.config.settings import CONNECT_PORT, Settings
 from brickyard.domain.notes import Note, unnoted
+from brickyard.domain.tracing import Tracing
 from brickyard.gateway.connect import ConnectGateway
 from brickyard.gateway.passthrough import Passthrough
 from brickyard.gateway.tls import ServerCertificate
@@ -24,6 +25,7 @@ def gateway(
     attach: AttachService,
     certificate: ServerCertificate | None,
     note: Note = unnoted,
+    tracing: Tracing | None = None,
 ) -> ConnectGateway:
     """A gateway that listens nowhere yet. With a certificate, it speaks TLS."""
     return ConnectGateway(
@@ -32,6 +34,7 @@ def gateway(
         credentials=None if certificate is None else partial(credentials, certificate),
         may_start=settings.connect_start_clusters,
         note=note,
+        tracing=tracing,
     )
 
 

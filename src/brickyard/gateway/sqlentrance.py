@@ -9,6 +9,7 @@ from starlette.types import Receive, Scope, Send
 from brickyard.api.edge.authentication import Authenticator
 from brickyard.api.edge.hosts import Hosts
 from brickyard.domain.errors import ResourceDoesNotExist
+from brickyard.domain.tracing import Tracing
 from brickyard.domain.warehouses import NoTasks, NoWarehouses, TaskCallers, Warehouses
 from brickyard.gateway.answers import refuse
 
@@ -25,7 +26,7 @@ NO_SPARK = "No provider of this workspace runs Spark."
 class SqlEntrance:
     """The ASGI application for all paths below `prefixes`. `warehouses`: None if the workspace has none. `observer` learns of
     each statement; None: nobody does. `tasks`: callers with tokens of tasks; None: there are none. `hosts`, `results`: where
-    links to large results lead to, and their files; None: results are in the answers."""
+    links to large results lead to, and their files; None: results are in the answers. `tracing`: None if nothing is traced."""
 
     prefixes = ("/sql/protocolv1/", "/sql/1.0/")  # the web page has others below /sql/
 
@@ -38,10 +39,11 @@ class SqlEntrance:
         tasks: TaskCallers | None = None,
         hosts: Hosts | None = None,
         results: LinkedResults | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self._authenticator = authenticator
         self._warehouses, self._observer, self._tasks = warehouses, observer, tasks
-        self._hosts, self._results = hosts, results
+        self._hosts, self._results, self._tracing = hosts, results, tracing
         self._gateway: ConnectGateway | None = None
         self._door: SqlDoor | None = None
 
@@ -78,5 +80,6 @@ class SqlEntrance:
                 tasks=self._tasks or NoTasks(),
                 hosts=self._hosts,
                 results=self._results,
+                tracing=self._tracing,
             )
         return self._door

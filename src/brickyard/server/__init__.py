@@ -1,1 +1,1 @@
-"""The server: how it is assembled (`assembly`, with `services`), run (`lifecycle`), measured (`metrics`) and run as a process (`process`)."""
+"""The server: how it is assembled (`assembly`, `services`), run (`lifecycle`), measured (`metrics`) and a process (`process`)."""

@@ -223,6 +223,7 @@ def _gateway(given: Resources, services: Services, authenticator: Authenticator,
             tasks=TaskTokens(store=given.store, clock=given.wall, key=given.workspace_key),
             hosts=Hosts(given.settings.host_names, external=given.settings.external_origin),
             results=services.statements.linked,
+            tracing=given.store.tracing,
         ),
         tcp_ports=tcp_ports,
     )

@@ -255,6 +255,7 @@ class Application:
             attach=services.attach,
             certificate=self.certificate,
             note=services.audit.note,
+            tracing=self._given.store.tracing,
         )
         parts.gateway.sql.open(self.connect)
         if self.certificate is not None:

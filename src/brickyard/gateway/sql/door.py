@@ -20,6 +20,7 @@ from brickyard.domain.caller import Caller
 from brickyard.domain.delivery import Delivery
 from brickyard.domain.errors import ApiError, MalformedRequest, ResourceDoesNotExist, TemporarilyUnavailable, Unauthenticated
 from brickyard.domain.printable import printable
+from brickyard.domain.tracing import Span, Tracing
 from brickyard.domain.warehouses import TaskCallers, Warehouses
 from brickyard.features.statements.linked import LinkedResults
 from brickyard.gateway.connect import ConnectGateway, status_error
@@ -29,10 +30,13 @@ from brickyard.gateway.sql.driver import Driver, Renewed
 from brickyard.gateway.sql.failures import SqlFailed
 from brickyard.gateway.sql.observing import StatementObserver
 from brickyard.gateway.sql.service import SqlService
+from brickyard.gateway.tracing import sql_span
 
 MAX_BODY = 16 << 20  # bytes: statements are text
 MAX_APPLICATION = 200  # characters
 NO_TOKEN = "No token was sent. Set the client's access token to a token of the workspace."  # noqa: S105 - none
+Answer = tuple[int, list[tuple[bytes, bytes]], bytes]
+"""Status, headers and body."""
 _ID = "[0-9A-Za-z_-]{1,100}"
 _CLUSTER = re.compile(rf"/sql/protocolv1/o/{_ID}/(?P<cluster>{_ID})/?")
 _WAREHOUSE = re.compile(rf"/sql/(?:1\.0/(?:warehouses|endpoints)|protocolv1/endpoints)/(?P<warehouse>{_ID})/?")
@@ -53,13 +57,15 @@ class SqlDoor:
         tasks: TaskCallers,
         hosts: Hosts | None = None,
         results: LinkedResults | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
-        """`tasks`: callers with tokens of tasks. `hosts`, `results`: as in `SqlEntrance`."""
+        """`tasks`: callers with tokens of tasks. `hosts`, `results`, `tracing`: as in `SqlEntrance`."""
         self._authenticator = authenticator
         self._warehouses = warehouses
         self._tasks = tasks
         self.driver = Driver(gateway)
         self._hosts = hosts
+        self._tracing = tracing
         self.service = SqlService(self.driver, observer, results)
 
     async def close(self) -> None:
@@ -71,12 +77,11 @@ class SqlDoor:
             return
         delivery = Delivery()
         try:
-            status, headers, body = await self._answer(scope, receive, delivery)
+            with sql_span(self._tracing, _route(scope["path"]), scope) as span:
+                status, headers, body = await self._answered(scope, receive, delivery, span)
         except bodies.Disconnected:
             delivery.lost()
             return
-        except ApiError as error:
-            status, headers, body = _refusal(error)
         gone = asyncio.ensure_future(_gone(receive))
         try:
             await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -90,11 +95,24 @@ class SqlDoor:
         else:
             await delivery.arrived()
 
-    async def _answer(self, scope: Scope, receive: Receive, delivery: Delivery) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    async def _answered(self, scope: Scope, receive: Receive, delivery: Delivery, span: Span) -> Answer:
+        """The answer, also of a call that is refused. Raises Disconnected."""
+        try:
+            answer = await self._answer(scope, receive, delivery, span)
+        except ApiError as error:
+            span.set({"brickyard.error_code": error.error_code})
+            answer = _refusal(error)
+        span.set({"http.response.status_code": answer[0]})
+        if answer[0] >= 500:
+            span.failed(str(answer[0]))
+        return answer
+
+    async def _answer(self, scope: Scope, receive: Receive, delivery: Delivery, span: Span) -> Answer:
         await self._authenticator.admit(self._authenticator.source(scope))
         address = address_of(scope)
         caller, renewed = await self._caller(scope, address)
         cluster_id, warehouse_id = await self._addressed(caller, scope["path"])
+        span.set({"user.id": caller.user_id, "brickyard.cluster.id": cluster_id, "brickyard.warehouse.id": warehouse_id})
         if scope["method"] != "POST":
             raise MalformedRequest("SQL clients send POST.")
         authorization = f"Bearer {bearer_of(scope['headers'])}"
@@ -113,6 +131,8 @@ class SqlDoor:
             call = thrift.decoded(await bodies.read(scope, receive, MAX_BODY))
         except thrift.NotThrift as error:
             raise MalformedRequest(str(error)) from error
+        if self.service.handler(call.name) is not None:
+            span.set({"rpc.method": call.name})
         return 200, [(b"content-type", b"application/x-thrift")], await self._while_there(receive, self._call(client, call))
 
     async def _shown_url(self, scope: Scope) -> str:
@@ -187,7 +207,14 @@ def _application(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return printable(found.decode("latin-1"))[:MAX_APPLICATION]
 
 
-def _refusal(error: ApiError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+def _route(path: str) -> str:
+    """The path without ids."""
+    if _WAREHOUSE.fullmatch(path) is not None:
+        return "/sql/1.0/warehouses/{id}"
+    return "/sql/protocolv1/o/{workspace_id}/{cluster_id}" if _CLUSTER.fullmatch(path) is not None else "/sql"
+
+
+def _refusal(error: ApiError) -> Answer:
     body = msgspec.json.encode({"error_code": error.error_code, "message": error.message})
     text = error.message.replace("\n", " ").encode("ascii", "replace")
     headers = [
