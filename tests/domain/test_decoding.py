@@ -20,7 +20,7 @@ ALLOWED = {
     ("domain/decoding.py", "describe"): "called at imports",
     ("domain/decoding.py", "Decoders.__init__"): "called at imports",
     ("domain/nodeops.py", "asked"): "of an operation, whose types are described below OPERATIONS",
-    ("nodes/calls.py", "NodeCalls.ask"): "of an operation, as well",
+    ("nodes/calls.py", "NodeCalls._ask"): "of an operation, as well",
     ("api/edge/decode.py", "RequestDecoder.__init__"): "operations are declared at imports",
     ("api/edge/decode.py", "RequestDecoder._query"): "the type that __init__ has made a decoder of",
     ("api/edge/decode.py", "RequestDecoder._slow"): "the type that __init__ has made a decoder of",
