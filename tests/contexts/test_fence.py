@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -46,7 +46,7 @@ class Kernel:
     def belong(self, context_id: str, user: str, ask: Any) -> None:
         """It asks nothing."""
 
-    def execute(self, code: str, command_id: str) -> str:
+    def execute(self, code: str, command_id: str, widgets: Mapping[str, str]) -> str:
         self.ran[command_id] += 1
         self._events.append(Event("shell", "execute_reply", command_id, {"status": "ok"}))
         self._events.append(Event("iopub", "status", command_id, {"execution_state": "idle"}))
@@ -90,7 +90,12 @@ def begin(node: contexts.Contexts, name: str) -> None:
 
 
 def ended(node: contexts.Contexts, context_id: str, command_id: str) -> Callable[[], bool]:
-    return lambda: bool(node.command_status(context_id, command_id)["status"] == "Finished")
+    def look() -> bool:
+        status = node.command_status(context_id, command_id)
+        assert status["status"] != "Error", status["results"]
+        return bool(status["status"] == "Finished")
+
+    return look
 
 
 @pytest.mark.parametrize("others", [0, 3 * LIMIT], ids=["at once", "after many others"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -95,7 +95,7 @@ class LargeAnswer:
     def belong(self, context_id: str, user: str, ask: Any) -> None:
         """It asks nothing."""
 
-    def execute(self, code: str, command_id: str) -> str:
+    def execute(self, code: str, command_id: str, widgets: Mapping[str, str]) -> str:
         self._events = [Event("shell", "oversized", "", {}), Event("iopub", "status", command_id, {"execution_state": "idle"})]
         return command_id
 
@@ -117,7 +117,8 @@ def test_a_command_whose_answer_is_too_large_has_failed() -> None:
     context = Context(context_id="c", language="python", user="", kernel=kernel, owner=MagicMock())
     try:
         context.submit(Command(command_id="k", language="python", code="1"))
-        until(lambda: context.command_status("k")["status"] == "Finished")
+        until(lambda: context.command_status("k")["status"] in ("Finished", "Error"))
+        assert context.command_status("k")["status"] == "Finished"
         assert context.command_status("k")["results"]["resultType"] == "error"
     finally:
         context.destroy()
