@@ -14,6 +14,7 @@ from databricks.sdk.service.compute import Language, State
 from databricks.sdk.service.iam import AccessControlRequest, Patch, PatchOp, PermissionLevel
 
 from brickyard.domain.caller import Caller
+from tests.spark.live import QUICK_CONF
 from tests.support.patience import PATIENCE_S, until
 from tests.support.ports import free_port
 from tests.support.runtimes import SPARK_4, manifest_of
@@ -92,7 +93,7 @@ def way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Way]:
             spark_version=SPARK_4,
             node_type_id="i3.xlarge",
             num_workers=0,
-            spark_conf={"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"},
+            spark_conf=QUICK_CONF | {"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"},
         )
         found = w.clusters.wait_get_cluster_running(made.cluster_id)
         assert found.state is State.RUNNING

@@ -11,7 +11,8 @@ import pytest
 
 from tests.support.runtimes import SPARK_4, cache_dir, manifest_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+# test_connect_spark.py reads the log of a terminated cluster in every run.
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(300)]
 
 ID = "0101-000000-abcdefgh"
 EVENTS = (

@@ -18,7 +18,8 @@ from tests.support.patience import PATIENCE_S
 from tests.support.runtimes import SPARK_4
 from tests.support.server import TOKEN, Server
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+# tests/jupyter/test_notebook.py has the kernel in every run, and tests/contexts/ what it runs, on real Spark.
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(900)]
 
 
 @pytest.fixture

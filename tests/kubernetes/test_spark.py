@@ -19,7 +19,8 @@ from tests.support.driver import pynvml
 from tests.support.patience import until
 from tests.support.runtimes import SPARK_4
 
-pytestmark = pytest.mark.spark
+# As with the other engines, tests/wires/test_wires_spark.py has a cluster over machines in every run.
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
 
 CODE = """
 rows = spark.range(40, numPartitions=8).selectExpr("id % 4 as k", "id").groupBy("k").sum("id").collect()

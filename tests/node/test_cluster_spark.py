@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from tests.node.node import HOST, Node, assignment
+from tests.spark.live import QUICK_CONF
 from tests.support.patience import PATIENCE_S, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -35,7 +36,7 @@ class Cluster:
     def start(self) -> None:
         for worker in self.workers:
             worker.become("worker")
-        conf = {"spark.sql.shuffle.partitions": "4", "spark.test.setting": "honoured"}
+        conf = QUICK_CONF | {"spark.sql.shuffle.partitions": "4", "spark.test.setting": "honoured"}
         self.driver.become("driver", spark_conf=conf, spark_env_vars={"TEST_VARIABLE": "everywhere"})
         self.driver.wait(lambda status: "master_url" in status)
         assert self.driver.status.get("phase") != "ready", "the master is told before the driver is ready"
@@ -407,6 +408,7 @@ def test_everything_ends_with_the_agents_pipe(cluster: Cluster) -> None:
 LOST_SERVICE = "-Dspark.shuffle.service.enabled=true -Dspark.shuffle.registration.maxAttempts=1"
 
 
+@pytest.mark.extended  # two JVMs; tests/node/test_startwatch.py counts executors that end
 @pytest.mark.any_runtime
 def test_a_start_whose_executors_end_one_after_the_other_fails_with_their_last_lines(
     new_node: Callable[[], Node], manifest: dict[str, Any], tmp_path: Path

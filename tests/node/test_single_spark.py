@@ -14,6 +14,7 @@ import pytest
 
 from brickyard.runtime.node.spark.readiness import GROUP
 from tests.node.node import HOST, Node
+from tests.support.depth import ALL
 from tests.support.patience import PATIENCE_S, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -97,7 +98,7 @@ def test_spark_has_all_functions_for_machine_learning(node: Node) -> None:
 
 
 RACES = Path(__file__).with_name("java") / "Races.java"
-ROUNDS = 1000
+ROUNDS = 1000 if ALL else 200
 
 COMPILE = """
 compiler = sc._jvm.org.codehaus.janino.SimpleCompiler()
@@ -275,7 +276,7 @@ _ = spark.sql("DROP TABLE lines")
 """
 
 
-@pytest.mark.parametrize("form", ["text", "csv", "parquet"])
+@pytest.mark.parametrize("form", [*(pytest.param(each, marks=pytest.mark.extended) for each in ("text", "csv")), "parquet"])
 def test_a_cached_table_is_cached_and_has_what_others_write(node: Node, form: str) -> None:
     assert node.run(CACHED.format(format=form)) == "2 True 1 3 3 True 1 4 True"
 

@@ -50,10 +50,11 @@ def test_options_that_the_prepared_jvm_lacks_start_another(new_node: NewNode) ->
 @pytest.mark.parametrize(
     ("conf", "name"),
     [
-        ({"spark.memory.fraction": "plenty"}, "spark.memory.fraction"),
         ({"spark.driver.extraJavaOptions": "-Xss1"}, "stack size"),
-        ({"spark.sql.shuffle.partitions": "abc"}, "spark.sql.shuffle.partitions"),
-        # As the others: those of the context, of the JVM and of the session.
+        # Those of the context, of the JVM and of the session: test_failures.py has what each of them says, and the test of a
+        # cluster's life has one of the context.
+        pytest.param({"spark.memory.fraction": "plenty"}, "spark.memory.fraction", marks=pytest.mark.extended),
+        pytest.param({"spark.sql.shuffle.partitions": "abc"}, "spark.sql.shuffle.partitions", marks=pytest.mark.extended),
         pytest.param({"spark.serializer": "com.example.Missing"}, "spark.serializer", marks=pytest.mark.extended),
         pytest.param({"spark.driver.memory": "much"}, "spark.driver.memory", marks=pytest.mark.extended),
         pytest.param({"spark.sql.session.timeZone": "Nowhere/City"}, "spark.sql.session.timeZone", marks=pytest.mark.extended),

@@ -19,7 +19,9 @@ from tests.support.ports import free_port
 from tests.support.postgres import Postgres
 from tests.support.runtimes import SPARK_4, cache_dir, manifest_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+# Servers that end under a real cluster: tests/spark/test_cluster.py kills one, and the other tests here have several with nodes
+# that only count.
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(900)]
 
 SLOW = """
 import time
@@ -76,7 +78,6 @@ def test_a_real_cluster_goes_on_whichever_server_ends(replicas: Replicas) -> Non
     second.wait(cluster_id, State.TERMINATED)
 
 
-@pytest.mark.extended  # another cluster; tests/spark/test_tcp_ports.py kills a server
 def test_whichever_server_ends_a_tcp_port_is_open(replicas: Replicas) -> None:
     """At one address for all servers: one of them listens there."""
     first, second = user(replicas, 0), user(replicas, 1)

@@ -80,17 +80,26 @@ rows = lambda name: [list(row) for row in spark.sql(f"select id, v from {name} o
 found = [rows("main.default.t"), rows("t version as of 1"), spark.table("hive_metastore.default.t").count()]
 print(json.dumps(found))
 """
+
+
+def test_changes_and_versions(live: Live, cluster: str) -> None:
+    # In several commands: on one core that others use, too, a JVM that is new to Delta Lake takes minutes for all of it.
+    _, (now, before, count) = (answers(live, cluster, code) for code in (CHANGES, FOUND))
+    assert now == [[1, "u"], [2, "x"], [9, "n"]] and count == 3
+    assert before == [[1, "a"], [2, "b"], [3, "c"]]
+
+
 RESTORED = """
 spark.sql("restore table t to version as of 1")
 print(json.dumps([rows("t"), [row.operation for row in spark.sql("describe history t").collect()][::-1]]))
 """
 
 
-def test_changes_and_versions(live: Live, cluster: str) -> None:
-    # In several commands: on one core that others use, too, a JVM that is new to Delta Lake takes minutes for all of it.
-    _, (now, before, count), (restored, history) = (answers(live, cluster, code) for code in (CHANGES, FOUND, RESTORED))
-    assert now == [[1, "u"], [2, "x"], [9, "n"]] and count == 3
-    assert before == restored == [[1, "a"], [2, "b"], [3, "c"]]
+@pytest.mark.extended  # Delta Lake's own work, in which we have no part
+def test_an_earlier_version_comes_back(live: Live, cluster: str) -> None:
+    """Of the table of the test before."""
+    restored, history = answers(live, cluster, RESTORED)
+    assert restored == [[1, "a"], [2, "b"], [3, "c"]]
     assert history == ["CREATE TABLE", "WRITE", "MERGE", "UPDATE", "DELETE", "RESTORE"]
 
 
@@ -252,6 +261,7 @@ print(json.dumps([spark.table("sink").count(), spark.table("sink").distinct().co
 """
 
 
+@pytest.mark.extended  # Delta Lake's own work, in which we have no part
 def test_streams_read_and_write_each_row_once(live: Live, cluster: str) -> None:
     assert answers(live, cluster, STREAMS) == [25, 25]
 
@@ -271,6 +281,7 @@ except Exception as error:
 """
 
 
+@pytest.mark.extended  # another cluster; test_data.py has such a cluster refuse the format
 def test_a_cluster_can_do_without_the_layer(live: Live, line: str) -> None:
     bare = live.create("bare", line, is_single_node=True, kind=Kind.CLASSIC_PREVIEW, spark_conf={"spark.brickyard.layers": ""})
     live.wait(bare, State.RUNNING)

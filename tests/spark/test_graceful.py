@@ -132,6 +132,7 @@ def test_what_runs_is_told_saves_and_is_waited_for_whoever_is_killed(place: Plac
     place.start()
 
 
+@pytest.mark.extended  # two starts; tests/clusters/v1/test_graceful.py has restarts
 def test_the_result_of_a_command_that_may_finish_can_be_read_and_a_restart_waits_too(place: Place, golden: Golden) -> None:
     context, command = place.begin(TRAINING, until_there="begun")
     asked = place.api.data("POST", f"/{place.id}/restart", {"grace_period_minutes": 2}, expect=202)

@@ -64,6 +64,7 @@ def data(tmp_path: Path, clock: JumpingClock) -> Iterator[tuple[User, Watch]]:
             watch.close()
 
 
+@pytest.mark.extended  # tests/plan/test_autoterminate.py ends idle clusters; tests/node/test_cluster_spark.py has activity
 def test_a_running_command_keeps_a_cluster_that_would_end_otherwise(data: tuple[User, Watch], clock: JumpingClock) -> None:
     user, watch = data
     cluster = user.create("idle", OTHER, is_single_node=True, kind=Kind.CLASSIC_PREVIEW, autotermination_minutes=MINUTES)

@@ -237,6 +237,7 @@ def test_jars_are_there_at_once_for_running_contexts_and_executors_and_after_a_r
     assert "ClassNotFoundException" in (said := live.run(cluster, GREET + MISSING)) and said.startswith("hello hello")
 
 
+@pytest.mark.extended  # another start; test_starts_spark.py has settings that end one
 def test_a_jar_of_the_conf_that_does_not_exist_ends_the_start_with_its_name(live: Live) -> None:
     conf = {"spark.jars": "dbfs:/jars/none.jar"}
     missing = live.create("missing", SPARK_4, is_single_node=True, kind=Kind.CLASSIC_PREVIEW, spark_conf=conf)

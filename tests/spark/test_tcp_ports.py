@@ -90,6 +90,7 @@ def test_a_mapping_comes_back_with_its_server(live: Live, cluster: str, port: in
     until(lambda: mapping_of(live, cluster)["status"] == "active", "it is told")
 
 
+@pytest.mark.extended  # another start; tests/clusters/v1/test_tcp_ports.py moves ports
 def test_a_mapping_follows_the_driver_to_another_node(live: Live, cluster: str, port: int) -> None:
     lost = live.get(cluster).driver
     live.kill(live.driver_agent(cluster))

@@ -17,7 +17,8 @@ from tests.clusters.v1.test_batch import comes
 from tests.support.patience import until
 from tests.support.server import TOKEN, Server
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+# In every run, tests/clusters/v1/ has the calls, and test_graceful.py has them on a real cluster.
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(900)]
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 TORCH = os.environ.get("BRICKYARD_TEST_TORCH") == "1"  # downloads 200 MB or more, and needs an index that has it
@@ -70,7 +71,6 @@ def test_the_morning_start_of_a_development_cluster(server: Server, api: Api) ->
     api.data("DELETE", f"/{cluster['id']}", confirm_deletion="DELETE", force="true")
 
 
-@pytest.mark.extended  # three starts; tests/clusters/v1/test_snapshots.py has what a start restores
 def test_a_training_run_goes_on_from_its_checkpoint_with_another_configuration(server: Server, api: Api) -> None:
     script = () if TORCH else (str(Path(__file__).with_name("train_numpy.py")), "")
     lines = run(server, "resume_training.py", *script)

@@ -12,7 +12,8 @@ from tests.support.patience import PATIENCE_S
 from tests.support.server import Server
 from tests.ui.conftest import Session
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+# The page's other tests have the same server with simulated nodes, and tests/spark/ the same calls on real ones.
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(900)]
 
 PATIENCE_MS = PATIENCE_S * 1000  # a busy machine starts Spark slowly
 PROGRAM = """import sys

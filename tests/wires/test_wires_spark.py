@@ -17,7 +17,7 @@ from databricks.sdk.service.compute import ClusterDetails, State
 
 from brickyard.config import providernames
 from tests.clusters.v1.conftest import Api
-from tests.spark.live import Live, command_line
+from tests.spark.live import QUICK_CONF, Live, command_line
 from tests.support.patience import PATIENCE_S, until
 from tests.support.ports import HAS_IPV6, free_port
 from tests.support.runtimes import SPARK_3, SPARK_4, manifest_of
@@ -102,7 +102,7 @@ def served(place: Path, **settings: Any) -> Iterator[Apart]:
 @pytest.fixture(scope="module", params=[SPARK_4, SPARK_3])
 def cluster(apart: Apart, request: pytest.FixtureRequest) -> Iterator[ClusterDetails]:
     wanted = {"cluster_name": "apart", "spark_version": request.param, "node_type_id": f"{NAME}.small", "num_workers": 2}
-    answer = apart.w.api_client.do("POST", "/api/2.1/clusters/create", body={**wanted, "spark_conf": PLAIN})
+    answer = apart.w.api_client.do("POST", "/api/2.1/clusters/create", body={**wanted, "spark_conf": QUICK_CONF | PLAIN})
     assert isinstance(answer, dict)
     made = str(answer["cluster_id"])
     yield apart.wait(made, State.RUNNING, workers=2)
