@@ -39,6 +39,8 @@ from brickyard.domain.node import (
 from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.machine.cgroups import Group
 from brickyard.machine.tls import pinning_context
+from tests.support import forks
+from tests.support.forks import Forked
 from tests.support.patience import PATIENCE_S, until
 
 FAKES = Path(__file__).with_name("fakes")
@@ -238,7 +240,7 @@ class Instance:
         self.config = config
         self.id = config.instance_id
         self.directory = Path(config.instance_dir)
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Forked | None = None
         self.switchboard = -1
 
     @property
@@ -251,13 +253,12 @@ class Instance:
         path.write_bytes(msgspec.json.encode(self.config))
         path.chmod(0o600)
         inherited = (self.switchboard,) if self.switchboard >= 0 else ()
-        more = ["--switchboard", str(self.switchboard)] if inherited else []
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "brickyard.agent", "--config", str(path), *more],
-            env={**os.environ, "PYTHONPATH": str(SOURCE)},
-            cwd="/",
-            pass_fds=inherited,
-        )
+        arguments = ["--config", str(path), *(["--switchboard", str(self.switchboard)] if inherited else [])]
+        self.process = forks.agents().start(
+            "brickyard.agent.__main__:main", arguments, argv=["-m", *arguments], directory="/",
+            environment={**os.environ, "PYTHONPATH": str(SOURCE)},
+            descriptors={number: number for number in (0, 1, 2, *inherited)},
+        )  # fmt: skip
         return self
 
     @property

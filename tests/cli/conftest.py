@@ -14,8 +14,8 @@ from tests.support.command import Cli
 
 
 @pytest.fixture
-def cli(tmp_path: Path) -> Iterator[Cli]:
-    made = Cli(tmp_path)
+def cli(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Cli]:
+    made = Cli(tmp_path, real_servers=getattr(request.module, "REAL_SERVERS", False))
     yield made
     running = made.workspace.running()
     if running is not None:

@@ -18,6 +18,8 @@ from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S, until
 from tests.support.postgres import Postgres
 
+REAL_SERVERS = True  # they are what is tested
+
 
 def test_up_status_configure_down(cli: Cli, golden: Golden) -> None:
     cache = cli.data.parent / "elsewhere"

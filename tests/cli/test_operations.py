@@ -13,7 +13,7 @@ from databricks.sdk.service.compute import State
 
 from brickyard.server.datadir import Workspace
 from tests.support.postgres import Postgres
-from tests.support.snippets import ROOT, Reader, blocks, home_environment
+from tests.support.snippets import ROOT, Reader, blocks, home_environment, quick
 
 PAGE = ROOT / "docs" / "operations.md"
 KEY = "17.3.x-scala2.13"
@@ -43,7 +43,7 @@ def test_what_was_backed_up_is_there_again(tmp_path: Path, kind: str, request: p
     environment = home_environment(
         tmp_path, BRICKYARD_PORT="0", BRICKYARD_PROVIDER="simulated", BRICKYARD_CACHE_DIR=str(tmp_path / "cache"), **more
     )
-    reader = Reader(environment=environment)
+    reader = Reader(environment=quick(environment))
     reader.type_in("brickyard up --detach")
     try:
         w = client(tmp_path)

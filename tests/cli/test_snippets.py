@@ -17,7 +17,7 @@ from brickyard.config.load import load
 from brickyard.domain.prices import parse_prices
 from brickyard.runtime import catalogue
 from brickyard.server.datadir import Workspace
-from tests.support.snippets import PAGES, PICTURES, ROOT, Block, Reader, blocks, home_environment, parse
+from tests.support.snippets import PAGES, PICTURES, ROOT, Block, Reader, blocks, home_environment, parse, quick
 
 # On real Spark: their answers are computed.
 OWN_CLUSTER = "needs a Kubernetes cluster; tests/kubernetes/ checks the manifests and the image's file"
@@ -112,6 +112,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
     made = home_environment(home, BRICKYARD_PORT="0", BRICKYARD_PROVIDER="simulated", BRICKYARD_CACHE_DIR=str(home / "cache"))
     up = Reader(environment=made)
     up.follow(Block("a start", 1, "bash", "brickyard up --detach\nbrickyard configure\n"))
+    made = quick(made)
     try:
         w = client(made)
         w.clusters.create(

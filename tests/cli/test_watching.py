@@ -16,6 +16,8 @@ from tests.support.command import Cli, one_line
 from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S, until
 
+REAL_SERVERS = True  # their first lines are read, too
+
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
 CAPACITY = {f"brickyard_{what}_{unit}" for what in ("capacity", "free") for unit in ("cores", "memory_bytes")}
 

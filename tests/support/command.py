@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 
 from brickyard.server.datadir import Workspace
+from tests.support import forks
 from tests.support.patience import PATIENCE_S
 from tests.support.sdk import WorkspaceClient
 
@@ -19,7 +20,8 @@ COMMAND = [sys.executable, "-c", "from brickyard.cli import main; main()"]
 class Cli:
     """Runs commands on one data directory, on the simulated provider unless told otherwise."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, real_servers: bool = False) -> None:
+        self.real_servers = real_servers
         self.data = home / "data"
         keep = {key: value for key, value in os.environ.items() if not key.startswith(("BRICKYARD_", "DATABRICKS_"))}
         self.environment = {
@@ -33,9 +35,17 @@ class Cli:
         }
 
     def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        command = [*COMMAND, *arguments]
+        """Runs the command to its end, in a process that need not import it, unless Python's own start reads the environment that
+        it is given. Servers on the simulated provider are such ones too, but where the test is about how they start and end."""
         environ = {**self.environment, **environment}
-        return subprocess.run(command, capture_output=True, text=True, check=False, env=environ, timeout=PATIENCE_S)
+        if any(name.startswith(("PYTHON", "LC_", "LANG")) for name in environment):
+            command = [*COMMAND, *arguments]
+            return subprocess.run(command, capture_output=True, text=True, check=False, env=environ, timeout=PATIENCE_S)
+        if arguments[:1] == ("up",) and not self.real_servers and environ["BRICKYARD_PROVIDER"] == "simulated":
+            return forks.commands().run(
+                "tests.support.forkedservers:main", forks.servers().place, argv=["-c", *arguments], environment=environ
+            )
+        return forks.commands().run("brickyard.cli:main", argv=["-c", *arguments], environment=environ)
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Runs the command in its own process group, as a terminal would."""

@@ -11,27 +11,17 @@ import sys
 import tempfile
 import tomllib
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
+from tests.support import forks
+from tests.support.forks import Forked
 from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PICTURES = ("text", "mermaid", "promql", "sql", "yaml")  # not run: pictures, and blocks for other programs
 READ = ("toml", "json", "ini", "hcl")  # files: parsed with the parser of their format
-# Reads source text as JSON strings, one per line, and runs them all in one namespace.
-SESSION = """
-import contextlib, io, json, sys, traceback
-space = {"__name__": "__main__"}
-for line in sys.stdin:
-    shown, error = io.StringIO(), ""
-    try:
-        with contextlib.redirect_stdout(shown):
-            exec(compile(json.loads(line), "snippet", "exec"), space)
-    except BaseException:
-        error = traceback.format_exc()
-    print(json.dumps({"shown": shown.getvalue(), "error": error}), flush=True)
-"""
+SESSION = Path(__file__).with_name("session.py")
 
 
 class Block(NamedTuple):
@@ -62,14 +52,15 @@ def blocks(page: Path) -> list[Block]:
 
 
 class Reader:
-    """Follows a page. `instead` maps text of the page to its value here (ports, ids), and may change between blocks."""
+    """Follows a page. `instead` maps text of the page to its value here (ports, ids), and may change between blocks.
+    `python` runs Python's blocks; without one they run in a process that has the official SDK already."""
 
-    def __init__(self, *, environment: dict[str, str], python: str = sys.executable, python_path: str = "") -> None:
+    def __init__(self, *, environment: dict[str, str], python: str = "", python_path: str = "") -> None:
         self.environment = environment
         self.instead: dict[str, str] = {}
         self._python = python
         self._python_path = python_path
-        self._session: subprocess.Popen[str] | None = None
+        self._session: tuple[IO[str], IO[str], subprocess.Popen[str] | Forked] | None = None
 
     def follow(self, block: Block) -> str:
         """Runs the block and returns its output. Fails if the block fails."""
@@ -90,7 +81,10 @@ class Reader:
 
     def close(self) -> None:
         if self._session is not None:
-            self._session.communicate(timeout=PATIENCE_S)
+            questions, answers, process = self._session
+            questions.close()
+            process.wait(PATIENCE_S)
+            answers.close()
 
     def _type(self, block: Block, text: str) -> str:
         """Runs it in a shell and keeps its variables for the following blocks."""
@@ -106,16 +100,28 @@ class Reader:
 
     def _run(self, block: Block, text: str) -> str:
         if self._session is None:
-            self._session = subprocess.Popen(
-                [self._python, "-c", SESSION], env={**self.environment, "PYTHONPATH": self._python_path},
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            )  # fmt: skip
-        assert self._session.stdin is not None
-        assert self._session.stdout is not None
-        print(json.dumps(text), file=self._session.stdin, flush=True)
-        answer = json.loads(self._session.stdout.readline())
+            self._session = self._begin()
+        questions, answers, _ = self._session
+        print(json.dumps(text), file=questions, flush=True)
+        answer = json.loads(answers.readline())
         assert not answer["error"], f"{block}: {answer['error']}"
         return str(answer["shown"])
+
+    def _begin(self) -> tuple[IO[str], IO[str], subprocess.Popen[str] | Forked]:
+        if self._python:
+            process = subprocess.Popen(
+                [self._python, "-c", SESSION.read_text()], env={**self.environment, "PYTHONPATH": self._python_path},
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            )  # fmt: skip
+            assert process.stdin is not None and process.stdout is not None
+            return process.stdin, process.stdout, process
+        (reads, asks), (hears, writes) = os.pipe(), os.pipe()
+        forked = forks.commands().start(
+            "tests.support.session:main", argv=["-c"], environment=self.environment, descriptors={0: reads, 1: writes, 2: 2}
+        )
+        os.close(reads)
+        os.close(writes)
+        return os.fdopen(asks, "w"), os.fdopen(hears), forked
 
 
 def parse(language: str, text: str) -> Any:
@@ -157,3 +163,11 @@ def home_environment(home: Path, **more: str) -> dict[str, str]:
     keep = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
     path = f"{Path(sys.executable).parent}{os.pathsep}{keep['PATH']}"
     return {**keep, "HOME": str(home), "PATH": path, "BRICKYARD_ENDS_WITH": str(os.getpid()), **more}
+
+
+def quick(environment: dict[str, str]) -> dict[str, str]:
+    """The same with a command that need not be imported, before the one on the path."""
+    place = Path(environment["HOME"]) / "quick"
+    place.mkdir()
+    forks.commands().script(place / "brickyard", "brickyard.cli:main")
+    return {**environment, "PATH": f"{place}{os.pathsep}{environment['PATH']}"}
