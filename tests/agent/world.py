@@ -240,7 +240,7 @@ class Instance:
         self.config = config
         self.id = config.instance_id
         self.directory = Path(config.instance_dir)
-        self.process: Forked | None = None
+        self.process: Forked | subprocess.Popen[bytes] | None = None
         self.switchboard = -1
 
     @property
@@ -252,13 +252,18 @@ class Instance:
         path = self.directory / "agent.json"
         path.write_bytes(msgspec.json.encode(self.config))
         path.chmod(0o600)
-        inherited = (self.switchboard,) if self.switchboard >= 0 else ()
-        arguments = ["--config", str(path), *(["--switchboard", str(self.switchboard)] if inherited else [])]
-        self.process = forks.agents().start(
-            "brickyard.agent.__main__:main", arguments, argv=["-m", *arguments], directory="/",
-            environment={**os.environ, "PYTHONPATH": str(SOURCE)},
-            descriptors={number: number for number in (0, 1, 2, *inherited)},
-        )  # fmt: skip
+        arguments = ["--config", str(path)]
+        environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+        if self.switchboard >= 0:  # servers find such an agent by its command line
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "brickyard.agent", *arguments, "--switchboard", str(self.switchboard)],
+                env=environment, cwd="/", pass_fds=(self.switchboard,),
+            )  # fmt: skip
+        else:
+            self.process = forks.agents().start(
+                "brickyard.agent.__main__:main", arguments, argv=["-m", *arguments], directory="/", environment=environment,
+                descriptors={number: number for number in range(3)},
+            )  # fmt: skip
         return self
 
     @property

@@ -102,8 +102,10 @@ class Session:
         return page
 
     def _console(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            self.said.append(message.text)
+        if message.type not in ("error", "warning") or "status of 429" in message.text:
+            return  # 429: the machine has too much to do, and the page asks again
+        failed = message.text.startswith("Failed to load resource")
+        self.said.append(f"{message.text} {message.location['url']}" if failed else message.text)
 
     def log_in(self, token: str = TOKEN) -> None:
         answer = self.context.request.post(

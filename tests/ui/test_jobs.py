@@ -160,7 +160,9 @@ def test_a_job_is_run_with_parameters_and_its_run_shows_them(session: Session, w
 
 
 def test_runs_wait_are_skipped_and_cancelled(session: Session, w: WorkspaceClient) -> None:
-    job_id = int(w.jobs.create(name="one at a time", tasks=[task(w, "a", source="slow")], job_clusters=CLUSTERS).job_id or 0)
+    off = jobs.QueueSettings(enabled=False)
+    made = w.jobs.create(name="one at a time", tasks=[task(w, "a", source="slow")], job_clusters=CLUSTERS, queue=off)
+    job_id = int(made.job_id or 0)
     first = w.jobs.run_now(job_id).run_id
     skipped = w.jobs.run_now(job_id).run_id
     queued = w.jobs.run_now(job_id, queue=jobs.QueueSettings(enabled=True)).run_id

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.service.compute import State
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from tests.support.patience import until
 from tests.support.remote import RemoteUi, StandIn, remote_ui, standing_in
@@ -133,10 +133,15 @@ def test_what_is_typed_is_only_done_when_it_is_saved(
 
         page = window.go(f"/compute/clusters/{cluster}/edit")
         page.get_by_label("Name", exact=True).fill("renamed")
+        held: list[Route] = []
+        page.route("**/clusters/get*", lambda route: held.append(route))  # noqa: PLW0108 - Playwright takes no built-in method
         w.clusters.edit(cluster, cluster_name="theirs", autotermination_minutes=99, **COMMON)  # somebody else was faster
         page.get_by_role("button", name="Save").click()
+        page.unroute("**/clusters/get*")  # until now, or the page would have heard of it and merged it
         page.get_by_role("dialog").get_by_role("button", name=re.compile("Save|Confirm")).click()
         expect(page.get_by_text("Someone else saved this cluster first")).to_be_visible()
+        for route in held:
+            route.continue_()
         assert w.clusters.get(cluster).cluster_name == "theirs"
 
         untold = json.dumps({"cluster_id": cluster, "cluster_name": "theirs", "state": "RUNNING"}).encode()
