@@ -23,7 +23,7 @@ from brickyard.api.webpage import BUNDLE
 FEW, MANY = 1_000, 10_000
 SLOWDOWN = 4
 DESKTOP = 1_500  # its BenchmarkIndex: between Lighthouse's low-end and high-end desktops (docs/throttling.md there)
-ROUNDS = 5
+ROUNDS = 9
 VISITS = 4  # from the third on Chromium keeps what it has compiled
 REST_MS = 1_500  # after a visit
 READY_MS = 600  # the list of FEW clusters, slowed down, for who uses it
