@@ -43,6 +43,8 @@ SAME_FIELDS = {
     "/api/2.1/clusters/edit",
     "/api/2.1/clusters/update",
     "/api/2.0/instance-pools/edit",
+    "/api/2.1/jobs/create",
+    "/api/2.1/jobs/reset",
     "/api/2.2/jobs/reset",
     "/api/2.2/jobs/update",
     "/api/2.2/jobs/runs/submit",
