@@ -20,8 +20,8 @@ import pytest
 from databricks.sdk.errors.base import DatabricksError
 from databricks.sdk.service.compute import CommandStatus, Kind, ResultType, State
 
+from tests.spark.layers import with_layers
 from tests.spark.live import JVM, Live
-from tests.spark.test_delta import with_delta
 from tests.support.patience import until
 from tests.support.ports import free_port
 from tests.support.runtimes import SPARK_3, SPARK_4
@@ -32,7 +32,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(WHOLE
 
 ROWS = 5  # of each batch: it is whole or not there at all
 SHARED = -1  # a row that all change: each commit that does is in conflict with the others'
-CONF = {"spark.sql.shuffle.partitions": "2"}
+LAYERS = ("delta", "iceberg")
+CONF = {"spark.sql.shuffle.partitions": "2", "spark.brickyard.layers": ",".join(LAYERS)}
 # Statement `n` of writer `w`. Delta Lake skips a number of an application that it has; for Iceberg the client looks first.
 WRITE = """
 import time
@@ -219,19 +220,19 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         made.close()
 
 
-@pytest.mark.parametrize(("runtime", "tables"), [(SPARK_4, ("d",)), (SPARK_3, ("d", "i"))], ids=["delta", "delta-and-iceberg"])
-def test_what_was_acknowledged_is_there_once(live: Live, runtime: str, tables: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("runtime", [SPARK_4, SPARK_3])
+def test_what_was_acknowledged_is_there_once(live: Live, runtime: str) -> None:
     print(f"BRICKYARD_TEST_KILLS_SEED={SEED}")
-    with_delta(runtime)
+    with_layers(runtime, LAYERS)
     single: dict[str, Any] = {"is_single_node": True, "kind": Kind.CLASSIC_PREVIEW, "spark_conf": CONF}
     clusters = [live.create("one", runtime, num_workers=1, spark_conf=CONF), live.create("two", runtime, **single)]
     for each, workers in zip(clusters, (1, None), strict=True):
         live.wait(each, State.RUNNING, workers=workers)
-    for table in tables:
-        live.run(clusters[0], MAKE.format(table=table, provider=PROVIDERS[table]))
+    for table, provider in PROVIDERS.items():
+        live.run(clusters[0], MAKE.format(table=table, provider=provider))
     ledger, over, killer = Ledger(), threading.Event(), Killer(live, clusters)
     with ThreadPoolExecutor(len(clusters)) as pool:
-        writers = [pool.submit(Writer(live, each, w, tables, ledger).run, over) for w, each in enumerate(clusters)]
+        writers = [pool.submit(Writer(live, each, w, tuple(PROVIDERS), ledger).run, over) for w, each in enumerate(clusters)]
         try:
             end = time.monotonic() + WHOLE_S
             while time.monotonic() < end and not any(each.done() for each in writers):
@@ -246,10 +247,10 @@ def test_what_was_acknowledged_is_there_once(live: Live, runtime: str, tables: t
         live.w.clusters.permanent_delete(each)
     reader = live.create("reader", runtime, **single)
     live.wait(reader, State.RUNNING)
-    found = json.loads(live.run(reader, COUNT.replace("TABLES", repr(tables))))
+    found = json.loads(live.run(reader, COUNT.replace("TABLES", repr(tuple(PROVIDERS)))))
     print(ledger, json.dumps(killer.killed))
     assert ledger.acknowledged and sum(killer.killed.values())
-    for table in tables:
+    for table in PROVIDERS:
         check(found[table], table, ledger)
 
 

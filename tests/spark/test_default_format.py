@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from databricks.sdk.service.compute import Kind, State
 
+from tests.spark.layers import with_layers
 from tests.spark.live import Live
-from tests.spark.test_delta import with_delta
 from tests.support.runtimes import SPARK_4
 
 pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(600)]
@@ -51,7 +51,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 
 def test_tables_that_name_no_format_are_delta_where_the_cluster_has_it(live: Live) -> None:
-    with_delta(SPARK_4)
+    with_layers(SPARK_4)
     cluster = live.create("delta", SPARK_4, is_single_node=True, kind=Kind.CLASSIC_PREVIEW)
     live.wait(cluster, State.RUNNING)
     kinds, rows, of_path = json.loads(live.run(cluster, MADE))

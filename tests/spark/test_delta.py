@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 from databricks.sdk.service.compute import DataSecurityMode, Kind, State
 
-from brickyard.runtime import catalogue
-from brickyard.runtime.layers import missing
-from brickyard.runtime.layerwork import install_layers
 from brickyard.sandbox import launcher
+from tests.spark.layers import with_layers
 from tests.spark.live import Live
-from tests.support.runtimes import SPARK_3, SPARK_4, cache_dir, manifest_of
+from tests.support.runtimes import SPARK_3, SPARK_4
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 # One runtime of every line that has the layer. The others are installed where they are not there yet.
@@ -24,20 +22,10 @@ LINES = [SPARK_4, *(pytest.param(key, marks=pytest.mark.extended) for key in OTH
 PREPARE = "spark.conf.set('spark.sql.shuffle.partitions', '2')\nimport json\n"
 
 
-def with_delta(runtime: str) -> None:
-    """Installs the runtime with the layer. Skips the test where no repository has it."""
-    manifest_of(runtime)
-    found = catalogue.find(runtime)
-    assert found is not None
-    problems = install_layers(found.environment, cache_dir=cache_dir())
-    if missing(found.environment, cache_dir()):
-        pytest.skip(f"no Delta Lake: {problems or 'another process installs it'}")
-
-
 @pytest.fixture(scope="module", params=LINES)
 def line(request: pytest.FixtureRequest) -> str:
     key: str = request.param
-    with_delta(key)
+    with_layers(key)
     return key
 
 

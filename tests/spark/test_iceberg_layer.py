@@ -8,29 +8,21 @@ from typing import Any
 import pytest
 from databricks.sdk.service.compute import Kind, State
 
-from brickyard.runtime import catalogue
-from brickyard.runtime.layers import layers_of, missing
-from brickyard.runtime.layerwork import install_layers, require_layers
+from tests.spark.layers import with_layers
 from tests.spark.live import Live
-from tests.support.runtimes import SPARK_4, cache_dir, manifest_of
+from tests.support.runtimes import SPARK_4
 
 pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(900)]
-LAYERS = ["delta", "iceberg"]
+LINES = (SPARK_4, "18.0.x-scala2.13")
+LAYERS = ("delta", "iceberg")
 CONF = {"spark.sql.shuffle.partitions": "1", "spark.brickyard.layers": ",".join(LAYERS)}
 SINGLE: dict[str, Any] = {"is_single_node": True, "kind": Kind.CLASSIC_PREVIEW, "spark_conf": CONF}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def line() -> str:
-    """Installs the runtime with the layers. Skips the tests where no repository has them."""
-    manifest_of(SPARK_4)
-    runtime = catalogue.find(SPARK_4)
-    assert runtime is not None and len(layers_of(runtime.environment, LAYERS)) == len(LAYERS)
-    problems = install_layers(runtime.environment, cache_dir=cache_dir())
-    problems += require_layers(runtime.environment, cache_dir=cache_dir(), names=LAYERS)
-    if missing(runtime.environment, cache_dir(), LAYERS):
-        pytest.skip(f"no Iceberg: {problems}")
-    return SPARK_4
+@pytest.fixture(scope="module", params=LINES)
+def line(request: pytest.FixtureRequest) -> str:
+    with_layers(request.param, LAYERS)
+    return str(request.param)
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from brickyard.sandbox import launcher
+from tests.spark.layers import with_layers
 from tests.spark.live import NODE, Live
-from tests.spark.test_delta import with_delta
 from tests.support.environments import environment_with
 from tests.support.runtimes import SPARK_4
 
@@ -48,7 +48,7 @@ class Warehouse(NamedTuple):
 
 @pytest.fixture(scope="module")
 def warehouse(live: Live) -> Iterator[Warehouse]:
-    with_delta(SPARK_4)
+    with_layers(SPARK_4)
     made = live.w.api_client.do(
         "POST", "/api/2.0/sql/warehouses", body={"name": "clients", "cluster_size": "2X-Small", "node_type_id": NODE}
     )

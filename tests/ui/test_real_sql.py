@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import expect
 
-from tests.spark.test_delta import with_delta
+from tests.spark.layers import with_layers
 from tests.support.patience import PATIENCE_S
 from tests.support.runtimes import SPARK_4
 from tests.support.server import Server
@@ -33,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_statements_wait_for_their_cluster_and_run_once_each(session: Session, server: Server) -> None:
-    with_delta(SPARK_4)
+    with_layers(SPARK_4)
     made = server.client().clusters.create(
         cluster_name="sql", spark_version=SPARK_4, node_type_id="brickyard.small", num_workers=0, spark_conf=SINGLE,
         custom_tags={"ResourceClass": "SingleNode"},

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.runtimes import Runtime
-from brickyard.domain.spec import ISOLATING_MODES, ClusterSpec
+from brickyard.domain.spec import ISOLATING_MODES, ClusterSpec, RuntimeEngine
 
 SETTING = "spark.brickyard.layers"  # as runtime/node/jvm/layers.py reads it
 ICEBERG = "iceberg"
 _SHOWN = 100
 
 
-def check_layers(spec: ClusterSpec, runtimes: Mapping[str, Runtime]) -> None:
-    """Raises InvalidParameterValue for a layer that the cluster's runtime cannot have: it would start without it."""
+def check_layers(spec: ClusterSpec, runtimes: Mapping[str, Runtime], *, standard: bool) -> None:
+    """Raises InvalidParameterValue for a layer that the cluster's runtime cannot have: it would start without it. `standard`: a
+    request for Photon gets Spark's own engine."""
     conf, runtime = spec.spark_conf or {}, runtimes.get(spec.spark_version or "")
     if runtime is None or SETTING not in conf:
         return
@@ -27,6 +28,11 @@ def check_layers(spec: ClusterSpec, runtimes: Mapping[str, Runtime]) -> None:
         raise InvalidParameterValue(
             f"spark_conf: {SETTING} names {ICEBERG!r}, which cannot be used with data_security_mode {spec.data_security_mode}: "
             "it has not been tested where users are kept apart. Choose SINGLE_USER or NONE."
+        )
+    if ICEBERG in names and (runtime.photon or (spec.runtime_engine is RuntimeEngine.PHOTON and not standard)):
+        raise InvalidParameterValue(
+            f"spark_conf: {SETTING} names {ICEBERG!r}, which cannot be used together with Photon: it has not been tested "
+            "with it. Choose the standard engine."
         )
 
 

@@ -379,7 +379,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("spark_env_vars", lambda spec, _offered, _user: check_variables(spec.spark_env_vars) if spec.spark_env_vars else None),
     ("spark_conf", lambda spec, _offered, _user: _check_conf(spec, spec.spark_conf) if spec.spark_conf else None),
     ("spark_conf", lambda spec, offered, _user: check_spark_sizes(spec, offered.node_types) if spec.spark_conf else None),
-    ("spark_conf", lambda spec, of, _user: check_layers(spec, of.runtimes)),
+    ("spark_conf", lambda spec, of, _user: check_layers(spec, of.runtimes, standard=of.photon)),
     ("autotermination_minutes", lambda spec, _offered, _user: _check_autotermination(spec)),
     ("single_user_name", _single_user),
     ("", lambda spec, _offered, _user: _defaults(spec)),

@@ -30,9 +30,11 @@ def compile_classes(manifest: RuntimeManifest) -> RuntimeManifest:
     return msgspec.structs.replace(manifest, classes=path)
 
 
-def compile_layer(manifest: RuntimeManifest, sources: str, jars: Sequence[str], out: Path) -> None:
-    """Compiles the classes of a directory of sources that need a layer's JARs. Raises CommandFailed and OSError."""
-    _compile("compile-layer", msgspec.structs.replace(compile_classes(manifest), layers={sources: tuple(jars)}), str(out))
+def compile_layer(manifest: RuntimeManifest, sources: Sequence[str], jars: Sequence[str], out: Path) -> None:
+    """Compiles the classes of directories of sources that need a layer's JARs. Raises CommandFailed and OSError."""
+    _compile(
+        "compile-layer", msgspec.structs.replace(compile_classes(manifest), layers={",".join(sources): tuple(jars)}), str(out)
+    )
 
 
 def _compile(program: str, manifest: RuntimeManifest, path: str) -> None:

@@ -30,15 +30,15 @@ AGAIN_MS = 600_000  # after an installation that failed, as without a network
 
 class Layer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a layer is in one environment. `jars`: pairs of coordinates and SHA-256; `python`: a pip requirement with its hash, or
-    ""; `native`: a library within the JARs that is unpacked beside them, or ""; `sources`: the directory of our sources that are
-    compiled with its JARs, or ""."""
+    ""; `native`: a library within the JARs that is unpacked beside them, or ""; `sources`: the directories of our sources that
+    are compiled with its JARs."""
 
     name: str
     title: str
     jars: tuple[tuple[str, str], ...]
     python: str = ""
     native: str = ""
-    sources: str = ""
+    sources: tuple[str, ...] = ()
 
     def directory(self, home: Path) -> Path:
         """Its directory in a runtime's home, whether it is there or not."""
@@ -85,7 +85,7 @@ class _Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     set: str = ""
     python: str = ""
     native: str = ""
-    sources: str = ""
+    sources: tuple[str, ...] = ()
 
 
 class _Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

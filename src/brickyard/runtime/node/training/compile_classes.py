@@ -72,9 +72,8 @@ def suitable(manifest: ManifestDocument) -> list[str]:
     """Returns the directories of sources that need more than every runtime has."""
     version = tuple(map(int, manifest["spark_version"].split(".")[:2]))
     has_iceberg = bool(manifest.get("has_iceberg"))
-    return [
-        name for name, there in (("iceberg", has_iceberg), ("spark35", version >= (3, 5)), ("spark4", version >= (4, 0))) if there
-    ]
+    places = {"iceberg": has_iceberg, "iceberg35": has_iceberg, "spark35": version >= (3, 5), "spark4": version >= (4, 0)}
+    return [name for name, there in places.items() if there]
 
 
 def face(name: str, trait: str, methods: Iterable[str]) -> str:

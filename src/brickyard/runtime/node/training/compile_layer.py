@@ -1,6 +1,7 @@
 """Compiles our classes that need a layer of the runtime: `start.py compile-layer --manifest FILE --out JAR`.
 
-The manifest names our other classes, and no layer but this one: the directory of the sources, and the layer's JARs.
+The manifest names our other classes, and no layer but this one: the directories of the sources with commas between them, and
+the layer's JARs.
 On failure: exit code 1 and a last {"error": ...} line.
 """
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 def run(manifest: ManifestDocument, out: Path, scratch: Path) -> None:
     """Compiles in a separate JVM. Raises CompileError and JvmError."""
-    ((name, jars),) = manifest["layers"].items()
-    texts = [source.read_text() for source in sorted((SOURCES / name).glob("*.java"))]
+    ((names, jars),) = manifest["layers"].items()
+    texts = [source.read_text() for name in names.split(",") for source in sorted((SOURCES / name).glob("*.java"))]
     write(manifest, out, scratch, lambda jvm: compile_texts(jvm, texts), layers=tuple(jars))
 
 

@@ -25,12 +25,13 @@ import org.apache.spark.sql.types.StructType;
  * Spark's own catalog where a cluster has both formats: Iceberg's catalog asks Delta Lake's for what is no Iceberg table, and that asks
  * Spark's. Iceberg's does not ask it for a version of a table, and replaces a table by dropping it and making another: Delta Lake's
  * replaces it in one commit. Iceberg's takes a table's columns without their defaults, expressions and identities: those of Delta
- * tables go to Delta Lake's as they are, and an Iceberg table with such a column is refused. Delta Lake's class is found by name, since a runtime gets it later. Compiled as IcebergFiles.java is.
+ * tables go to Delta Lake's as they are, and an Iceberg table with such a column is refused. Delta Lake's class is found by name, since a
+ * runtime gets it later. Compiled as IcebergFiles.java is, with one of the two classes IcebergOverDelta.
  */
-public final class IcebergOverDelta extends SparkSessionCatalog {
+public abstract class IcebergBeforeDelta extends SparkSessionCatalog {
     private static final String DELTA = "org.apache.spark.sql.delta.catalog.DeltaCatalog";
 
-    private TableCatalog delta;
+    protected TableCatalog delta;
 
     public void setDelegateCatalog(CatalogPlugin spark) {
         try {
@@ -116,6 +117,11 @@ public final class IcebergOverDelta extends SparkSessionCatalog {
 
     /** The columns as Iceberg's catalog takes them, and Spark's own. */
     private static StructType plain(Column[] columns, Map properties) {
+        check(columns, properties);
+        return CatalogV2Util.v2ColumnsToStructType(columns);
+    }
+
+    protected static void check(Column[] columns, Map properties) {
         String provider = (String) properties.get(TableCatalog.PROP_PROVIDER);
         boolean iceberg = provider == null || provider.equalsIgnoreCase("iceberg");
         for (int index = 0; iceberg && index < columns.length; index++) {
@@ -125,7 +131,6 @@ public final class IcebergOverDelta extends SparkSessionCatalog {
                     + "no identity columns here");
             }
         }
-        return CatalogV2Util.v2ColumnsToStructType(columns);
     }
 
     private static Object identity(Column column) {
@@ -138,11 +143,11 @@ public final class IcebergOverDelta extends SparkSessionCatalog {
         }
     }
 
-    private StagingTableCatalog staging() {
+    protected StagingTableCatalog staging() {
         return (StagingTableCatalog) this.delta;
     }
 
-    private static boolean isDelta(Map properties) {
+    protected static boolean isDelta(Map properties) {
         return "delta".equalsIgnoreCase((String) properties.get(TableCatalog.PROP_PROVIDER));
     }
 }
