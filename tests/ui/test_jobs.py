@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -120,7 +121,11 @@ def test_a_job_shows_its_runs_tasks_and_settings(session: Session, job: int) -> 
     row = matrix.get_by_role("row").filter(has_text="report")
     expect(row.get_by_role("link", name="report: Skipped")).to_be_visible()
     page.get_by_role("tab", name="Tasks").click()
-    expect(page.get_by_label("Order of the tasks").get_by_role("list")).to_have_count(3)
+    graph = page.get_by_label("Order of the tasks")
+    expect(graph.get_by_role("listitem")).to_have_text(
+        ["loadPython file", "bigCondition after load", "reportPython file after big (true)"]
+    )
+    expect(graph.locator("path")).to_have_count(2)
     shown = page.locator("tbody tr")
     expect(shown.nth(1)).to_contain_text("{{job.parameters.rows}} GREATER_THAN 10")
     expect(shown.last).to_contain_text(HOSTILE.replace('"', '\\"'))
@@ -152,10 +157,21 @@ def test_a_job_is_run_with_parameters_and_its_run_shows_them(session: Session, w
     expect(page.get_by_label("Task big")).to_contain_text("Outcome: true")
     expect(page.get_by_label("Task report")).to_contain_text("on the job cluster")
     expect(page.get_by_label("Parameters and job clusters")).to_contain_text(f"Job cluster {KEY}")
+    node = page.get_by_label("Order of the tasks").get_by_role("listitem").filter(has_text="report")
+    expect(node).to_contain_text("Succeeded")
+    node.get_by_role("link").click()
+    expect(page.get_by_label("Task report")).to_be_in_viewport()
     readable(page, fits=("main",))
     page.set_viewport_size({"width": 1440, "height": 900})
     page.get_by_role("link", name=NAME, exact=True).click()
     expect(page.get_by_role("tab", name="Runs")).to_be_visible()
+    whole = next(iter(w.jobs.list_runs(job_id=job, expand_tasks=True)))
+    only = next(each for each in whole.tasks or [] if each.task_key == "report")
+    page = session.go(f"/jobs/runs/{only.run_id}")
+    expect(page.get_by_role("button", name="Delete")).to_have_count(0)  # it would delete the whole run
+    expect(page.get_by_label("Order of the tasks")).to_have_count(0)
+    page.locator("header").get_by_role("link", name=NAME).click()
+    expect(page).to_have_url(re.compile(f"/jobs/runs/{whole.run_id}$"))
     assert session.said == []
 
 

@@ -6,6 +6,7 @@ import { Scroller } from "../kit/scroller";
 import { exactly } from "../lib/time";
 import { RunRows } from "../runs/list";
 import { RunMark } from "../runs/mark";
+import { columnsOf } from "../runs/order";
 import { attemptsOf, type Run } from "../runs/words";
 import { jobRunsQuery } from "./calls";
 import type { Job } from "./words";
@@ -31,7 +32,7 @@ export function JobRuns({ job }: { job: Job }) {
 
 /** The state of each task in each of the last runs, the newest first. */
 function Matrix({ job, runs }: { job: Job; runs: Run[] }) {
-  const now = (job.settings.tasks ?? []).map((task) => task.task_key);
+  const now = columnsOf(job.settings.tasks ?? []).flatMap((column) => column.map((task) => task.task_key));
   const before = runs.flatMap((run) => (run.tasks ?? []).map((task) => task.task_key));
   const keys = [...new Set([...now, ...before])];
   return (

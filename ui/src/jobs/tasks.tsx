@@ -1,16 +1,16 @@
 import { Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { PlainTable } from "../kit/plaintable";
-import { Scroller } from "../kit/scroller";
-import { notebookOf, workOf } from "../runs/words";
-import { columnsOf, computeOf, type JobTask, retriesOf } from "./words";
+import { TaskGraph } from "../runs/graph";
+import { inLine, notebookOf, workOf } from "../runs/words";
+import { computeOf, type JobTask, retriesOf } from "./words";
 
 /** The tasks of a job, and what each one waits for. */
 export function Tasks({ tasks }: { tasks: JobTask[] }) {
   if (tasks.length === 0) return <Text size="sm">The job has no tasks.</Text>;
   return (
     <>
-      {tasks.length > 1 && <Graph tasks={tasks} />}
+      <TaskGraph tasks={tasks} below={(task) => <span className="soft">{workOf(task).kind}</span>} />
       <PlainTable heads={["Task", "Runs", "Parameters", "Compute", "Depends on", "Retries"]}>
         {tasks.map((task) => (
           <Row key={task.task_key} task={task} />
@@ -52,7 +52,7 @@ function Row({ task }: { task: JobTask }) {
         </span>
       </td>
       <td data-label="Parameters" className="mono">
-        {parameters.map((each) => JSON.stringify(each)).join(" ") || "-"}
+        {inLine(parameters) || "-"}
       </td>
       <td data-label="Compute">
         {cluster ? (
@@ -75,23 +75,5 @@ function Row({ task }: { task: JobTask }) {
       </td>
       <td data-label="Retries">{retriesOf(task) || "-"}</td>
     </tr>
-  );
-}
-
-/** The tasks from left to right, in the order in which they can begin. */
-function Graph({ tasks }: { tasks: JobTask[] }) {
-  return (
-    <Scroller className="graph" label="Order of the tasks">
-      {columnsOf(tasks).map((column) => (
-        <ul key={column[0]?.task_key}>
-          {column.map((task) => (
-            <li key={task.task_key}>
-              <b>{task.task_key}</b>
-              {needsOf(task) && <span className="soft">after {needsOf(task)}</span>}
-            </li>
-          ))}
-        </ul>
-      ))}
-    </Scroller>
   );
 }

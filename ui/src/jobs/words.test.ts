@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { readJobSearch, readJobsSearch } from "./search";
-import { columnsOf, isLocked, type JobTask, paused, retriesOf, scheduleOf, tagTexts } from "./words";
+import { isLocked, paused, retriesOf, scheduleOf, tagTexts } from "./words";
 
 const CRON = { quartz_cron_expression: "0 0 6 * * ?", timezone_id: "Europe/Berlin" };
 
@@ -33,21 +33,6 @@ it("says tags and retries", () => {
     "3",
     "until it succeeds",
   ]);
-});
-
-it("puts tasks to the right of what they depend on", () => {
-  const task = (task_key: string, ...needs: string[]): JobTask => ({
-    task_key,
-    depends_on: needs.map((each) => ({ task_key: each })),
-  });
-  const keys = (tasks: JobTask[]) => columnsOf(tasks).map((column) => column.map((each) => each.task_key));
-  expect(keys([task("c", "a", "b"), task("a"), task("b", "a"), task("x")])).toEqual([["a", "x"], ["b"], ["c"]]);
-  expect(keys([task("a", "gone")])).toEqual([["a"]]);
-  expect(
-    keys([task("a", "b"), task("b", "a")])
-      .flat()
-      .sort(),
-  ).toEqual(["a", "b"]); // no circle keeps it busy
 });
 
 it("reads the address", () => {

@@ -52,26 +52,3 @@ export function retriesOf({ max_retries: most }: JobTask): string {
   if (!most) return "";
   return most < 0 ? "until it succeeds" : String(most);
 }
-
-/** The tasks in columns: each one is to the right of all that it depends on. */
-export function columnsOf(tasks: JobTask[]): JobTask[][] {
-  const known = new Map(tasks.map((task) => [task.task_key, task]));
-  const depths = new Map<string, number>();
-  const depth = (task: JobTask, above: Set<string>): number => {
-    const found = depths.get(task.task_key);
-    if (found !== undefined) return found;
-    const needs = (task.depends_on ?? []).flatMap(({ task_key }) => known.get(task_key) ?? []);
-    const inside = new Set([...above, task.task_key]);
-    const own =
-      Math.max(-1, ...needs.filter((each) => !inside.has(each.task_key)).map((each) => depth(each, inside))) + 1;
-    depths.set(task.task_key, own);
-    return own;
-  };
-  const columns: JobTask[][] = [];
-  for (const task of tasks) {
-    const at = depth(task, new Set());
-    for (let column = columns.length; column <= at; column++) columns.push([]);
-    columns[at]?.push(task);
-  }
-  return columns;
-}

@@ -19,10 +19,23 @@ import { useTitle } from "../kit/title";
 import { toast } from "../kit/toasts";
 import { exactly, lasting, useNow } from "../lib/time";
 import { cancelRun, deleteRun, outputQuery, runQuery } from "./calls";
+import { TaskGraph } from "./graph";
 import { Iterations } from "./iterations";
+import { columnsOf } from "./order";
 import { Repair, RepairHistory } from "./repair";
 import { OnWarehouse, SqlOutput } from "./sqloutput";
-import { attemptsOf, isOver, notebookOf, type Run, stateOf, type Task, tookOf, warehouseOf, workOf } from "./words";
+import {
+  attemptsOf,
+  inLine,
+  isOver,
+  notebookOf,
+  type Run,
+  stateOf,
+  type Task,
+  tookOf,
+  warehouseOf,
+  workOf,
+} from "./words";
 
 const NotebookOutput = lazy(() => import("./notebook"));
 
@@ -48,20 +61,23 @@ function Shown({ run }: { run: Run }) {
   const now = useNow(1000);
   const { word, look } = stateOf(run.state);
   const took = tookOf(run, now);
-  const tasks = attemptsOf(run.tasks ?? []);
+  const attempts = new Map(attemptsOf(run.tasks ?? []).map((each) => [each[0]?.task_key, each]));
+  const tasks = [...attempts.values()].map((each) => each.at(-1) as Task);
   const ofJob = run.run_type === "JOB_RUN";
+  const ofTask = run.run_id !== run.job_run_id; // the page of one task
   return (
     <>
       <ObjectHead
         name={run.run_name || `Run ${run.run_id}`}
         topic="jobs"
         beside={<span className={`word ${look}`}>{word}</span>}
-        actions={<Actions run={run} />}
+        actions={!ofTask && <Actions run={run} />}
         said={run.state.state_message}
       >
         <FactList
           facts={[
-            ["Job", ofJob && <JobLink id={run.job_id} name={run.run_name} />],
+            ["Run", ofTask && <WholeRun id={run.job_run_id} />],
+            ["Job", ofJob && <JobLink id={run.job_id} name={ofTask ? "" : run.run_name} />],
             ["Trigger", ofJob && (TRIGGERS[run.trigger] ?? run.trigger)],
             ["User", run.creator_user_name],
             ["Started", exactly(run.start_time)],
@@ -78,9 +94,14 @@ function Shown({ run }: { run: Run }) {
       )}
       <Given run={run} />
       <RepairHistory run={run} />
-      {tasks.map((attempts) => (
-        <TaskSection key={attempts[0]?.task_key} attempts={attempts} now={now} />
-      ))}
+      <TaskGraph
+        tasks={tasks}
+        href={(task) => `#${idOf(task.task_key)}`}
+        below={(task) => <TaskState task={task} now={now} />}
+      />
+      {columnsOf(tasks).flatMap((column) =>
+        column.map(({ task_key: key }) => <TaskSection key={key} attempts={attempts.get(key) ?? []} now={now} />),
+      )}
     </>
   );
 }
@@ -93,10 +114,29 @@ const TRIGGERS: Record<string, string> = {
 };
 
 const JobLink = ({ id, name }: { id: number; name: string }) => (
-  <Link to="/jobs/$id" params={{ id: String(id) }}>
+  <Link to="/jobs/$id" params={{ id: String(id) }} activeOptions={{ exact: true }}>
     {name || `Job ${id}`}
   </Link>
 );
+
+const WholeRun = ({ id }: { id: number }) => (
+  <Link to="/jobs/runs/$id" params={{ id: String(id) }}>
+    {useQuery(runQuery(id)).data?.run_name || id}
+  </Link>
+);
+
+const idOf = (key: string) => `task-${key}`;
+
+function TaskState({ task, now }: { task: Task; now: number }) {
+  const { word, look } = stateOf(task.state);
+  const took = tookOf(task, now);
+  return (
+    <>
+      <span className={`word ${look}`}>{word}</span>
+      {took !== undefined && <span className="soft"> {lasting(took)}</span>}
+    </>
+  );
+}
 
 /** What the run has from its job: parameters, and the clusters that its tasks share. */
 function Given({ run }: { run: Run }) {
@@ -196,7 +236,7 @@ function TaskSection({ attempts, now }: { attempts: Task[]; now: number }) {
     .map(({ task_key, outcome }) => (outcome ? `${task_key} (${outcome})` : task_key))
     .join(", ");
   return (
-    <section className="task" aria-label={`Task ${task.task_key}`}>
+    <section id={idOf(task.task_key)} className="task" aria-label={`Task ${task.task_key}`}>
       <Title order={2} size="h4">
         {task.task_key}
       </Title>
@@ -218,7 +258,7 @@ function TaskSection({ attempts, now }: { attempts: Task[]; now: number }) {
         {parameters.length > 0 && (
           <div>
             <dt>Parameters</dt>
-            <dd className="mono">{parameters.map((each) => JSON.stringify(each)).join(" ")}</dd>
+            <dd className="mono">{inLine(parameters)}</dd>
           </div>
         )}
         {needs && (

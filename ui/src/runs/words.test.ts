@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { readRunsSearch } from "./search";
-import { attemptsOf, stateOf, type Task, tookOf, warehouseOf, workOf } from "./words";
+import { attemptsOf, inLine, stateOf, type Task, tookOf, warehouseOf, workOf } from "./words";
 
 const task = (task_key: string, attempt_number: number, more: Partial<Task> = {}) =>
   ({ task_key, attempt_number, run_id: attempt_number, ...more }) as Task;
@@ -16,6 +16,10 @@ it("says states in a word", () => {
   expect(word("TERMINATED", "CANCELED").word).toBe("Cancelled");
   expect(word("INTERNAL_ERROR", "FAILED").word).toBe("Failed");
   expect(word("SKIPPED", "UPSTREAM_FAILED").word).toBe("Skipped");
+});
+
+it("puts parameters in a line", () => {
+  expect(inLine(["day=2026-01-01", "a b", "", "{{job.id}}", 'x"'])).toBe('day=2026-01-01 "a b" "" {{job.id}} "x\\""');
 });
 
 it("says what a task runs", () => {

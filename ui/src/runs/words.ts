@@ -81,6 +81,10 @@ export function workOf(task: Work): { kind: string; what: string; parameters: st
   return { kind: "Task", what: "", parameters: [] };
 }
 
+/** Parameters in a line, as in a shell. */
+export const inLine = (parameters: string[]) =>
+  parameters.map((each) => (/^[\w@%+=:,./{}-]+$/.test(each) ? each : JSON.stringify(each))).join(" ");
+
 /** The attempts of each task, in the order in which tasks are listed. */
 export function attemptsOf(tasks: Task[]): Task[][] {
   const found = new Map<string, Task[]>();
