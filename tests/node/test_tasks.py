@@ -17,6 +17,7 @@ import pytest
 
 from brickyard.runtime.node.kernel import task as kernel_task
 from brickyard.runtime.node.kernel.place import Place
+from brickyard.runtime.node.wire import VALUE_MIME
 
 
 class Context:
@@ -27,6 +28,16 @@ class Context:
 
     def addPyFile(self, path: str) -> None:
         self.files.append(path)
+
+
+class Publisher:
+    """IPython's, of what is shown."""
+
+    def __init__(self) -> None:
+        self.published: list[dict[str, Any]] = []
+
+    def publish(self, data: dict[str, Any], metadata: object = None, **_options: object) -> None:
+        self.published.append(data)
 
 
 class Session:
@@ -58,7 +69,12 @@ def context() -> Context:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, context: Context) -> Iterator[Run]:
+def publisher() -> Publisher:
+    return Publisher()
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, context: Context, publisher: Publisher) -> Iterator[Run]:
     """The magic, for tasks given as keywords; this process is as before afterwards."""
     (tmp_path / "kernel-1").mkdir()
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "kernel-1"))
@@ -69,7 +85,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, context: Context) -> It
     def jar(spark: object, *given: object) -> None:
         raise kernel_task.JavaFailed("java.lang.IllegalStateException", "no", f"at Main.main {given[:2]}")
 
-    magic = kernel_task.make_task_magic(namespace, jar, Place())
+    magic = kernel_task.make_task_magic(namespace, jar, Place(), publisher)
     yield lambda **task: magic("", json.dumps({"parameters": [], **task}))
     sys.path[:], sys.argv[:] = path, argv
     for name in set(sys.modules) - modules:
@@ -102,6 +118,23 @@ def test_a_file_runs_as_a_script_would(run: Run, tmp_path: Path, capsys: pytest.
     )
     file = f"{tmp_path}/dir/a.py"
     assert capsys.readouterr().out == f"__main__ {file} ['{file}', '1', 'two words'] found spark\n"
+
+
+def test_what_a_task_shows_is_printed_and_what_it_tells_its_run_goes_on(
+    run: Run, publisher: Publisher, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {VALUE_MIME: {"key": "rows", "value": 1}}
+
+    def show() -> None:
+        publisher.publish({"text/html": "<b>rich</b>", "text/plain": "rich\n"})
+        publisher.publish({"text/plain": "50 %"}, update=True)
+        publisher.publish(told)
+        publisher.publish({"image/png": "...", "text/plain": "<Figure>"}, None, transient={})
+
+    monkeypatch.setattr(sys, "shown_here", show, raising=False)
+    run(**python("import sys; print('first'); sys.shown_here()"))
+    assert capsys.readouterr().out == "first\nrich\n<Figure>\n"
+    assert publisher.published == [told]
 
 
 @pytest.mark.parametrize(

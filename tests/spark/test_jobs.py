@@ -33,6 +33,7 @@ FIRST = """
 import sys
 from pyspark.sql import SparkSession
 import neighbour
+from IPython.display import HTML, display as show
 
 if __name__ == "__main__":
     spark = SparkSession.builder.getOrCreate()
@@ -42,6 +43,9 @@ if __name__ == "__main__":
     neighbour.build(spark._jvm)
     print("wrote", total, sys.argv[2])
     print("and this", file=sys.stderr)
+    show(HTML("<b>shown</b>"))
+    displayHTML("<b>shown</b>")
+    display(spark.range(3))
     sys.exit(0)
 """
 # A jar, made by the compiler among Spark's own: there may be no other on the machine.
@@ -146,6 +150,8 @@ def test_tasks_of_every_kind(lent_single: Lent, tmp_path: Path) -> None:
     assert results == {"first": good, "second": bad, "wheel": good, "jar": good} | ({"thrown": bad} if ALL else {}), said
     assert "wrote 500500 zwei drei" in (outputs["first"].logs or "")
     assert "and this" in (outputs["first"].logs or "")
+    assert "<IPython.core.display.HTML object>" in (outputs["first"].logs or "") and "<b>" not in (outputs["first"].logs or "")
+    assert "DataFrame[id: bigint]" in (outputs["first"].logs or "")
     assert outputs["second"].logs == "about to fail"
     assert outputs["second"].error == "ValueError: the first task wrote 500500"
     trace = outputs["second"].error_trace or ""

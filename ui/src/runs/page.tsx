@@ -8,6 +8,7 @@ import { lazy, Suspense } from "react";
 import { words } from "../api/client";
 import { clustersQuery } from "../api/queries";
 import { offered } from "../api/session";
+import { plain } from "../code/ansi";
 import { confirm } from "../kit/confirm";
 import { CopyIcon } from "../kit/copy";
 import { FactList } from "../kit/factlist";
@@ -367,7 +368,7 @@ function Output({ id, over, known }: { id: number; over: boolean; known: string 
     <>
       {trace && trace.trim() !== known.trim() && (
         <Scroller className="code bad" label="Error">
-          {trace}
+          {plain(trace)}
         </Scroller>
       )}
       {found.sql_output ? (
@@ -380,7 +381,7 @@ function Output({ id, over, known }: { id: number; over: boolean; known: string 
             </Text>
           )}
           <Scroller className="code" label="Output">
-            {found.logs}
+            {plain(found.logs)}
           </Scroller>
         </>
       ) : (

@@ -191,7 +191,7 @@ def _failed(code: TerminationCode, message: str) -> Ended:
 def _ended(status: str, results: dict[str, Any]) -> Ended:
     """The outcome of the attempt according to the command's results (runtime/node/contexts/results.py)."""
     kind = results.get("resultType")
-    printed = results.get("data") if kind in ("text", "error") else results.get("summary")
+    printed = results.get("data" if kind in ("text", "error") and not results.get("isHtml") else "summary")
     text = printed if isinstance(printed, str) else ""
     cut = len(text) > MAX_LOGS or bool(results.get("truncated"))
     logs = text[-MAX_LOGS:]

@@ -221,7 +221,7 @@ def fill_namespace(app: Any, kernel_spark: Any, line: Line, packages: Packages, 
     # IPython's advice about SystemExit is for people at a terminal.
     warnings.filterwarnings("ignore", message="To exit: use 'exit', 'quit', or Ctrl-D.")
     shell.register_magic_function(sql_magic, "cell", "sql")
-    shell.register_magic_function(make_task_magic(shell.user_ns, run_main, place), "cell", MAGIC)
+    shell.register_magic_function(make_task_magic(shell.user_ns, run_main, place, shell.display_pub), "cell", MAGIC)
     bound_errors(shell)
     bound_text(shell.display_formatter, OUTPUT_LIMIT)
     forget_outputs(shell.history_manager)

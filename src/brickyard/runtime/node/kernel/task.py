@@ -23,13 +23,14 @@ from types import TracebackType
 from typing import Any
 
 from ..trees import local_path, roots
-from ..wire import TASK_MAGIC
+from ..wire import EXIT_MIME, RESTART_MIME, TASK_MAGIC, VALUE_MIME
 from .dbt import DbtFailed, run_dbt
 from .largeerrors import bounded, shorten
 from .place import Place
 from .wheels import WheelError, add_wheel
 
 MAGIC = TASK_MAGIC
+_TOLD = frozenset((EXIT_MIME, RESTART_MIME, VALUE_MIME))
 
 
 class TaskFailed(Exception):
@@ -56,12 +57,15 @@ class JavaFailed(Exception):
         self.trace = trace
 
 
-def make_task_magic(namespace: dict[str, Any], run_main: Callable[..., None], place: Place) -> Callable[[str, str], None]:
+def make_task_magic(
+    namespace: dict[str, Any], run_main: Callable[..., None], place: Place, publisher: Any
+) -> Callable[[str, str], None]:
     """Makes the cell magic; tasks run in `namespace`, which is the dictionary of `__main__`. `run_main` is the one of
-    `jar.py`."""
+    `jar.py`; `publisher` IPython's, of what is shown."""
 
     def run_task(_line: str, cell: str) -> None:
         task = json.loads(cell)
+        _show_as_text(publisher)
         place.task_values = task.get("values") or {}
         try:
             for path in task.get("wheels") or ():
@@ -78,6 +82,20 @@ def make_task_magic(namespace: dict[str, Any], run_main: Callable[..., None], pl
             _guarded(_python(task, namespace) if task["kind"] == "python" else _wheel(task))
 
     return run_task
+
+
+def _show_as_text(publisher: Any) -> None:
+    """Has a publisher print what is to be shown: a task's output is text. What the task tells its run goes on."""
+    publish = publisher.publish
+
+    def show(data: dict[str, Any], metadata: Any = None, **options: Any) -> None:
+        if _TOLD.isdisjoint(data):
+            if not options.get("update"):
+                print(str(data.get("text/plain", "")).removesuffix("\n"))
+        else:
+            publish(data, metadata, **options)
+
+    publisher.publish = show
 
 
 def shown_path(place: str, path: str) -> str:
