@@ -17,10 +17,10 @@ from tests.spark.live import EXECUTOR, Live
 from tests.support.faultyproxy import FAULTS, FaultyProxy, faulty
 from tests.support.objectstore import ObjectStore, serve
 from tests.support.patience import until
-from tests.support.runtimes import SPARK_4, cache_dir, manifest_of
+from tests.support.runtimes import SPARK_3, SPARK_4, cache_dir, manifest_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(1800)]
-LINES = (SPARK_4, "18.0.x-scala2.13")
+LINES = (SPARK_3, SPARK_4, "18.0.x-scala2.13")
 EVERY = 9  # one exchange of so many is broken: of a request's retries, one comes through
 
 
@@ -166,7 +166,7 @@ from pyspark.sql.functions import udf
 def slow(value):
     time.sleep(0.2)
     return value
-spark.range(0, 200, 1, 8).select(slow("id").alias("id")).write.mode("overwrite").parquet("s3a://bucket/t")
+spark.range(0, 200, 1, 8).select(slow("id").alias("id")).write.mode("MODE").parquet("s3a://bucket/t")
 """
 COUNTED = """
 rows = spark.read.parquet("s3a://bucket/t")
@@ -174,17 +174,41 @@ print(json.dumps([rows.count(), rows.distinct().count()]))
 """
 
 
+def begin_slow(live: Live, cluster: str, store: ObjectStore, mode: str) -> tuple[str, str]:
+    """Begins a job that writes 200 rows, and returns its context and command when one of its tasks has ended."""
+    context = live.context(cluster)
+    command = live.begin(cluster, context, SLOW.replace("MODE", mode))
+    until(lambda: any(each["path"].endswith(".pendingset") for batch in store.store.list("t/") for each in batch), "no task has ended")
+    return context, command
+
+
 def test_an_executor_that_is_killed_doubles_and_loses_nothing(live: Live, cluster: str, store: ObjectStore) -> None:
     answers(live, cluster, "spark.range(0, 700).write.mode('overwrite').parquet('s3a://bucket/t')\n" + COUNTED)
-    context = live.context(cluster)
-    command = live.begin(cluster, context, SLOW)
-    written = lambda: any("__magic" in each["path"] for batch in store.store.list("t/") for each in batch)  # noqa: E731
-    until(written, "no task has ended")
+    context, command = begin_slow(live, cluster, store, "overwrite")
     assert answers(live, cluster, COUNTED) == [700, 700], "nothing is replaced before the job is committed"
     live.kill(live.below(live.worker_agents(cluster)[0], EXECUTOR))
     answer = live.finish(cluster, context, command)
     assert answer.status is CommandStatus.FINISHED and answer.results and not answer.results.summary, answer
     assert answers(live, cluster, COUNTED) == [200, 200]
+
+
+def test_jobs_that_write_to_one_directory_at_once_keep_all_rows(live: Live, cluster: str, store: ObjectStore) -> None:
+    answers(live, cluster, "spark.range(1000, 1100).write.mode('overwrite').parquet('s3a://bucket/t')\n" + COUNTED)
+    context, command = begin_slow(live, cluster, store, "append")
+    both = "spark.range(2000, 2100).write.mode('append').parquet('s3a://bucket/t')\n" + COUNTED
+    assert answers(live, cluster, both) == [200, 200], "it ends while the first one writes"
+    failed = """
+from pyspark.sql.functions import expr
+try:
+    spark.range(1).select(expr("raise_error('no')").cast("bigint").alias("id")).write.mode("append").parquet("s3a://bucket/t")
+except Exception as error:
+    print(json.dumps(str(error)))
+"""
+    assert "no" in answers(live, cluster, failed)
+    answer = live.finish(cluster, context, command)
+    assert answer.status is CommandStatus.FINISHED and answer.results and not answer.results.summary, answer
+    assert answers(live, cluster, COUNTED) == [400, 400]
+    assert not [each["path"] for batch in store.store.list("t/") for each in batch if "__magic" in each["path"]]
 
 
 REFUSED = """

@@ -15,6 +15,7 @@ import org.apache.hadoop.mapreduce.OutputCommitter;
 import org.apache.hadoop.mapreduce.TaskAttemptContext;
 import org.apache.hadoop.mapreduce.lib.output.PathOutputCommitter;
 import org.apache.hadoop.mapreduce.lib.output.PathOutputCommitterFactory;
+import org.apache.hadoop.util.VersionInfo;
 import org.apache.spark.internal.io.FileCommitProtocol;
 import org.apache.spark.internal.io.FileNameSpec;
 import org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol;
@@ -30,7 +31,8 @@ import org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtoc
  */
 public class BucketCommit extends SQLHadoopMapReduceCommitProtocol {
     private static final String SCHEME = "s3a";
-    private static final String MAGIC = "org.apache.hadoop.fs.s3a.commit.magic.MagicS3GuardCommitter";
+    private static final String MAGIC = VersionInfo.getVersion().startsWith("3.3.") // s3a33/MagicCommitter.java says why
+        ? "brickyard.MagicCommitter" : "org.apache.hadoop.fs.s3a.commit.magic.MagicS3GuardCommitter";
     private static final String DONE = "_SUCCESS";
 
     private final String path;
@@ -75,8 +77,8 @@ public class BucketCommit extends SQLHadoopMapReduceCommitProtocol {
         if (!this.committer.getClass().getName().equals(MAGIC)) {
             throw new IllegalArgumentException(
                 this.committer.getClass().getName() + " cannot be used for " + this.path + ": of writes that fail or run at once it loses "
-                + "rows in a bucket. Add the layer s3a to the cluster's spark.brickyard.layers, and leave "
-                + "spark.hadoop.fs.s3a.committer.name out.");
+                + "rows in a bucket. Add the layer s3a to the cluster's spark.brickyard.layers, and leave out "
+                + "spark.hadoop.fs.s3a.committer.name and spark.hadoop.mapreduce.outputcommitter.factory.scheme.s3a.");
         }
         return this.committer;
     }

@@ -147,7 +147,14 @@ def driver_conf(
     notes += [f"{layers.SETTING} names {name}, and this runtime has no such layer." for name in layers.lacking(manifest, asked)]
     notes += layersettings.format_notes(has_layers, values, table_format=table_format)
     values.update(
-        layersettings.settings(has_layers, values, cores=cluster_cores(assignment), iceberg=iceberg, table_format=table_format)
+        layersettings.settings(
+            has_layers,
+            values,
+            cores=cluster_cores(assignment),
+            line=spark_line(manifest),
+            iceberg=iceberg,
+            table_format=table_format,
+        )
     )
     jars = layers.jars(manifest, asked)
     if layers.has_photon(manifest):

@@ -19,29 +19,41 @@ MOST_PARTITIONS = 50  # Delta's own number: each is a task, and small tables hav
 LISTINGS_PER_CORE, FEWEST_LISTINGS, MOST_LISTINGS = 8, 32, 10_000  # the last is Spark's own number
 DELTA_IN_BUCKETS = "spark.delta.logStore.s3a.impl"
 PROVIDERS = "spark.hadoop.fs.s3a.aws.credentials.provider"
+COMMITTERS = "spark.hadoop.mapreduce.outputcommitter.factory.scheme.s3a"
+# What the cluster's conf says, then its environment variables: not what the machine has.
+_PROVIDERS = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider,org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider,"
 _S3A = {
-    # What the cluster's conf says, then its environment variables: not what the machine has.
-    PROVIDERS: "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider,org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider,"
-    "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider",
-    "spark.hadoop.mapreduce.outputcommitter.factory.scheme.s3a": "org.apache.hadoop.fs.s3a.commit.S3ACommitterFactory",
+    PROVIDERS: f"{_PROVIDERS}software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider",
+    COMMITTERS: "org.apache.hadoop.fs.s3a.commit.S3ACommitterFactory",
     "spark.hadoop.fs.s3a.committer.name": "magic",  # java/BucketCommit.java takes no other
     # A job that ends would abort the uploads of all others that write to its directory.
     "spark.hadoop.fs.s3a.committer.abort.pending.uploads": "false",
     # Uploads wait on the disk, not in the heap. A directory that is there: file:/ is read-only where nodes do not share it.
     "spark.hadoop.fs.s3a.buffer.dir": "${java.io.tmpdir}",
 }
+# Of Hadoop 3.3: AWS SDK 1, and a committer that leaves other jobs what is theirs (java/s3a33).
+_S3A_33 = _S3A | {
+    PROVIDERS: f"{_PROVIDERS}com.amazonaws.auth.EnvironmentVariableCredentialsProvider",
+    COMMITTERS: "brickyard.MagicCommitterFactory",
+}
 _ROLES = "AssumedRoleCredentialProvider"
 
 
 def settings(
-    names: Sequence[str], values: Mapping[str, str], *, cores: int, iceberg: bool = False, table_format: str = ""
+    names: Sequence[str],
+    values: Mapping[str, str],
+    *,
+    cores: int,
+    line: tuple[int, int] = (4, 0),
+    iceberg: bool = False,
+    table_format: str = "",
 ) -> dict[str, str]:
     """Returns the settings for a driver with those layers. `values`: its other settings; `cores`: of all workers that the cluster
-    may have, or of its only node; `iceberg`: whether Iceberg's catalog is the cluster's, and not its user's; `table_format`: the
+    may have, or of its only node; `line`: of the runtime's Spark; `iceberg`: whether Iceberg's catalog is the cluster's, and not its user's; `table_format`: the
     workspace's, of tables that name none. Raises LaunchError."""
     found: dict[str, str] = {}
     if "s3a" in names:
-        found |= {key: values.get(key, value) for key, value in _S3A.items()}
+        found |= {key: values.get(key, value) for key, value in (_S3A if line >= (4, 0) else _S3A_33).items()}
         if _ROLES in found[PROVIDERS]:
             raise LaunchError(f"{PROVIDERS} names {_ROLES}, which needs AWS STS, and the layer s3a has none. Give keys instead.")
     if "delta" in names:
