@@ -8,6 +8,7 @@ from brickyard.runtime.node.jvm.launch import LaunchError
 from brickyard.runtime.node.spark.layers import (
     BOTH_CATALOGS,
     CATALOG,
+    COMMITTERS,
     DELTA_CATALOG,
     DELTA_ENTRIES,
     DELTA_EXTENSION,
@@ -83,6 +84,14 @@ def test_s3a_has_the_committer_that_loses_nothing_and_none_of_the_machines_crede
     assert found["spark.hadoop.fs.s3a.committer.abort.pending.uploads"] == "false"
     assert not any(name in found[PROVIDERS] for name in ("Instance", "Profile", "Container", "Default"))
     assert set(found) & set(settings(["delta"], {}, cores=1)) == set(), "each is a layer by itself"
+
+
+def test_s3a_of_hadoop_3_3_has_credentials_of_its_sdk_and_a_committer_that_leaves_other_jobs_their_files() -> None:
+    found = settings(["s3a"], {}, cores=1, line=(3, 5))
+    assert "software.amazon" not in found[PROVIDERS]
+    assert not any(name in found[PROVIDERS] for name in ("Instance", "Profile", "Container", "Default"))
+    assert found[COMMITTERS] == "brickyard.MagicCommitterFactory"
+    assert set(found) == set(settings(["s3a"], {}, cores=1))
 
 
 def test_a_clusters_own_settings_of_s3a_win() -> None:

@@ -174,11 +174,16 @@ print(json.dumps([rows.count(), rows.distinct().count()]))
 """
 
 
+def paths(store: ObjectStore) -> list[str]:
+    """Of all objects of the table."""
+    return [each["path"] for batch in store.store.list("t/") for each in batch]
+
+
 def begin_slow(live: Live, cluster: str, store: ObjectStore, mode: str) -> tuple[str, str]:
     """Begins a job that writes 200 rows, and returns its context and command when one of its tasks has ended."""
     context = live.context(cluster)
     command = live.begin(cluster, context, SLOW.replace("MODE", mode))
-    until(lambda: any(each["path"].endswith(".pendingset") for batch in store.store.list("t/") for each in batch), "no task has ended")
+    until(lambda: any(path.endswith(".pendingset") for path in paths(store)), "no task has ended")
     return context, command
 
 
@@ -208,7 +213,7 @@ except Exception as error:
     answer = live.finish(cluster, context, command)
     assert answer.status is CommandStatus.FINISHED and answer.results and not answer.results.summary, answer
     assert answers(live, cluster, COUNTED) == [400, 400]
-    assert not [each["path"] for batch in store.store.list("t/") for each in batch if "__magic" in each["path"]]
+    assert not [path for path in paths(store) if "__magic" in path]
 
 
 REFUSED = """
@@ -221,11 +226,18 @@ def attempt(work):
         refused.append(str(error))
 attempt(lambda: spark.range(3).write.format("delta").save("s3a://bucket/delta"))
 attempt(lambda: spark.range(3).write.option("fs.s3a.committer.name", "file").parquet("s3a://bucket/plain"))
+hadoops = "org.apache.hadoop.fs.s3a.commit.S3ACommitterFactory"
+with_hadoops = spark.range(3).write.option("mapreduce.outputcommitter.factory.scheme.s3a", hadoops)
+attempt(lambda: with_hadoops.parquet("s3a://bucket/hadoops"))
 print(json.dumps(refused))
 """
 
 
-def test_what_would_lose_rows_is_refused_by_name(live: Live, cluster: str) -> None:
-    delta, committer = answers(live, cluster, REFUSED)
+def test_what_would_lose_rows_is_refused_by_name(live: Live, cluster: str, line: str) -> None:
+    delta, committer, hadoops = answers(live, cluster, REFUSED)
     assert "spark.delta.logStore.s3a.impl" in delta
     assert "spark.hadoop.fs.s3a.committer.name" in committer
+    if line == SPARK_3:
+        assert "outputcommitter.factory.scheme.s3a" in hadoops, "it removes what other jobs have not committed"
+    else:
+        assert hadoops == "done"

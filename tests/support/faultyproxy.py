@@ -64,7 +64,7 @@ class _Exchange(BaseHTTPRequestHandler):
         if fault == "dropped":
             self._end()
         elif fault == "busy":
-            self._answer(503, {"Content-Type": "application/xml"}, _BUSY)
+            self._answer(503, {"Content-Type": "application/xml"}, b"" if self.command == "HEAD" else _BUSY)
         else:
             self._forward(body, fault)
 

@@ -49,8 +49,8 @@ def settings(
     table_format: str = "",
 ) -> dict[str, str]:
     """Returns the settings for a driver with those layers. `values`: its other settings; `cores`: of all workers that the cluster
-    may have, or of its only node; `line`: of the runtime's Spark; `iceberg`: whether Iceberg's catalog is the cluster's, and not its user's; `table_format`: the
-    workspace's, of tables that name none. Raises LaunchError."""
+    may have, or of its only node; `line`: of the runtime's Spark; `iceberg`: whether Iceberg's catalog is the cluster's, and not
+    its user's; `table_format`: the workspace's, of tables that name none. Raises LaunchError."""
     found: dict[str, str] = {}
     if "s3a" in names:
         found |= {key: values.get(key, value) for key, value in (_S3A if line >= (4, 0) else _S3A_33).items()}
