@@ -19,6 +19,8 @@ from brickyard.runtime.node.spark.layers import (
     ICEBERG_CATALOG,
     LISTING,
     PROVIDERS,
+    RESILIENCE,
+    TOKENS,
     format_notes,
     settings,
 )
@@ -102,3 +104,20 @@ def test_a_clusters_own_settings_of_s3a_win() -> None:
 def test_roles_are_refused_because_the_layer_has_no_sts() -> None:
     with pytest.raises(LaunchError, match="AssumedRoleCredentialProvider"):
         settings(["s3a"], {PROVIDERS: "org.apache.hadoop.fs.s3a.auth.AssumedRoleCredentialProvider"}, cores=1)
+
+
+def test_abfss_has_a_file_system_that_loses_nothing() -> None:
+    found = settings(["abfss"], {"spark.hadoop.fs.azure.buffer.dir": "/a"}, cores=1)
+    assert found["spark.hadoop.fs.abfss.impl"] == found["spark.hadoop.fs.abfs.impl"] == "brickyard.DataLakeFiles"
+    assert (found[RESILIENCE], found["spark.hadoop.fs.azure.buffer.dir"]) == ("true", "/a")
+    assert not set(found) & set(settings(["delta", "s3a"], {}, cores=1))
+    with pytest.raises(LaunchError, match=r"rename\.resilience is false"):
+        settings(["abfss"], {RESILIENCE: "false"}, cores=1)
+
+
+@pytest.mark.parametrize("name", ["MsiTokenProvider", "WorkloadIdentityTokenProvider"])
+@pytest.mark.parametrize("key", [TOKENS, f"{TOKENS}.lake.dfs.core.windows.net"])
+def test_the_machines_identity_is_refused(name: str, key: str) -> None:
+    with pytest.raises(LaunchError, match=f"{name}.*machine's identity"):
+        settings(["abfss"], {key: f"org.apache.hadoop.fs.azurebfs.oauth2.{name}"}, cores=1)
+    settings(["abfss"], {key: "org.apache.hadoop.fs.azurebfs.oauth2.ClientCredsTokenProvider"}, cores=1)

@@ -80,13 +80,16 @@ class _Exchange(BaseHTTPRequestHandler):
             return
         kept = {key: value for key, value in answer.getheaders() if key.lower() not in _HOPS}
         length = answer.getheader("Content-Length") if self.command == "HEAD" else None
+        if answer.getheader("Transfer-Encoding") == "chunked":
+            content, kept["Transfer-Encoding"] = b"%x\r\n%b\r\n0\r\n\r\n" % (len(content), content), "chunked"
         self._answer(answer.status, kept, content, length=length, cut=fault == "cut" and len(content) > 1)
 
     def _answer(self, status: int, headers: dict[str, str], body: bytes, *, length: str | None = None, cut: bool = False) -> None:
         self.send_response_only(status)
         for key, value in headers.items():
             self.send_header(key, value)
-        self.send_header("Content-Length", length or str(len(body)))
+        if "Transfer-Encoding" not in headers:
+            self.send_header("Content-Length", length or str(len(body)))
         self.end_headers()
         self.wfile.write(body[: len(body) // 2] if cut else body)
         if cut:

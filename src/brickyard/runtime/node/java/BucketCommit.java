@@ -185,7 +185,7 @@ public class BucketCommit extends SQLHadoopMapReduceCommitProtocol {
     }
 
     /** Every file below `given`, without what other jobs are writing there. */
-    private static void collect(FileSystem fs, Path given, Set found) throws IOException {
+    static void collect(FileSystem fs, Path given, Set found) throws IOException {
         FileStatus[] all;
         try {
             all = fs.listStatus(given);

@@ -357,7 +357,7 @@ public final class CommitRecords {
     }
 
     /** Directories of which an overwrite has left nothing: one called `_spark_metadata` would make readers find no rows. */
-    private static void removeEmpty(FileSystem fs, Path directory, String top) throws IOException {
+    static void removeEmpty(FileSystem fs, Path directory, String top) throws IOException {
         Path each = directory;
         while (each.toString().startsWith(top + "/") && fs.exists(each) && fs.listStatus(each).length == 0) {
             fs.delete(each, false);

@@ -11,7 +11,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapreduce.JobContext;
@@ -30,17 +29,15 @@ import org.apache.spark.internal.io.FileNameSpec;
  * Spark's own way (Hadoop's committer) lets all jobs that write to one place share `_temporary`, so the first to end removes the
  * others' rows; it shows the files of a job one by one; and it empties a table before it is overwritten.
  *
- * For `dbfs:/` and `file:/`. In `s3a:/` a rename copies, so there it is one of Hadoop's committers for object stores (BucketCommit.java).
- * Elsewhere it is Spark's own protocol. Compiled as NodeFiles.java is.
+ * For `dbfs:/` and `file:/`. DataLakeCommit is for `abfss:/`. In `s3a:/` a rename copies, so there it is one of Hadoop's committers for object
+ * stores (BucketCommit). Elsewhere it is Spark's own protocol. Compiled as NodeFiles.java is.
  */
-public final class KeptCommit extends BucketCommit {
+public final class KeptCommit extends DataLakeCommit {
     private static final String RECORDS = "fs.brickyard.writes"; // directory of the records
     private static final String STAGE = "_temporary-";
     private static final String PARTED = "parted"; // in a record: directories of partitions that were not there before
     private static final String DONE = "_SUCCESS";
     private static final String SUFFIX = ".json";
-    private static final String COMMITTER = "spark.sql.sources.outputCommitterClass";
-    private static final String STANDARD = "org.apache.parquet.hadoop.ParquetOutputCommitter";
 
     private final String job;
     private final String path;
@@ -78,13 +75,7 @@ public final class KeptCommit extends BucketCommit {
             super.setupJob(context);
             return;
         }
-        String committer = conf.get(COMMITTER, STANDARD);
-        if (!committer.equals(STANDARD)) {
-            throw new IllegalArgumentException(
-                committer + " cannot be used as output committer here: files in dbfs:/ and file:/ are committed by " + getClass().getName()
-                + ". Remove the setting, or set spark.sql.sources.commitProtocolClass to "
-                + "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol in the cluster's spark_conf.");
-        }
+        refuseCommitter(conf, "dbfs:/ and file:/");
         this.records = conf.get(RECORDS);
         this.stages = new LinkedHashSet();
         this.stages.add(stage(this.path));
@@ -325,23 +316,5 @@ public final class KeptCommit extends BucketCommit {
 
     private File record() {
         return new File(this.records, this.job + SUFFIX);
-    }
-
-    /** Every file below `given`, without what other jobs are writing there. */
-    private static void collect(FileSystem fs, Path given, Set found) throws IOException {
-        FileStatus[] all;
-        try {
-            all = fs.listStatus(given);
-        } catch (FileNotFoundException gone) {
-            return;
-        }
-        for (int index = 0; index < all.length; index++) {
-            Path each = all[index].getPath();
-            if (!all[index].isDirectory()) {
-                found.add(each.toString());
-            } else if (!each.getName().startsWith("_temporary")) {
-                collect(fs, each, found);
-            }
-        }
     }
 }

@@ -36,6 +36,15 @@ _S3A_33 = _S3A | {
     PROVIDERS: f"{_PROVIDERS}com.amazonaws.auth.EnvironmentVariableCredentialsProvider",
     COMMITTERS: "brickyard.MagicCommitterFactory",
 }
+RESILIENCE = "spark.hadoop.fs.azure.enable.rename.resilience"
+TOKENS = "spark.hadoop.fs.azure.account.oauth.provider.type"
+_ABFSS = {
+    "spark.hadoop.fs.abfs.impl": "brickyard.DataLakeFiles",
+    "spark.hadoop.fs.abfss.impl": "brickyard.DataLakeFiles",
+    RESILIENCE: "true",
+    "spark.hadoop.fs.azure.buffer.dir": "${java.io.tmpdir}",  # as of S3A
+}
+_MACHINES = ("MsiTokenProvider", "WorkloadIdentityTokenProvider")
 _ROLES = "AssumedRoleCredentialProvider"
 
 
@@ -56,6 +65,8 @@ def settings(
         found |= {key: values.get(key, value) for key, value in (_S3A if line >= (4, 0) else _S3A_33).items()}
         if _ROLES in found[PROVIDERS]:
             raise LaunchError(f"{PROVIDERS} names {_ROLES}, which needs AWS STS, and the layer s3a has none. Give keys instead.")
+    if "abfss" in names:
+        found |= _abfss(values)
     if "delta" in names:
         found[EXTENSIONS] = joined(DELTA_EXTENSION, values.get(EXTENSIONS, ""))  # theirs come later, and so around it
         theirs = values.get(CATALOG, DELTA_CATALOG)
@@ -69,6 +80,20 @@ def settings(
         found[LISTING] = values.get(LISTING, str(listings))
         if table_format == "delta":
             found[FORMAT] = values.get(FORMAT, table_format)
+    return found
+
+
+def _abfss(values: Mapping[str, str]) -> dict[str, str]:
+    """Raises LaunchError for what is the machine's, or loses rows."""
+    for key, value in values.items():  # a key may have the account's name at its end
+        if key.startswith(TOKENS) and (machines := next((each for each in _MACHINES if each in value), "")):
+            raise LaunchError(
+                f"{key} names {machines}, the machine's identity. Give the cluster credentials of its own: an account "
+                "key, ClientCredsTokenProvider or a SAS token."
+            )
+    found = {key: values.get(key, value) for key, value in _ABFSS.items()}
+    if (value := found[RESILIENCE]) != "true":
+        raise LaunchError(f"{RESILIENCE} is {value}: a commit whose answer is lost would be done twice. Leave it out.")
     return found
 
 
