@@ -9,6 +9,7 @@ import shutil
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -232,7 +233,9 @@ def test_of_two_nodes_one_installs_and_the_other_waits_for_it(machine: Machine, 
             machine.install()
             stack.close()
 
-        monkeypatch.setattr("brickyard.runtime.layerwork.time.sleep", look)
+        monkeypatch.setattr(
+            "brickyard.runtime.layerwork.time", SimpleNamespace(sleep=look)
+        )  # of this module alone: threads sleep, too
         assert require_layers(ENVIRONMENT, cache_dir=machine.cache, names=["delta"]) == []
     assert set(machine.manifest.layers) == {"delta"}
 
