@@ -13,9 +13,15 @@ ICEBERG = "iceberg"
 _SHOWN = 100
 
 
+def asks_for_photon(spec: ClusterSpec, runtime: Runtime, *, standard: bool) -> bool:
+    """Whether a cluster asks for the native engine, by its runtime or its engine. `standard`: a request for Photon gets Spark's
+    own engine."""
+    return runtime.photon or (spec.runtime_engine is RuntimeEngine.PHOTON and not standard)
+
+
 def check_layers(spec: ClusterSpec, runtimes: Mapping[str, Runtime], *, standard: bool) -> None:
-    """Raises InvalidParameterValue for a layer that the cluster's runtime cannot have: it would start without it. `standard`: a
-    request for Photon gets Spark's own engine."""
+    """Raises InvalidParameterValue for a layer that the cluster's runtime cannot have: it would start without it. `standard`: as
+    of `asks_for_photon`."""
     conf, runtime = spec.spark_conf or {}, runtimes.get(spec.spark_version or "")
     if runtime is None or SETTING not in conf:
         return
@@ -29,7 +35,7 @@ def check_layers(spec: ClusterSpec, runtimes: Mapping[str, Runtime], *, standard
             f"spark_conf: {SETTING} names {ICEBERG!r}, which cannot be used with data_security_mode {spec.data_security_mode}: "
             "it has not been tested where users are kept apart. Choose SINGLE_USER or NONE."
         )
-    if ICEBERG in names and (runtime.photon or (spec.runtime_engine is RuntimeEngine.PHOTON and not standard)):
+    if ICEBERG in names and asks_for_photon(spec, runtime, standard=standard):
         raise InvalidParameterValue(
             f"spark_conf: {SETTING} names {ICEBERG!r}, which cannot be used together with Photon: it has not been tested "
             "with it. Choose the standard engine."

@@ -2,6 +2,7 @@ import { Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { PlainTable } from "../kit/plaintable";
 import { TaskGraph } from "../runs/graph";
+import { needsOf } from "../runs/order";
 import { inLine, notebookOf, workOf } from "../runs/words";
 import { computeOf, type JobTask, retriesOf } from "./words";
 
@@ -19,9 +20,6 @@ export function Tasks({ tasks }: { tasks: JobTask[] }) {
     </>
   );
 }
-
-const needsOf = (task: JobTask) =>
-  (task.depends_on ?? []).map(({ task_key, outcome }) => (outcome ? `${task_key} (${outcome})` : task_key)).join(", ");
 
 function Row({ task }: { task: JobTask }) {
   const { kind, what, parameters } = workOf(task);

@@ -1,12 +1,7 @@
 import "./graph.css";
 import type { ReactNode } from "react";
 import { Scroller } from "../kit/scroller";
-import { drawn, HEIGHT, WIDTH } from "./order";
-
-interface Node {
-  task_key: string;
-  depends_on?: { task_key: string; outcome?: string | null }[] | null;
-}
+import { drawn, HEIGHT, needsOf, type Ordered, WIDTH } from "./order";
 
 interface Props<T> {
   tasks: T[];
@@ -17,7 +12,7 @@ interface Props<T> {
 const MOST = 200; // more are not seen at a look, and take long to draw
 
 /** Tasks from left to right, in the order in which they can begin, with lines from what they depend on. */
-export function TaskGraph<T extends Node>({ tasks, below, href }: Props<T>) {
+export function TaskGraph<T extends Ordered>({ tasks, below, href }: Props<T>) {
   if (tasks.length < 2 || tasks.length > MOST) return null;
   const { width, height, boxes, edges } = drawn(tasks);
   return (
@@ -40,7 +35,7 @@ export function TaskGraph<T extends Node>({ tasks, below, href }: Props<T>) {
               )}
               <span className="graph-below">
                 {below(task)}
-                <span className="unseen">{after(task)}</span>
+                {needsOf(task) && <span className="unseen"> after {needsOf(task)}</span>}
               </span>
             </li>
           ))}
@@ -49,8 +44,3 @@ export function TaskGraph<T extends Node>({ tasks, below, href }: Props<T>) {
     </Scroller>
   );
 }
-
-const after = ({ depends_on: needs }: Node) =>
-  needs?.length
-    ? ` after ${needs.map(({ task_key, outcome }) => (outcome ? `${task_key} (${outcome})` : task_key)).join(", ")}`
-    : "";

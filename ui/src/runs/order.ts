@@ -1,7 +1,11 @@
-interface Ordered {
+export interface Ordered {
   task_key: string;
-  depends_on?: { task_key: string }[] | null;
+  depends_on?: { task_key: string; outcome?: string | null }[] | null;
 }
+
+/** What a task depends on, in words. */
+export const needsOf = (task: Ordered) =>
+  (task.depends_on ?? []).map(({ task_key, outcome }) => (outcome ? `${task_key} (${outcome})` : task_key)).join(", ");
 
 /** Tasks in columns: each one is to the right of all that it depends on. */
 export function columnsOf<T extends Ordered>(tasks: T[]): T[][] {

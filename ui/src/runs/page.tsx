@@ -22,7 +22,7 @@ import { exactly, lasting, useNow } from "../lib/time";
 import { cancelRun, deleteRun, outputQuery, runQuery } from "./calls";
 import { TaskGraph } from "./graph";
 import { Iterations } from "./iterations";
-import { columnsOf } from "./order";
+import { columnsOf, needsOf } from "./order";
 import { Repair, RepairHistory } from "./repair";
 import { OnWarehouse, SqlOutput } from "./sqloutput";
 import {
@@ -233,9 +233,7 @@ function TaskSection({ attempts, now }: { attempts: Task[]; now: number }) {
   const task = attempts.at(-1) as Task;
   const { kind, what, parameters } = workOf(task);
   const notebook = notebookOf(task);
-  const needs = (task.depends_on ?? [])
-    .map(({ task_key, outcome }) => (outcome ? `${task_key} (${outcome})` : task_key))
-    .join(", ");
+  const needs = needsOf(task);
   return (
     <section id={idOf(task.task_key)} className="task" aria-label={`Task ${task.task_key}`}>
       <Title order={2} size="h4">
