@@ -46,7 +46,7 @@ def test_a_run_is_followed_and_cancelled(session: Session, w: WorkspaceClient) -
     page.get_by_role("link", name="nightly load").click()
     section = page.get_by_label("Task load")
     expect(section).to_contain_text("dbfs:/load.py")
-    expect(section).to_contain_text('"--day" "1"')
+    expect(section).to_contain_text("--day 1")
     expect(section.get_by_role("link", name="logs")).to_be_visible()
     readable(page, looks=SOME_LOOKS, shown=section)
     page.set_viewport_size({"width": 1440, "height": 900})
