@@ -14,9 +14,10 @@ much processor time all processes of each cluster took, which depends less on wh
 the API waits, from sending a command until its status says Finished (Spark's own cluster has nothing like it), and the most
 memory that an executor of each has had. On two quiet cores it ends within ten minutes.
 
-Options: --rounds N, --seconds N, --scale N, --queries 1,6,14, --runtime KEY, --node-type ID (of the workers), --conf KEY=VALUE
-(for our side, to try a setting), --their-conf KEY=VALUE, --photon (our side has the native engine, on a runtime with Photon),
---remove (removes the data). Exit code 1 when a ratio is above its limit (marked ✗).
+Options: --rounds N (0: the first round counts, which is long with large data), --seconds N, --scale N, --queries 1,6,14,
+--runtime KEY, --node-type ID (of the workers), --conf KEY=VALUE (for our side, to try a setting), --their-conf KEY=VALUE,
+--photon (our side has the native engine, on a runtime with Photon), --remove (removes the data). Exit code 1 when a ratio is
+above its limit (marked ✗).
 """
 
 from __future__ import annotations
@@ -181,9 +182,9 @@ def _rounds(
             for side, cluster in order:
                 found[side] = _once(cluster, text)
                 sums[side] += found[side].inside
-                if index:
+                if index or not count:
                     took[number][side].append(found[side])
-            what = f"round {index}" if index else "first round, which does not count"
+            what = f"round {index}" if index else "first round" if not count else "first round, which does not count"
             print(f"{what}, Q{number}: {_beside(found[0], found[1])}", file=sys.stderr, flush=True)
             if not index:
                 _compare(number, json.loads(theirs.run(_ROWS)), json.loads(ours.run(_ROWS)))

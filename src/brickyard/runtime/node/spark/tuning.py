@@ -31,7 +31,8 @@ PAGED_HEAP_MB = 512  # with less for each task, Spark's own pages are hardly lar
 # limit is 200, which is also its number of partitions for SQL: 200 files, each with its buffers, for every task that shuffles.
 FILES_OF_SHUFFLE = 32
 _PAGE, _FILES, _OFF_HEAP = "spark.buffer.pageSize", "spark.shuffle.sort.bypassMergeThreshold", "spark.memory.offHeap."
-_PARTITION, _HASHED = "spark.sql.adaptive.advisoryPartitionSizeInBytes", "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold"
+HASHED = "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold"
+_PARTITION = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 
 
 def defaults(assignment: AssignmentDocument) -> dict[str, str]:
@@ -45,7 +46,7 @@ def defaults(assignment: AssignmentDocument) -> dict[str, str]:
         found[_PAGE] = f"{page}m"
     hashed = hashed_mb(heap_mb)
     if hashed and _PARTITION not in asked:  # Spark hashes only what may be as large as a partition
-        found |= {_PARTITION: f"{hashed}m", _HASHED: f"{hashed}m"}
+        found |= {_PARTITION: f"{hashed}m", HASHED: f"{hashed}m"}
     return found
 
 
