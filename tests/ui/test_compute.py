@@ -66,6 +66,23 @@ def test_the_list_shows_what_is_there_and_follows_it(session: Session, w: Worksp
     assert not [url for url in asked if str(made.cluster_id) in url]
 
 
+def test_a_second_visit_draws_what_changes_rarely_as_it_was_and_asks_again(
+    session: Session, w: WorkspaceClient, clusters: dict[str, str]
+) -> None:
+    page = session.go("/compute")
+    expect(row(page, "etl")).to_contain_text("17.3 LTS")
+    page.goto("about:blank")
+    w.clusters.pin(clusters["etl"])
+    held: list[Route] = []
+    page.route("**/spark-versions", lambda route: held.append(route))  # noqa: PLW0108 - Playwright takes no built-in method
+    session.go("/compute")
+    expect(row(page, "etl")).to_contain_text("17.3 LTS")
+    expect(row(page, "etl").get_by_label("Pinned")).to_be_visible()  # which came afterwards
+    page.unroute_all(behavior="ignoreErrors")
+    w.clusters.unpin(clusters["etl"])
+    expect(row(page, "etl").get_by_label("Pinned")).to_have_count(0)
+
+
 def test_filters_are_in_the_address_and_columns_are_kept(session: Session, clusters: dict[str, str]) -> None:
     page = session.go("/compute")
     expect(row(page, "etl")).to_be_visible()

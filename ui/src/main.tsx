@@ -33,7 +33,7 @@ const loggedIn = await session.loggedIn();
 if (document.readyState === "loading") await new Promise((done) => addEventListener("DOMContentLoaded", done));
 const root = document.getElementById("root");
 if (root !== null && loggedIn) {
-  if (opensList) prepare(queries);
+  if (opensList) await prepare(queries, (await session.get()).user_name);
   follow(queries);
   refreshAfterLogIn(queries);
   createRoot(root).render(

@@ -1,3 +1,4 @@
+import { forget } from "../api/lastvisit";
 import { session } from "../api/session";
 
 /** As a form: the answer takes the cookie away and leads to the log-in page. */
@@ -10,6 +11,7 @@ export async function logOut() {
   field.name = "csrf_token";
   field.value = (await session.get()).csrf_token;
   form.append(field);
+  forget();
   document.body.append(form);
   form.submit();
 }
