@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from brickyard.runtime.node.jvm.launch import LaunchError
 from brickyard.runtime.node.spark.layers import (
+    AUTH,
     BOTH_CATALOGS,
     CATALOG,
     COMMITTERS,
@@ -18,12 +21,15 @@ from brickyard.runtime.node.spark.layers import (
     FORMAT,
     ICEBERG_CATALOG,
     LISTING,
+    MOVES,
     PROVIDERS,
     RESILIENCE,
     TOKENS,
     format_notes,
     settings,
 )
+
+GS = "spark.hadoop.fs.gs."
 
 
 def test_delta_has_its_extension_and_its_catalog() -> None:
@@ -121,3 +127,29 @@ def test_the_machines_identity_is_refused(name: str, key: str) -> None:
     with pytest.raises(LaunchError, match=f"{name}.*machine's identity"):
         settings(["abfss"], {key: f"org.apache.hadoop.fs.azurebfs.oauth2.{name}"}, cores=1)
     settings(["abfss"], {key: "org.apache.hadoop.fs.azurebfs.oauth2.ClientCredsTokenProvider"}, cores=1)
+
+
+def test_gs_has_the_clusters_credentials_and_moves_in_one_step() -> None:
+    found = settings(["gs"], {}, cores=1)
+    assert found[AUTH] == "ACCESS_TOKEN_PROVIDER" and found[f"{GS}auth.access.token.provider"] == "brickyard.ServiceAccountKey"
+    assert (found[f"{GS}impl"], found[MOVES]) == ("brickyard.CloudStorageFiles", "true")
+    theirs = {AUTH: "USER_CREDENTIALS", f"{GS}auth.service.account.enable": "true"}
+    assert settings(["gs"], theirs, cores=1)[AUTH] == "USER_CREDENTIALS"
+    assert not set(found) & set(settings(["delta", "s3a", "abfss"], {}, cores=1))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        (AUTH, "COMPUTE_ENGINE", "credentials of the machine"),
+        (AUTH, "APPLICATION_DEFAULT", "credentials of the machine"),
+        (AUTH, "SERVICE_ACCOUNT_JSON_KEYFILE", "credentials of the machine or its files"),
+        ("spark.hadoop.google.cloud.auth.type", "COMPUTE_ENGINE", r"is not read here.*fs\.gs\."),
+        ("spark.hadoop.google.cloud.auth.service.account.enable", "false", "UNAUTHENTICATED"),
+        (MOVES, "false", "lose rows"),
+        (f"{GS}client.type", "STORAGE_CLIENT", "lose rows"),
+    ],
+)
+def test_what_is_the_machines_or_loses_rows_in_gs_is_refused(key: str, value: str, why: str) -> None:
+    with pytest.raises(LaunchError, match=f"{re.escape(key)}.*{why}"):
+        settings(["gs"], {key: value}, cores=1)

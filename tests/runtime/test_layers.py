@@ -246,6 +246,11 @@ def test_a_node_that_waits_is_told_what_is_missing(machine: Machine) -> None:
     assert COORDINATES[1] in problem
 
 
+def test_coordinates_may_have_a_classifier() -> None:
+    assert artifact("org.example:one:1.0").path == "org/example/one/1.0/one-1.0.jar"
+    assert artifact("org.example:one:1.0:shaded").path == "org/example/one/1.0/one-1.0-shaded.jar"
+
+
 def test_what_is_declared_is_whole() -> None:
     environments = {each.environment: each for each in catalogue.rows()}
     for environment, found in layers.declared().items():
@@ -253,7 +258,7 @@ def test_what_is_declared_is_whole() -> None:
         for layer in found.values():
             assert layer.jars
             for coordinates, sha256 in layer.jars:
-                assert re.fullmatch(r"[\w.-]+:[\w.-]+:[\w.-]+", coordinates)
+                assert re.fullmatch(r"[\w.-]+:[\w.-]+:[\w.-]+(:[\w.-]+)?", coordinates)
                 assert re.fullmatch(r"[0-9a-f]{64}", sha256)
                 scala = re.search(r"_(2\.1\d):", coordinates)
                 assert scala is None or scala[1] == runtime.scala_version, coordinates

@@ -22,7 +22,8 @@ class FaultyProxy(ThreadingHTTPServer):
     """Breaks each `every`-th exchange, with the faults in turn; 0: none.
 
     refused: the connection ends before anything is read. dropped: after the request, which nobody has seen. busy: 503. cut: half
-    of the answer's body. lost: the request has had its effect, and no answer comes; not for POST, which may not be repeated.
+    of the answer's body, if its type begins with `cuttable`. lost: the request has had its effect, and no answer comes; not for
+    POST, unless `repeated` says that the client may repeat it.
     """
 
     daemon_threads = True
@@ -30,7 +31,7 @@ class FaultyProxy(ThreadingHTTPServer):
     def __init__(self, target: str) -> None:
         super().__init__(("127.0.0.1", 0), _Exchange)
         self.target = urlsplit(target).netloc
-        self.every = 0
+        self.every, self.repeated, self.cuttable = 0, False, ""
         self.made: Counter[str] = Counter()  # how often each fault
         self._lock, self._exchanges = threading.Lock(), 0
 
@@ -51,6 +52,18 @@ class FaultyProxy(ThreadingHTTPServer):
         """A client that has gone is no error here."""
 
 
+def read_body(request: BaseHTTPRequestHandler) -> bytes:
+    """The body of a request, also of one in chunks: a rest of it would be taken for the next request."""
+    if request.headers.get("Transfer-Encoding") != "chunked":
+        return request.rfile.read(int(request.headers.get("Content-Length") or 0))
+    found = b""
+    while size := int(request.rfile.readline(), 16):
+        found += request.rfile.read(size)
+        request.rfile.readline()
+    request.rfile.readline()
+    return found
+
+
 class _Exchange(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: FaultyProxy
@@ -60,7 +73,7 @@ class _Exchange(BaseHTTPRequestHandler):
         if fault == "refused":
             self._end()
             return
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = read_body(self)
         if fault == "dropped":
             self._end()
         elif fault == "busy":
@@ -71,18 +84,23 @@ class _Exchange(BaseHTTPRequestHandler):
     def _forward(self, body: bytes, fault: str) -> None:
         upstream = http.client.HTTPConnection(self.server.target, timeout=PATIENCE_S)
         with contextlib.closing(upstream):
-            headers = {key: value for key, value in self.headers.items() if key.lower() not in ("connection", "expect")}
+            headers = {
+                key: value
+                for key, value in self.headers.items()
+                if key.lower() not in ("connection", "expect", "transfer-encoding")
+            }
             upstream.request(self.command, self.path, body, headers)
             answer = upstream.getresponse()
             content = answer.read()
-        if fault == "lost" and self.command != "POST":
+        if fault == "lost" and (self.server.repeated or self.command != "POST"):
             self._end()
             return
         kept = {key: value for key, value in answer.getheaders() if key.lower() not in _HOPS}
         length = answer.getheader("Content-Length") if self.command == "HEAD" else None
         if answer.getheader("Transfer-Encoding") == "chunked":
             content, kept["Transfer-Encoding"] = b"%x\r\n%b\r\n0\r\n\r\n" % (len(content), content), "chunked"
-        self._answer(answer.status, kept, content, length=length, cut=fault == "cut" and len(content) > 1)
+        cut = fault == "cut" and len(content) > 1 and answer.getheader("Content-Type", "").startswith(self.server.cuttable)
+        self._answer(answer.status, kept, content, length=length, cut=cut)
 
     def _answer(self, status: int, headers: dict[str, str], body: bytes, *, length: str | None = None, cut: bool = False) -> None:
         self.send_response_only(status)

@@ -20,6 +20,7 @@ from brickyard.domain.runtimes import RuntimeManifest, is_photon
 from brickyard.runtime import NODE_CODE
 from brickyard.runtime.catalogue import DATA
 from brickyard.runtime.installed import installed, runtime_home
+from brickyard.runtime.maven import artifact
 from brickyard.runtime.node.jvm.layers import PHOTON, USUAL, wanted
 from brickyard.runtime.sparkclasses import classes_path
 
@@ -51,7 +52,7 @@ class Layer(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def jars_in(self, directory: Path) -> tuple[str, ...]:
         """The paths of its JARs in a directory."""
-        return tuple(str(directory / jar_name(coordinates)) for coordinates, _ in self.jars)
+        return tuple(str(directory / artifact(coordinates).jar) for coordinates, _ in self.jars)
 
     def classes(self, home: Path) -> Path:
         """The JAR of our classes that need it. It is named after this version's sources: another version has another JAR."""
@@ -67,12 +68,6 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
     message: str
     at_ms: int
-
-
-def jar_name(coordinates: str) -> str:
-    """Returns the name of the JAR with those coordinates, as "io.delta:delta-storage:4.4.0"."""
-    _, name, version = coordinates.split(":")
-    return f"{name}-{version}.jar"
 
 
 _decode_failure = msgspec.json.Decoder(Failure).decode

@@ -33,17 +33,22 @@ class Artifact(NamedTuple):
     group: str
     name: str
     version: str
+    classifier: str = ""
+
+    @property
+    def jar(self) -> str:
+        """The name of the JAR."""
+        return "-".join(filter(None, self[1:])) + ".jar"
 
     @property
     def path(self) -> str:
         """The path of the JAR in a repository."""
-        return f"{self.group.replace('.', '/')}/{self.name}/{self.version}/{self.name}-{self.version}.jar"
+        return f"{self.group.replace('.', '/')}/{self.name}/{self.version}/{self.jar}"
 
 
 def artifact(coordinates: str) -> Artifact:
-    """Returns the artifact with those coordinates, as "io.delta:delta-storage:4.4.0"."""
-    group, name, version = coordinates.split(":")
-    return Artifact(group, name, version)
+    """Returns the artifact with those coordinates, as "io.delta:delta-storage:4.4.0"; a classifier may follow."""
+    return Artifact(*coordinates.split(":"))
 
 
 def iceberg(runtime: Runtime) -> Artifact:

@@ -22,8 +22,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * How files that Spark's tasks write to `abfs:/` and `abfss:/` become rows: Azure's hierarchical namespaces rename a file in one step, and
- * never over another.
+ * How files that Spark's tasks write to `abfs:/`, `abfss:/` and `gs:/` become rows: Azure's hierarchical namespaces and Google Cloud
+ * Storage rename a file in one step, and never over another.
  *
  * Each task attempt writes into a directory of its own below `_temporary-JOB`, which readers ignore, and tells the driver what it wrote.
  * The driver takes one attempt of every task, and moves its files to where they belong, then what the job replaces out of the way. If
@@ -45,6 +45,7 @@ public class DataLakeCommit extends BucketCommit {
     private static final String COMMITTER = "spark.sql.sources.outputCommitterClass";
     private static final String STANDARD = "org.apache.parquet.hadoop.ParquetOutputCommitter";
     private static final int THREADS = 16; // a move is a request or two
+    private static final int TRIES = 3;
 
     private final String job;
     private final String path;
@@ -80,10 +81,12 @@ public class DataLakeCommit extends BucketCommit {
             super.setupJob(context);
             return;
         }
-        refuseCommitter(conf, "abfs:/ and abfss:/");
+        refuseCommitter(conf, "abfs:/, abfss:/ and gs:/");
         try {
             FileSystem fs = fs(conf);
-            refuseFlat(fs, new Path(this.path));
+            if (!fs.getScheme().equals("gs")) {
+                refuseFlat(fs, new Path(this.path));
+            }
             fs.mkdirs(stage());
         } catch (IOException error) {
             raise(error);
@@ -176,7 +179,12 @@ public class DataLakeCommit extends BucketCommit {
         }
         emptied.removeAll(parents);
         for (Iterator each = emptied.iterator(); each.hasNext();) {
-            CommitRecords.removeEmpty(fs, new Path((String) each.next()), new Path(this.path).toString());
+            Path directory = new Path((String) each.next());
+            try {
+                CommitRecords.removeEmpty(fs, directory, new Path(this.path).toString());
+            } catch (IOException error) { // the job is committed
+                LOG.warn("The empty directory " + directory + " cannot be removed", error);
+            }
         }
     }
 
@@ -305,7 +313,7 @@ public class DataLakeCommit extends BucketCommit {
     private static boolean isLake(Configuration conf, String place) {
         String scheme = new Path(place).toUri().getScheme();
         scheme = scheme == null ? FileSystem.getDefaultUri(conf).getScheme() : scheme;
-        return "abfss".equals(scheme) || "abfs".equals(scheme);
+        return "abfss".equals(scheme) || "abfs".equals(scheme) || "gs".equals(scheme);
     }
 
     static void refuseFlat(FileSystem fs, Path path) throws IOException {
@@ -334,7 +342,7 @@ public class DataLakeCommit extends BucketCommit {
         return new Path(this.path, STAGE + this.job);
     }
 
-    /** A file on its way, and the way back. */
+    /** A file on its way, and the way back. No one else moves it. */
     private static final class Move implements Callable {
         private final FileSystem fs;
         private final Path from;
@@ -357,10 +365,19 @@ public class DataLakeCommit extends BucketCommit {
         }
 
         public Object call() throws IOException {
-            if (!this.fs.rename(this.from, this.to) && this.needed) {
-                throw new IOException("The file " + this.from + " cannot be moved to " + this.to + ".");
+            IOException failure = null;
+            for (int tries = 0; tries < TRIES; tries++) {
+                try {
+                    // The answer to a move that was made may be lost. The connector of gs:/ sends it again then, and the second one fails.
+                    if (this.fs.rename(this.from, this.to)
+                            || (!this.fs.exists(this.from) && (!this.needed || this.fs.exists(this.to)))) {
+                        return null;
+                    }
+                } catch (IOException error) {
+                    failure = error;
+                }
             }
-            return null;
+            throw new IOException("The file " + this.from + " cannot be moved to " + this.to + ".", failure);
         }
     }
 }

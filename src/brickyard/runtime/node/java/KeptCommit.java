@@ -29,7 +29,7 @@ import org.apache.spark.internal.io.FileNameSpec;
  * Spark's own way (Hadoop's committer) lets all jobs that write to one place share `_temporary`, so the first to end removes the
  * others' rows; it shows the files of a job one by one; and it empties a table before it is overwritten.
  *
- * For `dbfs:/` and `file:/`. DataLakeCommit is for `abfss:/`. In `s3a:/` a rename copies, so there it is one of Hadoop's committers for object
+ * For `dbfs:/` and `file:/`. DataLakeCommit is for `abfss:/` and `gs:/`. In `s3a:/` a rename copies, so there it is one of Hadoop's committers for object
  * stores (BucketCommit). Elsewhere it is Spark's own protocol. Compiled as NodeFiles.java is.
  */
 public final class KeptCommit extends DataLakeCommit {

@@ -44,6 +44,17 @@ _ABFSS = {
     RESILIENCE: "true",
     "spark.hadoop.fs.azure.buffer.dir": "${java.io.tmpdir}",  # as of S3A
 }
+AUTH, MOVES = "spark.hadoop.fs.gs.auth.type", "spark.hadoop.fs.gs.operation.move.enable"
+_GS = {
+    "spark.hadoop.fs.gs.impl": "brickyard.CloudStorageFiles",
+    AUTH: "ACCESS_TOKEN_PROVIDER",  # the connector's own default is the machine's account
+    "spark.hadoop.fs.gs.auth.access.token.provider": "brickyard.ServiceAccountKey",
+    MOVES: "true",
+    "spark.hadoop.fs.gs.client.type": "HTTP_API_CLIENT",
+}
+_OWN_AUTH = ("ACCESS_TOKEN_PROVIDER", "USER_CREDENTIALS", "UNAUTHENTICATED")
+_GS_FIXED = (MOVES, "spark.hadoop.fs.gs.client.type")
+_OLDER = ".auth.service.account.enable"  # Databricks' example has it
 _MACHINES = ("MsiTokenProvider", "WorkloadIdentityTokenProvider")
 _ROLES = "AssumedRoleCredentialProvider"
 
@@ -67,6 +78,8 @@ def settings(
             raise LaunchError(f"{PROVIDERS} names {_ROLES}, which needs AWS STS, and the layer s3a has none. Give keys instead.")
     if "abfss" in names:
         found |= _abfss(values)
+    if "gs" in names:
+        found |= _gs(values)
     if "delta" in names:
         found[EXTENSIONS] = joined(DELTA_EXTENSION, values.get(EXTENSIONS, ""))  # theirs come later, and so around it
         theirs = values.get(CATALOG, DELTA_CATALOG)
@@ -94,6 +107,25 @@ def _abfss(values: Mapping[str, str]) -> dict[str, str]:
     found = {key: values.get(key, value) for key, value in _ABFSS.items()}
     if (value := found[RESILIENCE]) != "true":
         raise LaunchError(f"{RESILIENCE} is {value}: a commit whose answer is lost would be done twice. Leave it out.")
+    return found
+
+
+def _gs(values: Mapping[str, str]) -> dict[str, str]:
+    """Raises LaunchError for what is the machine's, would be ignored, or loses rows."""
+    found = {key: values.get(key, value) for key, value in _GS.items()}
+    if found[AUTH] not in _OWN_AUTH:
+        raise LaunchError(
+            f"{AUTH} is {found[AUTH]}, which takes credentials of the machine or its files. Give the cluster credentials of its "
+            "own: the parts of a service account's key, without this setting, or USER_CREDENTIALS."
+        )
+    for key, value in values.items():
+        if key.endswith(_OLDER) and value != "true":
+            raise LaunchError(f"{key} is {value}. Leave it out, and set {AUTH} to UNAUTHENTICATED to use no credentials.")
+        if key.startswith("spark.hadoop.google.cloud.") and not key.endswith(_OLDER):
+            raise LaunchError(f"{key} is not read here. Use the setting's name that begins with spark.hadoop.fs.gs.")
+    for key in _GS_FIXED:
+        if found[key] != _GS[key]:
+            raise LaunchError(f"{key} is {found[key]}: a write could replace another's file, or lose rows. Leave it out.")
     return found
 
 
