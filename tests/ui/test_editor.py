@@ -67,6 +67,7 @@ def test_everything_that_a_cluster_can_have_is_created_from_the_form(
         scripts.get_by_label(f"Path of script {number}").fill(path)
     scripts.get_by_role("button", name="Move script 1: arrow keys").press("ArrowDown")
     expect(scripts.get_by_label("Path of script 2")).to_have_value("/Shared/one.sh")
+    expect(scripts.locator("[aria-invalid=true]")).to_have_count(3)  # none is there: what says so moves the rows
     scripts.locator(".grip").nth(2).drag_to(scripts.locator(".script").nth(0))
     expect(scripts.get_by_label("Path of script 1")).to_have_value("dbfs:/three.sh")
     libraries = opened(page, "Libraries")
