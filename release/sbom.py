@@ -65,9 +65,9 @@ def fetched(source: Path) -> Iterator[Component]:
     for layer in tomllib.loads((data / "layers.toml").read_text()).values():
         declared = [each["jars"] for each in layer["environments"].values()]
         for coordinates, digest in itertools.chain(*declared, *layer.get("sets", {}).values()):
-            group, name, version = coordinates.split(":")
-            hashed = HashType(alg=HashAlgorithm.SHA_256, content=digest)
-            yield _component(PackageURL("maven", group, name, version), ComponentScope.OPTIONAL, hashed)
+            group, name, version, *classifier = coordinates.split(":")
+            purl = PackageURL("maven", group, name, version, {"classifier": classifier[0]} if classifier else None)
+            yield _component(purl, ComponentScope.OPTIONAL, HashType(alg=HashAlgorithm.SHA_256, content=digest))
 
 
 def _python(lock: Path, scope: ComponentScope) -> Iterator[Component]:
