@@ -14,7 +14,6 @@ from brickyard.runtime.node.jvm.launch import DRIVER_SHARE, LaunchError, size_mb
 from brickyard.runtime.node.spark import photon
 from brickyard.runtime.node.spark.layers import EXTENSIONS
 from brickyard.runtime.node.spark.sizes import executor_memory_mb
-from brickyard.runtime.node.spark.tuning import HASHED
 
 
 def assignment(memory_mb: int, role: str = "driver") -> Any:
@@ -69,10 +68,3 @@ def test_extensions_and_plugins_of_others_stay() -> None:
     found = photon.settings(assignment(4_096), {EXTENSIONS: "a.B", "spark.plugins": "c.D"})
     assert found[EXTENSIONS] == f"{photon.SCANS},a.B"
     assert found["spark.plugins"] == f"{photon.PLUGIN},c.D"
-
-
-def test_joins_of_shuffled_tables_can_spill_unless_the_cluster_says_otherwise() -> None:
-    asked = assignment(2_048)
-    assert photon.settings(asked, {HASHED: "32m"})[HASHED] == "0", "the default of clusters without Photon"
-    asked["spark_conf"] = {HASHED: "7"}
-    assert photon.settings(asked, {HASHED: "7"})[HASHED] == "7"

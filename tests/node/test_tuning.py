@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard.runtime.node.spark import tuning
-from tests.node.test_sparkconf import assignment, conf_of
+from tests.node.test_sparkconf import SPARK_4, assignment, conf_of
 
 STAGES = "spark.sql.codegen.cache.maxEntries"
 PARTITION = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
@@ -47,6 +47,13 @@ def test_more_memory_keeps_more_compiled_stages(memory_mb: int, stages: int) -> 
 def test_joins_are_hashed_where_a_task_has_the_memory(assigned: Any, hashed: str | None) -> None:
     found = tuning.defaults(assigned)
     assert (found.get(PARTITION), found.get(HASHED)) == (hashed, hashed)
+
+
+def test_joins_of_shuffled_tables_can_spill_with_photon_unless_the_cluster_says_otherwise() -> None:
+    native = {**SPARK_4, "layers": {"comet": ["/l/comet.jar"]}}
+    assert conf_of(workers()).values[HASHED] == "32m", "the default of clusters without Photon"
+    assert conf_of(workers(), native).values[HASHED] == "0"
+    assert conf_of(workers({HASHED: "7"}), native).values[HASHED] == "7"
 
 
 @pytest.mark.parametrize(

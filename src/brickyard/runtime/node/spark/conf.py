@@ -252,7 +252,7 @@ def _defaults(assignment: AssignmentDocument, manifest: ManifestDocument, place:
         "spark.databricks.clusterUsageTags.clusterNodeType": assignment.get("node_type_id", ""),
         "spark.databricks.clusterUsageTags.clusterAllTags": _tags_text(assignment),
     }
-    values.update({**CLIENTS, **tuning.defaults(assignment)})
+    values.update({**CLIENTS, **tuning.defaults(assignment, photon=layers.has_photon(manifest))})
     # PATH, and what follows from other nodes' own variables: executors have them from their workers.
     variables, own = user_env(assignment.get("spark_env_vars") or {}), {"PATH", *place.node_variables}
     values.update({f"spark.executorEnv.{key}": value for key, value in variables if key not in own})

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from ..jvm.launch import DRIVER_SHARE, MINIMUM_HEAP_MB, SINGLE, LaunchError, driver_share, size_mb
 from .layers import EXTENSIONS, joined
 from .sizes import MINIMUM_EXECUTOR_MB, executor_memory_mb, worker_size
-from .tuning import HASHED
 
 if TYPE_CHECKING:
     from ..documents import AssignmentDocument
@@ -35,8 +34,6 @@ def settings(assignment: AssignmentDocument, values: Mapping[str, str]) -> dict[
         "spark.shuffle.manager": SHUFFLE,
         EXTENSIONS: joined(SCANS, values.get(EXTENSIONS, "")),
         _EXPLAINERS: joined(EXPLAINED, values.get(_EXPLAINERS, "")),  # EXPLAIN and the Spark UI say what falls back
-        # A native hash table cannot spill, and shuffled keys can be more than ten times as large once they are decompressed.
-        HASHED: (assignment.get("spark_conf") or {}).get(HASHED, "0"),
         _LOGGED: values.get(_LOGGED, "true"),  # and so does the driver's log
     }
 

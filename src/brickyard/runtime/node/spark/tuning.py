@@ -31,12 +31,13 @@ PAGED_HEAP_MB = 512  # with less for each task, Spark's own pages are hardly lar
 # limit is 200, which is also its number of partitions for SQL: 200 files, each with its buffers, for every task that shuffles.
 FILES_OF_SHUFFLE = 32
 _PAGE, _FILES, _OFF_HEAP = "spark.buffer.pageSize", "spark.shuffle.sort.bypassMergeThreshold", "spark.memory.offHeap."
-HASHED = "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold"
+_HASHED = "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold"
 _PARTITION = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 
 
-def defaults(assignment: AssignmentDocument) -> dict[str, str]:
-    """Returns settings for the cluster's driver, and with it for its executors."""
+def defaults(assignment: AssignmentDocument, *, photon: bool = False) -> dict[str, str]:
+    """Returns settings for the cluster's driver, and with it for its executors. `photon`: whether the cluster has the native
+    engine, whose hash tables cannot spill either, and are of keys that can be more than ten times as large as in a shuffle."""
     asked: Mapping[str, str] = assignment.get("spark_conf") or {}
     _, memory_mb = worker_size(assignment)
     heap_mb = heap_per_task_mb(assignment)
@@ -46,7 +47,7 @@ def defaults(assignment: AssignmentDocument) -> dict[str, str]:
         found[_PAGE] = f"{page}m"
     hashed = hashed_mb(heap_mb)
     if hashed and _PARTITION not in asked:  # Spark hashes only what may be as large as a partition
-        found |= {_PARTITION: f"{hashed}m", HASHED: f"{hashed}m"}
+        found |= {_PARTITION: f"{hashed}m", _HASHED: "0" if photon else f"{hashed}m"}
     return found
 
 
