@@ -1,4 +1,4 @@
-import type { QueryClient, QueryKey } from "@tanstack/react-query";
+import type { FetchQueryOptions, QueryClient } from "@tanstack/react-query";
 import { meQuery } from "../access/rights";
 import { keepWhenLeft, recall } from "../api/lastvisit";
 import { policiesQuery, poolsQuery } from "../api/offers";
@@ -17,22 +17,14 @@ const SOON = 500;
  */
 export async function prepare(queries: QueryClient, user: string): Promise<void> {
   const clusters = queries.prefetchQuery(clustersQuery);
-  const rare: QueryKey[] = [pinnedQuery, runtimesQuery, policiesQuery, poolsQuery, meQuery].map(
-    (each) => each.queryKey,
-  );
-  if (hasPrices()) rare.push(pricesQuery.queryKey);
+  const prices = hasPrices() ? [pricesQuery] : [];
+  const rare = [pinnedQuery, runtimesQuery, policiesQuery, poolsQuery, meQuery, ...prices] as FetchQueryOptions[];
+  const keys = rare.map((each) => each.queryKey);
   const again = () => {
-    for (const queryKey of rare) void queries.invalidateQueries({ queryKey, exact: true });
+    for (const queryKey of keys) void queries.invalidateQueries({ queryKey, exact: true });
   };
-  if (recall(queries, user, rare)) void clusters.then(() => setTimeout(again, SOON));
-  else {
-    void queries.prefetchQuery(pinnedQuery);
-    void queries.prefetchQuery(runtimesQuery);
-    void queries.prefetchQuery(policiesQuery);
-    void queries.prefetchQuery(poolsQuery);
-    void queries.prefetchQuery(meQuery);
-    if (hasPrices()) void queries.prefetchQuery(pricesQuery);
-  }
-  keepWhenLeft(queries, user, rare);
+  if (recall(queries, user, keys)) void clusters.then(() => setTimeout(again, SOON));
+  else for (const each of rare) void queries.prefetchQuery(each);
+  keepWhenLeft(queries, user, keys);
   await Promise.race([clusters, new Promise<void>((done) => setTimeout(done, PATIENCE))]);
 }
