@@ -10,7 +10,7 @@ import msgspec
 from brickyard.domain.runtimes import RuntimeManifest
 
 # Directories below `java`, in this order; what drivers and trainings compile is elsewhere.
-SOURCES = (".", "abfss", "gs", "iceberg", "iceberg35", "iceberg41", "s3a33", "spark35", "spark4")
+SOURCES = (".", "abfss", "gs", "iceberg", "iceberg35", "iceberg41", "photon", "s3a33", "scala212", "spark35", "spark4")
 
 
 def classes_path(home: str, node_code: Path) -> str:

@@ -158,7 +158,7 @@ def driver_conf(
     )
     jars = layers.jars(manifest, asked)
     if layers.has_photon(manifest):
-        values.update(photon.settings(assignment, values))
+        values.update(photon.settings(assignment, values, line=spark_line(manifest)))
     kept_apart = apart.options(place) if assignment.get("user_isolation") else ()
     last = (*layers.library_flags(jars), *kept_apart, *login.words(manifest))
     values["spark.executor.extraJavaOptions"] = _executor_java_options(asked, executor_archive, last)

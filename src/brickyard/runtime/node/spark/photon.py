@@ -23,18 +23,22 @@ OFF_HEAP, OFF_HEAP_SIZE = "spark.memory.offHeap.enabled", "spark.memory.offHeap.
 HEAP_SHARE = 1 / 3  # of an executor's memory
 MINIMUM_OFF_HEAP_MB = 256
 _PLUGINS, _EXECUTOR, _DRIVER = "spark.plugins", "spark.executor.memory", "spark.driver.memory"
-_EXPLAINERS, _LOGGED = "spark.sql.extendedExplainProviders", "spark.comet.explain.fallback.log.enabled"
+_EXPLAINERS = "spark.sql.extendedExplainProviders"
+_LOGGED, _LOGGED_35 = "spark.comet.explain.fallback.log.enabled", "spark.comet.explainFallback.enabled"
 
 
-def settings(assignment: AssignmentDocument, values: Mapping[str, str]) -> dict[str, str]:
-    """Returns the settings for a driver. `values`: its other settings. Raises LaunchError if too little is left for it."""
+def settings(assignment: AssignmentDocument, values: Mapping[str, str], *, line: tuple[int, int] = (4, 1)) -> dict[str, str]:
+    """Returns the settings for a driver. `values`: its other settings; `line`: of the runtime's Spark. Raises LaunchError if too
+    little is left for it."""
+    logged = _LOGGED if line >= (4, 0) else _LOGGED_35
     return {
         **_memory(assignment, values),
         _PLUGINS: joined(PLUGIN, values.get(_PLUGINS, "")),
         "spark.shuffle.manager": SHUFFLE,
         EXTENSIONS: joined(SCANS, values.get(EXTENSIONS, "")),
-        _EXPLAINERS: joined(EXPLAINED, values.get(_EXPLAINERS, "")),  # EXPLAIN and the Spark UI say what falls back
-        _LOGGED: values.get(_LOGGED, "true"),  # and so does the driver's log
+        # EXPLAIN and the Spark UI say what falls back. Spark 3.5 does not ask.
+        **({_EXPLAINERS: joined(EXPLAINED, values.get(_EXPLAINERS, ""))} if line >= (4, 0) else {}),
+        logged: values.get(logged, "true"),  # and so does the driver's log
     }
 
 

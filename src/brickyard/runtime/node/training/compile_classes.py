@@ -72,7 +72,9 @@ def suitable(manifest: ManifestDocument) -> list[str]:
     """Returns the directories of sources that need more than every runtime has."""
     version = tuple(map(int, manifest["spark_version"].split(".")[:2]))
     has_iceberg = bool(manifest.get("has_iceberg"))
-    places = {"iceberg": has_iceberg, "iceberg35": has_iceberg, "spark35": version >= (3, 5), "spark4": version >= (4, 0)}
+    newer = version >= (3, 5)
+    places = {"iceberg": has_iceberg, "iceberg35": has_iceberg, "spark35": newer, "scala212": newer and version < (4, 0)}
+    places |= {"spark4": version >= (4, 0), "photon": newer}
     return [name for name, there in places.items() if there]
 
 

@@ -55,7 +55,7 @@ public final class NativeScans extends scala.runtime.AbstractFunction1 {
     /** Of one session. */
     static final class Each extends Rule {
         private final Object session;
-        private Trees trees;
+        private NativeNames names;
 
         Each(Object session) {
             super();
@@ -64,18 +64,19 @@ public final class NativeScans extends scala.runtime.AbstractFunction1 {
 
         public TreeNode apply(TreeNode node) {
             SparkPlan plan = (SparkPlan) node;
-            return plan.exists(new NamesFiles()) ? plan : plan.transform(new Scans(trees()));
+            return plan.exists(new NamesFiles()) ? plan : plan.transform(new Scans(names()));
         }
 
-        private synchronized Trees trees() {
-            if (this.trees == null) {
+        private synchronized NativeNames names() {
+            if (this.names == null) {
                 try {
-                    this.trees = new Trees(((SparkContext) SessionOwner.get(this.session, "sparkContext")).hadoopConfiguration());
+                    SparkContext context = (SparkContext) SessionOwner.get(this.session, "sparkContext");
+                    this.names = new NativeNames(new Trees(context.hadoopConfiguration()));
                 } catch (Exception error) {
                     throw new IllegalStateException("A session's files cannot be found: " + error, error);
                 }
             }
-            return this.trees;
+            return this.names;
         }
     }
 
@@ -103,10 +104,10 @@ public final class NativeScans extends scala.runtime.AbstractFunction1 {
 
     /** Scans of Parquet files in the workspace's trees, without columns about the files. */
     static final class Scans extends scala.runtime.AbstractPartialFunction {
-        private final Trees trees;
+        private final NativeNames names;
 
-        Scans(Trees trees) {
-            this.trees = trees;
+        Scans(NativeNames names) {
+            this.names = names;
         }
 
         public boolean isDefinedAt(Object node) {
@@ -118,7 +119,7 @@ public final class NativeScans extends scala.runtime.AbstractFunction1 {
             return relation.fileFormat().getClass() == ParquetFileFormat.class
                 && !(relation.location() instanceof NativeFiles)
                 && scan.fileConstantMetadataColumns().isEmpty()
-                && NativeFiles.suit(relation.location(), this.trees);
+                && this.names.suit(relation.location());
         }
 
         public Object applyOrElse(Object node, scala.Function1 otherwise) {
@@ -132,7 +133,7 @@ public final class NativeScans extends scala.runtime.AbstractFunction1 {
                 parts[index] = scan.productElement(index);
             }
             parts[0] = new HadoopFsRelation(
-                new NativeFiles(of.location(), this.trees), of.partitionSchema(), of.dataSchema(), of.bucketSpec(), of.fileFormat(),
+                new NativeFiles(of.location(), this.names), of.partitionSchema(), of.dataSchema(), of.bucketSpec(), of.fileFormat(),
                 of.options(), of.sparkSession());
             return scan.makeCopy(parts);
         }
