@@ -68,3 +68,15 @@ def test_extensions_and_plugins_of_others_stay() -> None:
     found = photon.settings(assignment(4_096), {EXTENSIONS: "a.B", "spark.plugins": "c.D"})
     assert found[EXTENSIONS] == f"{photon.SCANS},a.B"
     assert found["spark.plugins"] == f"{photon.PLUGIN},c.D"
+
+
+def test_the_older_engine_gets_fewer_partitions_on_small_clusters_unless_the_cluster_says_how_many() -> None:
+    def partitions(workers: int, **values: str) -> str:
+        asked = assignment(4_096) | {"most_workers": workers}
+        return photon.settings(asked, {key.replace("_", "."): value for key, value in values.items()}, line=(3, 5))[
+            "spark.sql.shuffle.partitions"
+        ]
+
+    assert [partitions(workers) for workers in (1, 4, 10, 100)] == ["64", "64", "160", "200"]
+    assert partitions(1, spark_sql_shuffle_partitions="7") == "7"
+    assert "spark.sql.shuffle.partitions" not in photon.settings(assignment(4_096), {})

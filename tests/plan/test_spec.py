@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from brickyard.domain.cluster import is_single_node
 from brickyard.domain.errors import RETRY_PHRASES, ApiError, InvalidParameterValue
 from brickyard.domain.policies import PolicyRow
-from brickyard.domain.runtimes import photon_key
 from brickyard.domain.spec import (
     AutoScale,
     AwsAttributes,
@@ -216,7 +215,7 @@ def test_layers_that_the_runtime_cannot_have_are_refused_with_those_that_can() -
         layers("gcs")
 
 
-def test_iceberg_is_a_layer_or_a_part_of_the_runtime_and_neither_where_users_are_kept_apart_nor_with_photon() -> None:
+def test_iceberg_is_a_layer_or_a_part_of_the_runtime_and_neither_where_users_are_kept_apart() -> None:
     older = next(each for each in RUNTIMES.values() if each.key != SPARK_4.key)
     layer, part = (
         msgspec.structs.replace(SPARK_4, layers=("iceberg",)),
@@ -228,13 +227,6 @@ def test_iceberg_is_a_layer_or_a_part_of_the_runtime_and_neither_where_users_are
         assert check(but(spark_version=key, spark_conf=conf), offered).spark_conf == conf
     with pytest.raises(InvalidParameterValue, match=r"spark_conf.*'iceberg'.*USER_ISOLATION"):
         check(but(spark_version=layer.key, spark_conf=conf, data_security_mode=DataSecurityMode.USER_ISOLATION), offered)
-    native = msgspec.structs.replace(layer, key=photon_key(layer.key))
-    both = msgspec.structs.replace(offered, runtimes={layer.key: layer, native.key: native})
-    for changes in ({"spark_version": native.key}, {"spark_version": layer.key, "runtime_engine": RuntimeEngine.PHOTON}):
-        with pytest.raises(InvalidParameterValue, match=r"spark_conf.*'iceberg'.*Photon"):
-            check(but(spark_conf=conf, **changes), both)
-    standard = msgspec.structs.replace(both, photon=True)
-    check(but(spark_version=layer.key, runtime_engine=RuntimeEngine.PHOTON, spark_conf=conf), standard)
     none = msgspec.structs.replace(offered, runtimes={layer.key: layer, part.key: msgspec.structs.replace(part, iceberg="")})
     with pytest.raises(InvalidParameterValue, match=f"'iceberg'.*{re.escape(layer.key)}"):
         check(but(spark_version=part.key, spark_conf=conf), none)

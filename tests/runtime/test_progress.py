@@ -64,6 +64,14 @@ def test_a_step_that_was_not_needed_says_nothing_of_the_pace() -> None:
     assert meter.report(now=21.0).left_s == CLASSES.typical_s
 
 
+def test_nothing_is_said_of_the_end_of_a_step_that_takes_longer_than_it_should() -> None:
+    meter = Meter("Spark 4.0.5", now=0.0)
+    meter.begin(DOWNLOAD, now=1.0)
+    meter.begin(CLASSES, now=21.0)
+    assert meter.report(now=21.0 + CLASSES.typical_s).left_s is not None
+    assert meter.report(now=22.0 + CLASSES.typical_s).left_s is None
+
+
 @pytest.mark.parametrize("number", range(1, len(STEPS) + 1))
 def test_a_step_fits_into_a_line_of_80_columns(number: int) -> None:
     head = Report(subject="Spark 4.0.5", step=number).head

@@ -6,22 +6,15 @@ from collections.abc import Mapping
 
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.runtimes import Runtime
-from brickyard.domain.spec import ISOLATING_MODES, ClusterSpec, RuntimeEngine
+from brickyard.domain.spec import ISOLATING_MODES, ClusterSpec
 
 SETTING = "spark.brickyard.layers"  # as runtime/node/jvm/layers.py reads it
 ICEBERG = "iceberg"
 _SHOWN = 100
 
 
-def asks_for_photon(spec: ClusterSpec, runtime: Runtime, *, standard: bool) -> bool:
-    """Whether a cluster asks for the native engine, by its runtime or its engine. `standard`: a request for Photon gets Spark's
-    own engine."""
-    return runtime.photon or (spec.runtime_engine is RuntimeEngine.PHOTON and not standard)
-
-
-def check_layers(spec: ClusterSpec, runtimes: Mapping[str, Runtime], *, standard: bool) -> None:
-    """Raises InvalidParameterValue for a layer that the cluster's runtime cannot have: it would start without it. `standard`: as
-    of `asks_for_photon`."""
+def check_layers(spec: ClusterSpec, runtimes: Mapping[str, Runtime]) -> None:
+    """Raises InvalidParameterValue for a layer that the cluster's runtime cannot have: it would start without it."""
     conf, runtime = spec.spark_conf or {}, runtimes.get(spec.spark_version or "")
     if runtime is None or SETTING not in conf:
         return
@@ -34,11 +27,6 @@ def check_layers(spec: ClusterSpec, runtimes: Mapping[str, Runtime], *, standard
         raise InvalidParameterValue(
             f"spark_conf: {SETTING} names {ICEBERG!r}, which cannot be used with data_security_mode {spec.data_security_mode}: "
             "it has not been tested where users are kept apart. Choose SINGLE_USER or NONE."
-        )
-    if ICEBERG in names and asks_for_photon(spec, runtime, standard=standard):
-        raise InvalidParameterValue(
-            f"spark_conf: {SETTING} names {ICEBERG!r}, which cannot be used together with Photon: it has not been tested "
-            "with it. Choose the standard engine."
         )
 
 

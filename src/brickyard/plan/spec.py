@@ -24,7 +24,7 @@ from brickyard.domain.runtimes import Runtime, is_photon, photon_key
 from brickyard.domain.spec import ISOLATING_MODES, AutoScale, ClusterSpec, DataSecurityMode, Kind, RuntimeEngine
 from brickyard.plan.autoscale import check_autoscale, check_window
 from brickyard.plan.launching import apart, types_of
-from brickyard.plan.layers import asks_for_photon, check_layers
+from brickyard.plan.layers import check_layers
 from brickyard.plan.logconf import log_destination
 from brickyard.plan.owned import check_conf, check_variables
 from brickyard.plan.policies.governing import Governed
@@ -233,7 +233,7 @@ def _check_runtime(spec: ClusterSpec, runtimes: Mapping[str, Runtime], *, standa
     if spec.spark_version not in runtimes:
         raise InvalidParameterValue(f"Invalid spark version {spec.spark_version[:_SHOWN]}. Use one of: {', '.join(runtimes)}.")
     runtime = runtimes[spec.spark_version]
-    if asks_for_photon(spec, runtime, standard=standard):
+    if runtime.photon or (spec.runtime_engine is RuntimeEngine.PHOTON and not standard):
         _check_photon(spec, runtimes)
     if spec.data_security_mode in ISOLATING_MODES and not runtime.isolates_users:
         raise InvalidParameterValue(
@@ -379,7 +379,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("spark_env_vars", lambda spec, _offered, _user: check_variables(spec.spark_env_vars) if spec.spark_env_vars else None),
     ("spark_conf", lambda spec, _offered, _user: _check_conf(spec, spec.spark_conf) if spec.spark_conf else None),
     ("spark_conf", lambda spec, offered, _user: check_spark_sizes(spec, offered.node_types) if spec.spark_conf else None),
-    ("spark_conf", lambda spec, of, _user: check_layers(spec, of.runtimes, standard=of.photon)),
+    ("spark_conf", lambda spec, of, _user: check_layers(spec, of.runtimes)),
     ("autotermination_minutes", lambda spec, _offered, _user: _check_autotermination(spec)),
     ("single_user_name", _single_user),
     ("", lambda spec, _offered, _user: _defaults(spec)),

@@ -110,10 +110,9 @@ class Meter:
         all_s = sum(each.typical_s for each in self._steps)
         worked_s = self._worked_s
         pace = min(max((self._begun - self._started) / worked_s, FASTEST), SLOWEST) if worked_s >= ENOUGH_S else 1.0
-        if step.mb:
-            within = min(self._mb / step.mb, UNMEASURED)
-        else:
-            within = min((now - self._begun) / (step.typical_s * pace), UNMEASURED)
+        within = self._mb / step.mb if step.mb else (now - self._begun) / (step.typical_s * pace)
+        estimated = worked_s >= ENOUGH_S and (bool(step.mb) or within <= 1)  # what takes longer than that ends nobody knows when
+        within = min(within, UNMEASURED)
         done_s = before_s + within * step.typical_s
         return Report(
             subject=self._subject,
@@ -122,7 +121,7 @@ class Meter:
             done_mb=self._mb if step.mb else 0,
             total_mb=max(step.mb, self._mb) if step.mb else 0,
             share=done_s / all_s,
-            left_s=max(1, round((all_s - done_s) * pace)) if worked_s >= ENOUGH_S else None,
+            left_s=max(1, round((all_s - done_s) * pace)) if estimated else None,
             note=note,
         )
 
