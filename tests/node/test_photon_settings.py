@@ -77,6 +77,6 @@ def test_the_older_engine_gets_fewer_partitions_on_small_clusters_unless_the_clu
             "spark.sql.shuffle.partitions"
         ]
 
-    assert [partitions(workers) for workers in (1, 4, 10, 100)] == ["64", "64", "160", "200"]
+    assert [partitions(workers) for workers in (1, 4, 10, 100)] == ["32", "64", "160", "200"]
     assert partitions(1, spark_sql_shuffle_partitions="7") == "7"
     assert "spark.sql.shuffle.partitions" not in photon.settings(assignment(4_096), {})

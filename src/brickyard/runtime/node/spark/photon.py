@@ -26,7 +26,7 @@ _PLUGINS, _EXECUTOR, _DRIVER = "spark.plugins", "spark.executor.memory", "spark.
 _EXPLAINERS = "spark.sql.extendedExplainProviders"
 _LOGGED, _LOGGED_35 = "spark.comet.explain.fallback.log.enabled", "spark.comet.explainFallback.enabled"
 _SCAN, _PARTITIONS = "spark.comet.scan.impl", "spark.sql.shuffle.partitions"
-FEWEST_PARTITIONS, MOST_PARTITIONS, PARTITIONS_PER_CORE = 64, 200, 8  # Spark's own number is 200
+FEWEST_PARTITIONS, MOST_PARTITIONS, PARTITIONS_PER_CORE = 32, 200, 8  # Spark's own number is 200
 
 
 def settings(assignment: AssignmentDocument, values: Mapping[str, str], *, line: tuple[int, int] = (4, 1)) -> dict[str, str]:
@@ -49,7 +49,7 @@ def _explained(values: Mapping[str, str]) -> dict[str, str]:
 
 def _older(assignment: AssignmentDocument, values: Mapping[str, str]) -> dict[str, str]:
     """Comet 0.12: of its scans, the one that newer releases have; and fewer partitions, because each costs its shuffle half a
-    millisecond for each task: TPC-H's Q3 takes 1.9 s with 64, and 3.2 s with 200. Spark 3.5 asks nobody for what EXPLAIN says."""
+    millisecond for each task: TPC-H's Q3 takes 2.0 s with 32, and 3.7 s with 200. Spark 3.5 asks nobody for what EXPLAIN says."""
     partitions = min(MOST_PARTITIONS, max(FEWEST_PARTITIONS, PARTITIONS_PER_CORE * cluster_cores(assignment)))
     usual = {_LOGGED_35: "true", _SCAN: "native_datafusion", _PARTITIONS: str(partitions)}
     return {key: values.get(key, value) for key, value in usual.items()}
