@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from brickyard.cli import CliError, printable
-from brickyard.cli.options import settings
+from brickyard.cli import CliError
 from brickyard.server.datadir import RunningServer, Workspace, WorkspaceError
 
 if TYPE_CHECKING:
@@ -33,25 +29,6 @@ def client(workspace: Workspace) -> WorkspaceClient:
     except WorkspaceError as error:
         raise CliError(str(error)) from error
     return WorkspaceClient(config=Config(host=running.url, token=token, auth_type="pat", retry_timeout_seconds=RETRY_S))
-
-
-@contextlib.contextmanager
-def administering(config_file: Path | None, options: Mapping[str, Any]) -> Iterator[WorkspaceClient]:
-    """The client of the workspace that the command's options name. Shows errors of the SDK as errors of the command."""
-    chosen = settings(config_file, **options)
-    workspace = client(Workspace(chosen.data_dir, chosen.storage_dir))
-    from databricks.sdk.errors.base import DatabricksError  # noqa: PLC0415 - half a second of imports
-
-    try:
-        yield workspace
-    except DatabricksError as error:
-        raise CliError(printable(str(error))) from error
-
-
-def client_url(config_file: Path | None, options: Mapping[str, Any]) -> str:
-    """The URL for other people's clients of that workspace, whose server runs."""
-    chosen = settings(config_file, **options)
-    return serving(Workspace(chosen.data_dir, chosen.storage_dir)).client_url
 
 
 def serving(workspace: Workspace, found: str = "") -> RunningServer:

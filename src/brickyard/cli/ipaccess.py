@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from brickyard.cli import printable
-from brickyard.cli.client import administering
+from brickyard.cli.api import open_api
 from brickyard.cli.options import place
 
 SETTING = "enableIpAccessLists"
@@ -25,9 +25,9 @@ def command() -> None:
 @place
 def list_lists(*, as_json: bool, config_file: Path | None, **options: Any) -> None:
     """Show the lists, and whether they are in force."""
-    with administering(config_file, options) as workspace:
-        on = workspace.workspace_conf.get_status(SETTING)[SETTING].lower() == "true"
-        rows = [each.as_dict() for each in workspace.ip_access_lists.list()]
+    workspace = open_api(config_file, options)
+    on = workspace.call("GET", "/api/2.0/workspace-conf", keys=SETTING)[SETTING].lower() == "true"
+    rows = workspace.call("GET", "/api/2.0/ip-access-lists").get("ip_access_lists", [])
     if as_json:
         click.echo(json.dumps({"enabled": on, "ip_access_lists": rows}, indent=2))
         return
@@ -54,5 +54,4 @@ def on(*, config_file: Path | None, **options: Any) -> None:
 
 
 def _set(value: str, config_file: Path | None, options: dict[str, Any]) -> None:
-    with administering(config_file, options) as workspace:
-        workspace.workspace_conf.set_status({SETTING: value})
+    open_api(config_file, options).call("PATCH", "/api/2.0/workspace-conf", {SETTING: value})

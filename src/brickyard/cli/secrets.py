@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from brickyard.cli.client import administering
+from brickyard.cli.api import open_api
 from brickyard.cli.options import place
 
 
@@ -24,9 +24,7 @@ def rotate_key(config_file: Path | None, **options: Any) -> None:
     The server does it while it runs. With keys in the setting encryption_key, first start all servers with the new key before
     the old one. If the command is interrupted, all secrets can still be read: repeat it.
     """
-    with administering(config_file, options) as workspace:
-        answer = workspace.api_client.do("POST", "/api/2.0/secrets/rotate-key", body={})
-    count = answer["secrets"] if isinstance(answer, dict) else 0
+    count = open_api(config_file, options).call("POST", "/api/2.0/secrets/rotate-key", {})["secrets"]
     click.echo(
         f"{count} secret{' is' if count == 1 else 's are'} encrypted with the new key. Back up the key, and forget the old one."
     )

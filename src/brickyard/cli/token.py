@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from brickyard.cli.client import administering, client_url
+from brickyard.cli.api import Api, open_api
 from brickyard.cli.options import json_option, place
-
-if TYPE_CHECKING:
-    from databricks.sdk import WorkspaceClient
 
 DAY_S = 86_400
 days_option = click.option("--days", type=click.IntRange(1, 36_500), help="The token expires after so many days. Default: never.")
@@ -33,24 +30,21 @@ def create_token(
     *, user_name: str, comment: str, days: int | None, as_json: bool, config_file: Path | None, **options: Any
 ) -> None:
     """Create a token and print it, which happens only this once. Whoever has it may do whatever its user may."""
-    with administering(config_file, options) as workspace:
-        whose = user_name or str(workspace.current_user.me().user_name)
-        token = create(workspace, whose, comment=comment, days=days)
-        url = client_url(config_file, options)
+    workspace = open_api(config_file, options)
+    whose = user_name or workspace.call("GET", "/api/2.0/preview/scim/v2/Me")["userName"]
+    token = create(workspace, whose, comment=comment, days=days)
     if as_json:
-        click.echo(json.dumps({"user_name": whose, "host": url, "token": token}))
+        click.echo(json.dumps({"user_name": whose, "host": workspace.client_url, "token": token}))
     else:
-        present(token, url)
+        present(token, workspace.client_url)
 
 
-def create(workspace: WorkspaceClient, user_name: str, *, comment: str, days: int | None) -> str:
-    """A new token of that user. Raises the SDK's errors."""
+def create(workspace: Api, user_name: str, *, comment: str, days: int | None) -> str:
+    """A new token of that user. Raises CliError."""
     body: dict[str, Any] = {"user_name": user_name, "comment": comment}
     if days is not None:
         body["lifetime_seconds"] = days * DAY_S
-    answer = workspace.api_client.do("POST", "/api/2.1/token-management/tokens", body=body)
-    assert isinstance(answer, dict)  # noqa: S101 - the operation's answer
-    return str(answer["token_value"])
+    return str(workspace.call("POST", "/api/2.1/token-management/tokens", body)["token_value"])
 
 
 def present(token: str, host: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from brickyard.cli import CliError, printable
-from brickyard.cli.client import administering
+from brickyard.cli.api import open_api
 from brickyard.cli.options import place
 
 PORT = 8090
@@ -50,10 +50,7 @@ def command(
     else:
         _remote(workspace, token_file, PORT if port is None else port, plain_http=plain_http, only_print=only_print)
         return
-    with administering(config_file, options) as client:
-        answer = client.api_client.do("POST", "/api/2.1/login-links")
-    assert isinstance(answer, dict)  # noqa: S101 - the operation's answer
-    url = str(answer["url"])
+    url = str(open_api(config_file, options).call("POST", "/api/2.1/login-links")["url"])
     if not only_print and _has_screen() and webbrowser.open(url):
         click.echo("Opened the web page in the browser.")
     else:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from brickyard.cli import CliError, printable
-from brickyard.cli.client import administering, client_url
+from brickyard.cli.api import Api, Refused, open_api
 from brickyard.cli.options import json_option, place
 from brickyard.cli.token import create, days_option, present
 
-if TYPE_CHECKING:
-    from databricks.sdk import WorkspaceClient
-    from databricks.sdk.service.iam import User
-
 CREATES = ("allow-cluster-create", "allow-instance-pool-create")
+SCIM = "/api/2.0/preview/scim/v2"
+PATCH = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
+_CONFLICT = 409
+PAGE = 100
 
 
 @click.group("user")
@@ -52,18 +53,16 @@ def add(
     who was there before gets another token, and becomes an administrator with --admin; nothing else of theirs changes."""
     if admin and restricted:
         raise click.UsageError("an administrator cannot be restricted.")
-    with administering(config_file, options) as workspace:
-        user, new = _added(workspace, user_name, display_name, admin=admin, restricted=restricted)
-        token = "" if no_token else create(workspace, str(user.user_name), comment="made by brickyard user add", days=days)
-        url = client_url(config_file, options)
+    workspace = open_api(config_file, options)
+    user, new = _added(workspace, user_name, display_name, admin=admin, restricted=restricted)
+    name, url = user["userName"], workspace.client_url
+    token = "" if no_token else create(workspace, name, comment="made by brickyard user add", days=days)
     if as_json:
         click.echo(
-            json.dumps(
-                {"user_name": user.user_name, "id": user.id, "new": new, "host": url, **({"token": token} if token else {})}
-            )
+            json.dumps({"user_name": name, "id": user["id"], "new": new, "host": url} | ({"token": token} if token else {}))
         )
         return
-    click.echo(f"{printable(str(user.user_name))} {'may use the workspace now' if new else 'could use the workspace before'}.")
+    click.echo(f"{printable(name)} {'may use the workspace now' if new else 'could use the workspace before'}.")
     if token:
         present(token, url)
 
@@ -73,11 +72,11 @@ def add(
 @place
 def list_users(*, as_json: bool, config_file: Path | None, **options: Any) -> None:
     """Show the users and service principals."""
-    with administering(config_file, options) as workspace:
-        rows = [
-            *(_row(str(each.user_name), "user", each) for each in workspace.users.list()),
-            *(_row(str(each.application_id), "service principal", each) for each in workspace.service_principals.list()),
-        ]
+    workspace = open_api(config_file, options)
+    rows = [
+        *(_row(each["userName"], "user", each) for each in _every(workspace, "Users")),
+        *(_row(each["applicationId"], "service principal", each) for each in _every(workspace, "ServicePrincipals")),
+    ]
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
@@ -97,57 +96,59 @@ def remove(user_name: str, *, yes: bool, as_json: bool, config_file: Path | None
     """Remove a user, with their tokens and permissions.
 
     Their clusters stay, and go on running; administrators can change the owner."""
-    with administering(config_file, options) as workspace:
-        user = _user(workspace, user_name)
-        if user is None:
-            raise CliError(f"there is no user {printable(user_name)}. `brickyard user list` shows all.")
-        if not yes:
-            click.confirm(f"Remove {printable(str(user.user_name))}, with their tokens and permissions?", abort=True)
-        workspace.users.delete(str(user.id))
+    workspace = open_api(config_file, options)
+    user = _user(workspace, user_name)
+    if user is None:
+        raise CliError(f"there is no user {printable(user_name)}. `brickyard user list` shows all.")
+    name = user["userName"]
+    if not yes:
+        click.confirm(f"Remove {printable(name)}, with their tokens and permissions?", abort=True)
+    workspace.call("DELETE", f"{SCIM}/Users/{user['id']}")
     if as_json:
-        click.echo(json.dumps({"user_name": user.user_name, "id": user.id}))
+        click.echo(json.dumps({"user_name": name, "id": user["id"]}))
     else:
-        click.echo(f"{printable(str(user.user_name))} is removed.")
+        click.echo(f"{printable(name)} is removed.")
 
 
-def _added(workspace: WorkspaceClient, user_name: str, display_name: str, *, admin: bool, restricted: bool) -> tuple[User, bool]:
+def _added(workspace: Api, user_name: str, display_name: str, *, admin: bool, restricted: bool) -> tuple[Any, bool]:
     """The user, and whether they are new."""
-    from databricks.sdk.errors import ResourceConflict  # noqa: PLC0415 - half a second of imports
-    from databricks.sdk.service.iam import ComplexValue, Patch, PatchOp, PatchSchema  # noqa: PLC0415 - as above
-
-    entitlements = [] if restricted else [ComplexValue(value=each) for each in CREATES]
+    entitlements = [] if restricted else [{"value": each} for each in CREATES]
+    asked = {"userName": user_name, "entitlements": entitlements} | ({"displayName": display_name} if display_name else {})
     try:
-        user, new = (
-            workspace.users.create(user_name=user_name, display_name=display_name or None, entitlements=entitlements),
-            True,
-        )
-    except ResourceConflict:
-        found = _user(workspace, user_name)
-        if found is None:
+        user, new = workspace.call("POST", f"{SCIM}/Users", asked), True
+    except Refused as error:
+        user, new = _user(workspace, user_name) if error.status == _CONFLICT else None, False
+        if user is None:
             raise
-        user, new = found, False
     if admin:
-        [admins] = workspace.groups.list(filter='displayName eq "admins"', attributes="id")
-        joined = Patch(op=PatchOp.ADD, path="members", value=[{"value": user.id}])
-        workspace.groups.patch(
-            str(admins.id), operations=[joined], schemas=[PatchSchema.URN_IETF_PARAMS_SCIM_API_MESSAGES_2_0_PATCH_OP]
-        )
+        [admins] = _every(workspace, "Groups", filter='displayName eq "admins"', attributes="id")
+        joined = {"op": "add", "path": "members", "value": [{"value": user["id"]}]}
+        workspace.call("PATCH", f"{SCIM}/Groups/{admins['id']}", {"schemas": [PATCH], "Operations": [joined]})
     return user, new
 
 
-def _user(workspace: WorkspaceClient, user_name: str) -> User | None:
+def _user(workspace: Api, user_name: str) -> Any:
+    """None if there is none."""
     quoted = json.dumps(user_name, ensure_ascii=False)
-    return next(iter(workspace.users.list(filter=f"userName eq {quoted}")), None)
+    return next(_every(workspace, "Users", filter=f"userName eq {quoted}"), None)
+
+
+def _every(workspace: Api, what: str, **query: str) -> Iterator[Any]:
+    """All of a SCIM list, page by page."""
+    start = 1
+    while rows := workspace.call("GET", f"{SCIM}/{what}", startIndex=start, count=PAGE, **query).get("Resources"):
+        yield from rows
+        start += len(rows)
 
 
 def _row(name: str, kind: str, found: Any) -> dict[str, Any]:
-    groups = [str(each.display) for each in found.groups or []]
+    groups = [str(each["display"]) for each in found.get("groups") or []]
     return {
         "user_name": name,
-        "id": found.id,
+        "id": found["id"],
         "kind": kind,
-        "display_name": found.display_name if found.display_name != name else "",
-        "active": bool(found.active),
+        "display_name": shown if (shown := found.get("displayName")) != name else "",
+        "active": bool(found.get("active")),
         "admin": "admins" in groups,
         "groups": groups,
     }

@@ -9,10 +9,11 @@ from typing import Any
 import click
 
 from brickyard.cli import printable
-from brickyard.cli.cluster.api import cluster_argument, every, find, nothing, open_api, pairs
+from brickyard.cli.api import open_api
 from brickyard.cli.cluster.create import create
 from brickyard.cli.cluster.events import events
 from brickyard.cli.cluster.execute import execute
+from brickyard.cli.cluster.found import cluster_argument, every, find, nothing, pairs
 from brickyard.cli.cluster.logs import logs
 from brickyard.cli.cluster.operations import operate, wait_option
 from brickyard.cli.cluster.ports import ports

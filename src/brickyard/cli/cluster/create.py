@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import click
 
 from brickyard.cli import CliError, printable
-from brickyard.cli.cluster.api import Api, completing, open_api, pairs
+from brickyard.cli.api import Api, open_api
+from brickyard.cli.cluster.found import completing, pairs
 from brickyard.cli.cluster.operations import show, wait_option
 from brickyard.cli.nodetypes import smallest_node_type
 from brickyard.cli.options import json_option, place

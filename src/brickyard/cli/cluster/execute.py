@@ -13,7 +13,8 @@ from typing import Any
 import click
 
 from brickyard.cli import CliError, printable
-from brickyard.cli.cluster.api import Api, cluster_argument, find, open_api
+from brickyard.cli.api import Api, open_api
+from brickyard.cli.cluster.found import cluster_argument, find
 from brickyard.cli.options import json_option, place
 
 POLL_S, POLLS_LATER_S = 0.1, 1.0

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from brickyard.cli import CliError, printable
-from brickyard.cli.cluster.api import Api, cluster_argument, find, nothing, open_api
+from brickyard.cli.api import Api, open_api
+from brickyard.cli.cluster.found import cluster_argument, find, nothing
 from brickyard.cli.options import json_option, place
 
 _STEP = 65_536  # bytes of a log that one call reads

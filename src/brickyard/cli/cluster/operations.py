@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 from brickyard.cli import CliError, printable
-from brickyard.cli.cluster.api import Api, find, open_api
+from brickyard.cli.api import Api, open_api
+from brickyard.cli.cluster.found import find
 
 POLL_S = 0.3
 STATUS_ALONE = {"include_metrics": "false", "include_cost_breakdown": "false"}

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from brickyard.cli import CliError, printable
-from brickyard.cli.cluster.api import Api, cluster_argument, find, nothing, open_api
+from brickyard.cli.api import Api, open_api
+from brickyard.cli.cluster.found import cluster_argument, find, nothing
 from brickyard.cli.options import json_option, place
 
 SETTLE_S = 3.0

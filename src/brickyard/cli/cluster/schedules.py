@@ -11,7 +11,8 @@ from urllib.parse import quote
 import click
 
 from brickyard.cli import CliError, printable
-from brickyard.cli.cluster.api import Api, cluster_argument, find, nothing, open_api
+from brickyard.cli.api import Api, open_api
+from brickyard.cli.cluster.found import cluster_argument, find, nothing
 from brickyard.cli.options import json_option, place
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 from brickyard.cli import CliError, printable
-from brickyard.cli.cluster.api import Api, cluster_argument, find, nothing, open_api
+from brickyard.cli.api import Api, open_api
+from brickyard.cli.cluster.found import cluster_argument, find, nothing
 from brickyard.cli.cluster.operations import POLL_S, operate, wait_option
 from brickyard.cli.options import json_option, place
 from brickyard.machine.disk import file_text
