@@ -58,11 +58,14 @@ rows = spark.range(20000).selectExpr(
     "array(id, id + 1) both", "named_struct('a', id, 'b', 'x') pair")
 rows.write.mode("overwrite").saveAsTable("main.native.t")
 rows.write.mode("overwrite").partitionBy("k").parquet("dbfs:/native/odd name=1%")
+rows.write.mode("overwrite").bucketBy(4, "id").sortBy("id").saveAsTable("main.native.bucketed")
 """
 QUERIES = {
     "aggregate": "select k, sum(d), avg(f), count(distinct name), min(at), max(at) from main.native.t group by k order by 1",
     "join": "select a.k, count(*), sum(b.d) from native.t a join native.t b on a.id = b.id + 1 group by a.k order by a.k",
     "files": "select k, count(*), sum(f), max(name) from parquet.`dbfs:/native/odd name=1%` where k < 3 group by k order by 1",
+    "union": "select k, sum(d) from (select * from native.t where k < 5 union all select * from native.t) group by k order by k",
+    "buckets": "select /*+ merge(b) */ count(*), sum(a.d + b.f) from native.bucketed a join native.bucketed b on a.id = b.id",
     "nested": "select sum(pair.a), sum(both[1]), count(pair.b) from main.native.t where pair.a % 5 = 0",
     "window": "select id, rank() over (partition by k order by f desc nulls last) from main.native.t where id < 300 order by id",
 }
@@ -84,7 +87,7 @@ for name, text in queries.items():
 print(json.dumps(found))
 """
     found = answers(live, cluster, code.format(queries=json.dumps(QUERIES)))
-    expected = dict.fromkeys(QUERIES, (True, True)) | ({} if line == LINES[0] else {"nested": (True, False)})
+    expected = dict.fromkeys(QUERIES, (True, True)) | ({} if line == LINES[0] else {"buckets": (True, False)})
     assert {name: (same, native) for name, (same, _, native) in found.items()} == expected
     assert all(rows for _, rows, _ in found.values())
 

@@ -25,7 +25,7 @@ MINIMUM_OFF_HEAP_MB = 256
 _PLUGINS, _EXECUTOR, _DRIVER = "spark.plugins", "spark.executor.memory", "spark.driver.memory"
 _EXPLAINERS = "spark.sql.extendedExplainProviders"
 _LOGGED, _LOGGED_35 = "spark.comet.explain.fallback.log.enabled", "spark.comet.explainFallback.enabled"
-_SCAN, _PARTITIONS = "spark.comet.scan.impl", "spark.sql.shuffle.partitions"
+_SCAN, _UNIONS, _PARTITIONS = "spark.comet.scan.impl", "spark.comet.exec.union.enabled", "spark.sql.shuffle.partitions"
 FEWEST_PARTITIONS, MOST_PARTITIONS, PARTITIONS_PER_CORE = 32, 200, 8  # Spark's own number is 200
 
 
@@ -48,10 +48,11 @@ def _explained(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _older(assignment: AssignmentDocument, values: Mapping[str, str]) -> dict[str, str]:
-    """Comet 0.12: of its scans, the one that newer releases have; and fewer partitions, because each costs its shuffle half a
-    millisecond for each task: TPC-H's Q3 takes 2.0 s with 32, and 3.7 s with 200. Spark 3.5 asks nobody for what EXPLAIN says."""
+    """Comet 0.12: of its scans, the one that newer releases have. A native part of a plan then has one at most, so Spark makes
+    unions. And fewer partitions, because each costs its shuffle half a millisecond for each task: TPC-H's Q3 takes 2.0 s with 32,
+    and 3.7 s with 200. Spark 3.5 asks nobody for what EXPLAIN says."""
     partitions = min(MOST_PARTITIONS, max(FEWEST_PARTITIONS, PARTITIONS_PER_CORE * cluster_cores(assignment)))
-    usual = {_LOGGED_35: "true", _SCAN: "native_datafusion", _PARTITIONS: str(partitions)}
+    usual = {_LOGGED_35: "true", _SCAN: "native_datafusion", _UNIONS: "false", _PARTITIONS: str(partitions)}
     return {key: values.get(key, value) for key, value in usual.items()}
 
 
