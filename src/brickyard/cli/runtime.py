@@ -53,13 +53,15 @@ def list_runtimes(*, as_json: bool, config_file: Path | None, **options: Any) ->
         manifest = installed(runtime.environment, cache)
         title = runtime.name.replace("includes Apache ", "")  # a terminal has 80 columns
         click.echo(f"{runtime.key:{width}}  {'installed' if manifest else '':9}  {title}")
-        if manifest is not None and not manifest.has_connect:
+        if manifest is None or runtime.photon:  # the same installation as without
+            continue
+        if not manifest.has_connect:
             without.append(runtime.key)
-        if manifest is not None and not is_trained(manifest):
+        if not is_trained(manifest):
             slower.append(runtime)
     if without:
         click.echo(f"Installed without Spark Connect: {', '.join(without)}.")
-    if lacking := [each for each in catalogue.rows() if is_missing(each.environment, cache)]:
+    if lacking := [each for each in catalogue.rows() if not each.photon and is_missing(each.environment, cache)]:
         click.echo(f"Without the packages of docs/packages.md yet: {', '.join(each.key for each in lacking)}.")
         for environment in {each.environment: each for each in lacking}:
             state = read_state(runtime_home(environment, cache))
