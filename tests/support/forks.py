@@ -60,13 +60,14 @@ class Forked:
         """The exit code, when it has ended within so long."""
         deadline = None if patience_s is None else time.monotonic() + patience_s
         while self.returncode is None:
+            if self._said.endswith(b"\n"):  # with the first line already, if it ended at once
+                self.returncode = int(self._said)
+                self._connection.close()
+                break
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             if not select.select([self._connection], [], [], left)[0]:
                 return None
             self._hear()
-            if self._said.endswith(b"\n"):
-                self.returncode = int(self._said)
-                self._connection.close()
         return self.returncode
 
     def send_signal(self, number: int) -> None:
