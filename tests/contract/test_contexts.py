@@ -12,12 +12,12 @@ from databricks.sdk.errors.base import DatabricksError
 from databricks.sdk.service.compute import CommandExecutionAPI, CommandStatus, ContextStatus, Language
 from databricks.sdk.service.iam import AccessControlRequest, Patch, PatchOp, PatchSchema, PermissionLevel
 
-from brickyard.cli.token import create
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.providers.simulated.kernels import Answer
 from tests.support.golden import Golden
 from tests.support.patience import until
 from tests.support.server import Server
+from tests.support.tokens import create
 
 ENDLESS = Answer(results={"resultType": "text", "data": "kept"}, after_s=3600.0)
 

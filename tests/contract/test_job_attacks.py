@@ -11,11 +11,11 @@ from databricks.sdk import WorkspaceClient
 from databricks.sdk.errors import BadRequest, InvalidParameterValue, PermissionDenied
 from databricks.sdk.service import iam, jobs
 
-from brickyard.cli.token import create
 from tests.contract.test_kept_jobs_sdk import begin, drivers, job, task
 from tests.contract.test_repairs_sdk import ended
 from tests.support.patience import SOON
 from tests.support.server import Server
+from tests.support.tokens import create
 
 __all__ = ("drivers",)  # a fixture of this module too
 OWNER, MANAGE, VIEW = (jobs.JobPermissionLevel(each) for each in ("IS_OWNER", "CAN_MANAGE", "CAN_VIEW"))

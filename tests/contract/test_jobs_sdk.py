@@ -15,12 +15,12 @@ from databricks.sdk.service.compute import ClusterSource
 from databricks.sdk.service.iam import PermissionLevel
 from databricks.sdk.service.jobs import RunLifeCycleState, RunLifecycleStateV2State, RunResultState, TerminationCodeCode
 
-from brickyard.cli.token import create
 from brickyard.providers.simulated import SimulatedProvider
 from tests.reconcile.runworld import answer
 from tests.support.golden import Golden
 from tests.support.patience import SOON, until
 from tests.support.server import Server
+from tests.support.tokens import create
 
 NEW = compute.ClusterSpec(
     spark_version="17.3.x-scala2.13",

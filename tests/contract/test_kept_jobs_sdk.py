@@ -15,13 +15,13 @@ from databricks.sdk.errors.sdk import OperationFailed
 from databricks.sdk.service import catalog, compute, jobs
 from databricks.sdk.service.jobs import RunLifeCycleState, RunResultState
 
-from brickyard.cli.token import create
 from brickyard.providers.simulated import SimulatedProvider
 from tests.contract.test_jobs_sdk import NEW, upload
 from tests.reconcile.runworld import answer
 from tests.support.golden import Golden
 from tests.support.patience import SOON, until
 from tests.support.server import Server
+from tests.support.tokens import create
 
 KEY = "small"
 CLUSTERS = [jobs.JobCluster(job_cluster_key=KEY, new_cluster=NEW)]

@@ -15,13 +15,13 @@ from databricks.sdk.errors import InvalidParameterValue, NotFound, PermissionDen
 from databricks.sdk.service import jobs
 from databricks.sdk.service.settings import Config, DestinationType, EmailConfig, GenericWebhookConfig, PagerdutyConfig
 
-from brickyard.cli.token import create
 from brickyard.providers.simulated import SimulatedProvider
 from tests.contract.test_kept_jobs_sdk import begin, drivers, job, task
 from tests.support.golden import Golden
 from tests.support.patience import until
 from tests.support.server import Server
 from tests.support.smtp import Smtp
+from tests.support.tokens import create
 
 __all__ = ["drivers"]
 

@@ -10,12 +10,12 @@ from databricks.sdk.service import jobs
 from databricks.sdk.service._internal import Wait
 from databricks.sdk.service.jobs import RunLifeCycleState, RunResultState
 
-from brickyard.cli.token import create
 from tests.contract.test_jobs_sdk import upload
 from tests.contract.test_kept_jobs_sdk import begin, drivers, job, logs, state, task
 from tests.support.golden import Golden
 from tests.support.patience import SOON, until
 from tests.support.server import Server
+from tests.support.tokens import create
 
 __all__ = ("drivers",)  # a fixture of this module too
 

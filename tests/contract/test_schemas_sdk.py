@@ -14,12 +14,12 @@ from databricks.sdk.errors import BadRequest, InvalidParameterValue, NotFound, P
 from databricks.sdk.service.catalog import EnablePredictiveOptimization, VolumeType
 from databricks.sdk.service.iam import ComplexValue
 
-from brickyard.cli.token import create
 from brickyard.storage.metastore import MetastoreFiles
 from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S
 from tests.support.server import TOKEN, Server
 from tests.support.spark_catalog import Catalog
+from tests.support.tokens import create
 
 
 @pytest.fixture(scope="module")

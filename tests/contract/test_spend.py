@@ -9,9 +9,9 @@ from databricks.sdk import WorkspaceClient
 from databricks.sdk.errors import InvalidParameterValue, NotFound
 from databricks.sdk.service.iam import ComplexValue
 
-from brickyard.cli.token import create
 from tests.support.golden import Golden
 from tests.support.server import Server
+from tests.support.tokens import create
 
 RUNTIME, TYPE, PRICE = "17.3.x-scala2.13", "i3.xlarge", 0.312
 

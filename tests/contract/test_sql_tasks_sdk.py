@@ -12,12 +12,12 @@ from databricks.sdk.errors.sdk import OperationFailed
 from databricks.sdk.service import jobs, sql
 from databricks.sdk.service.workspace import ImportFormat, Language
 
-from brickyard.cli.token import create
 from brickyard.features.statements.model import Query, StatementFailed
 from tests.contract.test_warehouses_sdk import warehouse
 from tests.support.patience import SOON, until
 from tests.support.server import Server
 from tests.support.sqlstandin import Result, SqlStandIn
+from tests.support.tokens import create
 
 Answer = Callable[[Query], Result | None]
 ROWS: Result = ({"city": "STRING", "n": "BIGINT"}, [["Ulm", "1"], ["Bonn", None]])

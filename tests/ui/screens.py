@@ -24,7 +24,6 @@ from databricks.sdk.service.iam import ComplexValue
 from databricks.sdk.service.jobs import SparkPythonTask, SubmitTask
 from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
-from brickyard.cli.token import create
 from brickyard.domain.node import Load, Role, WorkerLoad
 from brickyard.domain.samples import Point, columns, pack
 from brickyard.domain.spend import Charge
@@ -40,6 +39,7 @@ from brickyard.store.samples import SampleRow
 from tests.support.patience import until
 from tests.support.server import TOKEN, Server
 from tests.support.sqlstandin import Result, SqlStandIn
+from tests.support.tokens import create
 from tests.ui.conftest import CHROMIUM, WAIT_MS
 from tests.ui.screenjobs import jobs_of
 

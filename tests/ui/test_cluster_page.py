@@ -18,11 +18,11 @@ from databricks.sdk.service.catalog import VolumeType
 from databricks.sdk.service.compute import AutoScale, Library, PythonPyPiLibrary, State
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from brickyard.cli.token import create
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.providers.simulated.kernels import Answer
 from tests.support.patience import until
 from tests.support.server import Server
+from tests.support.tokens import create
 from tests.ui.axe import HOSTILE, SOME_LOOKS, readable, violations
 from tests.ui.conftest import Session
 

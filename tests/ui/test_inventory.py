@@ -12,10 +12,10 @@ from databricks.sdk.service.compute import ClusterSpec, DataSecurityMode, State
 from databricks.sdk.service.jobs import SparkPythonTask, SubmitTask
 from playwright.sync_api import Locator, Page, Route, expect
 
-from brickyard.cli.token import create
 from brickyard.providers.simulated import SimulatedProvider
 from tests.support.patience import until
 from tests.support.server import Server
+from tests.support.tokens import create
 from tests.ui.conftest import Session
 from tests.ui.editing import accepted, body_of, choose, made_of, opened
 

@@ -11,12 +11,12 @@ from databricks.sdk.service import jobs
 from databricks.sdk.service.jobs import RunLifeCycleState
 from playwright.sync_api import Browser, Page, expect
 
-from brickyard.cli.token import create
 from brickyard.providers.simulated import SimulatedProvider
 from tests.contract.test_kept_jobs_sdk import CLUSTERS, KEY, state, task
 from tests.reconcile.runworld import answer
 from tests.support.patience import SOON, until
 from tests.support.server import Server
+from tests.support.tokens import create
 from tests.ui.axe import HOSTILE, readable
 from tests.ui.conftest import Session
 

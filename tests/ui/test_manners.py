@@ -13,8 +13,8 @@ from databricks.sdk import WorkspaceClient
 from databricks.sdk.service.compute import State
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from brickyard.cli.token import create
 from tests.support.server import Server
+from tests.support.tokens import create
 from tests.ui.axe import violations_in_both_schemes
 from tests.ui.conftest import Session
 

@@ -15,10 +15,10 @@ from databricks.sdk.service.iam import AccessControlRequest, PermissionLevel
 from databricks.sdk.service.workspace import ImportFormat, Language
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from brickyard.cli.token import create
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.providers.simulated.kernels import Answer
 from tests.support.patience import until
+from tests.support.tokens import create
 from tests.ui.axe import HOSTILE, SOME_LOOKS, readable
 from tests.ui.conftest import Session
 

@@ -8,10 +8,10 @@ import pytest
 from databricks.sdk import WorkspaceClient
 from playwright.sync_api import Browser, Page, expect
 
-from brickyard.cli.token import create
 from brickyard.providers.simulated import SimulatedProvider
 from tests.support.patience import until
 from tests.support.server import Server
+from tests.support.tokens import create
 from tests.ui.axe import HOSTILE, readable
 from tests.ui.conftest import Session
 
