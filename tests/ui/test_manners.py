@@ -58,6 +58,7 @@ def test_rows_keep_their_places_under_the_pointer(session: Session, w: Workspace
 
 def test_who_types_and_leaves_at_once_is_not_led_back(session: Session, made: dict[str, str]) -> None:
     page = session.page
+    session.changed = True  # the clock stays an hour ahead
     page.clock.install()
     page.clock.pause_at(datetime.now(UTC) + timedelta(hours=1))
     session.go("/compute")
