@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,29 +48,27 @@ def list_runtimes(*, as_json: bool, config_file: Path | None, **options: Any) ->
             json.dumps([_described(each, installed(each.environment, cache), cache) for each in catalogue.rows()], indent=2)
         )
         return
-    without, slower = [], []
     width = max(len(each.key) for each in catalogue.rows())
     for runtime in catalogue.rows():
-        manifest = installed(runtime.environment, cache)
         title = runtime.name.replace("includes Apache ", "")  # a terminal has 80 columns
-        click.echo(f"{runtime.key:{width}}  {'installed' if manifest else '':9}  {title}")
-        if manifest is None or runtime.photon:  # the same installation as without
-            continue
-        if not manifest.has_connect:
-            without.append(runtime.key)
-        if not is_trained(manifest):
-            slower.append(runtime)
-    if without:
+        click.echo(f"{runtime.key:{width}}  {'installed' if installed(runtime.environment, cache) else '':9}  {title}")
+    _tell_lacking([each for each in catalogue.rows() if not each.photon], cache)  # with Photon it is the same installation
+
+
+def _tell_lacking(runtimes: Sequence[Runtime], cache: Path) -> None:
+    """What installed runtimes do not have, or not yet."""
+    manifests = [(each, manifest) for each in runtimes if (manifest := installed(each.environment, cache)) is not None]
+    if without := [each.key for each, manifest in manifests if not manifest.has_connect]:
         click.echo(f"Installed without Spark Connect: {', '.join(without)}.")
-    if lacking := [each for each in catalogue.rows() if not each.photon and is_missing(each.environment, cache)]:
+    if lacking := [each for each in runtimes if is_missing(each.environment, cache)]:
         click.echo(f"Without the packages of docs/packages.md yet: {', '.join(each.key for each in lacking)}.")
         for environment in {each.environment: each for each in lacking}:
             state = read_state(runtime_home(environment, cache))
             if state is not None and state.state == "failed":
                 click.echo(f"  the last installation in {environment} failed: {state.message}")
-    for environment in {each.environment: each for each in catalogue.rows()}:
+    for environment in {each.environment: each for each in runtimes}:
         _tell_missing(environment, cache)
-    if slower:
+    if slower := [each for each, manifest in manifests if not is_trained(manifest)]:
         click.echo(f"Not trained yet, so starts are slower: {', '.join(each.key for each in slower)}.")
         for environment in {each.environment: each for each in slower}:
             if (failure := last_failure(environment, cache)) is not None:
