@@ -127,9 +127,8 @@ def test_tables_that_change_have_the_same_answers(live: Live, line: str) -> None
     live.wait(made, State.RUNNING, workers=1)
     iceberg, plain_iceberg, delta, plain_delta = answers(live, made, MADE + CHANGED)
     assert iceberg == plain_iceberg == delta == plain_delta
-    assert (
-        sum(int(row[1]) for row in delta[0]) == 16012
-    )  # of 20,000 a fifth went; the merge brought two of them back, and ten more
+    # Of 20,000 a fifth went; the merge brought two of them back, and ten more.
+    assert sum(int(row[1]) for row in delta[0]) == 16012
     assert delta[1] == [["20000", "199990000"]]
     live.w.clusters.delete(made)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,16 +49,18 @@ def list_runtimes(*, as_json: bool, config_file: Path | None, **options: Any) ->
         )
         return
     width = max(len(each.key) for each in catalogue.rows())
+    manifests = {environment: installed(environment, cache) for environment in {each.environment for each in catalogue.rows()}}
     for runtime in catalogue.rows():
         title = runtime.name.replace("includes Apache ", "")  # a terminal has 80 columns
-        click.echo(f"{runtime.key:{width}}  {'installed' if installed(runtime.environment, cache) else '':9}  {title}")
-    _tell_lacking([each for each in catalogue.rows() if not each.photon], cache)  # with Photon it is the same installation
+        click.echo(f"{runtime.key:{width}}  {'installed' if manifests[runtime.environment] else '':9}  {title}")
+    _tell_lacking(manifests, cache)
 
 
-def _tell_lacking(runtimes: Sequence[Runtime], cache: Path) -> None:
-    """What installed runtimes do not have, or not yet."""
-    manifests = [(each, manifest) for each in runtimes if (manifest := installed(each.environment, cache)) is not None]
-    if without := [each.key for each, manifest in manifests if not manifest.has_connect]:
+def _tell_lacking(manifests: Mapping[str, RuntimeManifest | None], cache: Path) -> None:
+    """What installed runtimes do not have, or not yet. `manifests`: by environment."""
+    runtimes = [each for each in catalogue.rows() if not each.photon]  # with Photon it is the same installation
+    there = [(each, manifest) for each in runtimes if (manifest := manifests[each.environment]) is not None]
+    if without := [each.key for each, manifest in there if not manifest.has_connect]:
         click.echo(f"Installed without Spark Connect: {', '.join(without)}.")
     if lacking := [each for each in runtimes if is_missing(each.environment, cache)]:
         click.echo(f"Without the packages of docs/packages.md yet: {', '.join(each.key for each in lacking)}.")
@@ -68,7 +70,7 @@ def _tell_lacking(runtimes: Sequence[Runtime], cache: Path) -> None:
                 click.echo(f"  the last installation in {environment} failed: {state.message}")
     for environment in {each.environment: each for each in runtimes}:
         _tell_missing(environment, cache)
-    if slower := [each for each, manifest in manifests if not is_trained(manifest)]:
+    if slower := [each for each, manifest in there if not is_trained(manifest)]:
         click.echo(f"Not trained yet, so starts are slower: {', '.join(each.key for each in slower)}.")
         for environment in {each.environment: each for each in slower}:
             if (failure := last_failure(environment, cache)) is not None:
