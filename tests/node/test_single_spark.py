@@ -62,6 +62,7 @@ COMPILED = "sc._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPIL
 STAGES = "[spark.range(9).selectExpr(f'id * {{n}} + 1')._jdf.queryExecution().debug().codegenToSeq() for n in range({most})]"
 
 
+@pytest.mark.extended  # a setting; tests/node/test_tuning.py has it set
 def test_more_stages_stay_compiled_than_by_sparks_default(node: Node) -> None:
     assert node.run("spark.conf.get('spark.sql.shuffle.partitions')") == "'200'"
     assert node.run("sc.getConf().get('spark.locality.wait')") == "'1s'", "the user's value wins"
@@ -85,6 +86,7 @@ arrays.select("a", array_to_vector("a").alias("v")).first()
 VECTORS_SHOWN = "Row(a=[1.0, 2.0], v=DenseVector([1.0, 2.0]))"
 
 
+@pytest.mark.extended  # of a class that changes with a line of Spark
 def test_spark_has_all_functions_for_machine_learning(node: Node) -> None:
     """java/spark4/LateFunctions.java registers them in Spark's place."""
     if str(node.manifest["spark_version"]).startswith("3."):  # it has no such registry

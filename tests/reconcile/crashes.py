@@ -11,8 +11,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from brickyard.domain.errors import DatabaseFull
 from brickyard.store.store import Store
 from tests.support.databases import empty_sqlite
@@ -123,10 +121,8 @@ def killed_at_every_step(folder: Path, crash_at: CrashAt, *, steps_at_least: int
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # tasks that end by a Crash
         return await asyncio.gather(*map(attempt, steps))
 
-    for start in range(1, MOST_STEPS, at_once):
-        crashed = asyncio.run(batch(range(start, start + at_once)))
-        if start == 1:
-            assert all(crashed[: steps_at_least - 1]), "the scenario has steps to crash at"
-        if not any(crashed[-OVER:]):
-            return
-    pytest.fail("the scenario never came to its end")
+    crashed = asyncio.run(batch(range(1, 1 + at_once)))
+    assert all(crashed[: steps_at_least - 1]), "the scenario has steps to crash at"
+    while any(crashed[-OVER:]):
+        assert len(crashed) < MOST_STEPS, "the scenario never came to its end"
+        crashed += asyncio.run(batch(range(1 + len(crashed), 1 + len(crashed) + OVER)))

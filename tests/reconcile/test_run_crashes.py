@@ -177,8 +177,13 @@ def test_killed_at_every_step_of_a_run_that_runs_another_job(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("before", "cancel", "shared"),
-    [(True, False, False), (False, False, False), (False, True, False), (True, False, True), (False, True, True)],
-    ids=["before", "after", "cancelled-and-after", "shared-before", "shared-cancelled-and-after"],
+    [
+        pytest.param(True, False, False, id="before"),
+        pytest.param(False, False, False, id="after", marks=pytest.mark.extended),  # what is cancelled has died there, too
+        pytest.param(False, True, False, id="cancelled-and-after"),
+        pytest.param(True, False, True, id="shared-before"),
+        pytest.param(False, True, True, id="shared-cancelled-and-after", marks=pytest.mark.extended),
+    ],
 )
 def test_killed_at_every_step(tmp_path: Path, before: bool, cancel: bool, shared: bool) -> None:
     async def crash_at(root: Path, store: Store, steps: int) -> bool:

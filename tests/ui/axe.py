@@ -9,6 +9,8 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.support.depth import ALL, DEEP
+
 HOSTILE = "<img src=x onerror=\"document.title='taken over'\">"
 _AXE = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 # Colours that are still on their way from one scheme to the other have no meaning.
@@ -19,8 +21,10 @@ _SETTLED = """async () => {
 # What is in order is not described: that would take twice as long as to find what is not.
 _RUN = "rules => axe.run({runOnly: rules, iframes: false, resultTypes: ['violations']}).then(found => found.violations)"
 Look = tuple[Literal["light", "dark"], int]
-LOOKS: tuple[Look, ...] = (("light", 1440), ("light", 1024), ("light", 390), ("dark", 1440), ("dark", 1024), ("dark", 390))
-SOME_LOOKS: tuple[Look, ...] = (("light", 1440), ("dark", 1024), ("light", 390))
+# Each scheme and each width; `./dev test --all` and deep runs have each with each.
+LOOKS: tuple[Look, ...] = (("light", 1440), ("dark", 1024), ("light", 390))
+if ALL or DEEP:
+    LOOKS += (("light", 1024), ("dark", 1440), ("dark", 390))
 _RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
 

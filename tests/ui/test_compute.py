@@ -295,6 +295,7 @@ window.fetch = async (request, more) => {
 """
 
 
+@pytest.mark.extended  # stopping a few asks in the same dialog
 def test_ten_thousand_are_stopped_once_their_number_is_typed(session: Session, clusters: dict[str, str]) -> None:
     session.page.add_init_script(STOPS)
     page = ten_thousand(session, "RUNNING")

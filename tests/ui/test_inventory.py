@@ -258,7 +258,9 @@ def test_every_kind_of_library_script_and_destination(session: Session, made: di
     ("node_type", "field", "names"),
     [
         ("i3.xlarge", "aws_attributes", ("SPOT_WITH_FALLBACK", "SPOT")),
-        ("Standard_DS3_v2", "azure_attributes", ("SPOT_WITH_FALLBACK_AZURE", "SPOT_AZURE")),
+        pytest.param(
+            "Standard_DS3_v2", "azure_attributes", ("SPOT_WITH_FALLBACK_AZURE", "SPOT_AZURE"), marks=pytest.mark.extended
+        ),
     ],
 )
 def test_the_spot_mix_has_the_words_of_its_cloud(

@@ -51,8 +51,8 @@ def session(chromium: Browser, server: Server) -> Iterator[Session]:
     until(lambda: streams(server) == 0)
 
 
-def tabs(session: Session, path: str) -> list[Page]:
-    pages = [session.page, *(session.open() for _ in range(TABS - 1))]
+def tabs(session: Session, path: str, count: int = TABS) -> list[Page]:
+    pages = [session.page, *(session.open() for _ in range(count - 1))]
     for page in pages:
         page.goto(session.server.url + path)
     return pages
@@ -84,7 +84,7 @@ def test_eight_lists_share_one_stream(session: Session, server: Server, w: Works
 
 
 def test_there_is_no_stream_while_nobody_looks(session: Session, server: Server, w: WorkspaceClient, cluster: str) -> None:
-    pages = tabs(session, "/compute")[:3]
+    pages = tabs(session, "/compute", 3)
     for page in pages:
         expect(row(page, "tabs")).to_contain_text("RUNNING")
     for page in session.context.pages:
@@ -112,6 +112,7 @@ def test_without_web_locks_each_visible_tab_has_its_own(session: Session, server
     until(lambda: streams(server) == 1)
 
 
+@pytest.mark.extended  # as eight lists are
 def test_eight_logs_are_followed_at_once(session: Session, machines: SimulatedProvider, w: WorkspaceClient, cluster: str) -> None:
     driver = str(getattr(w.clusters.get(cluster).driver, "instance_id", ""))
     pages = tabs(session, f"/compute/clusters/{cluster}?tab=logs")

@@ -19,7 +19,7 @@ from brickyard.providers.simulated import SimulatedProvider
 from brickyard.providers.simulated.kernels import Answer
 from tests.support.patience import until
 from tests.support.tokens import create
-from tests.ui.axe import HOSTILE, SOME_LOOKS, readable
+from tests.ui.axe import HOSTILE, readable
 from tests.ui.conftest import Session
 
 COMMON: dict[str, Any] = {"spark_version": "17.3.x-scala2.13", "node_type_id": "i3.xlarge"}
@@ -222,7 +222,7 @@ def test_widgets_have_controls_and_what_is_chosen_counts_for_the_next_run(
     page.get_by_role("option", name="b", exact=True).click()
     page.keyboard.press("Escape")
     expect(widgets.get_by_role("status")).to_be_visible()
-    readable(page, looks=SOME_LOOKS)
+    readable(page)
     page.reload()
     expect(widgets.get_by_label("Country <img")).to_have_value("fr")
     chosen = {"country": "fr", "size": "L", "day": "any day", "several": "a,b"}
@@ -250,7 +250,7 @@ def test_titles_of_cells_are_shown_and_edited(session: Session, w: WorkspaceClie
     saved(page)
     titled = f"# DBTITLE 1,Second\n# MAGIC %sql\n# MAGIC SELECT 1{BETWEEN}# DBTITLE 1,Third\ntwo"
     assert text(w, path) == f"{HEADER}# DBTITLE 0,Kept{BETWEEN}one{BETWEEN}{titled}"
-    readable(page, looks=SOME_LOOKS)
+    readable(page)
     assert session.said == []
 
 
@@ -268,7 +268,7 @@ def test_each_tab_keeps_what_was_typed_there(session: Session, w: WorkspaceClien
     expect(told).to_contain_text("Another tab of this browser has unsaved changes")
     told.get_by_role("button", name="Show the differences").click()
     expect(told.get_by_label("Differences")).to_contain_text("+ 1111")
-    readable(second, looks=SOME_LOOKS)
+    readable(second)
     for page, typed in ((first, "1111"), (second, "2222")):
         page.evaluate(CRASHES)
         page.reload()

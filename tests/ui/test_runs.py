@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 
 from brickyard.providers.simulated import SimulatedProvider
 from brickyard.providers.simulated.kernels import Answer
-from tests.ui.axe import HOSTILE, SOME_LOOKS, readable, violations_in_both_schemes
+from tests.ui.axe import HOSTILE, readable, violations_in_both_schemes
 from tests.ui.conftest import Session
 
 RUNTIME, TYPE = "17.3.x-scala2.13", "i3.xlarge"
@@ -48,7 +48,7 @@ def test_a_run_is_followed_and_cancelled(session: Session, w: WorkspaceClient) -
     expect(section).to_contain_text("dbfs:/load.py")
     expect(section).to_contain_text("--day 1")
     expect(section.get_by_role("link", name="logs")).to_be_visible()
-    readable(page, looks=SOME_LOOKS, shown=section)
+    readable(page, shown=section)
     page.set_viewport_size({"width": 1440, "height": 900})
     page.get_by_role("button", name="Cancel", exact=True).click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel the run").click()
@@ -116,7 +116,7 @@ def test_a_notebook_shows_its_cells(session: Session, w: WorkspaceClient, machin
     section.get_by_role("button", name="Go to the failed cell").click()
     expect(cells).to_contain_text(HOSTILE)
     assert page.title() != "taken over"
-    readable(page, looks=SOME_LOOKS, shown=cells)
+    readable(page, shown=cells)
     with page.expect_download() as saving:
         section.get_by_role("button", name="Save as HTML").click()
     saved = saving.value.path().read_text()
@@ -143,7 +143,7 @@ def test_schedules_snapshots_and_limits_of_a_cluster(session: Session, w: Worksp
     expect(row).to_contain_text("Stop")
     row.get_by_role("button", name="Pause").click()
     expect(row).to_contain_text("Paused")
-    readable(page, looks=SOME_LOOKS, shown=row)
+    readable(page, shown=row)
     page.set_viewport_size({"width": 1440, "height": 900})
     row.get_by_role("button", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
@@ -176,5 +176,5 @@ def test_each_page_leads_to_its_documentation(session: Session) -> None:
         page = session.go(path)
         page.get_by_role("link", name="Documentation of this page").click()
         expect(page.locator("article h1")).to_be_visible()
-    readable(page, looks=SOME_LOOKS)
+    readable(page)
     assert session.said == []

@@ -8,7 +8,7 @@ import pytest
 from databricks.sdk import WorkspaceClient
 from playwright.sync_api import expect
 
-from tests.ui.axe import SOME_LOOKS, readable
+from tests.ui.axe import readable
 from tests.ui.conftest import Session
 
 RUNTIME, TYPE = "17.3.x-scala2.13", "i3.xlarge"
@@ -55,7 +55,7 @@ def test_by_tag_and_a_budget(session: Session, spender: str) -> None:
     dialog.get_by_role("button", name="Add", exact=True).click()
     row = page.locator("tbody tr").filter(has_text="Team spend")
     expect(row).to_contain_text("Exceeded")
-    readable(page, looks=SOME_LOOKS, shown=row)
+    readable(page, shown=row)
     page.set_viewport_size({"width": 1440, "height": 900})
     row.get_by_role("button", name="Edit Team spend").click()
     page.get_by_role("dialog", name="Budget Team spend").get_by_role("button", name="Delete").click()
