@@ -274,6 +274,7 @@ except Exception:
 """
 
 
+@pytest.mark.extended  # tests/spark/test_user_isolation.py has files of sessions
 def test_what_clients_add_to_their_sessions_is_theirs_and_disturbs_nobody(
     cluster: Cluster, manifest: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -170,6 +170,7 @@ def test_a_worker_keeps_no_python_that_waits_for_a_driver(cluster: Warm) -> None
     assert kernels(cluster.driver)
 
 
+@pytest.mark.extended  # a node is warmed; tests/agent/test_warm.py has a cluster that does not wait
 def test_a_cluster_that_comes_at_once_cuts_the_practice_off(new_node: Callable[[], Node]) -> None:
     node = new_node()
     warm(node)

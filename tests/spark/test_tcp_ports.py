@@ -17,7 +17,8 @@ from tests.support.patience import PATIENCE_S, until
 from tests.support.ports import free_port
 from tests.support.runtimes import SPARK_4
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+# Extended: tests/clusters/v1/test_tcp_ports.py has mappings to nodes that only seem real.
+pytestmark = [pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(900)]
 
 INSIDE = 5432
 PROGRAM = f"""
@@ -90,7 +91,6 @@ def test_a_mapping_comes_back_with_its_server(live: Live, cluster: str, port: in
     until(lambda: mapping_of(live, cluster)["status"] == "active", "it is told")
 
 
-@pytest.mark.extended  # another start; tests/clusters/v1/test_tcp_ports.py moves ports
 def test_a_mapping_follows_the_driver_to_another_node(live: Live, cluster: str, port: int) -> None:
     lost = live.get(cluster).driver
     live.kill(live.driver_agent(cluster))
