@@ -25,7 +25,9 @@ WAIT_MS = int(25_000 * SLOWER)
 SETTLED_MS = 1000
 # One process for all pages of the server: what it has compiled of the page's scripts, the next page has.
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--process-per-site"]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+# The first draws no window around the page: a quarter less of processor time.
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 @pytest.fixture(scope="session")
@@ -53,7 +55,7 @@ def chromium(playwright_loop: tuple[Playwright, asyncio.AbstractEventLoop], laun
 def launched() -> list[Browser]:
     """The browser once it is started; it ends with Playwright."""
     if CHROMIUM is None:
-        pytest.skip("this machine has no Chromium (Debian: apt install chromium)")
+        pytest.skip("this machine has no Chromium (Debian: apt install chromium-headless-shell)")
     if not (BUNDLE / "index.html").exists():
         pytest.skip("the web page is not built: ./dev build-ui")
     expect.set_options(timeout=WAIT_MS)
