@@ -70,7 +70,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     answer = yield
     if isinstance(said := getattr(item, "funcargs", {}).get("golden"), golden.Golden):
         said.end()
-    durations.check(item.nodeid, watch.took_s)
+    durations.check(f"{item.location[0]}::{getattr(item, 'originalname', item.name)}", watch.took_s)
     return answer
 
 

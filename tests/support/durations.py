@@ -26,7 +26,7 @@ class Durations(msgspec.Struct, frozen=True):
     seconds: dict[str, int]
     """By file: of all its tests, with what they set up."""
     over_a_minute: dict[str, str]
-    """Tests that may take longer than a minute, without their parameters, and why."""
+    """Tests that may take longer than a minute, by the file in which they are written, without their parameters, and why."""
 
 
 def read() -> Durations:
@@ -36,7 +36,7 @@ def read() -> Durations:
 def check(test: str, took_s: float) -> None:
     """Raise AssertionError if a test took too long and is not listed."""
     if took_s > LIMIT_S and not DEEP:
-        assert test.partition("[")[0] in read().over_a_minute, f"{took_s:.0f} s: make it faster, or list it in {FILE}, and why"
+        assert test in read().over_a_minute, f"{took_s:.0f} s: make it faster, or list it in {FILE}, and why"
 
 
 _noted: dict[str, float] = defaultdict(float)

@@ -41,6 +41,10 @@ class ObjectStore(NamedTuple):
     def get(self, key: str) -> bytes:
         return bytes(obstore.get(self.store, key).bytes())
 
+    def names(self, top: str) -> list[str]:
+        """Of all objects below it."""
+        return [each["path"] for batch in self.store.list(f"{top}/") for each in batch]
+
 
 @contextlib.contextmanager
 def serve(bucket: str = "bucket") -> Iterator[ObjectStore]:
