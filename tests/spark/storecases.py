@@ -114,28 +114,31 @@ class StoreCases:
     KIND: ClassVar[Kind]
 
     @pytest.fixture(scope="class")
-    def reached(self, proxy: FaultyProxy) -> str:
+    @classmethod
+    def reached(cls, proxy: FaultyProxy) -> str:
         """What clusters may reach."""
         return proxy.address
 
     @pytest.fixture(scope="class")
-    def live(self, line: str, tmp_path_factory: pytest.TempPathFactory, reached: str) -> Iterator[Live]:
+    @classmethod
+    def live(cls, line: str, tmp_path_factory: pytest.TempPathFactory, reached: str) -> Iterator[Live]:
         made = Live(tmp_path_factory.mktemp("live") / line)
         made.settings = msgspec.structs.replace(made.settings, network_allow=reached)
         made.start()
         try:
-            made.w.secrets.create_scope(self.KIND.layer)
-            for key, value in self.KIND.secrets.items():
-                made.w.secrets.put_secret(self.KIND.layer, key, string_value=value)
+            made.w.secrets.create_scope(cls.KIND.layer)
+            for key, value in cls.KIND.secrets.items():
+                made.w.secrets.put_secret(cls.KIND.layer, key, string_value=value)
             yield made
         finally:
             made.close()
 
     @pytest.fixture(scope="class")
-    def here(self, live: Live, line: str, proxy: FaultyProxy) -> Iterator[Here]:
-        made = live.create(self.KIND.layer, line, num_workers=1, spark_conf=self.KIND.conf(proxy.address))
+    @classmethod
+    def here(cls, live: Live, line: str, proxy: FaultyProxy) -> Iterator[Here]:
+        made = live.create(cls.KIND.layer, line, num_workers=1, spark_conf=cls.KIND.conf(proxy.address))
         live.wait(made, State.RUNNING, workers=1)
-        yield Here(self.KIND, live, made)
+        yield Here(cls.KIND, live, made)
         live.w.clusters.delete(made)
 
     @pytest.fixture(autouse=True)

@@ -104,7 +104,8 @@ class TestAbfss(DeltaStoreCases):
     KIND = KIND
 
     @pytest.fixture(scope="class")
-    def reached(self, proxy: FaultyProxy, flat: DataLake) -> str:
+    @classmethod
+    def reached(cls, proxy: FaultyProxy, flat: DataLake) -> str:
         return f"{proxy.address},{flat.address}"
 
     def test_every_request_of_the_file_system(self, here: Here) -> None:
