@@ -72,7 +72,7 @@ _NO = {
     "enable_serverless_compute": "warehouses run on nodes of this workspace",
     "max_dbu": "sizes have names: use cluster_size",
     "reyden_cluster_size_multiplier": "sizes have names: use cluster_size",
-    "statement_timeout": "set STATEMENT_TIMEOUT in the session that runs the statement",
+    "statement_timeout": "clients limit each statement: setQueryTimeout in JDBC and ODBC",
 }
 _SHOWN = 100
 
