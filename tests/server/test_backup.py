@@ -186,6 +186,25 @@ def test_a_file_that_is_moved_meanwhile_is_in_it(world: World, tmp_path: Path, m
         assert [path.read_text() for path in found.dbfs.glob("*/f")][:1] == ["moved"]
 
 
+def test_what_becomes_a_directory_meanwhile_leaves_the_backup_whole(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program replaces a file and a link by directories, between two looks."""
+
+    def replace() -> None:
+        for name in ("a/one.txt", "link"):
+            (world.storage.dbfs / name).unlink()
+            (world.storage.dbfs / name).mkdir()
+            (world.storage.dbfs / name / "inside").write_text("new")
+
+    during(monkeypatch, "dbfs/a/one.txt", replace)
+    made = back_up(world.settings, tmp_path / "b.tar", untold)
+    check_backup(made.file, untold)
+    there = restored(made, tmp_path / "new").dbfs
+    assert (there / "a" / "one.txt").exists()
+    assert (there / "link").is_symlink()
+
+
 def test_a_file_that_is_written_meanwhile_is_there_in_one_of_its_versions(world: World, tmp_path: Path) -> None:
     path, versions = world.storage.dbfs / "big", 0
     size = 3 << 20

@@ -96,6 +96,10 @@ class BundleWriter:
         self._tar.addfile(info)
         self.entries[name] = Entry("link", _sha256(os.fsencode(target)), 0)
 
+    def kind(self, name: str) -> str:
+        """What a name is here; "" if it does not count."""
+        return self.entries[name].kind if name in self.entries else ""
+
     def leave_out(self, name: str) -> None:
         """Makes a name not count."""
         self.entries.pop(name, None)

@@ -198,6 +198,8 @@ class _Work:
                 name = str(path.relative_to(self._storage.root))
                 if name in writer.entries or self._is_left_out(path, database):
                     continue
+                if (above := name.rpartition("/")[0]) and writer.kind(above) != "directory":
+                    continue  # it was a file or a link when it was read, and nothing can be below those
                 if writer.add(name, path):
                     new = True
                 elif log := in_log(name):
