@@ -303,6 +303,19 @@ def test_each_pass_to_s3_makes_an_object_of_what_is_new(tmp_path: Path, bucket: 
     assert [each.name for each in tmp_path.iterdir()] == ["logs"], "nothing is left on the node"
 
 
+def test_passes_to_s3_within_one_second_lose_nothing(
+    tmp_path: Path, bucket: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last pass may follow a regular one at once."""
+    monkeypatch.setattr("brickyard.logs.objectdelivery.time.time", lambda: 1_800_000_000.5)
+    node = InS3(tmp_path, bucket, "second")
+    for line in ("one\n", "two\n", "three\n"):
+        with (node.logs / "stdout").open("a") as log:
+            log.write(line)
+        assert node.deliver(final=line == "three\n") == ""
+    assert "".join(node.objects("driver/stdout").values()) == "one\ntwo\nthree\n"
+
+
 def test_a_pass_to_s3_that_is_cut_off_is_repeated_under_the_same_name(tmp_path: Path, bucket: ObjectStore) -> None:
     node = InS3(tmp_path, bucket, "cut")
     (node.logs / "stdout").write_text("one\n")
