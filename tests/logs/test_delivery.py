@@ -396,6 +396,17 @@ def test_a_server_delivers_to_s3_what_a_killed_agent_has_left(tmp_path: Path, bu
     assert asyncio.run(server.run_once()) == 0
 
 
+@pytest.mark.parametrize("away", [True, False])
+def test_a_delivery_does_not_lengthen_how_long_logs_are_kept(tmp_path: Path, bucket: ObjectStore, *, away: bool) -> None:
+    """The directory's time says when the node ended, also after attempts that fail."""
+    place = Place(tmp_path)
+    kept = left(place, bucket, f"old-{away}", text="one", endpoint="http://127.0.0.1:1" if away else bucket.endpoint)
+    os.utime(kept, (1_000, 1_000))
+    assert asyncio.run(LogDelivery(storage=place.storage, sealer=SEALER, lend=Lent).run_once()) == (0 if away else 1)
+    assert kept.stat().st_mtime == 1_000
+    assert place.storage.logs.trim("c", before_s=2_000) == 1
+
+
 def test_no_server_delivers_to_s3_what_only_nodes_elsewhere_reach(tmp_path: Path, bucket: ObjectStore) -> None:
     """Also if another provider of the workspace could lend a network."""
     place = Place(tmp_path)
