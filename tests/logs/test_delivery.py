@@ -303,6 +303,19 @@ def test_each_pass_to_s3_makes_an_object_of_what_is_new(tmp_path: Path, bucket: 
     assert [each.name for each in tmp_path.iterdir()] == ["logs"], "nothing is left on the node"
 
 
+def test_passes_to_s3_within_one_second_lose_nothing(
+    tmp_path: Path, bucket: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last pass may follow a regular one at once."""
+    monkeypatch.setattr("brickyard.logs.objectdelivery.time.time", lambda: 1_800_000_000.5)
+    node = InS3(tmp_path, bucket, "second")
+    for line in ("one\n", "two\n", "three\n"):
+        with (node.logs / "stdout").open("a") as log:
+            log.write(line)
+        assert node.deliver(final=line == "three\n") == ""
+    assert "".join(node.objects("driver/stdout").values()) == "one\ntwo\nthree\n"
+
+
 def test_a_pass_to_s3_that_is_cut_off_is_repeated_under_the_same_name(tmp_path: Path, bucket: ObjectStore) -> None:
     node = InS3(tmp_path, bucket, "cut")
     (node.logs / "stdout").write_text("one\n")
@@ -381,6 +394,17 @@ def test_a_server_delivers_to_s3_what_a_killed_agent_has_left(tmp_path: Path, bu
     assert place.storage.logs.undelivered() == []
     assert sorted(each.name for each in kept.iterdir()) == [".kept.json", "stdout"]
     assert asyncio.run(server.run_once()) == 0
+
+
+@pytest.mark.parametrize("away", [True, False])
+def test_a_delivery_does_not_lengthen_how_long_logs_are_kept(tmp_path: Path, bucket: ObjectStore, *, away: bool) -> None:
+    """The directory's time says when the node ended, also after attempts that fail."""
+    place = Place(tmp_path)
+    kept = left(place, bucket, f"old-{away}", text="one", endpoint="http://127.0.0.1:1" if away else bucket.endpoint)
+    os.utime(kept, (1_000, 1_000))
+    assert asyncio.run(LogDelivery(storage=place.storage, sealer=SEALER, lend=Lent).run_once()) == (0 if away else 1)
+    assert kept.stat().st_mtime == 1_000
+    assert place.storage.logs.trim("c", before_s=2_000) == 1
 
 
 def test_no_server_delivers_to_s3_what_only_nodes_elsewhere_reach(tmp_path: Path, bucket: ObjectStore) -> None:

@@ -155,8 +155,8 @@ def during(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], None]) 
     """Does it once, when the backup has just read what has that name."""
     add, done = BundleWriter.add, list[str]()
 
-    def added(writer: BundleWriter, entry: str, path: Path) -> bool:
-        answer = add(writer, entry, path)
+    def added(writer: BundleWriter, entry: str, path: Path, **more: Any) -> bool:
+        answer = add(writer, entry, path, **more)
         if entry == name and not done:
             done.append(name)
             act()
@@ -184,6 +184,59 @@ def test_a_file_that_is_moved_meanwhile_is_in_it(world: World, tmp_path: Path, m
             made = back_up(world.settings, tmp_path / f"{one}.tar", untold)
         found = restored(made, tmp_path / one)
         assert [path.read_text() for path in found.dbfs.glob("*/f")][:1] == ["moved"]
+
+
+def test_what_becomes_a_directory_meanwhile_leaves_the_backup_whole(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program replaces a file and a link by directories, between two looks."""
+
+    def replace() -> None:
+        for name in ("a/one.txt", "link"):
+            (world.storage.dbfs / name).unlink()
+            (world.storage.dbfs / name).mkdir()
+            (world.storage.dbfs / name / "inside").write_text("new")
+
+    during(monkeypatch, "dbfs/a/one.txt", replace)
+    made = back_up(world.settings, tmp_path / "b.tar", untold)
+    check_backup(made.file, untold)
+    there = restored(made, tmp_path / "new").dbfs
+    assert (there / "a" / "one.txt").exists()
+    assert (there / "link").is_symlink()
+
+
+def test_no_link_that_is_made_meanwhile_leads_a_backup_elsewhere(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program puts a link in the place of a directory whose files are being read."""
+    outside, inside = tmp_path / "outside", world.storage.dbfs / "x"
+    for directory, text in ((outside, "not theirs"), (inside, "theirs")):
+        directory.mkdir()
+        for name in ("a", "b"):
+            (directory / name).write_text(text)
+
+    def swap() -> None:
+        inside.rename(world.storage.dbfs / "away")
+        inside.symlink_to(outside)
+
+    during(monkeypatch, "dbfs/x/b", swap)
+    there = restored(back_up(world.settings, tmp_path / "b.tar", untold), tmp_path / "new").dbfs
+    assert {path.read_text() for path in there.rglob("[ab]") if path.is_file()} == {"theirs"}
+
+
+def test_paths_that_are_too_long_are_left_out_and_named(world: World, tmp_path: Path) -> None:
+    """Programs can make them, step by step."""
+    name = "n" * 200
+    above = os.open(world.storage.dbfs, os.O_RDONLY)
+    for _ in range(25):
+        os.mkdir(name, dir_fd=above)
+        inner = os.open(name, os.O_RDONLY, dir_fd=above)
+        os.close(above)
+        above = inner
+    os.close(above)
+    made = back_up(world.settings, tmp_path / "b.tar", untold)
+    assert made.left_out == ["/".join(("dbfs", *[name] * 16))]
+    assert (restored(made, tmp_path / "new").dbfs / name).is_dir()
 
 
 def test_a_file_that_is_written_meanwhile_is_there_in_one_of_its_versions(world: World, tmp_path: Path) -> None:

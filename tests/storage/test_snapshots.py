@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import stat
@@ -328,6 +329,28 @@ def test_a_kill_leaves_nothing_that_matters_and_collection_waits_for_writers(pla
     assert freed[0] > 0
     until(lambda: not list((place.source.parent / "chunks").glob("??/*")))
     assert shape(place.restored(place.take())) == shape(place.source)
+
+
+def test_the_size_of_all_chunks_is_known_while_others_write(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another snapshot gives a chunk its name, and a collection removes a directory, after they were listed."""
+    (place.source / "f").write_text("x")
+    place.take()
+    chunks = place.source.parent / "chunks"
+    size, scandir = place.store.size(), os.scandir
+    for name in ("00", "ff"):
+        (chunks / name).mkdir(exist_ok=True)
+    (chunks / "00" / ".new-1-1-00").write_text("on its way")
+
+    def scanned(directory: Path) -> contextlib.AbstractContextManager[list[os.DirEntry[str]]]:
+        with scandir(directory) as entries:
+            found = list(entries)
+        (chunks / "00" / ".new-1-1-00").unlink(missing_ok=True)
+        if directory == chunks / "00":
+            (chunks / "ff").rmdir()
+        return contextlib.nullcontext(found)
+
+    monkeypatch.setattr("brickyard.storage.snapshots.chunks.os.scandir", scanned)
+    assert place.store.size() == size
 
 
 def test_a_manifest_survives_its_encoding(place: Place) -> None:

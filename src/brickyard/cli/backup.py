@@ -51,6 +51,7 @@ def command(target: Path, *, as_json: bool, config_file: Path | None, **options:
                     "bytes": made.size,
                     "secrets_key": made.secrets_key,
                     "unsteady_files": made.unsteady,
+                    "left_out": made.left_out,
                     "seconds": round(time.monotonic() - started, 3),
                 }
             )
@@ -62,6 +63,8 @@ def command(target: Path, *, as_json: bool, config_file: Path | None, **options:
         click.echo(
             f"Warning: {name} changed each time that it was read, so the backup may have parts of several versions.", err=True
         )
+    for name in made.left_out:
+        click.echo(f"Warning: {name[:200]}... is not in the backup: its path is too long.", err=True)
     click.echo(
         f"{made.file} is a backup of workspace {made.workspace_id}: {made.files:,} files, {file_text(made.size)}. It has "
         "the keys of the workspace: keep it secret."

@@ -45,8 +45,8 @@ class Delivered(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class DeliveryRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`node` names the node among the cluster's, and `elsewhere` is whether it is on another machine than its servers. The record
-    is removed once everything is delivered."""
+    """`node` names the node among the cluster's, and `elsewhere` is whether it is on another machine than its servers. `objects`:
+    the names that objects of S3 have got in the second `named_s`. The record is removed once everything is delivered."""
 
     destination: LogDestination
     cluster_id: str
@@ -54,6 +54,8 @@ class DeliveryRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     role: Role
     elsewhere: bool = False
     logs: dict[str, Delivered] = {}
+    named_s: int = 0
+    objects: list[str] = []
 
 
 _decode_delivery_record = msgspec.json.Decoder(DeliveryRecord).decode

@@ -39,7 +39,6 @@ class ObjectDelivery:
         self._scratch = record.parent
         self._upload = upload
         self._redact = redact
-        self._used: set[str] = set()
         self._left = left
         self.record = self.progress.record
 
@@ -75,7 +74,7 @@ class ObjectDelivery:
         for data, after, skipped in pieces(logs, name, done.position, final=final, redact=self._redact):
             if not size:
                 if skipped:
-                    self._used.add(done.target)
+                    self.record.objects.append(done.target)
                     done.target = ""
                 done.target = done.target or self._name(name)
                 path = scratch / done.target
@@ -91,12 +90,17 @@ class ObjectDelivery:
         return position, size
 
     def _name(self, name: str) -> str:
-        """A name that no object has yet: nodes of one role, which share a directory, do not run at the same time."""
-        wanted = rolled_name(target_name(name, self.record.role, self.record.node), time.time(), seconds=True)
+        """A name that no object has yet: nodes of one role, which share a directory, do not run at the same time. Names have
+        seconds, and the last pass may follow another one within the same."""
+        now = int(time.time())
+        if now != self.record.named_s:
+            self.record.named_s, self.record.objects = now, []
+        wanted = rolled_name(target_name(name, self.record.role, self.record.node), now, seconds=True)
         if self._left:
             wanted = f"{wanted}--{self.record.node}"
-        found = next(each for n in range(1_000_000) if (each := f"{wanted}-{n}" if n else wanted) not in self._used)
-        self._used.add(found)
+        used = set(self.record.objects)
+        found = next(each for n in range(1_000_000) if (each := f"{wanted}-{n}" if n else wanted) not in used)
+        self.record.objects.append(found)
         return found
 
 

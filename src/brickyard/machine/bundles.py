@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
@@ -22,12 +23,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from brickyard.machine import files
+
 HEAD, MANIFEST, CHECKSUM = "bundle.json", "manifest.json", "manifest.sha256"
 FORMAT = 1
 TRIES = 5  # of a file that changes while it is read
 PAUSE_S = 0.05  # before the first of them; also what the times of a file system may be behind
 _PIECE = 1 << 20
 _XATTR = "SCHILY.xattr."  # as GNU tar and star name extended attributes
+_REPLACED = (errno.ELOOP, errno.ENXIO)  # what was a file is a link or a socket now
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # NONBLOCK: opening a FIFO must not hang
 
 
@@ -64,24 +68,26 @@ class BundleWriter:
         self._put(name, content, mode=mode)
         self.entries[name] = Entry("file", hashlib.sha256(content).hexdigest(), len(content))
 
-    def add(self, name: str, path: Path) -> bool:
-        """Adds a file, directory or link; returns False if there is none (any more), or if it is none of these. Raises
-        Unreadable."""
+    def add(self, name: str, path: Path, *, below: Path | None = None) -> bool:
+        """Adds a file, directory or link; returns False if there is none (any more), or if it is none of these. No link is
+        followed on the way from `below`, which is the path's directory if it is not given. Raises Unreadable."""
         try:
-            found = path.lstat()
-            if stat.S_ISREG(found.st_mode):
-                return self._file(name, path)
-            if stat.S_ISDIR(found.st_mode):
-                info = _described(name, found, tarfile.DIRTYPE, _attributes(path))
-                self._tar.addfile(info)
-                self.entries[name] = Entry("directory", "", 0)
-            elif stat.S_ISLNK(found.st_mode):
-                info = _described(name, found, tarfile.SYMTYPE, {})
-                info.linkname = os.readlink(path)  # noqa: PTH115 - as it is, whatever it is
-                self._tar.addfile(info)
-                self.entries[name] = Entry("link", _sha256(os.fsencode(info.linkname)), 0)
-            else:
-                return False  # a socket, a FIFO: nothing that could be kept
+            with files.directory_of(path, below=below or path.parent) as above:
+                found = os.stat(path.name, dir_fd=above, follow_symlinks=False)
+                if stat.S_ISREG(found.st_mode):
+                    return self._file(name, path, above)
+                if stat.S_ISDIR(found.st_mode):
+                    with self._opened(path, above, files.DIRECTORY) as handle:
+                        info = _described(name, found, tarfile.DIRTYPE, _attributes(handle))
+                    self._tar.addfile(info)
+                    self.entries[name] = Entry("directory", "", 0)
+                elif stat.S_ISLNK(found.st_mode):
+                    info = _described(name, found, tarfile.SYMTYPE, {})
+                    info.linkname = _target(path, above)
+                    self._tar.addfile(info)
+                    self.entries[name] = Entry("link", _sha256(os.fsencode(info.linkname)), 0)
+                else:
+                    return False  # a socket, a FIFO: nothing that could be kept
         except (FileNotFoundError, NotADirectoryError):
             self.entries.pop(name, None)
             return False
@@ -95,6 +101,10 @@ class BundleWriter:
         info.type, info.linkname, info.mtime = tarfile.SYMTYPE, target, int(time.time())
         self._tar.addfile(info)
         self.entries[name] = Entry("link", _sha256(os.fsencode(target)), 0)
+
+    def kind(self, name: str) -> str:
+        """What a name is here; "" if it does not count."""
+        return self.entries[name].kind if name in self.entries else ""
 
     def leave_out(self, name: str) -> None:
         """Makes a name not count."""
@@ -113,20 +123,20 @@ class BundleWriter:
         self._tar.addfile(info, io.BytesIO(content))
         self._tar.members.clear()  # type: ignore[attr-defined] # as above
 
-    def _file(self, name: str, path: Path) -> bool:
+    def _file(self, name: str, path: Path, above: int) -> bool:
         for number in range(TRIES):
             if number:
                 time.sleep(PAUSE_S * 2**number)
-            if (steady := self._read(name, path)) is None:
+            if (steady := self._read(name, path, above)) is None:
                 return False
             if steady:
                 return True
         self.unsteady.append(name)
         return True
 
-    def _read(self, name: str, path: Path) -> bool | None:
+    def _read(self, name: str, path: Path, above: int) -> bool | None:
         """Adds the file as it is; returns whether it stayed as it was meanwhile, or None if it is no file."""
-        with self._opened(path) as handle:
+        with self._opened(path, above, _OPEN) as handle:
             before = os.fstat(handle)
             if not stat.S_ISREG(before.st_mode):
                 return None
@@ -140,12 +150,14 @@ class BundleWriter:
         return not content.short and (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
 
     @contextlib.contextmanager
-    def _opened(self, path: Path) -> Iterator[int]:
+    def _opened(self, path: Path, above: int, flags: int) -> Iterator[int]:
         try:
-            handle = os.open(path, _OPEN)
-        except FileNotFoundError:
+            handle = os.open(path.name, flags, dir_fd=above)
+        except (FileNotFoundError, NotADirectoryError):
             raise
         except OSError as error:
+            if error.errno in _REPLACED:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from error
             raise Unreadable(f"cannot read {path}: {error.strerror}") from error
         try:
             yield handle
@@ -349,7 +361,17 @@ def _described(name: str, found: os.stat_result, kind: bytes, attributes: dict[s
     return info
 
 
-def _attributes(path: Path | int) -> dict[str, str]:
+def _target(path: Path, above: int) -> str:
+    """Where a link leads, whatever that is. Raises FileNotFoundError if it is none any more."""
+    try:
+        return os.readlink(path.name, dir_fd=above)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from error
+
+
+def _attributes(path: int) -> dict[str, str]:
     """The extended attributes that any program can write. Linux only."""
     found = {}
     with contextlib.suppress(OSError, AttributeError):

@@ -5,6 +5,7 @@ Everything works through directory descriptors, opened with O_NOFOLLOW one compo
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import math
@@ -223,6 +224,21 @@ def _walk(directory: int, prefix: str, depth: int, budget: Iterator[None]) -> It
                 os.close(inner)
         elif stat.S_ISREG(info.st_mode):
             yield prefix + entry, info.st_size
+
+
+@contextlib.contextmanager
+def directory_of(path: Path, *, below: Path) -> Iterator[int]:
+    """A descriptor of the directory that a path is in. No link is followed on the way from `below`. Raises OSError,
+    NotADirectoryError for a link."""
+    fd = os.open(below, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in path.relative_to(below).parts[:-1]:
+            inner = os.open(part, DIRECTORY, dir_fd=fd)
+            os.close(fd)
+            fd = inner
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def open_below(root: Path, name: str) -> int:

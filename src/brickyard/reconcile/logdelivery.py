@@ -21,12 +21,13 @@ from brickyard.domain.clock import Monotonic
 from brickyard.domain.node import LogDestination
 from brickyard.domain.periodic import Lease, Periodic, always
 from brickyard.domain.places import Kind
-from brickyard.logs.delivery import Delivery, Passes
+from brickyard.logs.delivery import Delivery, Passes, Runs
 from brickyard.logs.objectdelivery import ObjectDelivery, uploader
 from brickyard.logs.transfers import NO_LIST, MachineCredentials, credentials
 from brickyard.machine.addresses import NetworkError
 from brickyard.sandbox.launcher import Network
 from brickyard.storage.directory import Storage
+from brickyard.storage.logs import ageless
 from brickyard.storage.sealer import Sealer
 
 EVERY_S = 60.0
@@ -126,8 +127,13 @@ class LogDelivery(Periodic):
         """Delivers the logs of one node; returns why it failed, or ""."""
         delivery = await asyncio.to_thread(Delivery, record, roots=self._storage.log_roots)
         logs = await asyncio.to_thread(self._storage.logs.directory, record.parent)
+
+        def run(make: Callable[[], Runs]) -> str:
+            with ageless(record.parent):
+                return passes.run(make, logs, final=True, limit_s=self._limit_s)
+
         if delivery.record.destination.kind != Kind.S3:
-            return await asyncio.to_thread(passes.run, lambda: delivery, logs, final=True, limit_s=self._limit_s)
+            return await asyncio.to_thread(run, lambda: delivery)
         lent = None if delivery.record.elsewhere else self._lend()  # what nodes here reach, others need not
         if lent is None:
             return "only its nodes can reach this store"
@@ -138,9 +144,7 @@ class LogDelivery(Periodic):
             upload = uploader(
                 delivery.record, env=env, python=sys.executable, network=network, limit_s=max(1.0, self._limit_s - 1)
             )
-            return await asyncio.to_thread(
-                passes.run, lambda: ObjectDelivery(record, upload=upload, left=True), logs, final=True, limit_s=self._limit_s
-            )
+            return await asyncio.to_thread(run, lambda: ObjectDelivery(record, upload=upload, left=True))
 
     def _failed(self, node: str, error: str) -> None:
         before = self._trouble.get(node)

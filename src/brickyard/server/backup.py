@@ -35,6 +35,8 @@ KIND = "a backup of a workspace"
 SUFFIX = ".tar"
 LOOKS = 3  # at the files: a busy workspace has new ones each time
 KEY_TRIES = 3
+LONGEST = 3072  # bytes of a file's path below the storage: longer ones could not be made again below every other directory
+MOST_NAMED = 100
 
 Tell = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much (0: unknown)
 
@@ -52,6 +54,7 @@ class Backup(NamedTuple):
     size: int
     secrets_key: str  # where the key of its secrets is: none, inside, setting (encryption_key), lost
     unsteady: list[str]  # files that changed each time that they were read
+    left_out: list[str]  # paths that are too long, the first of them: they are not there, nor what is below them
 
 
 class _Database(NamedTuple):
@@ -93,6 +96,7 @@ class _Work:
         self._draft = draft
         self._tell = tell
         self._size = 0
+        self._left_out: list[str] = []
 
     def run(self, file: Path) -> Backup:
         self._refuse()
@@ -118,7 +122,7 @@ class _Work:
             writer.close()
         count = sum(entry.kind == "file" for entry in writer.entries.values())
         unsteady = [name for name in writer.unsteady if name in writer.entries]
-        return Backup(file, database.workspace_id, count, path.stat().st_size, where, unsteady)
+        return Backup(file, database.workspace_id, count, path.stat().st_size, where, unsteady, self._left_out)
 
     def _refuse(self) -> None:
         url = joined.database_url(self._chosen)
@@ -194,11 +198,17 @@ class _Work:
         torn, new = set[str](), False
         # What Spark knows of tables comes before the tables: what it names is there by then.
         for top in (self._storage.metastore, *self._storage.kept):
-            for path in walk(top, skips=lambda path: self._is_left_out(path, database) or self._is_scratch(path)):
+            for path in walk(top, skips=lambda path: self._is_skipped(path, database)):
                 name = str(path.relative_to(self._storage.root))
+                if _is_too_long(name):
+                    if name not in self._left_out and len(self._left_out) < MOST_NAMED:
+                        self._left_out.append(name)
+                    continue
                 if name in writer.entries or self._is_left_out(path, database):
                     continue
-                if writer.add(name, path):
+                if (above := name.rpartition("/")[0]) and writer.kind(above) != "directory":
+                    continue  # it was a file or a link when it was read, and nothing can be below those
+                if writer.add(name, path, below=top.parent):
                     new = True
                 elif log := in_log(name):
                     torn.add(log)
@@ -211,6 +221,11 @@ class _Work:
         """Whether it belongs to a cluster that the copied database does not know, or is what the backup itself writes."""
         cluster = path.parent in (self._storage.clusters, self._storage.workspaces)
         return path == self._draft or (cluster and path.name not in database.clusters)
+
+    def _is_skipped(self, path: Path, database: _Database) -> bool:
+        """Whether what is in it is of no interest."""
+        too_long = _is_too_long(str(path.relative_to(self._storage.root)))
+        return too_long or self._is_left_out(path, database) or self._is_scratch(path)
 
     def _is_scratch(self, path: Path) -> bool:
         """Whether a driver empties it when it starts."""
@@ -225,3 +240,7 @@ class _Work:
     def _moved(self, size: int) -> None:
         self._size += size
         self._tell("files", self._size, 0)
+
+
+def _is_too_long(name: str) -> bool:
+    return len(os.fsencode(name)) > LONGEST

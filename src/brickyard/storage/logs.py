@@ -7,7 +7,7 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -85,19 +85,19 @@ class KeptLogs:
             return record
         if self._unseal is None:
             raise ValueError("the secrets of these logs are sealed")
-        redactor, ended, kept = Redactor(self._unseal(record.sealed)), node.stat(), dict(record.files)
-        for name, _ in files.list_files(node):
-            if name.startswith((".", EVENTS)):  # Spark hides secrets in its event logs itself
-                continue
-            path = node / name
-            info, data = path.stat(), path.read_bytes()
-            if (hidden := redactor.data(data)) != data:
-                files.write_atomic(path, hidden)
-                os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns))
-            kept |= {name: _masked(kept[name])} if name in kept else {}
-        record = msgspec.structs.replace(record, files=kept, sealed=())
-        files.write_atomic(node / RECORD, msgspec.json.encode(record))
-        os.utime(node, ns=(ended.st_atime_ns, ended.st_mtime_ns))  # tells when the node ended
+        redactor, kept = Redactor(self._unseal(record.sealed)), dict(record.files)
+        with ageless(node):
+            for name, _ in files.list_files(node):
+                if name.startswith((".", EVENTS)):  # Spark hides secrets in its event logs itself
+                    continue
+                path = node / name
+                info, data = path.stat(), path.read_bytes()
+                if (hidden := redactor.data(data)) != data:
+                    files.write_atomic(path, hidden)
+                    os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns))
+                kept |= {name: _masked(kept[name])} if name in kept else {}
+            record = msgspec.structs.replace(record, files=kept, sealed=())
+            files.write_atomic(node / RECORD, msgspec.json.encode(record))
         return record
 
     def clusters(self) -> list[str]:
@@ -121,6 +121,17 @@ def _masked(kept: KeptFile) -> KeptFile:
     """The record of a log in which secrets are hidden now, maybe in its first bytes, too. Those in the record may end with a part
     of a secret."""
     return msgspec.structs.replace(kept, head=b"*" * len(kept.head), masked=True)
+
+
+@contextlib.contextmanager
+def ageless(node: Path) -> Iterator[None]:
+    """Keeps the time of a node's directory, which says when the node ended, whatever is written into it meanwhile."""
+    ended = node.stat()
+    try:
+        yield
+    finally:
+        with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+            os.utime(node, ns=(ended.st_atime_ns, ended.st_mtime_ns))
 
 
 def directories(place: Path) -> list[Path]:

@@ -7,9 +7,11 @@ there at one moment are taken, without a gap.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from brickyard.machine import files
 from brickyard.machine.bundles import Unreadable
 
 LOGS = ("_delta_log", "metadata")
@@ -23,11 +25,11 @@ def walk(top: Path, *, skips: Callable[[Path], bool] = lambda _: False) -> Itera
     while left:
         path = left.pop()
         yield path
-        if path.is_symlink() or not path.is_dir() or skips(path):
+        if skips(path):
             continue
         if path.name in LOGS:
             yield from (path / name for name in _POINTERS)  # read before the versions are looked for
-        names = _log_names(path) if path.name in LOGS else _names(path)
+        names = _log_names(path, top) if path.name in LOGS else _names(path, top)
         left.extend(path / name for name in sorted(names, key=lambda name: (name in LOGS, name)))  # the last one comes next
 
 
@@ -37,21 +39,27 @@ def in_log(name: str) -> str:
     return above if above.rpartition("/")[2] in LOGS and last not in _POINTERS else ""
 
 
-def _log_names(path: Path) -> list[str]:
+def _log_names(path: Path, top: Path) -> list[str]:
     """A listing may miss a version that is written meanwhile, or what one names, and have a later version. A second listing
     misses nothing that was there before the first one ended."""
-    seen = {name for name in _names(path) if name.endswith(".json")}
+    seen = {name for name in _names(path, top) if name.endswith(".json")}
     last = max((name for name in seen if name[:1].isdigit()), default="")
     return [
         name
-        for name in _names(path)
+        for name in _names(path, top)
         if name not in _POINTERS and (not name.endswith(".json") or name in seen or (name[:1].isdigit() and name < last))
     ]
 
 
-def _names(path: Path) -> list[str]:
+def _names(path: Path, top: Path) -> list[str]:
+    """What is in a directory; nothing for anything else, and for what programs have put a link in the place of."""
     try:
-        return [entry.name for entry in path.iterdir()]
+        with files.directory_of(path, below=top.parent) as above:
+            directory = os.open(path.name, files.DIRECTORY, dir_fd=above)
+        try:
+            return os.listdir(directory)  # noqa: PTH208 - by descriptor
+        finally:
+            os.close(directory)
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:

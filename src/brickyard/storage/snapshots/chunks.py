@@ -144,9 +144,14 @@ class ChunkStore:
         return total
 
     def size(self) -> int:
-        """How many bytes all chunks take."""
-        directories = (path for path in self._root.iterdir() if path.is_dir()) if self._root.is_dir() else ()
-        return sum(entry.stat().st_size for directory in directories for entry in os.scandir(directory))
+        """How many bytes all chunks take. Others may write and collect meanwhile."""
+        total = 0
+        for directory in [path for path in self._root.iterdir() if path.is_dir()] if self._root.is_dir() else ():
+            with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
+                for entry in entries:
+                    with contextlib.suppress(FileNotFoundError):  # it has got its name, or was removed
+                        total += entry.stat().st_size
+        return total
 
     def collect(self, needed: Set[bytes]) -> int:
         """Removes every chunk but these; waits until nobody writes. Returns how many bytes this has freed.
