@@ -19,9 +19,10 @@ from brickyard.domain.notifications import (
     Webhook,
     WebhookNotifications,
 )
-from brickyard.domain.run import Attempt, Run, RunResultState, Task
+from brickyard.domain.run import Attempt, NewRun, Run, RunResultState, Task
 from brickyard.domain.tasks import SparkPythonTask, SubmitTask
 from brickyard.plan.notices import check, destinations, noticed
+from brickyard.plan.repairs import repaired
 from brickyard.testing.builders import NOW
 
 R = RunResultState
@@ -105,6 +106,22 @@ def test_retries_of_a_task(last_only: bool) -> None:
     start, failure = ("a", "on_start", "w"), ("a", "on_failure", "w")
     assert told(first) == ([start] if last_only else [start, failure])
     assert told(second) == ([start, failure] if last_only else [start, failure, start, failure])
+
+
+@pytest.mark.parametrize("last_only", [False, True])
+def test_a_repair_tells_of_its_own_attempts_only(last_only: bool) -> None:
+    """Whoever wants to hear of a task by the time of its repair has not missed what was before."""
+    over = run_of(attempt(0, R.FAILED), ended_ms=NOW + 5, result=R.FAILED)
+    assert told(over) == []
+    own = {
+        "webhook_notifications": WebhookNotifications(on_start=HOOK, on_failure=HOOK),
+        "notification_settings": NotificationSettings(alert_on_last_attempt=last_only),
+    }
+    run = repaired(over, NewRun(tasks=(run_of(task=own).tasks[0].spec,)), repair_id=9, at_ms=NOW + 9)
+    assert told(run) == []
+    (task,) = run.tasks
+    begun = msgspec.structs.replace(run, tasks=(msgspec.structs.replace(task, attempts=(*task.attempts, attempt(1))),))
+    assert told(begun) == [("a", "on_start", "w")]
 
 
 def test_a_task_that_was_not_to_run_is_no_failure() -> None:
