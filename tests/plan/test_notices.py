@@ -177,6 +177,8 @@ def test_whatever_happens_and_however_often_it_is_looked_at_each_event_is_told_o
         ({"webhook_notifications": WebhookNotifications(on_streaming_backlog_exceeded=HOOK)}, "on_streaming_backlog_exceeded"),
         ({"email_notifications": EmailNotifications(on_start=["a@b.c, d@e.f"])}, "not an e-mail address"),
         ({"email_notifications": EmailNotifications(on_start=["a@b.c\nBcc: x@y.z"])}, "not an e-mail address"),
+        ({"email_notifications": EmailNotifications(on_start=["=?utf-8?q?a=0ABcc:x?=@b.c"])}, "not an e-mail address"),
+        ({"email_notifications": EmailNotifications(on_start=["(@b.c"])}, "not an e-mail address"),
         (
             {"health": HealthRules(rules=[HealthRule(metric="STREAMING_BACKLOG_FILES", op="GREATER_THAN", value=1)])},
             "RUN_DURATION",
