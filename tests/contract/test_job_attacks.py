@@ -133,6 +133,20 @@ def test_a_job_has_one_owner_who_can_give_it_away(server: Server, w: WorkspaceCl
     refused(InvalidParameterValue, w, *given(("third", OWNER)))
 
 
+def test_an_owner_sees_the_runs_of_a_job_that_runs_as_somebody_else(server: Server, w: WorkspaceClient) -> None:
+    owner, admin = outsider(server, w, "job-owner"), str(w.current_user.me().user_name)
+    created = owner.jobs.create(name="lent", tasks=[jobs.Task(task_key="a", condition_task=ALWAYS)]).job_id
+    assert created
+    w.jobs.update(created, new_settings=jobs.JobSettings(run_as=jobs.JobRunAs(user_name=admin)))
+    run = owner.jobs.run_now(created).result(timeout=SOON)
+    assert run.creator_user_name == admin
+    assert [each.run_id for each in owner.jobs.list_runs(job_id=created)] == [run.run_id]
+    acl = owner.jobs.set_permissions(str(created), access_control_list=[]).access_control_list or []
+    shown = [[one.permission_level for one in each.all_permissions or ()] for each in acl if each.user_name]
+    assert shown == [[OWNER]]
+    owner.jobs.delete_run(run.run_id or 0)
+
+
 def test_hostile_names_are_kept_as_they_are_or_refused(w: WorkspaceClient) -> None:
     for name in HOSTILE:
         created = w.jobs.create(name=name, description=name, tags={"k": name[:40]}, tasks=[]).job_id

@@ -19,9 +19,10 @@ from brickyard.domain.notifications import (
     Webhook,
     WebhookNotifications,
 )
-from brickyard.domain.run import Attempt, Run, RunResultState, Task
+from brickyard.domain.run import Attempt, NewRun, Run, RunResultState, Task
 from brickyard.domain.tasks import SparkPythonTask, SubmitTask
 from brickyard.plan.notices import check, destinations, noticed
+from brickyard.plan.repairs import repaired
 from brickyard.testing.builders import NOW
 
 R = RunResultState
@@ -107,6 +108,22 @@ def test_retries_of_a_task(last_only: bool) -> None:
     assert told(second) == ([start, failure] if last_only else [start, failure, start, failure])
 
 
+@pytest.mark.parametrize("last_only", [False, True])
+def test_a_repair_tells_of_its_own_attempts_only(last_only: bool) -> None:
+    """Whoever wants to hear of a task by the time of its repair has not missed what was before."""
+    over = run_of(attempt(0, R.FAILED), ended_ms=NOW + 5, result=R.FAILED)
+    assert told(over) == []
+    own = {
+        "webhook_notifications": WebhookNotifications(on_start=HOOK, on_failure=HOOK),
+        "notification_settings": NotificationSettings(alert_on_last_attempt=last_only),
+    }
+    run = repaired(over, NewRun(tasks=(run_of(task=own).tasks[0].spec,)), repair_id=9, at_ms=NOW + 9)
+    assert told(run) == []
+    (task,) = run.tasks
+    begun = msgspec.structs.replace(run, tasks=(msgspec.structs.replace(task, attempts=(*task.attempts, attempt(1))),))
+    assert told(begun) == [("a", "on_start", "w")]
+
+
 def test_a_task_that_was_not_to_run_is_no_failure() -> None:
     own = {"webhook_notifications": WebhookNotifications(on_failure=HOOK)}
     assert [bool(told(run_of(skipped=each, task=own))) for each in (R.EXCLUDED, R.DISABLED, R.UPSTREAM_FAILED)] == [
@@ -160,6 +177,8 @@ def test_whatever_happens_and_however_often_it_is_looked_at_each_event_is_told_o
         ({"webhook_notifications": WebhookNotifications(on_streaming_backlog_exceeded=HOOK)}, "on_streaming_backlog_exceeded"),
         ({"email_notifications": EmailNotifications(on_start=["a@b.c, d@e.f"])}, "not an e-mail address"),
         ({"email_notifications": EmailNotifications(on_start=["a@b.c\nBcc: x@y.z"])}, "not an e-mail address"),
+        ({"email_notifications": EmailNotifications(on_start=["=?utf-8?q?a=0ABcc:x?=@b.c"])}, "not an e-mail address"),
+        ({"email_notifications": EmailNotifications(on_start=["(@b.c"])}, "not an e-mail address"),
         (
             {"health": HealthRules(rules=[HealthRule(metric="STREAMING_BACKLOG_FILES", op="GREATER_THAN", value=1)])},
             "RUN_DURATION",

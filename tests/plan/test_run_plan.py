@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 from brickyard.domain.run import AttemptPhase, Conclusion, Run, RunResultState, SharedCluster, Task, TerminationCode
 from brickyard.domain.spec import ClusterSpec
 from brickyard.domain.states import State
-from brickyard.domain.tasks import RunIf, SparkPythonTask, SubmitTask, TaskDependency
-from brickyard.plan.attempts import NO_CLUSTER_MS, begun, closed, concluded
+from brickyard.domain.tasks import ConditionOp, ConditionTask, RunIf, SparkPythonTask, SubmitTask, TaskDependency
+from brickyard.plan.attempts import AGAIN_MS, AT_ONCE, NO_CLUSTER_MS, begun, closed, concluded
 from brickyard.plan.run import STOP_MS, plan_run
 from brickyard.plan.runfacts import ClusterFacts
 from brickyard.plan.runids import task_run_id
@@ -224,6 +225,27 @@ def test_retries_wait_their_time_and_stop_at_success_or_at_their_number(golden: 
     assert plan.run.tasks[0].result is R.FAILED
     assert plan.run.result is R.FAILED
     golden(plan.run.message)
+
+
+def test_retries_that_fail_at_once_do_not_follow_each_other_for_ever() -> None:
+    never = ConditionTask(left="a", op=ConditionOp.GREATER_THAN, right="1")
+    run = run_of(SubmitTask(task_key="a", condition_task=never, max_retries=-1, min_retry_interval_millis=1))
+    now = NOW
+    for _ in range(100):
+        plan = step(run, {}, now)
+        run, now = plan.run, max(now, plan.due_ms or now)
+    starts = [each.start_ms for each in run.tasks[0].attempts]
+    assert starts[: AT_ONCE + 1] == [NOW + number for number in range(AT_ONCE + 1)], "the first ones are as asked for"
+    assert {after - before for before, after in pairwise(starts[AT_ONCE:])} == {AGAIN_MS}
+
+
+def test_a_retry_of_what_ran_for_a_while_comes_at_once() -> None:
+    run = run_of(task("a", existing="c", max_retries=-1))
+    plan = step(run, {"c": UP})
+    for number in range(1, 10):
+        later = NOW + number * AGAIN_MS
+        plan = step(concluded(plan.run, plan.begin[0].task_run_id, BAD, now=later), {"c": UP}, later)
+        assert len(plan.begin) == 1
 
 
 @pytest.mark.parametrize(("retry", "attempts"), [(False, 1), (True, 2)])

@@ -17,7 +17,7 @@ from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Ids
 from brickyard.domain.requests import CreateCluster
 from brickyard.domain.run import RunResultState
-from brickyard.domain.tasks import SqlTask, SqlTaskFile, SubmitTask
+from brickyard.domain.tasks import ForEachTask, SqlTask, SqlTaskFile, SubmitTask
 from brickyard.domain.warehouses import Warehouse
 from brickyard.features.runs.model import GetOutput, RunId
 from brickyard.features.runs.runners import TaskRunners
@@ -170,6 +170,16 @@ async def crash_and_recover(root: Path, store: Store, steps: int, *, before: boo
 async def second_statement(spark: Spark) -> None:
     while len(spark.begun) < 2:
         await asyncio.sleep(0.02)
+
+
+async def test_each_iteration_of_a_for_each_task_runs_its_statements(store: Store, tmp_path: Path) -> None:
+    spark = Spark()
+    async with SqlWorld(store, provider(), tmp_path, spark).running() as world:
+        what = SqlTask(warehouse_id=await world.warehouse(), file=SqlTaskFile(path="/one"))
+        loop = ForEachTask(inputs="[1, 2]", task=SubmitTask(task_key="each", sql_task=what))
+        view = await world.over(await world.submit(SubmitTask(task_key="loop", for_each_task=loop)))
+        assert view.state.result_state is RunResultState.SUCCESS, view.state
+        assert list(spark.begun.values()) == ["one", "one"]
 
 
 @pytest.mark.parametrize(("before", "cancel"), [(True, False), (False, True)], ids=["before", "cancelled-and-after"])

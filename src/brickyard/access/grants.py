@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from brickyard.access.holders import group_holder, service_principal_holder, user_holder
-from brickyard.domain.access import AccessControlRequest, ObjectKind, SecurableObject
+from brickyard.domain.access import AccessControlRequest, Grant, ObjectKind, SecurableObject
 from brickyard.domain.errors import InvalidParameterValue, ResourceDoesNotExist
 from brickyard.plan.permissions import OBJECT_TYPES, Wanted, changed_grants
 from brickyard.store.tx import Tx
@@ -18,6 +18,15 @@ def grant_on_job(tx: Tx, on: SecurableObject, acl: Sequence[AccessControlRequest
     of = next(each for each in OBJECT_TYPES if each.kind is ObjectKind.JOB)
     wanted = [wanted_grant(tx, each) for each in acl]
     tx.grants.put(on.places[0], changed_grants(of, (), wanted, owner=owner_of(tx, on), replace=True))
+
+
+def let_owner_see_runs(tx: Tx, on: SecurableObject) -> None:
+    """Grants a job's owner what they may do with its runs, which belong to those whose rights they have."""
+    of = next(each for each in OBJECT_TYPES if each.kind is ObjectKind.JOB)
+    place, owner = on.places[0], owner_of(tx, on)
+    if owner:
+        others = (each for each in tx.grants.of(place) if each.principal != owner)
+        tx.grants.put(place, [*others, Grant(owner, of.levels[-1])])
 
 
 def wanted_grant(tx: Tx, asked: AccessControlRequest) -> Wanted:

@@ -10,7 +10,8 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 Tls = Literal["start", "whole", "off"]  # STARTTLS, from the first byte, none
-_ADDRESS = re.compile(r"[^\s@,;<>\"\x00-\x1f\x7f]{1,64}@[^\s@,;<>\"\x00-\x1f\x7f]{1,189}")
+_TEXT = r"[^\s@,:;<>()\[\]\\\"\x00-\x1f\x7f]"
+_ADDRESS = re.compile(rf"(?!.*=\?){_TEXT}{{1,64}}@{_TEXT}{{1,189}}")  # =? begins an encoded word, which may hold anything
 _FORM = "smtp://USER:PASSWORD@HOST:PORT (STARTTLS), smtps://... (TLS), or smtp://HOST:PORT?tls=off"
 
 

@@ -12,6 +12,8 @@ from brickyard.plan.childruns import with_child
 TASK_RETRIES = 3  # of each task of a continuous job with task_retry_mode ON_FAILURE
 RETRY_MS = 10_000  # before the first of them; twice as long before each following one
 NO_CLUSTER_MS = 30_000  # before another attempt when there was no cluster to begin on: the reason will hold for a while
+AT_ONCE = 3  # retries that follow as the task asks
+AGAIN_MS = 30_000  # between the starts of further ones: a run keeps each attempt, and what fails at once may be retried for ever
 
 
 def begun(run: Run, attempt_id: int, *, now: int) -> Run:
@@ -106,7 +108,8 @@ def decided(run: Run, task: Task, conclusion: Conclusion, now: int) -> Task:
         pause = NO_CLUSTER_MS if conclusion.code is TerminationCode.INVALID_CLUSTER_REQUEST else 0
         if run.task_retries:
             pause = max(pause, RETRY_MS * 2 ** (attempt.number - task.repaired))
-        retry_at = max(now + pause, attempt.start_ms + (task.spec.min_retry_interval_millis or 0))
+        between = AGAIN_MS if attempt.number - task.repaired >= AT_ONCE else 0
+        retry_at = max(now + pause, attempt.start_ms + max(between, task.spec.min_retry_interval_millis or 0))
     return msgspec.structs.replace(task, attempts=(*task.attempts[:-1], known), retry_at_ms=retry_at)
 
 

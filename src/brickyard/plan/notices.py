@@ -153,7 +153,7 @@ def _of_run(run: Run, now: int) -> Iterator[tuple[str, Notice, Notifying]]:
         return  # it was over before it began, and so its tasks are not worth a word
     for task in run.tasks:
         of_task = replace(about, task_key=task.spec.task_key)
-        for attempt in task.attempts:
+        for attempt in task.attempts[task.repaired :]:  # what was to be told of others was told before the repair
             yield from _of_attempt(task, attempt, replace(of_task, task_run_id=attempt.task_run_id))
         if task.skipped is not None and (event := _ending(task.skipped, task.spec)) is not None:
             of_skipped = replace(of_task, event=event, result=task.skipped, task_run_id=task.task_run_id)
@@ -163,7 +163,7 @@ def _of_run(run: Run, now: int) -> Iterator[tuple[str, Notice, Notifying]]:
 def _of_attempt(task: Task, attempt: Attempt, about: Notice) -> Iterator[tuple[str, Notice, Notifying]]:
     replace, spec = msgspec.structs.replace, task.spec
     settings = spec.notification_settings or NotificationSettings()
-    if not (attempt.number and settings.alert_on_last_attempt):
+    if not (attempt.number > task.repaired and settings.alert_on_last_attempt):
         yield f"{attempt.task_run_id}/{Event.START}", about, spec
     if attempt.warned_ms:
         event = Event.DURATION_WARNING

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator
+from email import message_from_string
 from typing import Any
 
 import pytest
@@ -331,6 +332,31 @@ async def test_mail_goes_through_the_smtp_server(store: Store) -> None:
         await post.notify(MAIL, addresses=("a@example.com",))
         await server.send(MAIL)
         assert await post.waiting(MAIL) == 1
+        await server.end()
+
+
+async def test_no_name_of_a_job_becomes_a_header_of_mail() -> None:
+    with Smtp() as smtp:
+        mail = MailSender(mail_server(f"smtp://127.0.0.1:{smtp.port}?tls=off", "brickyard@example.com"))
+        for name in ("=?utf-8?q?a=0AX-More:_1=0A=0Amore?=", "a =?utf-8?b?Cg==?="):
+            await mail.send(["a@example.com"], subject=name, text="text", delivery="d")
+        for each in map(message_from_string, smtp.messages):
+            assert "X-More" not in each and each["Auto-Submitted"]
+            assert str(each.get_payload()).split() == ["text"]
+
+
+async def test_mail_that_cannot_be_made_has_no_other_sent_again(store: Store) -> None:
+    """A notice of an earlier version may have an address that would be refused now."""
+    with Smtp() as smtp:
+        post = Post(store, MailSender(mail_server(f"smtp://127.0.0.1:{smtp.port}?tls=off", "brickyard@example.com")))
+        await post.notify(MAIL, addresses=("=?utf-8?q?a=0Ab?=@example.com",))
+        await post.notify(MAIL, addresses=("a@example.com",))
+        server = post.server()
+        for _ in range(rules.MAX_ATTEMPTS):
+            await server.send(MAIL)
+            post.clock.advance(seconds=rules.BACKOFF_S[-1])
+        assert smtp.recipients == [["a@example.com"]]
+        assert await post.waiting(MAIL) == 0, "it is given up"
         await server.end()
 
 

@@ -15,7 +15,7 @@ from brickyard.domain.clock import Ids
 from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.identity import CredentialKind
 from brickyard.domain.requests import CreateCluster
-from brickyard.domain.tasks import DbtTask, Source, SubmitTask
+from brickyard.domain.tasks import DbtTask, ForEachTask, Source, SubmitTask
 from brickyard.domain.warehouses import Warehouse
 from brickyard.features.credentials.tasktokens import TaskTokens
 from brickyard.features.credentials.tokens import TokenService
@@ -84,6 +84,22 @@ async def test_a_task_has_a_token_for_its_warehouse_until_it_is_over(world: RunW
     attempt = (await world.row(run_id)).tasks[0].attempts[0]
     made = await tokens.make(run_id=run_id, task_run_id=attempt.task_run_id, starting_ms=attempt.starting_ms, warehouse_id=on)
     assert made == "", "a slow server makes none after the end"
+    assert await store.read(lambda tx: tx.tokens.all(CredentialKind.TASK)) == []
+
+
+async def test_each_iteration_of_a_for_each_task_has_a_token_until_it_is_over(world: RunWorld, store: Store) -> None:
+    told: list[dict[str, Any]] = []
+
+    def answer(command: str) -> Answer:
+        told.append(json.loads(command.partition("\n")[2]))
+        return Answer(results={"resultType": "text", "data": "Completed"})
+
+    assert world.provider.kernels is not None
+    world.provider.kernels.compute = answer
+    loop = ForEachTask(inputs="[1, 2]", task=dbt(await a_warehouse(world, "one"), "dbt run"))
+    await world.over(await world.submit(SubmitTask(task_key="loop", for_each_task=loop)))
+    tokens = [each["profile"]["token"] for each in told]
+    assert all(tokens) and len(set(tokens)) == 2
     assert await store.read(lambda tx: tx.tokens.all(CredentialKind.TASK)) == []
 
 

@@ -39,7 +39,7 @@ class TaskTokens:
         def work(tx: Tx) -> bool:
             tx.lock(LOCK, shared=True)
             run = tx.runs.get(run_id)
-            attempts = (each for task in run.tasks for each in task.attempts) if run is not None else ()
+            attempts = (each for task in run.all_tasks for each in task.attempts) if run is not None else ()
             alive = any(each.task_run_id == task_run_id and not each.decided for each in attempts)
             if run is None or not alive or active_principal(tx, run.creator_user_name) is None:
                 return False

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from brickyard.access import Authorizer
-from brickyard.access.grants import grant_on_job
+from brickyard.access.grants import grant_on_job, let_owner_see_runs
 from brickyard.access.objects import WORKSPACE, of_job, of_run
 from brickyard.access.principals import active_principal
 from brickyard.domain.access import ObjectKind, Permission, Place, Principal
@@ -100,7 +100,10 @@ class JobService:
             self._check(tx, row)
             tx.rows(JobRows).insert(row)
             _watch(tx, row, now)
-            grant_on_job(tx, of_job(row.job_id, row.owned_by), request.access_control_list or ())
+            on = of_job(row.job_id, row.owned_by)
+            grant_on_job(tx, on, request.access_control_list or ())
+            if row.run_as != row.owned_by:
+                let_owner_see_runs(tx, on)
             return row.job_id
 
         return await self._store.write(work)
@@ -233,6 +236,8 @@ class JobService:
         now = self._clock.now_ms()
 
         def work(tx: Tx) -> None:
+            if run_as is not None:
+                tx.lock(f"grants/{ObjectKind.JOB}/{job_id}")  # before the job, as where permissions are changed
             row = self._allowed(tx, caller, job_id, Permission.CAN_MANAGE, to="change")
             settings = rules.checked(change(row.settings), now_ms=now)
             settings = msgspec.structs.replace(settings, run_as=run_as or row.settings.run_as)  # only a new one replaces it
@@ -245,6 +250,8 @@ class JobService:
             row = msgspec.structs.replace(row, settings=settings, run_as=identity)
             self._check(tx, row)
             tx.rows(JobRows).update(row)
+            if run_as is not None and identity != row.owned_by:
+                let_owner_see_runs(tx, of_job(job_id, row.owned_by))
             if not same:
                 _watch(tx, row, now)
 

@@ -141,6 +141,9 @@ class NotificationLoop(Periodic):
                 await self._post(row, notice, link)
         except Undelivered as error:
             return str(error)
+        except Exception as error:  # of this notice only: others of its turn have been sent, and must not be sent again
+            log.exception("notification_broken", receiver=notice.receiver, run_id=notice.run_id)
+            return f"the notice cannot be sent: {type(error).__name__}"
         return ""
 
     async def _post(self, row: DestinationRow, notice: Notice, link: str) -> None:

@@ -32,7 +32,7 @@ class MailSender:
         message = EmailMessage()
         message["From"] = self._server.sender
         message["To"] = ", ".join(addresses)
-        message["Subject"] = subject
+        message["Subject"] = subject.replace("=?", "= ?")  # else decoded as an encoded word, which may hold line breaks
         message["Date"] = formatdate()
         message["Message-ID"] = f"<{delivery}@{self._server.sender.rpartition('@')[2]}>"
         message["Auto-Submitted"] = "auto-generated"

@@ -205,7 +205,7 @@ def _keep(tx: Tx, call: Call, script: SqlScript) -> None:
 def _undecided(tx: Tx, call: Call) -> Run | None:
     """The run, if the attempt has no result yet. Inside `write` it stays so until the commit."""
     run = tx.runs.get(call.run.run_id)
-    attempts = (each for task in run.tasks for each in task.attempts) if run is not None else ()
+    attempts = (each for task in run.all_tasks for each in task.attempts) if run is not None else ()
     mine = next((each for each in attempts if each.task_run_id == call.attempt.task_run_id), None)
     return run if mine is not None and not mine.decided else None
 
