@@ -58,6 +58,8 @@ class FakeSpark(FakeDriver):
         self.interrupted: dict[str, asyncio.Event] = {}
         self.released: list[str] = []
         self.hold = asyncio.Event()  # `wait` ends with it
+        self.releases = asyncio.Event()  # a release is answered with it
+        self.releases.set()
 
     async def serve(self, method: str, context: Any) -> None:
         name = method.rpartition("/")[2]
@@ -84,6 +86,7 @@ class FakeSpark(FakeDriver):
             case "ReleaseExecute":
                 self.operations.pop((*key, request.operation_id), None)
                 self.released.append(request.operation_id)
+                await self.releases.wait()
                 await context.write(b"")
             case "ReleaseSession":
                 self.incarnations.pop(key, None)

@@ -269,6 +269,27 @@ async def test_rows_whose_client_was_gone_are_given_again(tmp_path: Path) -> Non
         assert (part.results.startRowOffset, part.results.columns[0].i64Val.values[:5]) == (0, list(range(5)))
 
 
+async def test_rows_whose_client_goes_while_they_are_fetched_are_given_again(tmp_path: Path) -> None:
+    async with sql_world(tmp_path) as w:
+        token = await w.world.token("me@example.com")
+        session = await w.session(token)
+        handle = (await w.begin(token, session, "rows 3000000 1000000")).operationHandle
+        await finished(w, token, handle)
+        w.spark.releases.clear()
+        gone = asyncio.Event()
+        fetch = asyncio.create_task(fetched(w, token, handle, gone=gone))
+        await until(lambda: w.spark.released)  # the rows are taken, and the answer is not sent
+        gone.set()
+        await fetch
+        w.spark.releases.set()
+        starts, rows, more = list[int](), 0, True
+        while more:
+            part = await fetched(w, token, handle)
+            starts.append(part.results.startRowOffset)
+            rows, more = rows + len(part.results.columns[0].i64Val.values), part.hasMoreRows
+        assert (starts[0], rows) == (0, 3_000_000)
+
+
 async def test_limits_of_sessions_and_statements_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "OPEN", sessions.OPEN._replace(share=1, admin_share=1))
     monkeypatch.setattr(operations, "OPEN", operations.OPEN._replace(share=1, admin_share=1))

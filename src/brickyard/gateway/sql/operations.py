@@ -174,26 +174,40 @@ class Operation:
                 self.touch(IDLE_S * 10)
             async with self._moved:
                 await self._moved.wait_for(lambda: bool(self._buffer) or self._complete)
-                chunks, size = list[Chunk](), 0
-                while self._buffer and (not chunks or size + len(self._buffer[0].stream) <= max_bytes):
-                    chunks.append(self._buffer.popleft())
-                    size += len(chunks[-1].stream)
-                self._held -= size
+                part = self._take(max_bytes)
                 self._moved.notify_all()
-                if not self._buffer and not self._complete:
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(PEEK_S):
-                            await self._moved.wait_for(lambda: bool(self._buffer) or self._complete)
-                more = bool(self._buffer) or not self._complete or (bool(chunks) and self.error is not None)
             if for_client:
                 self.touch()
-            if not chunks and self.error is not None:
+            if not part.chunks and self.error is not None:
                 raise self.error
-            part = Part(chunks, self._fetched, more)
-            self._fetched += sum(chunk.rows for chunk in chunks)
-            if chunks and more:  # from here on, Spark does not give the result from its beginning to another server
-                await self._driver.release(self.target, self.id, until=chunks[-1].response_id)
-            return part
+            try:
+                more = await self._more(part)
+                if part.chunks and more:  # from here on, Spark does not give the result from its beginning to another server
+                    await self._driver.release(self.target, self.id, until=part.chunks[-1].response_id)
+            except BaseException:  # its client may go meanwhile, and fetch these rows again
+                self.give_back(part)
+                raise
+            return part._replace(more=more)
+
+    def _take(self, max_bytes: int) -> Part:
+        """The first chunks that are here."""
+        chunks, size = list[Chunk](), 0
+        while self._buffer and (not chunks or size + len(self._buffer[0].stream) <= max_bytes):
+            chunks.append(self._buffer.popleft())
+            size += len(chunks[-1].stream)
+        self._held -= size
+        part = Part(chunks, self._fetched, more=True)
+        self._fetched += sum(chunk.rows for chunk in chunks)
+        return part
+
+    async def _more(self, part: Part) -> bool:
+        """Whether anything follows that part."""
+        async with self._moved:
+            if not self._buffer and not self._complete:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(PEEK_S):
+                        await self._moved.wait_for(lambda: bool(self._buffer) or self._complete)
+            return bool(self._buffer) or not self._complete or (bool(part.chunks) and self.error is not None)
 
     def give_back(self, part: Part) -> None:
         """Undo the last fetch, whose client has not got it."""
