@@ -12,7 +12,7 @@ import nanoarrow
 from databricks.sql.thrift_api.TCLIService import ttypes
 from nanoarrow.ipc import InputStream
 
-from brickyard.gateway.sql.values import interval_text, months_text
+from brickyard.gateway.sql.values import Far, interval_text, months_text
 
 _TYPE = ttypes.TTypeId
 # By Arrow's names of types. What is not there is text.
@@ -112,8 +112,10 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, datetime.datetime):
-        text = value.strftime("%Y-%m-%d %H:%M:%S")
-        return f"{text}.{value.microsecond:06d}".rstrip("0") if value.microsecond else text
+        text = value.replace(tzinfo=None).isoformat(" ")
+        return text.rstrip("0") if value.microsecond else text
+    if isinstance(value, Far):
+        return value.dated(_text(value.value))
     if isinstance(value, datetime.timedelta):
         return interval_text(value)
     if isinstance(value, dict | list):
