@@ -82,6 +82,26 @@ def shown(column: pa.Array) -> tuple[str | None, str]:
     return found, text
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "iso", "text"),
+    [
+        (pa.map_(pa.decimal128(5, 2), pa.int32()), [(decimal.Decimal("-1.50"), 1)], '{"-1.50":1}', '{"-1.50":1}'),
+        (pa.map_(pa.float32(), pa.int32()), [(0.1, 1)], '{"0.1":1}', '{"0.1":1}'),
+        (pa.map_(pa.bool_(), pa.int32()), [(True, 1)], '{"true":1}', '{"true":1}'),
+        (pa.map_(pa.binary(), pa.binary()), [(b"a", b"b")], '{"YQ==":"Yg=="}', '{"YQ==":"Yg=="}'),
+        (pa.map_(pa.date32(), pa.int32()), [(datetime.date(1, 1, 1), 1)], '{"0001-01-01":1}', '{"0001-01-01":1}'),
+        (
+            pa.list_(pa.map_(TOKYO, pa.int32())), [[(MOMENT, 1)]],
+            '[{"2024-02-03T04:05:06.789Z":1}]', '[{"2024-02-03 13:05:06.789123":1}]',
+        ),
+        (pa.map_(pa.duration("us"), pa.int32()), [(datetime.timedelta(1), 1)], *['{"1 00:00:00.000000000":1}'] * 2),
+        (pa.struct([("b", pa.list_(pa.binary()))]), {"b": [b"a"]}, '{"b":["YQ=="]}', '{"b":["YQ=="]}'),
+    ],
+)  # fmt: skip
+def test_keys_of_maps_and_what_is_nested_have_the_text_of_their_type(kind: Any, value: Any, iso: str, text: str) -> None:
+    assert shown(pa.array([value], kind)) == (iso, text)
+
+
 BEFORE, AFTER = -62135596800, 253402300799  # 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z in seconds
 NEW_YORK = "America/New_York"
 

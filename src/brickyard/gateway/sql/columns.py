@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import decimal
 import json
@@ -107,7 +108,7 @@ def _set_of(column: Column, values: list[Any]) -> Any:
     return ttypes.TColumn(**{name: kind(values=given, nulls=bytes(nulls))})
 
 
-def _text(value: Any) -> str:
+def _text(value: Any) -> str:  # noqa: PLR0911 - a line for each type
     """A value as Spark's own server writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -119,5 +120,13 @@ def _text(value: Any) -> str:
     if isinstance(value, datetime.timedelta):
         return interval_text(value)
     if isinstance(value, dict | list):
-        return json.dumps(value, default=_text, ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(_with_text_keys(value), default=_text, ensure_ascii=False, separators=(",", ":"))
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
     return format(value, "f") if isinstance(value, decimal.Decimal) else str(value)
+
+
+def _with_text_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_text(key): _with_text_keys(each) for key, each in value.items()}
+    return [_with_text_keys(each) for each in value] if isinstance(value, list) else value

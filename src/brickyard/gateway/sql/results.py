@@ -106,7 +106,7 @@ def text_of(value: Any) -> str:
 def _plain(value: Any) -> Any:  # noqa: PLR0911 - a line for each type
     """A value as JSON has it."""
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {text_of(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_plain(each) for each in value]
     if isinstance(value, Far):

@@ -104,8 +104,8 @@ def _converted(value: Any, schema: Any) -> Any:  # noqa: PLR0911 - a line for ea
         return decimal.Decimal(int.from_bytes(value, "little", signed=True)).scaleb(-scale, _DIGITS)
     children = list(schema.children)
     if schema.format == _MAP:
-        _, item = children[0].children
-        return {_key(entry): _converted(entry[item.name], item) for entry in value}
+        key, item = children[0].children
+        return {_key(_converted(entry[key.name], key)): _converted(entry[item.name], item) for entry in value}
     if schema.format == _LIST:
         return [_converted(each, children[0]) for each in value]
     if schema.format == _STRUCT:
@@ -145,9 +145,8 @@ def _moment(micros: int, zone_name: str) -> datetime.datetime | Far:
     return Far(moment, cycles * _CYCLE_YEARS) if cycles else moment
 
 
-def _key(entry: dict[str, Any]) -> Any:
-    key = next(iter(entry.values()))
-    return key if isinstance(key, str | int | float) else str(key)  # as JSON has keys
+def _key(value: Any) -> Any:
+    return str(value) if isinstance(value, dict | list) else value
 
 
 def months_text(months: int) -> str:
