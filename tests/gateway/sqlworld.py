@@ -251,9 +251,9 @@ class Refused(Exception):
 
 
 @contextlib.asynccontextmanager
-async def sql_world(tmp_path: Path, *, tracing: Tracing | None = None) -> AsyncIterator[SqlWorld]:
+async def sql_world(tmp_path: Path, *, patience_s: float = 0.0, tracing: Tracing | None = None) -> AsyncIterator[SqlWorld]:
     """Before a running cluster."""
-    async with connect_world(tmp_path, tracing=tracing) as world:
+    async with connect_world(tmp_path, patience_s=patience_s, tracing=tracing) as world:
         spark = FakeSpark()
         await spark.start()
         world.agent.port = spark.port
