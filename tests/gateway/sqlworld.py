@@ -54,10 +54,13 @@ class FakeSpark(FakeDriver):
         self.tables: dict[str, pyarrow.Table] = {}
         self.sessions: dict[tuple[str, str], dict[str, str]] = {}
         self.incarnations: dict[tuple[str, str], str] = {}
-        self.operations: dict[tuple[str, ...], list[Any]] = {}
+        self.operations: dict[tuple[str, ...], asyncio.Task[list[Any]]] = {}
+        self.attached: dict[tuple[str, ...], asyncio.Event] = {}  # set: another call reads the operation's result now
         self.interrupted: dict[str, asyncio.Event] = {}
         self.released: list[str] = []
         self.hold = asyncio.Event()  # `wait` ends with it
+        self.releases = asyncio.Event()  # a release is answered with it
+        self.releases.set()
 
     async def serve(self, method: str, context: Any) -> None:
         name = method.rpartition("/")[2]
@@ -73,10 +76,10 @@ class FakeSpark(FakeDriver):
             case "ExecutePlan":
                 await self._execute(request, context)
             case "ReattachExecute":
-                if (responses := self.operations.get((*key, request.operation_id))) is None:
+                if (*key, request.operation_id) not in self.operations:
                     await context.abort(grpc.StatusCode.INTERNAL, "[INVALID_HANDLE.OPERATION_NOT_FOUND] The handle is invalid.")
                 else:
-                    await self._send(responses, context)
+                    await self._send((*key, request.operation_id), context)
             case "Interrupt":
                 event = self.interrupted.setdefault(request.operation_id, asyncio.Event())
                 event.set()
@@ -84,6 +87,7 @@ class FakeSpark(FakeDriver):
             case "ReleaseExecute":
                 self.operations.pop((*key, request.operation_id), None)
                 self.released.append(request.operation_id)
+                await self.releases.wait()
                 await context.write(b"")
             case "ReleaseSession":
                 self.incarnations.pop(key, None)
@@ -114,6 +118,11 @@ class FakeSpark(FakeDriver):
             event = self.interrupted.setdefault(request.operation_id, asyncio.Event())
             await event.wait()
             await context.abort(grpc.StatusCode.INTERNAL, "[OPERATION_CANCELED] canceled SQLSTATE: HY008")
+        operation = (request.user_context.user_id, request.session_id, request.operation_id)
+        self.operations[operation] = asyncio.create_task(self._responses(text))
+        await self._send(operation, context)
+
+    async def _responses(self, text: str) -> list[Any]:
         if text.startswith("wait") or "`wait`" in text:
             await self.hold.wait()
         responses = [
@@ -125,8 +134,7 @@ class FakeSpark(FakeDriver):
             for at, table in enumerate(self._result(text))
         ]
         responses.append(message("ExecutePlanResponse", response_id="end", result_complete=message("ResultComplete")))
-        self.operations[request.user_context.user_id, request.session_id, request.operation_id] = responses
-        await self._send(responses, context)
+        return responses
 
     def _result(self, text: str) -> list[pyarrow.Table]:
         if (match := re.fullmatch(r"rows (\d+) (\d+)", text)) is not None:
@@ -134,8 +142,18 @@ class FakeSpark(FakeDriver):
             return [ids.slice(at, int(match[2])) for at in range(0, ids.num_rows, int(match[2]))]
         return [self.tables.get(text, pyarrow.table({}))]
 
-    async def _send(self, responses: list[Any], context: Any) -> None:
-        for response in responses:
+    async def _send(self, operation: tuple[str, ...], context: Any) -> None:
+        """One call reads an operation's result: the last one that has asked for it."""
+        work, detached = self.operations[operation], asyncio.Event()
+        self.attached.get(operation, detached).set()
+        detached.clear()
+        self.attached[operation] = detached
+        waits = asyncio.ensure_future(detached.wait())
+        await asyncio.wait({work, waits}, return_when=asyncio.FIRST_COMPLETED)
+        waits.cancel()
+        if not work.done():
+            await context.abort(grpc.StatusCode.INTERNAL, "[INVALID_CURSOR.DISCONNECTED] The cursor was disconnected.")
+        for response in work.result():
             await context.write(response.SerializeToString())
 
 
@@ -155,9 +173,16 @@ class Observer:
     def __init__(self) -> None:
         self.begun: list[Statement] = []
         self.over: list[tuple[Statement, StatementOutcome]] = []
+        self.passed: list[tuple[str, str]] = []  # what became of a statement between servers, and its id
 
     def began(self, statement: Statement) -> None:
         self.begun.append(statement)
+
+    def went_on(self, statement: Statement) -> None:
+        self.passed.append(("went on", statement.statement_id))
+
+    def left(self, statement: Statement) -> None:
+        self.passed.append(("left", statement.statement_id))
 
     def ended(self, statement: Statement, outcome: StatementOutcome) -> None:
         self.over.append((statement, outcome))
@@ -248,9 +273,9 @@ class Refused(Exception):
 
 
 @contextlib.asynccontextmanager
-async def sql_world(tmp_path: Path, *, tracing: Tracing | None = None) -> AsyncIterator[SqlWorld]:
+async def sql_world(tmp_path: Path, *, patience_s: float = 0.0, tracing: Tracing | None = None) -> AsyncIterator[SqlWorld]:
     """Before a running cluster."""
-    async with connect_world(tmp_path, tracing=tracing) as world:
+    async with connect_world(tmp_path, patience_s=patience_s, tracing=tracing) as world:
         spark = FakeSpark()
         await spark.start()
         world.agent.port = spark.port

@@ -18,6 +18,7 @@ from brickyard.domain.statements import StatementState
 from brickyard.domain.warehouses import Warehouse
 from brickyard.gateway import connect
 from brickyard.gateway.sql import operations, sessions
+from brickyard.gateway.sql.handles import operation_handle, session_ids
 from brickyard.gateway.sql.settings import TIMESTAMP_AS_STRING
 from brickyard.testing.builders import cluster, up
 from tests.gateway.sqlworld import PATH, Refused, SqlWorld, served, sql_world
@@ -253,9 +254,33 @@ async def test_another_server_goes_on_with_a_statement_whose_result_nobody_has_f
         assert [each.text for each in w.observer.begun] == ["rows 10 5"], "told once, with its text"
         large = (await w.begin(token, session, "rows 3000000 1000000")).operationHandle
         await fetched(w, token, large)
+        released = len(w.spark.released)
         assert (await fetched(w, token, large, entrance=w.other)).status.statusCode == _STATUS.INVALID_HANDLE_STATUS, (
             "no row twice"
         )
+        assert len(w.spark.released) == released, "its own server goes on"
+
+
+async def test_a_statement_whose_client_asks_one_server_after_the_other_ends_well(tmp_path: Path) -> None:
+    async with sql_world(tmp_path) as w:
+        token = await w.world.token("me@example.com")
+        session = await w.session(token)
+        beginning = asyncio.create_task(w.begin(token, session, "wait SELECT"))
+        await until(lambda: w.spark.ran)
+        statement_id = w.observer.begun[0].statement_id
+        handle = operation_handle(statement_id, session_ids(session)[0])
+        asked = ttypes.TGetOperationStatusReq(handle)
+        for entrance in (w.other, w.entrance, w.other, w.entrance):
+            status = await w.call(token, "GetOperationStatus", asked, entrance=entrance)
+            assert status.operationState == _STATE.RUNNING_STATE
+        await beginning
+        w.spark.hold.set()
+        assert (await finished(w, token, handle, entrance=w.other)).operationState == _STATE.FINISHED_STATE
+        assert (await fetched(w, token, handle, entrance=w.other)).status.statusCode == _STATUS.SUCCESS_STATUS
+        assert [each.text for each in w.observer.begun] == ["wait SELECT"]
+        assert {outcome.state for _, outcome in w.observer.over} == {StatementState.FINISHED}
+        assert w.spark.ran == ["wait SELECT"]
+        assert not w.spark.released
 
 
 async def test_rows_whose_client_was_gone_are_given_again(tmp_path: Path) -> None:
@@ -267,6 +292,27 @@ async def test_rows_whose_client_was_gone_are_given_again(tmp_path: Path) -> Non
         await fetched(w, token, handle, gone=asyncio.Event())
         part = await fetched(w, token, handle)
         assert (part.results.startRowOffset, part.results.columns[0].i64Val.values[:5]) == (0, list(range(5)))
+
+
+async def test_rows_whose_client_goes_while_they_are_fetched_are_given_again(tmp_path: Path) -> None:
+    async with sql_world(tmp_path) as w:
+        token = await w.world.token("me@example.com")
+        session = await w.session(token)
+        handle = (await w.begin(token, session, "rows 3000000 1000000")).operationHandle
+        await finished(w, token, handle)
+        w.spark.releases.clear()
+        gone = asyncio.Event()
+        fetch = asyncio.create_task(fetched(w, token, handle, gone=gone))
+        await until(lambda: w.spark.released)  # the rows are taken, and the answer is not sent
+        gone.set()
+        await fetch
+        w.spark.releases.set()
+        starts, rows, more = list[int](), 0, True
+        while more:
+            part = await fetched(w, token, handle)
+            starts.append(part.results.startRowOffset)
+            rows, more = rows + len(part.results.columns[0].i64Val.values), part.hasMoreRows
+        assert (starts[0], rows) == (0, 3_000_000)
 
 
 async def test_limits_of_sessions_and_statements_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

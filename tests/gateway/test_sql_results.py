@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from brickyard.gateway.sql.columns import columns_of, row_set
 from brickyard.gateway.sql.results import columns_in, rows_in
 from brickyard.gateway.sql.values import values_of
 from tests.gateway.sqlworld import arrow
@@ -71,6 +72,65 @@ def test_each_type_has_its_text_and_names(kind: Any, values: list[Any], texts: l
         assert text == f"DECIMAL({column.type_precision},{column.type_scale})"
     if name == "INTERVAL":
         assert text == f"INTERVAL {column.type_interval_type}"
+
+
+def shown(column: pa.Array) -> tuple[str | None, str]:
+    """The text of a column's only value in JSON_ARRAY, and in a set of columns."""
+    stream = arrow(pa.table({"a": column}))
+    ((found,),) = rows_in(stream)
+    ((text,),) = (each.stringVal.values for each in row_set(columns_of(stream), values_of(stream)).columns)
+    return found, text
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "iso", "text"),
+    [
+        (pa.map_(pa.decimal128(5, 2), pa.int32()), [(decimal.Decimal("-1.50"), 1)], '{"-1.50":1}', '{"-1.50":1}'),
+        (pa.map_(pa.float32(), pa.int32()), [(0.1, 1)], '{"0.1":1}', '{"0.1":1}'),
+        (pa.map_(pa.bool_(), pa.int32()), [(True, 1)], '{"true":1}', '{"true":1}'),
+        (pa.map_(pa.binary(), pa.binary()), [(b"a", b"b")], '{"YQ==":"Yg=="}', '{"YQ==":"Yg=="}'),
+        (pa.map_(pa.date32(), pa.int32()), [(datetime.date(1, 1, 1), 1)], '{"0001-01-01":1}', '{"0001-01-01":1}'),
+        (
+            pa.list_(pa.map_(TOKYO, pa.int32())), [[(MOMENT, 1)]],
+            '[{"2024-02-03T04:05:06.789Z":1}]', '[{"2024-02-03 13:05:06.789123":1}]',
+        ),
+        (pa.map_(pa.duration("us"), pa.int32()), [(datetime.timedelta(1), 1)], *['{"1 00:00:00.000000000":1}'] * 2),
+        (pa.struct([("b", pa.list_(pa.binary()))]), {"b": [b"a"]}, '{"b":["YQ=="]}', '{"b":["YQ=="]}'),
+    ],
+)  # fmt: skip
+def test_keys_of_maps_and_what_is_nested_have_the_text_of_their_type(kind: Any, value: Any, iso: str, text: str) -> None:
+    assert shown(pa.array([value], kind)) == (iso, text)
+
+
+BEFORE, AFTER = -62135596800, 253402300799  # 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z in seconds
+NEW_YORK = "America/New_York"
+
+
+@pytest.mark.parametrize(
+    ("zone", "seconds", "iso", "text"),
+    [
+        ("UTC", BEFORE, "0001-01-01T00:00:00.000Z", "0001-01-01 00:00:00"),
+        (None, BEFORE - 86400, "0000-12-31T00:00:00.000", "0000-12-31 00:00:00"),
+        ("UTC", BEFORE - 146097 * 86400, "-0399-01-01T00:00:00.000Z", "-0399-01-01 00:00:00"),
+        (NEW_YORK, AFTER + 5 * 3600, "+10000-01-01T04:59:59.000Z", "9999-12-31 23:59:59"),
+        (NEW_YORK, AFTER - 170 * 86400, "9999-07-14T23:59:59.000Z", "9999-07-14 19:59:59"),
+        ("Asia/Tokyo", AFTER, "9999-12-31T23:59:59.000Z", "+10000-01-01 08:59:59"),
+        ("Asia/Tokyo", BEFORE - 9 * 3600, "0000-12-31T15:00:00.000Z", "0001-01-01 00:18:59"),
+        (NEW_YORK, 0, "1970-01-01T00:00:00.000Z", "1969-12-31 19:00:00"),
+        ("GMT+8", 0, "1970-01-01T00:00:00.000Z", "1970-01-01 08:00:00"),
+        ("-03:30", 0, "1970-01-01T00:00:00.000Z", "1969-12-31 20:30:00"),
+        ("PST", 0, "1970-01-01T00:00:00.000Z", "1969-12-31 16:00:00"),
+    ],
+)
+def test_times_of_each_year_and_zone_of_sparks_are_read(zone: str | None, seconds: int, iso: str, text: str) -> None:
+    moments = pa.array([seconds * 1_000_000], pa.int64()).view(pa.timestamp("us", zone))
+    assert shown(moments) == (iso, text)
+    assert shown(pa.ListArray.from_arrays([0, 1], moments)) == (f'["{iso}"]', f'["{text}"]')
+
+
+@pytest.mark.parametrize(("day", "text"), [(2932897, "+10000-01-01"), (-719163, "0000-12-31"), (-719529, "-0001-12-31")])
+def test_days_of_each_year_of_sparks_are_read(day: int, text: str) -> None:
+    assert shown(pa.array([day], pa.int32()).view(pa.date32())) == (text, text)
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=9, min_value=-(10**28), max_value=10**28))

@@ -60,8 +60,11 @@ class StatementRunner:
             client_application=query.application,
             started_ms=self._clock.now_ms(),
         )
+        begun = False  # the session: until then there is nothing to end, and a warehouse that starts is not waited for
         try:
-            incarnation = await self._open(door.driver, target, query)
+            incarnation = await self._begin(door.driver, target)
+            begun = True
+            await self._use(door.driver, target, query)
             if session is not None:
                 # What is refused now, or once this session has ended or is another one, never begins.
                 target = target._replace(incarnation=incarnation)
@@ -91,7 +94,7 @@ class StatementRunner:
         except SqlFailed as error:
             raise StatementFailed(error.text, sql_state=error.sql_state) from error
         finally:
-            if session is None:
+            if session is None and begun:
                 with contextlib.suppress(SqlFailed):
                     await asyncio.shield(door.driver.end_session(target))
 
@@ -106,25 +109,27 @@ class StatementRunner:
         except SqlFailed as error:
             raise StatementFailed(error.text, sql_state=error.sql_state) from error
 
-    async def _open(self, driver: Driver, target: Target, query: Query) -> str:
+    async def _begin(self, driver: Driver, target: Target) -> str:
         """Begins the session, once the warehouse runs. Returns Spark's own id of it."""
         from brickyard.gateway.sql.failures import SqlFailed  # noqa: PLC0415 - as above
-        from brickyard.gateway.sql.metadata import quoted  # noqa: PLC0415
 
         deadline = time.monotonic() + START_S
         while True:
             try:
-                incarnation = await driver.configure(target, {})
-                break
+                return await driver.configure(target, {})
             except SqlFailed as error:
                 if error.code.name != "UNAVAILABLE" or time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(PAUSE_S)
+
+    async def _use(self, driver: Driver, target: Target, query: Query) -> None:
+        """Begins in the catalog and the schema of the statement."""
+        from brickyard.gateway.sql.metadata import quoted  # noqa: PLC0415 - as above
+
         if query.catalog:
             await driver.run(target, f"USE CATALOG {quoted(query.catalog)}")
         if query.schema:
             await driver.run(target, f"USE SCHEMA {quoted(query.schema)}")
-        return incarnation
 
     def columns(self, stream: bytes) -> list[ColumnInfo]:
         """See `SqlRunner`."""

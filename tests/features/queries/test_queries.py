@@ -95,6 +95,37 @@ async def test_what_a_killed_server_ran_ends(archive: Archive) -> None:
     assert [each.status for each in await archive.list()] == ["FAILED"]
 
 
+@both_databases
+async def test_another_server_goes_on_with_a_statement_and_tells_of_its_end(archive: Archive) -> None:
+    statement = archive.began(1)
+    await archive.history.run_once()
+    first, archive.history = archive.history, archive.server()
+    first.left(statement)
+    adopted = msgspec.structs.replace(statement, text="", started_ms=statement.started_ms + 7)
+    archive.history.went_on(adopted)
+    for _ in range(3):
+        archive.clock.advance(ms=LOST_MS * 3 // 4)
+        await archive.history.run_once()
+        await first.run_once()
+        assert [each.status for each in await archive.list()] == ["RUNNING"]
+    archive.ended(adopted, rows_produced=3)
+    await archive.history.run_once()
+    (found,) = await archive.list()
+    assert (found.status, found.rows_produced, found.query_text) == ("FINISHED", 3, "SELECT 1")
+
+
+@pytest.mark.parametrize("other", [{"user_name": "other@example.com"}, {"cluster_id": "other"}])
+async def test_a_handle_that_was_made_up_changes_nothing(archive: Archive, other: dict[str, str]) -> None:
+    statement = archive.began(1)
+    await archive.history.run_once()
+    archive.history = archive.server()
+    foreign = msgspec.structs.replace(statement, **other)
+    archive.history.went_on(foreign)
+    archive.ended(foreign, StatementState.FAILED)
+    await archive.history.run_once()
+    assert [each.status for each in await archive.list()] == ["RUNNING"]
+
+
 async def test_a_long_statement_does_not(archive: Archive) -> None:
     statement = archive.began(1)
     for _ in range(10):

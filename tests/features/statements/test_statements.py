@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from brickyard.domain.caller import Caller
 from brickyard.domain.errors import InvalidParameterValue, PermissionDenied, ResourceDoesNotExist
 from brickyard.domain.warehouses import Compute
+from brickyard.features.statements import running
 from brickyard.features.statements.links import ResultLinks
 from brickyard.features.statements.model import (
     ColumnInfo,
@@ -56,8 +57,9 @@ class Spark:
         self.ran: list[str] = []
         self.ended: list[str] = []
         self.failure: StatementFailed | None = None
-        self.go = asyncio.Event()
+        self.go, self.ends = asyncio.Event(), asyncio.Event()
         self.go.set()
+        self.ends.set()
 
     async def run(self, caller: Caller, query: Query) -> AsyncIterator[Part]:
         del caller
@@ -71,6 +73,7 @@ class Spark:
                 yield Part(len(rows), json.dumps(rows).encode())
         finally:
             self.ended.append(query.statement_id)
+            await asyncio.shield(self.ends.wait())
 
     async def end(self, caller: Caller, cluster_id: str, session_id: str) -> None:
         raise NotImplementedError  # only tasks have sessions of their own
@@ -186,6 +189,19 @@ async def test_a_server_that_is_killed_fails_its_statements_and_nobody_runs_them
     await office.statements.running.wait(begun.statement_id, 5)
     assert (await office.get(begun.statement_id)).status == found.status
     assert office.spark.ran == [begun.statement_id]
+
+
+async def test_a_server_stops_though_a_driver_ends_no_statement(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "STOP_S", 0.05)
+    office.spark.go.clear()
+    office.spark.ends.clear()
+    answer = await office.statements.execute(USER, msgspec.structs.replace(ASK, wait_timeout="0s"))
+    while office.spark.ran != [answer.statement_id]:
+        await asyncio.sleep(0.01)
+    async with asyncio.timeout(5):
+        await office.statements.running.close()
+    assert office.spark.ended == [answer.statement_id]
+    office.spark.ends.set()
 
 
 @both_databases

@@ -42,6 +42,10 @@ class QueryRows:
         if not changed.rowcount:
             self._connection.execute(insert(t), {"query_id": row.query_id, **_columns(row)})
 
+    def get(self, query_id: str) -> QueryRow | None:
+        doc = self._connection.execute(select(t.c.doc).where(t.c.query_id == query_id)).scalar()
+        return None if doc is None else _decode(doc)
+
     def page(self, which: Which, *, limit: int, after: StatementPosition | None = None) -> list[QueryRow]:
         """The matching rows, newest first, strictly after that position."""
         query = select(t.c.doc).order_by(t.c.started_ms.desc(), t.c.query_id.desc()).limit(limit)

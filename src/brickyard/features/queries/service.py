@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,7 +16,7 @@ from brickyard.domain.errors import InvalidParameterValue
 from brickyard.domain.pagetokens import encode, statement_position
 from brickyard.domain.periodic import Periodic
 from brickyard.domain.statements import Statement, StatementOutcome, StatementPosition
-from brickyard.features.queries.model import ListQueries, QueryFilter, QueryList, QueryRow, TimeRange
+from brickyard.features.queries.model import RUNNING, ListQueries, QueryFilter, QueryList, QueryRow, TimeRange
 from brickyard.features.queries.rows import QueryRows, Which
 from brickyard.features.queries.rules import MOST_TEXT, view
 from brickyard.store.store import Store
@@ -30,6 +31,18 @@ MOST_WAITING = 10_000  # reports, while the database cannot be written
 DAY_MS = 86_400_000
 
 
+class _Adopted(NamedTuple):
+    """A statement as its client's handle names it, and its end, which is to be written."""
+
+    statement: Statement
+    outcome: StatementOutcome | None = None
+
+    def changes(self, row: QueryRow) -> bool:
+        """Whether it is that statement, and its end is not known. A handle may be made up."""
+        mine = (row.user_name, row.cluster_id) == (self.statement.user_name, self.statement.cluster_id)
+        return mine and (row.status == RUNNING or row.error == LOST)
+
+
 class QueryHistory(Periodic):
     """One per server. `days`: how long statements are kept; 0: for ever."""
 
@@ -41,6 +54,7 @@ class QueryHistory(Periodic):
         self._days = days
         self._open: dict[str, QueryRow] = {}  # that run here
         self._waiting: dict[str, QueryRow] = {}  # to be written
+        self._adopted: dict[str, _Adopted] = {}  # that others have begun
         self._heard_ms = 0
 
     # --- what the gateway reports ---
@@ -62,20 +76,24 @@ class QueryHistory(Periodic):
         self._open[row.query_id] = row
         self._write(row)
 
+    def went_on(self, statement: Statement) -> None:
+        """See `StatementObserver`."""
+        if len(self._adopted) < MOST_WAITING:
+            self._adopted[statement.statement_id] = _Adopted(statement)
+
+    def left(self, statement: Statement) -> None:
+        """See `StatementObserver`."""
+        self._open.pop(statement.statement_id, None)
+        self._adopted.pop(statement.statement_id, None)
+
     def ended(self, statement: Statement, outcome: StatementOutcome) -> None:
         """See `StatementObserver`."""
         row = self._open.pop(statement.statement_id, None)
         if row is not None:
-            self._write(
-                msgspec.structs.replace(
-                    row,
-                    status=outcome.state.value,
-                    ended_ms=max(outcome.ended_ms, row.started_ms),
-                    rows_produced=outcome.rows_produced,
-                    error=outcome.error,
-                    sql_state=outcome.sql_state,
-                )
-            )
+            self._write(_over(row, outcome))
+        elif statement.statement_id in self._adopted:
+            self._adopted[statement.statement_id] = _Adopted(statement, outcome)
+            self.wake()
 
     def _write(self, row: QueryRow) -> None:
         if row.query_id in self._waiting or len(self._waiting) < MOST_WAITING:
@@ -87,6 +105,7 @@ class QueryHistory(Periodic):
         now = self._clock.now_ms()
         looks = now - self._heard_ms >= EVERY_S * 1000
         rows = list(self._waiting.values())
+        adopted = [each for each in self._adopted.values() if looks or each.outcome is not None]
         if looks:
             self._open = {key: msgspec.structs.replace(row, beat_ms=now) for key, row in self._open.items()}
             rows += [row for key, row in self._open.items() if key not in self._waiting]
@@ -95,16 +114,23 @@ class QueryHistory(Periodic):
             for row in rows:
                 user = tx.users.get(row.user_name)
                 tx.rows(QueryRows).put(msgspec.structs.replace(row, user_id=user.user_id if user is not None else ""))
+            for each in adopted:
+                known = tx.rows(QueryRows).get(each.statement.statement_id)
+                if known is not None and each.changes(known):
+                    tx.rows(QueryRows).put(_going_on(known, now) if each.outcome is None else _over(known, each.outcome))
             if looks:
                 self._look(tx, now)
 
-        if rows or looks:
+        if rows or adopted or looks:
             await self._store.write(work, background=True)
         if looks:
             self._heard_ms = now
         for row in rows:
             if self._waiting.get(row.query_id) == row:
                 del self._waiting[row.query_id]
+        for each in adopted:
+            if each.outcome is not None and self._adopted.get(each.statement.statement_id) is each:
+                del self._adopted[each.statement.statement_id]
 
     def _look(self, tx: Tx, now: int) -> None:
         for row in tx.rows(QueryRows).running():
@@ -155,3 +181,20 @@ class QueryHistory(Periodic):
             from_ms=times.start_time_ms,
             until_ms=times.end_time_ms,
         )
+
+
+def _going_on(row: QueryRow, now_ms: int) -> QueryRow:
+    """The statement runs; its server may have been taken for lost."""
+    return msgspec.structs.replace(row, status=RUNNING, beat_ms=now_ms, ended_ms=0, error="")
+
+
+def _over(row: QueryRow, outcome: StatementOutcome) -> QueryRow:
+    """The statement has ended."""
+    return msgspec.structs.replace(
+        row,
+        status=outcome.state.value,
+        ended_ms=max(outcome.ended_ms, row.started_ms),
+        rows_produced=outcome.rows_produced,
+        error=outcome.error,
+        sql_state=outcome.sql_state,
+    )

@@ -37,6 +37,7 @@ from brickyard.store.store import Store
 from brickyard.store.tx import Tx
 
 log = structlog.get_logger(__name__)
+STOP_S = 10.0  # how long drivers may take to end what runs, when the server stops
 Change = Callable[[StatementRow], StatementRow]
 
 
@@ -81,7 +82,8 @@ class RunningStatements:
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:  # a driver may not answer: what is left is heard of no more, and FAILED then
+            await asyncio.wait(tasks, timeout=STOP_S)
 
     async def _run(self, caller: Caller, row: StatementRow, query: Query, byte_limit: int | None) -> None:
         beat = asyncio.create_task(self._beat(row.statement_id, asyncio.current_task()))

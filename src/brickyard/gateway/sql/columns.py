@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import decimal
 import json
@@ -12,7 +13,7 @@ import nanoarrow
 from databricks.sql.thrift_api.TCLIService import ttypes
 from nanoarrow.ipc import InputStream
 
-from brickyard.gateway.sql.values import interval_text, months_text
+from brickyard.gateway.sql.values import Far, interval_text, months_text
 
 _TYPE = ttypes.TTypeId
 # By Arrow's names of types. What is not there is text.
@@ -107,15 +108,25 @@ def _set_of(column: Column, values: list[Any]) -> Any:
     return ttypes.TColumn(**{name: kind(values=given, nulls=bytes(nulls))})
 
 
-def _text(value: Any) -> str:
+def _text(value: Any) -> str:  # noqa: PLR0911 - a line for each type
     """A value as Spark's own server writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, datetime.datetime):
-        text = value.strftime("%Y-%m-%d %H:%M:%S")
-        return f"{text}.{value.microsecond:06d}".rstrip("0") if value.microsecond else text
+        text = value.replace(tzinfo=None).isoformat(" ")
+        return text.rstrip("0") if value.microsecond else text
+    if isinstance(value, Far):
+        return value.dated(_text(value.value))
     if isinstance(value, datetime.timedelta):
         return interval_text(value)
     if isinstance(value, dict | list):
-        return json.dumps(value, default=_text, ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(_with_text_keys(value), default=_text, ensure_ascii=False, separators=(",", ":"))
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
     return format(value, "f") if isinstance(value, decimal.Decimal) else str(value)
+
+
+def _with_text_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_text(key): _with_text_keys(each) for key, each in value.items()}
+    return [_with_text_keys(each) for each in value] if isinstance(value, list) else value

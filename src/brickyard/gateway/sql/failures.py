@@ -37,7 +37,7 @@ INVALID_SETTING = "42000"
 _NOT_AS_JSON = "[NOT_SUPPORTED_COMMAND_FOR_V2_TABLE] DESCRIBE TABLE AS JSON"
 _UNSUPPORTED = "UNSUPPORTED_FEATURE.TABLE_OPERATION"
 _SESSION_GONE = ("INVALID_HANDLE.SESSION_CHANGED", "INVALID_HANDLE.SESSION_CLOSED", "INVALID_HANDLE.SESSION_NOT_FOUND")
-
+_TAKEN_OVER = "INVALID_CURSOR.DISCONNECTED"
 _OPERATION_GONE = (*_SESSION_GONE, "INVALID_HANDLE.OPERATION_NOT_FOUND", "INVALID_HANDLE.OPERATION_ABANDONED", "INVALID_CURSOR")
 
 
@@ -68,6 +68,11 @@ class SqlFailed(Exception):
     def operation_gone(self) -> bool:
         """Whether Spark has no such statement, or no longer its result from the beginning."""
         return any(each in self.text for each in _OPERATION_GONE)
+
+    @property
+    def taken_over(self) -> bool:
+        """Whether another call reads the result of the statement now."""
+        return _TAKEN_OVER in self.text
 
 
 def readable(text: str) -> str:

@@ -80,7 +80,10 @@ class Operation:
 
     def begin(self, result: AsyncIterator[Chunk], *, timeout_s: float | None = None) -> None:
         """Run it: read its result as it comes."""
-        self._observer.began(self.statement)
+        if self.adopted:
+            self._observer.went_on(self.statement)
+        else:
+            self._observer.began(self.statement)
         self._task = asyncio.create_task(self._run(result, timeout_s))
 
     async def _run(self, result: AsyncIterator[Chunk], timeout_s: float | None) -> None:
@@ -99,7 +102,10 @@ class Operation:
             self._fail(SqlFailed(f"The statement was stopped after its limit of {timeout_s:g} s.", sql_state=TIMED_OUT))
             await self._interrupt()
         except SqlFailed as error:
-            self._fail(error)
+            if not self._fetched and (error.taken_over or (self.adopted and (error.operation_gone or error.of_the_call))):
+                self._leave_to_another(error)
+            else:
+                self._fail(error)
         except ApiError as error:
             self._fail(SqlFailed(error.message))
         except Exception:
@@ -132,6 +138,16 @@ class Operation:
         self.error = error
         self._become(Phase.FAILED)
         self._end(StatementState.CANCELED if error.sql_state == TIMED_OUT else StatementState.FAILED)
+
+    def _leave_to_another(self, error: SqlFailed) -> None:
+        """Forget it: another server has taken it up, as nobody has fetched from here, or has never let it go. This one may take
+        it up again."""
+        self.error = error
+        self._become(Phase.FAILED)
+        self._ended = self._closed = True
+        self._observer.left(self.statement)
+        self.slot.release()
+        self.on_end()
 
     def _become(self, phase: Phase) -> None:
         self.phase = phase
@@ -174,26 +190,40 @@ class Operation:
                 self.touch(IDLE_S * 10)
             async with self._moved:
                 await self._moved.wait_for(lambda: bool(self._buffer) or self._complete)
-                chunks, size = list[Chunk](), 0
-                while self._buffer and (not chunks or size + len(self._buffer[0].stream) <= max_bytes):
-                    chunks.append(self._buffer.popleft())
-                    size += len(chunks[-1].stream)
-                self._held -= size
+                part = self._take(max_bytes)
                 self._moved.notify_all()
-                if not self._buffer and not self._complete:
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(PEEK_S):
-                            await self._moved.wait_for(lambda: bool(self._buffer) or self._complete)
-                more = bool(self._buffer) or not self._complete or (bool(chunks) and self.error is not None)
             if for_client:
                 self.touch()
-            if not chunks and self.error is not None:
+            if not part.chunks and self.error is not None:
                 raise self.error
-            part = Part(chunks, self._fetched, more)
-            self._fetched += sum(chunk.rows for chunk in chunks)
-            if chunks and more:  # from here on, Spark does not give the result from its beginning to another server
-                await self._driver.release(self.target, self.id, until=chunks[-1].response_id)
-            return part
+            try:
+                more = await self._more(part)
+                if part.chunks and more:  # from here on, Spark does not give the result from its beginning to another server
+                    await self._driver.release(self.target, self.id, until=part.chunks[-1].response_id)
+            except BaseException:  # its client may go meanwhile, and fetch these rows again
+                self.give_back(part)
+                raise
+            return part._replace(more=more)
+
+    def _take(self, max_bytes: int) -> Part:
+        """The first chunks that are here."""
+        chunks, size = list[Chunk](), 0
+        while self._buffer and (not chunks or size + len(self._buffer[0].stream) <= max_bytes):
+            chunks.append(self._buffer.popleft())
+            size += len(chunks[-1].stream)
+        self._held -= size
+        part = Part(chunks, self._fetched, more=True)
+        self._fetched += sum(chunk.rows for chunk in chunks)
+        return part
+
+    async def _more(self, part: Part) -> bool:
+        """Whether anything follows that part."""
+        async with self._moved:
+            if not self._buffer and not self._complete:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(PEEK_S):
+                        await self._moved.wait_for(lambda: bool(self._buffer) or self._complete)
+            return bool(self._buffer) or not self._complete or (bool(part.chunks) and self.error is not None)
 
     def give_back(self, part: Part) -> None:
         """Undo the last fetch, whose client has not got it."""
@@ -271,17 +301,13 @@ class Operations:
     ) -> Operation:
         """Run a statement. Raises SqlFailed if too many are open."""
         result = self._driver.execute(target, statement.statement_id, query)
-        return self._begin(statement, target, principal, result, self._observer, timeout_s=timeout_s)
+        return self._begin(statement, target, principal, result, timeout_s=timeout_s)
 
     def adopt(self, statement: Statement, target: Target, principal: Principal, *, again: Query | None = None) -> Operation:
         """Go on with a statement that another server has begun and nobody has fetched from. `again`: the statement, which runs if
         Spark has never heard of it."""
         result = self._driver.reattach(target, statement.statement_id, again=again)
-        # Who began it has told of it, with its text, which may not be known here.
-        observer = Unobserved() if again is None else self._observer
-        operation = self._begin(statement, target, principal, result, observer)
-        operation.adopted = True
-        return operation
+        return self._begin(statement, target, principal, result, adopted=again is None)
 
     def _begin(
         self,
@@ -289,12 +315,13 @@ class Operations:
         target: Target,
         principal: Principal,
         result: AsyncIterator[Chunk],
-        observer: StatementObserver,
         *,
         timeout_s: float | None = None,
+        adopted: bool = False,
     ) -> Operation:
         slot = self._occupancy.enter(OPEN, principal, error=lambda why: SqlFailed(why, sql_state="53300"))
-        operation = Operation(statement, target, self._driver, observer, slot)
+        operation = Operation(statement, target, self._driver, self._observer, slot)
+        operation.adopted = adopted
         operation.on_end = lambda: self._forget(operation)
         self._known[operation.id] = operation
         if self._sweep is None or self._sweep.done():

@@ -13,7 +13,7 @@ import nanoarrow
 from nanoarrow.ipc import InputStream
 
 from brickyard.features.statements.model import ColumnInfo
-from brickyard.gateway.sql.values import interval_text, months_text, values_of
+from brickyard.gateway.sql.values import Far, interval_text, months_text, values_of
 
 _SIMPLE = {  # by the format of Arrow's C data interface: the type in SQL, and its name
     "n": ("VOID", "NULL"),
@@ -106,9 +106,11 @@ def text_of(value: Any) -> str:
 def _plain(value: Any) -> Any:  # noqa: PLR0911 - a line for each type
     """A value as JSON has it."""
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {text_of(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_plain(each) for each in value]
+    if isinstance(value, Far):
+        return value.dated(_plain(value.value))
     if isinstance(value, datetime.datetime):
         zone = value.astimezone(datetime.UTC).replace(tzinfo=None) if value.tzinfo is not None else value
         return f"{zone.isoformat(timespec='milliseconds')}{'Z' if value.tzinfo is not None else ''}"

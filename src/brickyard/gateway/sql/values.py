@@ -2,11 +2,13 @@
 
 nanoarrow reads no maps, and negative decimals wrongly. A map lies in memory as a list of structs with a key and a value [Apache
 Arrow, "Map Layout"], a decimal as a whole number of 16 bytes. So they are read as lists and as bytes: the schema is changed, the
-data is not copied. A FLOAT is the double that has its text, as Hive and Java have it: 0.1, not 0.10000000149011612.
+data is not copied. A DATE and a TIMESTAMP are read as numbers: Python has neither all years nor all zones of Java's. A FLOAT is
+the double that has its text, as Hive and Java have it: 0.1, not 0.10000000149011612.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import decimal
 import struct
@@ -17,12 +19,36 @@ from nanoarrow.c_array import CArray
 from nanoarrow.c_array_stream import CArrayStream
 from nanoarrow.ipc import InputStream
 
+from brickyard.gateway.sql.zones import zone_of
+
 _MAP, _LIST, _STRUCT, _FLOAT, _DECIMAL = "+m", "+l", "+s", "f", "d:"
+_DATE, _TIMESTAMP = "tdD", "tsu:"
 _BYTES = "w:16"
+_NUMBERS = {_DATE: "i", _TIMESTAMP: "l"}
 _DIGITS = decimal.Context(prec=76)  # more than decimals have
 _SINGLE = struct.Struct("f")
 _LARGEST = 3.4028234663852886e38  # FLOAT; larger ones cannot be packed
 _ENOUGH, _ALL = 6, 9  # digits that a FLOAT has at least, and at most
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_EPOCH_DAY = _EPOCH.toordinal()
+_CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097  # after so many, the calendar repeats
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_CYCLE = datetime.timedelta(_CYCLE_DAYS) // _MICROSECOND
+_FIRST = (datetime.datetime(2, 1, 1, tzinfo=datetime.UTC) - _EPOCH) // _MICROSECOND  # these years are Python's in each zone
+_LAST = (datetime.datetime(9999, 1, 1, tzinfo=datetime.UTC) - _EPOCH) // _MICROSECOND
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Far:
+    """A DATE or a TIMESTAMP of a year that Python may not have: the same of another year, and how many years to add."""
+
+    value: datetime.date
+    years: int
+
+    def dated(self, text: str) -> str:
+        """The text of `value`, which begins with its year, with the right year as Java writes it."""
+        year = int(text[:4]) + self.years
+        return f"{'+' if year > datetime.MAXYEAR else ''}{year:0{5 if year < 0 else 4}d}{text[4:]}"
 
 
 def values_of(stream: bytes) -> list[list[Any]]:
@@ -41,9 +67,11 @@ def values_of(stream: bytes) -> list[list[Any]]:
 
 
 def _readable(schema: Any) -> Any:
-    """The schema with lists in place of maps, and bytes in place of decimals."""
+    """The schema with lists in place of maps, bytes in place of decimals, and numbers in place of dates and times."""
     if schema.format.startswith(_DECIMAL):
         return schema.modify(format=_BYTES)
+    if (number := _NUMBERS.get(schema.format[:4])) is not None:
+        return schema.modify(format=number)
     if not _differs(schema):
         return schema
     children = [_readable(child) for child in schema.children]
@@ -57,7 +85,8 @@ def _as(array: Any, schema: Any) -> Any:
 
 def _differs(schema: Any) -> bool:
     """Whether nanoarrow's values are not those that are wanted."""
-    return schema.format in (_MAP, _FLOAT) or schema.format.startswith(_DECIMAL) or any(map(_differs, schema.children))
+    kind = schema.format
+    return kind in (_MAP, _FLOAT) or kind.startswith((_DECIMAL, _DATE, _TIMESTAMP)) or any(map(_differs, schema.children))
 
 
 def _converted(value: Any, schema: Any) -> Any:  # noqa: PLR0911 - a line for each type
@@ -66,13 +95,17 @@ def _converted(value: Any, schema: Any) -> Any:  # noqa: PLR0911 - a line for ea
         return None
     if schema.format == _FLOAT:
         return _double(value)
+    if schema.format == _DATE:
+        return _date(value)
+    if schema.format.startswith(_TIMESTAMP):
+        return _moment(value, schema.format.removeprefix(_TIMESTAMP))
     if schema.format.startswith(_DECIMAL):
         scale = int(schema.format.split(",")[1])
         return decimal.Decimal(int.from_bytes(value, "little", signed=True)).scaleb(-scale, _DIGITS)
     children = list(schema.children)
     if schema.format == _MAP:
-        _, item = children[0].children
-        return {_key(entry): _converted(entry[item.name], item) for entry in value}
+        key, item = children[0].children
+        return {_key(_converted(entry[key.name], key)): _converted(entry[item.name], item) for entry in value}
     if schema.format == _LIST:
         return [_converted(each, children[0]) for each in value]
     if schema.format == _STRUCT:
@@ -89,9 +122,31 @@ def _double(value: float) -> float:
     return float(f"{value:.{_ALL}g}")
 
 
-def _key(entry: dict[str, Any]) -> Any:
-    key = next(iter(entry.values()))
-    return key if isinstance(key, str | int | float) else str(key)  # as JSON has keys
+def _date(days: int) -> datetime.date | Far:
+    day = _EPOCH_DAY + days
+    if 1 <= day <= datetime.date.max.toordinal():
+        return datetime.date.fromordinal(day)
+    cycles, rest = divmod(days, _CYCLE_DAYS)
+    return Far(datetime.date.fromordinal(_EPOCH_DAY + rest), cycles * _CYCLE_YEARS)
+
+
+def _moment(micros: int, zone_name: str) -> datetime.datetime | Far:
+    """A TIMESTAMP in its zone; "": a TIMESTAMP_NTZ."""
+    zone = zone_of(zone_name) if zone_name else None
+    cycles = 0
+    if not _FIRST <= micros < _LAST:
+        cycles, micros = divmod(micros, _CYCLE)
+        if cycles > 0:  # to a year that has the zone's last rules
+            cycles, micros = cycles - 1, micros + _CYCLE
+        elif zone is not None:  # the zone's first rule, not that of the other year
+            zone = datetime.timezone(zone.utcoffset(datetime.datetime(1, 1, 1)) or datetime.timedelta())  # noqa: DTZ001
+    moment = _EPOCH + micros * _MICROSECOND
+    moment = moment.replace(tzinfo=None) if zone is None else moment.astimezone(zone)
+    return Far(moment, cycles * _CYCLE_YEARS) if cycles else moment
+
+
+def _key(value: Any) -> Any:
+    return str(value) if isinstance(value, dict | list) else value
 
 
 def months_text(months: int) -> str:
