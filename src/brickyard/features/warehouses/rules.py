@@ -72,7 +72,7 @@ _NO = {
     "enable_serverless_compute": "warehouses run on nodes of this workspace",
     "max_dbu": "sizes have names: use cluster_size",
     "reyden_cluster_size_multiplier": "sizes have names: use cluster_size",
-    "statement_timeout": "clients limit each statement: setQueryTimeout in JDBC and ODBC",
+    "statement_timeout": "clients limit each statement (in JDBC: setQueryTimeout)",
 }
 _SHOWN = 100
 
