@@ -146,3 +146,18 @@ def test_a_service_principal_is_found_by_its_user_name(w: WorkspaceClient, serve
     assert [(each.permission_level, each.inherited) for each in admins.all_permissions or []] == [
         (iam.PermissionLevel.CAN_MANAGE, False)
     ]
+
+
+@pytest.mark.parametrize("prefix", ["", "urn:ietf:params:scim:schemas:core:2.0:Group:"])
+def test_a_list_has_the_attributes_that_are_asked_for_with_or_without_their_schema(
+    w: WorkspaceClient, server: Server, http: requests.Session, prefix: str
+) -> None:
+    name = f"asked{len(prefix)}"
+    user = w.users.create(user_name=f"{name}@example.com")
+    w.groups.create(display_name=name, members=[iam.ComplexValue(value=user.id)])
+    asked = {"filter": f'displayName eq "{name}"', "attributes": f"{prefix}members"}
+    (group,) = http.get(f"{server.url}{SCIM}/Groups", params=asked).json()["Resources"]
+    assert [each["value"] for each in group["members"]] == [user.id]
+    asked = {"filter": f'displayName eq "{name}"', "excludedAttributes": f"{prefix}members"}
+    (group,) = http.get(f"{server.url}{SCIM}/Groups", params=asked).json()["Resources"]
+    assert "members" not in group

@@ -26,6 +26,7 @@ from brickyard.domain.runtimes import RuntimeManifest
 from brickyard.features.credentials.uilinks import LIFETIME_MS
 from brickyard.gateway import pages
 from brickyard.gateway.answers import MAX_REWRITTEN
+from brickyard.gateway.connections import MAX_SESSIONS
 from brickyard.gateway.history import HistoryServer, HistoryServers
 from brickyard.gateway.jws import signed_token
 from brickyard.gateway.pages import Upstream
@@ -115,6 +116,22 @@ async def test_answers_stream_and_a_broken_one_does_not_seem_whole(tmp_path: Pat
         with pytest.raises(aiohttp.ClientPayloadError):
             async with http.get(f"{w.url}/spark-ui/{ID}/broken", headers=headers) as answer:
                 await answer.read()
+
+
+async def test_an_answer_goes_on_however_many_other_web_servers_are_asked(tmp_path: Path) -> None:
+    async with world(tmp_path) as w, aiohttp.ClientSession() as http:
+        headers = {"Authorization": f"Bearer {await w.token('me@example.com')}"}
+        async with http.get(f"{w.url}/spark-ui/{ID}/stream", headers=headers) as slow:
+            assert await slow.content.readany() == b"first"
+            for number in range(MAX_SESSIONS + 1):
+                w.sources.upstream = w.sources.upstream._replace(url=f"{w.spark.url}/{number}")
+                async with http.get(f"{w.url}/spark-ui/{ID}/other", headers=headers) as answer:
+                    assert (await answer.text()).startswith(f"/{number}/")
+            w.spark.more.set()
+            assert await slow.read() == b"second"
+        async with asyncio.timeout(PATIENCE_S):
+            while len(w.ui._connections._sessions) > MAX_SESSIONS:
+                await asyncio.sleep(0.01)
 
 
 async def test_browsers_get_a_link_that_opens_one_cluster(tmp_path: Path) -> None:

@@ -50,3 +50,11 @@ def test_the_cookie_of_https_counts_only_there() -> None:
     assert cookies.read(header, https=False) == ""
     assert cookies.read("brickyard-session=y", https=True) == ""
     assert cookies.read("a=1; brickyard-session=y; b=2", https=False) == "y"
+
+
+def test_cookies_of_other_programs_of_the_host_hide_none() -> None:
+    for other in ('prefs={"theme": "dark"}', "list[0]=x", "caf\xe9=au lait", "=", "", 'open="quote'):
+        assert cookies.read(f"{other}; brickyard-session=y", https=False) == "y"
+        assert cookies.read(f"brickyard-session=y; {other}", https=False) == "y"
+    assert cookies.read('prefs="brickyard-session=x"', https=False) == ""
+    assert cookies.read("", https=False) == ""

@@ -43,9 +43,19 @@ def renewed(tx: Tx, caller: Caller, *, now_ms: int, made_by_ms: int) -> Caller |
 def counts(tx: Tx, row: TokenRow, principal: Principal) -> bool:
     """Whether a credential of the principal counts now: a personal access token, and a session that began with one, only while
     there are such tokens in the workspace and the principal may use them. The workspace's admin token always counts: with it,
-    a workspace that has locked everybody out is mended."""
-    first = tx.tokens.get(row.parent) if row.parent else row
-    if first is None or first.kind is not CredentialKind.PERSONAL or first.token_id == ADMIN_TOKEN_ID:
+    a workspace that has locked everybody out is mended.
+
+    Race: a session begins while what it came from ends by something further back, which it has not locked. It does not count.
+    """
+    first = row
+    while first.parent:
+        before = tx.tokens.get(first.parent)
+        if before is None and first.kind is CredentialKind.SESSION:
+            return False
+        if before is None:  # the code of an OAuth log-in, which is removed long before its tokens
+            return True
+        first = before
+    if first.kind is not CredentialKind.PERSONAL or first.token_id == ADMIN_TOKEN_ID:
         return True
     return conf.has_tokens(tx) and usable_by(tx, principal)
 

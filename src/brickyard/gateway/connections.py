@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from brickyard.nodes.ways import short
@@ -10,7 +13,7 @@ from brickyard.nodes.ways import short
 if TYPE_CHECKING:
     import aiohttp
 
-MAX_SESSIONS = 64  # web servers whose connections are kept open
+MAX_SESSIONS = 64  # web servers whose connections are kept open, besides those of which somebody asks something
 MAX_CONNECTIONS = 32  # to one of them
 
 
@@ -21,13 +24,25 @@ class Connections:
     def __init__(self, *, read_s: float) -> None:
         self._read_s = read_s
         self._sessions: dict[str, aiohttp.ClientSession] = {}  # most recently used last
+        self._requests = Counter[str]()  # in progress
         self._closing: set[asyncio.Task[None]] = set()
 
-    def to(self, way: str, host: str = "") -> aiohttp.ClientSession:
-        """The session for a Unix socket or, without one, for that host."""
+    @contextlib.contextmanager
+    def to(self, way: str, host: str = "") -> Iterator[aiohttp.ClientSession]:
+        """The session for a Unix socket or, without one, for that host. It stays open for the request that is made meanwhile."""
+        key = way or host
+        self._requests[key] += 1
+        try:
+            yield self._session(key, way)
+        finally:
+            self._requests[key] -= 1
+            if not self._requests[key]:
+                del self._requests[key]
+            self._close_idle()
+
+    def _session(self, key: str, way: str) -> aiohttp.ClientSession:
         import aiohttp  # noqa: PLC0415 - a fifth of a server's start; see nodes/client.py
 
-        key = way or host
         session = self._sessions.pop(key, None)
         if session is None:
             session = aiohttp.ClientSession(
@@ -40,9 +55,13 @@ class Connections:
                 trust_env=False,
             )
         self._sessions[key] = session
-        if len(self._sessions) > MAX_SESSIONS:
-            self._close(next(iter(self._sessions)))
         return session
+
+    def _close_idle(self) -> None:
+        """Closes what was not used for longest, if there are too many."""
+        idle = [key for key in self._sessions if key not in self._requests]
+        for key in idle[: max(0, len(idle) - MAX_SESSIONS)]:
+            self._close(key)
 
     async def close(self) -> None:
         """Closes all connections."""

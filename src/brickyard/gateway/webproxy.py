@@ -235,28 +235,28 @@ class WebProxy(Generic[U]):
         path, headers = self.source.request(upstream, address, scope)
 
         async def exchange() -> None:
-            session = self._connections.to(upstream.way, f"{address.base} {upstream.url}")
             data = body.pieces() if not self.source.read_only and _has_body(scope) else None
             if data is None:
                 body.over.set()
-            asking = session.request(
-                scope["method"],
-                URL(upstream.url + path, encoded=True),
-                headers=CIMultiDict(headers),
-                data=data,
-                allow_redirects=False,
-                skip_auto_headers=_OWN_HEADERS,
-            )
-            async with asking as response:
-                answer = self.source.answer(upstream, address, response, https=scope["scheme"] == "https")
-                await pass_on(
-                    response,
-                    answer.headers,
-                    send,
-                    ended=body.useless,
-                    rewrite=answer.rewrite,
-                    without_body=scope["method"] == "HEAD",
+            with self._connections.to(upstream.way, f"{address.base} {upstream.url}") as session:
+                asking = session.request(
+                    scope["method"],
+                    URL(upstream.url + path, encoded=True),
+                    headers=CIMultiDict(headers),
+                    data=data,
+                    allow_redirects=False,
+                    skip_auto_headers=_OWN_HEADERS,
                 )
+                async with asking as response:
+                    answer = self.source.answer(upstream, address, response, https=scope["scheme"] == "https")
+                    await pass_on(
+                        response,
+                        answer.headers,
+                        send,
+                        ended=body.useless,
+                        rewrite=answer.rewrite,
+                        without_body=scope["method"] == "HEAD",
+                    )
 
         try:
             await _while_allowed(exchange(), partial(self._check, scope, address), body)

@@ -100,27 +100,27 @@ class RemoteWorkspace:
             raise PermissionDenied(str(error)) from error
         sent = passing.request_headers(headers, token=token, agent=_AGENT)
         target = self.url + raw_path + (f"?{query}" if query else "")
-        session = self._connections.to("", self.url)
-        asking = session.request(
-            method, URL(target, encoded=True), headers=sent, data=body or None, allow_redirects=False,
-            skip_auto_headers=_OWN_HEADERS, proxy=_proxy(self.url),
-        )  # fmt: skip
-        try:
-            response = await asking
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise TemporarilyUnavailable(f"The workspace {self.url} cannot be reached: {_why(error)}.") from error
-        try:
-            if response.status == 401:
-                said = await _message(response)
-                raise PermissionDenied(
-                    f"The workspace {self.url} refuses the token of {self._token.path.name} ({said or 'status 401'}). "
-                    "Write another one into the file: it is read again."
-                )
-            if response.status in _REDIRECTS:
-                raise self._no_workspace("it redirects, which an API does not")
-            yield response
-        finally:
-            response.release()
+        with self._connections.to("", self.url) as session:
+            asking = session.request(
+                method, URL(target, encoded=True), headers=sent, data=body or None, allow_redirects=False,
+                skip_auto_headers=_OWN_HEADERS, proxy=_proxy(self.url),
+            )  # fmt: skip
+            try:
+                response = await asking
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise TemporarilyUnavailable(f"The workspace {self.url} cannot be reached: {_why(error)}.") from error
+            try:
+                if response.status == 401:
+                    said = await _message(response)
+                    raise PermissionDenied(
+                        f"The workspace {self.url} refuses the token of {self._token.path.name} ({said or 'status 401'}). "
+                        "Write another one into the file: it is read again."
+                    )
+                if response.status in _REDIRECTS:
+                    raise self._no_workspace("it redirects, which an API does not")
+                yield response
+            finally:
+                response.release()
 
     async def _document(self, path: str, *, json_only: bool) -> Any:
         """An answer as JSON. Without `json_only`, None for an answer that is none. Raises ApiError."""

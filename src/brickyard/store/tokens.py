@@ -6,7 +6,21 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from sqlalchemy import BigInteger, ColumnElement, Connection, Select, bindparam, case, cast, delete, insert, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Select,
+    String,
+    bindparam,
+    case,
+    cast,
+    delete,
+    insert,
+    literal,
+    select,
+    update,
+)
 
 from brickyard.domain.identity import NEVER, CredentialKind, TokenRow
 from brickyard.store.changeset import Changes
@@ -68,9 +82,10 @@ class TokenRows:
         self._connection.execute(update(tokens).where(tokens.c.token_id == token_id).values(comment=comment))
 
     def delete(self, token_id: str) -> bool:
-        """Deletes a credential with everything that came from it. Returns whether there was any."""
-        family = or_(tokens.c.token_id == token_id, tokens.c.parent == token_id)
-        found = self._connection.execute(delete(tokens).where(family)).rowcount > 0
+        """Deletes a credential with everything that came from it, however far. Returns whether there was any."""
+        family = select(literal(token_id, String).label("token_id")).cte(recursive=True, nesting=True)
+        family = family.union(select(tokens.c.token_id).where(tokens.c.parent == family.c.token_id))
+        found = self._connection.execute(delete(tokens).where(tokens.c.token_id.in_(select(family.c.token_id)))).rowcount > 0
         self._changed.identity |= found
         return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from brickyard.access import conf
 from brickyard.domain.caller import Caller
 from brickyard.domain.clock import Ids
 from brickyard.domain.identity import CredentialKind
@@ -73,3 +74,36 @@ async def test_a_user_has_a_limited_number_of_links(world: World) -> None:
     assert len(world.rows(CredentialKind.LINK)) == MAX_LINKS
     assert await links.follow(first) is None
     assert await links.follow(last) is not None
+
+
+async def test_what_a_session_has_let_in_ends_with_its_token(world: World, store: Store) -> None:
+    links = links_of(world)
+
+    async def chain() -> tuple[str, str, str]:
+        """A token's id, the cookie of a session that it began, and that of one whose link that session has made."""
+        token, row = await world.tokens.create(world.me)
+        first = await world.sessions.begin(token) or ""
+        session = await world.sessions.find(first)
+        assert session is not None
+        second = await links.follow((await links.make(session.caller))[0], instead_of=first) or ""
+        assert await world.lasts(second)
+        return row.token_id, first, second
+
+    token_id, first, second = await chain()
+    await world.tokens.delete(world.me, token_id)
+    assert not await world.lasts(first)
+    assert not await world.lasts(second)
+    _, first, second = await chain()
+    await store.write(lambda tx: conf.put(tx, conf.TOKENS, "false"))
+    assert not await world.lasts(first)
+    assert not await world.lasts(second)
+
+
+async def test_who_logs_out_ends_what_the_session_has_let_in(world: World) -> None:
+    links, first = links_of(world), await world.session()
+    session = await world.sessions.find(first)
+    assert session is not None
+    second = await links.follow((await links.make(session.caller))[0]) or ""
+    assert await world.lasts(second)
+    await world.sessions.end(session)
+    assert not await world.lasts(second)

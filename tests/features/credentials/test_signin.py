@@ -114,6 +114,16 @@ async def test_the_first_log_in_makes_the_user_and_the_next_one_finds_it(world: 
     assert "client_secret" not in form, "it goes by Basic authentication, unless the provider wants it otherwise"
 
 
+@pytest.mark.parametrize("create_users", [True, False])
+async def test_who_has_the_name_of_a_user_in_other_letters_is_not_that_user(world: World, create_users: bool) -> None:
+    service = world.server(create_users=create_users)
+    await world.store.write(lambda tx: tx.users.put(UserRow(user_name="kate@example.com", user_id="77")))
+    world.provider.claims = {"email": "\N{KELVIN SIGN}ate@example.com"}
+    await world.refused(SignInRefused, "mistaken", service)
+    world.provider.claims = {"email": "Kate@example.com"}
+    assert (await world.log_in(service)).user_id == "77"
+
+
 async def test_only_known_users_unless_the_settings_say_otherwise(world: World) -> None:
     closed = world.server(create_users=False)
     error = await world.refused(SignInRefused, "no user of this workspace", closed)

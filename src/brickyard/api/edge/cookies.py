@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from http.cookies import CookieError, SimpleCookie
-
 NAME = "brickyard-session"
 SIGN_IN = "brickyard-sign-in"  # how the names of cookies begin that a log-in with the identity provider needs
 
 
 def read(header: str, *, https: bool, name: str = NAME) -> str:
-    """A cookie's value from a Cookie header, or ""."""
-    try:
-        found = SimpleCookie(header).get(_name(name, https=https))
-    except CookieError:
-        return ""
-    return found.value if found is not None else ""
+    """A cookie's value from a Cookie header, or "". Other programs of the host may have set cookies with JSON or blanks, for
+    which Python's SimpleCookie drops the whole header."""
+    pairs = (pair.partition("=") for pair in header.split(";"))
+    values = [value.strip() for key, _, value in pairs if key.strip() == _name(name, https=https)]
+    return values[-1] if values else ""
 
 
 def written(value: str, *, https: bool, name: str = NAME, max_age_s: int | None = None) -> str:

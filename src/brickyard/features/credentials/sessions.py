@@ -66,10 +66,10 @@ class SessionService:
 
     def open(self, tx: Tx, user_name: str, *, instead_of: str, parent: str = "", until_ms: int = NEVER) -> str:
         """The cookie of a new session of a user who has just shown who they are. It ends with the credential `parent`, and at
-        `until_ms`."""
+        `until_ms`. A session that lets in its own browser again stays: the new one ends with it."""
         limits, cookie, now = self._tokens.use.sessions, self._ids.secret(), self._clock.now_ms()
         before = tx.tokens.by_hash(self._tokens.digests.of(instead_of))
-        if before is not None and before.kind is CredentialKind.SESSION:
+        if before is not None and before.kind is CredentialKind.SESSION and before.token_id != parent:
             _end(tx, before)
         held = tx.tokens.of_user(user_name, CredentialKind.SESSION)
         for each in held[: max(0, len(held) - MAX_SESSIONS + 1)]:

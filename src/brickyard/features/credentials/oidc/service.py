@@ -238,9 +238,11 @@ class SignInService:
     def _user(self, tx: Tx, who: Person, now: int) -> UserRow:
         """The user with that name; a new one where the settings say so. Raises SignInRefused."""
         user = tx.users.get(who.user_name)
+        # Not only a new name: in lower case, the Kelvin sign is the k of somebody else.
+        known = user is not None and user.user_name == who.user_name
+        if (user is not None or self.provider.create_users) and not known and (why := unclear(who.user_name)):
+            raise SignInRefused(f"Your user name could be mistaken for another one: {why}.", user_name=who.user_name)
         if user is None and self.provider.create_users:
-            if why := unclear(who.user_name):
-                raise SignInRefused(f"Your user name could be mistaken for another one: {why}.", user_name=who.user_name)
             user = new_user(who.user_name, ids=self._ids, now_ms=now, display_name=who.display_name)
             tx.users.put(user)
             self._homes.retire(tx, user.user_name)

@@ -118,10 +118,9 @@ def selected(resource: Mapping[str, Any], attributes: str, excluded: str) -> dic
 
 def wants(name: str, attributes: str, excluded: str) -> bool:
     """Whether an attribute (in lower case) is needed for an answer."""
-    wanted = _listed(attributes)
-    if wanted:
-        return any(each.partition(".")[0].lower() == name for each in wanted)
-    return name not in [each.lower() for each in _listed(excluded)]
+    if wanted := _listed(attributes):
+        return any(each.rpartition(":")[2].partition(".")[0].lower() == name for each in wanted)
+    return name not in [each.rpartition(":")[2].lower() for each in _listed(excluded)]
 
 
 def to_user(resource: Mapping[str, Any], row: UserRow) -> UserRow:
