@@ -96,6 +96,7 @@ def test_unknown_attributes_say_where_they_go_wrong(path: str, golden: Golden) -
         "[]",
         '{"num_workers": 1}',
         '{"num_workers": {"type": "fix", "value": 1}}',
+        '{"num_workers": {"type": ["fixed"], "value": 1}}',
         '{"num_workers": {"type": "fixed"}}',
         '{"num_workers": {"type": "fixed", "value": 1, "values": [1]}}',
         '{"num_workers": {"type": "fixed", "value": 1.5}}',

@@ -209,7 +209,7 @@ def _rule(on: Attribute, body: Any, room: _Room) -> Rule:
 
 
 def _type(name: Any) -> RuleType:
-    if name in _LEGACY:
+    if isinstance(name, str) and name in _LEGACY:
         return _LEGACY[name]
     try:
         return RuleType(name)
