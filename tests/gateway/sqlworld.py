@@ -45,7 +45,8 @@ def arrow(table: pyarrow.Table) -> bytes:
 
 class FakeSpark(FakeDriver):
     """Understands `rows N SIZE` (N rows in parts of SIZE), `tables` (of TABLES by name), `fail`, `hang` (until it is
-    interrupted), and what begins with `wait` or names it (until `hold` is set). Any other statement succeeds with no rows."""
+    interrupted), what begins with `wait` or names it (until `hold` is set), `USE SCHEMA` and the question for the current schema.
+    Any other statement succeeds with no rows."""
 
     def __init__(self) -> None:
         super().__init__("c")
@@ -54,6 +55,9 @@ class FakeSpark(FakeDriver):
         self.tables: dict[str, pyarrow.Table] = {}
         self.sessions: dict[tuple[str, str], dict[str, str]] = {}
         self.incarnations: dict[tuple[str, str], str] = {}
+        self.missing: set[str] = set()  # schemas that do not exist
+        self.schemas: dict[tuple[str, str], str] = {}  # in which sessions are
+        self.calls: list[str] = []  # the methods
         self.operations: dict[tuple[str, ...], asyncio.Task[list[Any]]] = {}
         self.attached: dict[tuple[str, ...], asyncio.Event] = {}  # set: another call reads the operation's result now
         self.interrupted: dict[str, asyncio.Event] = {}
@@ -64,6 +68,7 @@ class FakeSpark(FakeDriver):
 
     async def serve(self, method: str, context: Any) -> None:
         name = method.rpartition("/")[2]
+        self.calls.append(name)
         request = MESSAGES[REQUESTS[name]].FromString(await context.read())
         key = (request.user_context.user_id, request.session_id)
         if name != "ReleaseSession":
@@ -118,7 +123,14 @@ class FakeSpark(FakeDriver):
             event = self.interrupted.setdefault(request.operation_id, asyncio.Event())
             await event.wait()
             await context.abort(grpc.StatusCode.INTERNAL, "[OPERATION_CANCELED] canceled SQLSTATE: HY008")
-        operation = (request.user_context.user_id, request.session_id, request.operation_id)
+        session = (request.user_context.user_id, request.session_id)
+        if (use := re.fullmatch(r"USE SCHEMA `(.+)`", text)) is not None:
+            if use[1] in self.missing:
+                await context.abort(grpc.StatusCode.INTERNAL, f"[SCHEMA_NOT_FOUND] {use[1]} SQLSTATE: 42704")
+            self.schemas[session] = use[1]
+        if text == "SELECT current_catalog(), current_schema()":
+            self.tables[text] = pyarrow.table({"c": ["main"], "s": [self.schemas.get(session, "default")]})
+        operation = (*session, request.operation_id)
         self.operations[operation] = asyncio.create_task(self._responses(text))
         await self._send(operation, context)
 

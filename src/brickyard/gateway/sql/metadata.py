@@ -177,6 +177,10 @@ class Metadata:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
+    async def place(self, target: Target) -> str:
+        """The catalog and the schema in which the session is."""
+        return quoted(*(name for (name,) in await self._sql(target, "SELECT current_catalog(), current_schema()")))
+
     async def catalogs(self, target: Target) -> Table:
         names = set((await self._sql(target, "SHOW CATALOGS"))[0])
         if names & set(_SAME[:2]):

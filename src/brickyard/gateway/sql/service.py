@@ -76,7 +76,7 @@ class SqlService:
         self._repeats = Repeats(driver)
         self._tables: dict[tuple[str, str], Table] = {}
         self._abandoned = BackgroundTasks()
-        self._awaited = AwaitedSchemas(driver)
+        self._awaited = AwaitedSchemas(driver, self._metadata)
         self._handlers: dict[str, Handler] = {
             "OpenSession": self.open_session,
             "CloseSession": self.close_session,
@@ -124,8 +124,7 @@ class SqlService:
             incarnation = await self._driver.configure(target, settings.spark)
             if namespace is not None and namespace.catalogName:
                 await self._driver.run(target, f"SET CATALOG {quoted(namespace.catalogName)}")
-            if schema := (namespace.schemaName if namespace is not None else "") or settings.schema:
-                await self._awaited.expect(target, schema)
+            await self._awaited.begin(target, (namespace.schemaName if namespace is not None else "") or settings.schema)
         except SqlFailed as error:
             self._sessions.close(target)
             if error.of_the_call:
