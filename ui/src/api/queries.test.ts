@@ -46,3 +46,17 @@ test("a late answer brings no deleted cluster back", async () => {
   await late;
   expect(names()).toEqual([]);
 });
+
+test("a list that was on its way before a change does not take the change back", async () => {
+  const { queries, names } = listed();
+  const list = queries.fetchQuery(clustersQuery);
+  await vi.waitFor(() => expect(answers).toHaveLength(1));
+  const changed = refresh(queries, ["b"]);
+  await vi.waitFor(() => expect(answers).toHaveLength(2));
+  answers[1]?.(Response.json({ cluster_id: "b", cluster_name: "new" }));
+  await new Promise((done) => setTimeout(done, 20));
+  const before = { cluster_id: "b", cluster_name: "old" };
+  answers[0]?.(Response.json({ clusters: [before] }));
+  await Promise.all([list, changed]);
+  expect(names()).toEqual(["new"]);
+});

@@ -85,6 +85,11 @@ export async function refresh(queries: QueryClient, ids: string[]) {
   const turn = ++turns;
   for (const id of ids) latest.set(id, turn);
   const answers = await Promise.all(ids.map(one));
+  // A list that is on its way may be from before the change.
+  await queries
+    .getQueryCache()
+    .find(clustersQuery)
+    ?.promise?.catch(() => undefined);
   const found = answers.map((each, at) => (latest.get(ids[at] ?? "") === turn ? each : undefined));
   queries.setQueryData(clustersQuery.queryKey, (old) => {
     if (old === undefined) return old;

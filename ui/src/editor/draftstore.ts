@@ -3,10 +3,11 @@ import type { Grant, Library } from "./calls";
 import { type KeptChange, keptOf, restored, withoutCredentials } from "./drafts";
 import type { Spec } from "./spec";
 
-/** A draft in this tab's storage. */
+/** A draft in this tab's storage. `base`: what it changes. */
 export interface Stored<T> {
   at: number;
   draft: T;
+  base?: object;
 }
 
 const keyOf = (user: string, form: string) => `brickyard.draft.${user}.${form}`;
@@ -36,11 +37,11 @@ export function useStored<T>(user: string, form: string) {
   const text = useRef("");
   useEffect(() => () => write(key, undefined), [key]);
   /** Keeps the draft; undefined: there is none. */
-  const keep = (draft: T | undefined) => {
-    const now = draft === undefined ? "" : JSON.stringify(draft);
+  const keep = (draft: T | undefined, base?: object) => {
+    const now = draft === undefined ? "" : JSON.stringify({ draft, base });
     if (now === text.current && now !== "") return;
     text.current = now;
-    write(key, draft === undefined ? undefined : { at: Date.now(), draft });
+    write(key, draft === undefined ? undefined : { at: Date.now(), draft, base });
   };
   return { found, keep };
 }

@@ -33,14 +33,14 @@ export function useSaving<Draft>(saving: Saving<Draft>) {
   const { noun, id, user, initial, draft, setDraft, name, fieldsOf, read, create, edit, done, placed } = saving;
   const fields = fieldsOf(draft);
   const [first] = useState({ name, fields: fieldsOf(initial) });
-  const [base, setBase] = useState(first.fields); // what is saved, as far as the page knows
   const stored = useStored<Draft>(user, `${noun} ${id ?? "new"}`);
+  const [base, setBase] = useState<object>(stored.found?.base ?? first.fields); // what the draft changes
   const [restored, setRestored] = useState(stored.found?.at);
   const unsaved = !same(fields, first.fields);
   const { found, keep } = stored;
   const begin = useRef(() => found !== undefined && setDraft(found.draft));
   useEffect(() => void begin.current(), []);
-  useEffect(() => keep(unsaved ? draft : undefined));
+  useEffect(() => keep(unsaved ? draft : undefined, base));
   const [problem, setProblem] = useState<string>();
   const save = useMutation({
     onMutate: () => setProblem(undefined),
@@ -65,6 +65,7 @@ export function useSaving<Draft>(saving: Saving<Draft>) {
   });
   const discard = () => {
     setDraft(initial);
+    setBase(first.fields);
     setRestored(undefined);
   };
   return {

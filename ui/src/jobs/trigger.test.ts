@@ -12,7 +12,9 @@ const continuous = { continuous: { pause_status: "PAUSED" as const } };
 const periodic = { trigger: { periodic: { interval: 2, unit: "HOURS" as const }, ...UNPAUSED } };
 const schedule = { schedule: { quartz_cron_expression: "0 0 6 * * ?", timezone_id: "UTC", ...UNPAUSED } };
 
-it.each([files, tables, continuous, periodic, schedule, {}])("saves what was read as it was: %j", (settings) => {
+const once = { continuous: { ...UNPAUSED, task_retry_mode: "NEVER" as const } };
+
+it.each([files, tables, continuous, once, periodic, schedule, {}])("saves what was read as it was: %j", (settings) => {
   expect(wantedTrigger(triggerOf(settings, "UTC"))).toEqual(settings);
 });
 

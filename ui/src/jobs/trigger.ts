@@ -15,6 +15,7 @@ export interface Trigger {
   between: number | undefined; // seconds between two runs by files or tables
   quiet: number | undefined; // seconds after the last change of them
   paused: boolean;
+  continuous: Settings["continuous"]; // as it was read, for what the form does not show
 }
 
 export const NO_TRIGGER: Omit<Trigger, "zone"> = {
@@ -28,6 +29,7 @@ export const NO_TRIGGER: Omit<Trigger, "zone"> = {
   between: undefined,
   quiet: undefined,
   paused: false,
+  continuous: undefined,
 };
 
 /** At most one of these is in a job. */
@@ -59,6 +61,7 @@ export function triggerOf({ schedule, trigger, continuous }: Settings, zone: str
     between: watched?.min_time_between_triggers_seconds ?? undefined,
     quiet: watched?.wait_after_last_change_seconds ?? undefined,
     paused: (schedule ?? trigger ?? continuous)?.pause_status === "PAUSED",
+    continuous,
   };
 }
 
@@ -85,7 +88,7 @@ export function wantedTrigger(of: Trigger): Settings {
       return { trigger: { table_update: { table_names: namesOf(of.tables), condition, ...waits }, pause_status } };
     }
     case "continuous":
-      return { continuous: { pause_status } };
+      return { continuous: { ...of.continuous, pause_status } };
     default:
       return {};
   }

@@ -286,19 +286,27 @@ export interface Opening {
   stored: Stored;
   drafts: Drafts;
   others: OtherDraft[];
+  /** What an open notebook had saved when `stored` was asked for. */
+  over?: Stored;
 }
 
+const keyOf = (user: string, path: string) => JSON.stringify([user, path]);
+
+/** What is saved of a notebook that is open in this tab. */
+export const savedOf = (user: string, path: string) => open.get(keyOf(user, path))?.saver.base;
+
 /** The notebook that is open in this tab, with what the workspace has of it now. */
-export function opened(path: string, { user, stored, drafts, others }: Opening): OpenNotebook {
-  const key = JSON.stringify([user, path]);
+export function opened(path: string, { user, stored, drafts, others, over }: Opening): OpenNotebook {
+  const key = keyOf(user, path);
   const found = open.get(key);
   if (found === undefined) {
     const made = new OpenNotebook(user, path, stored, drafts, adoptable(others, stored));
     open.set(key, made);
     return made;
   }
-  if (!found.saver.unsaved && stored.source !== found.saver.base.source) found.show(stored);
-  if (!found.saver.unsaved) found.saver.base = stored;
+  if (found.saver.unsaved || found.saver.base !== over) return found; // `stored` may be from before a save
+  if (stored.source !== over.source) found.show(stored);
+  found.saver.base = stored;
   return found;
 }
 

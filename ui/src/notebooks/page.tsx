@@ -18,7 +18,7 @@ import { Reading } from "../kit/reading";
 import { useTitle } from "../kit/title";
 import { useValue } from "../lib/value";
 import { type Attachment, AttachmentTrouble, ClusterPicker, useAttachment } from "./attach";
-import { type Opening, type OpenNotebook, opened } from "./book";
+import { type Opening, type OpenNotebook, opened, savedOf } from "./book";
 import { hasVersions, modifiedAt, read } from "./calls";
 import { CellView } from "./cell";
 import { Drafts } from "./drafts";
@@ -39,8 +39,9 @@ export function NotebookPage() {
     queryKey: ["notebook", path],
     queryFn: async (): Promise<Opening> => {
       const user = (await session.get()).user_name;
+      const over = savedOf(user, path);
       const [stored, drafts] = await Promise.all([read(path), Drafts.of(user, path)]);
-      return { user, stored, drafts, others: await drafts.others() };
+      return { user, stored, drafts, others: await drafts.others(), over };
     },
     gcTime: 0,
     staleTime: Number.POSITIVE_INFINITY,

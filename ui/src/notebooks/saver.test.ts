@@ -235,3 +235,47 @@ it("shows what somebody else has saved unless something is typed here", async ()
   type("mine");
   expect(await saver.newer(workspace.etag)).toBeUndefined();
 });
+
+/** A call that is held until it is let go. */
+function held<A extends unknown[], T>(call: (...args: A) => Promise<T>) {
+  let go = () => {};
+  const open = new Promise<void>((done) => {
+    go = done;
+  });
+  const calls = async (...args: A) => {
+    await open;
+    return call(...args);
+  };
+  return { calls, go };
+}
+
+it("does not take its own text for somebody else's while it replaces theirs", async () => {
+  const { workspace, saver, type } = opened();
+  workspace.change("theirs");
+  type("mine");
+  await passed(1500);
+  const { calls, go } = held(workspace.write);
+  workspace.write = calls;
+  const kept = saver.keepMine();
+  await passed(0);
+  type("mine, and more");
+  await passed(3000);
+  go();
+  await kept;
+  await passed(3000);
+  expect([workspace.writes, saver.state.get()]).toEqual([["mine", "mine, and more"], { kind: "saved" }]);
+});
+
+it("drops what it has read of the workspace before its own save", async () => {
+  const { workspace, saver, type } = opened();
+  const before = workspace.stored();
+  const { calls, go } = held(async () => before);
+  workspace.read = calls;
+  const newer = saver.newer(0);
+  type("mine");
+  await passed(1500);
+  expect(saver.state.get().kind).toBe("saved");
+  go();
+  expect(await newer).toBeUndefined();
+  expect(saver.base).toMatchObject({ source: "mine", etag: "2" });
+});

@@ -91,14 +91,14 @@ export class Saver {
     this.#soon(Math.max(0, Math.min(SAVE_MS, this.#since + LONGEST_MS - Date.now())));
   }
 
-  /** Saves now what is not saved. */
-  flush(keepalive = false): Promise<void> {
+  /** Saves now what is not saved. `anew`: even if the notebook was deleted. */
+  flush(keepalive = false, anew = false): Promise<void> {
     clearTimeout(this.#timer);
     const { kind } = this.state.get();
     if (kind === "saved" || kind === "conflict") return this.#saving ?? Promise.resolve();
     this.#keep();
     // A save that is on its way is followed by one of what was typed since.
-    const saving = (this.#saving ?? Promise.resolve()).then(() => this.#save(keepalive));
+    const saving = (this.#saving ?? Promise.resolve()).then(() => this.#save(keepalive, anew));
     this.#saving = saving;
     const over = () => {
       if (this.#saving === saving) this.#saving = null;
@@ -112,7 +112,7 @@ export class Saver {
     if (theirs) this.base = theirs;
     else this.base = { ...this.base, etag: "" };
     this.state.set({ kind: "waiting" });
-    await this.#save(false, theirs === undefined);
+    await this.flush(false, theirs === undefined);
   }
 
   /** Drops what is not saved. The caller shows `base`. */
@@ -127,8 +127,9 @@ export class Saver {
   /** Looks whether somebody else has saved; the newer content, or undefined. While something is not saved, the next save finds out. */
   async newer(modified: number): Promise<Stored | undefined> {
     if (this.unsaved || modified === this.base.modified) return undefined;
+    const { base } = this;
     const found = await this.calls.read(this.path);
-    if (this.unsaved) return undefined;
+    if (this.unsaved || this.base !== base) return undefined; // it may be from before a save
     const same = found.source === this.base.source && found.language === this.base.language;
     this.base = found;
     return same ? undefined : found;
@@ -161,7 +162,7 @@ export class Saver {
     this.#since = 0;
   }
 
-  async #save(keepalive: boolean, anew = false) {
+  async #save(keepalive: boolean, anew: boolean) {
     const { kind } = this.state.get();
     if (kind === "saved" || kind === "conflict") return; // by the save before
     const source = this.source();

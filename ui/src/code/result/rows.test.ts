@@ -1,6 +1,8 @@
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { exactNumbers } from "./numbers";
 import { type Column, columnsOf, csv, kindOf, measured, nextSort, shown, sortedRows, tabbed, typeOf } from "./rows";
+
+afterEach(() => void vi.unstubAllEnvs());
 
 const column = (kind: Column["kind"]): Column[] => [{ name: "c", type: "", kind }];
 const ordered = (kind: Column["kind"], values: unknown[], descending = false) =>
@@ -98,5 +100,11 @@ test("what is no number is none", () => {
   expect(measured("x", "number")).toBeUndefined();
   expect(measured(null, "number")).toBeUndefined();
   expect(measured("1.50", "number")).toBe(1.5);
-  expect(measured("2026-01-31", "time")).toBe(Date.UTC(2026, 0, 31));
+  expect(measured("2026-01-31T10:00:00Z", "time")).toBe(Date.UTC(2026, 0, 31, 10));
+});
+
+test.each(["America/New_York", "UTC", "Asia/Tokyo"])("a date is drawn as that day in %s", (zone) => {
+  vi.stubEnv("TZ", zone);
+  const day = new Date(measured("2026-01-31", "time") ?? 0);
+  expect([day.getFullYear(), day.getMonth(), day.getDate(), day.getHours()]).toEqual([2026, 0, 31, 0]);
 });

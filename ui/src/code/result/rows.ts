@@ -50,8 +50,10 @@ export function measured(value: unknown, kind: Kind): number | undefined {
   return Number.isNaN(found) ? undefined : found;
 }
 
-/** Spark writes "2026-01-31 10:00:00" for a time without a zone. Browsers agree only on the form with a T. */
-const isoOf = (text: string) => text.replace(/^(\d{4}-\d\d-\d\d) (\d)/, "$1T$2");
+/** Spark writes "2026-01-31 10:00:00" for a time without a zone. Browsers agree only on the form with a T, and read a date alone as UTC:
+ * west of it, that is the day before. */
+const isoOf = (text: string) =>
+  text.replace(/^(\d{4}-\d\d-\d\d)$/, "$1 00:00").replace(/^(\d{4}-\d\d-\d\d) (\d)/, "$1T$2");
 
 function compared(one: unknown, other: unknown, kind: Kind): number {
   if (kind === "text") return NAMES.compare(shown(one), shown(other));
