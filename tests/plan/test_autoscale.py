@@ -275,3 +275,14 @@ def test_a_burst_sees_as_much_of_its_pool_as_it_may_take_at_once() -> None:
     assert (names, count >= 7) == ({"pool"}, True), "seven more are possible in one pass"
     starting = msgspec.structs.replace(of, ready_incarnation=0)
     assert pools_needed(starting, rested(of, 1))[1] < 7
+
+
+def test_workers_that_have_not_come_are_given_up_when_nothing_needs_them_any_more() -> None:
+    of = msgspec.structs.replace(scaled(4), sized=False, ready_workers=2, resize_cause=EventDetailsCause.AUTOSCALE)
+    waiting = [instance(of, number=n, phase=Phase.IDLE, state=InstanceState.LAUNCHED, ready_ms=0) for n in (2, 3)]
+    decided = planned(of, [*rested(of, 2), *waiting], work(0, 4))
+    assert decided.cluster.target_workers == 3
+    (going,) = [node for node in decided.instances.values() if node.state is InstanceState.TERMINATING]
+    assert going in [msgspec.structs.replace(each, state=InstanceState.TERMINATING) for each in waiting]
+    busy = planned(of, [*rested(of, 2), *waiting], work(4, 4))
+    assert busy.cluster.target_workers == 4, "not while all that have come are busy: a task may wait next"

@@ -163,3 +163,26 @@ def test_a_driver_that_the_spot_market_takes_back_is_told_as_such() -> None:
     reason = decide(of, [gone, worker]).cluster.termination_reason
     assert reason is not None
     assert (reason.code, reason.type) == (TerminationReasonCode.SPOT_INSTANCE_TERMINATION, TerminationReasonType.CLOUD_FAILURE)
+
+
+def test_a_restart_keeps_no_spot_instance_where_the_first_nodes_are_on_demand_by_now() -> None:
+    before = up(asked(3, aws_attributes=FALLBACK))
+    driver, *workers = [msgspec.structs.replace(node, spot=True) for node in nodes(before, 3)]
+    edited = msgspec.structs.replace(before.spec, aws_attributes=SPOT)
+    of = msgspec.structs.replace(before, spec=edited, incarnation=2, restarting=True)
+    decided = decide(of, [driver, *workers])
+    assert [(node.role, node.spot) for node in decided.new] == [(Role.DRIVER, False), (Role.WORKER, False)]
+    kept = [node for node in decided.instances.values() if node.generation == 2]
+    assert [(node.role, node.spot) for node in kept] == [(Role.WORKER, True)] * 2
+    unchanged = msgspec.structs.replace(before, incarnation=2, restarting=True)
+    assert not decide(unchanged, [driver, *workers]).new
+
+
+def test_a_restart_keeps_the_mix_of_the_market() -> None:
+    before = up(asked(3, aws_attributes=SPOT))
+    all_nodes = [msgspec.structs.replace(node, spot=number >= 2) for number, node in enumerate(nodes(before, 3))]
+    again = msgspec.structs.replace(before, incarnation=2, restarting=True)
+    for some in (all_nodes, list(reversed(all_nodes))):
+        assert not decide(again, some).new
+    driverless = decide(again, all_nodes[1:])
+    assert [(node.role, node.spot) for node in driverless.new] == [(Role.DRIVER, False)]

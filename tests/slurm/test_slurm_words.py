@@ -76,6 +76,11 @@ def test_the_output_of_sinfo() -> None:
     assert (gpu.count, gpu.gpus, gpu.features, gpu.limit_minutes) == (4, (4, "a100"), "nvme,fast", 2880)
 
 
+def test_a_partition_whose_time_limit_cannot_be_read_hides_no_other() -> None:
+    text = "closed|up|0:00|4|8000|1|(null)|(null)\nodd|up|soon|4|8000|1|(null)|(null)\nmain*|up|infinite|4|8000|1|(null)|(null)\n"
+    assert [each.partition for each in parse_kinds(text)] == ["main"]
+
+
 @pytest.mark.parametrize(
     ("gres", "gpus"),
     [

@@ -107,8 +107,9 @@ class ClusterCommands:
 
         def change(cluster: Cluster, asked: Asked) -> Changed:
             policy = find_policy(tx, cluster.spec.policy_id)
+            started = changes.start(cluster, asked, secrets=self._secrets())  # first: one that runs is among those of the limit
             check_room(tx, policy, cluster.creator_user_name)
-            return admit.with_libraries(cluster, changes.start(cluster, asked, secrets=self._secrets()), policy)
+            return admit.with_libraries(cluster, started, policy)
 
         return self._change(tx, caller, Permission.CAN_RESTART, request.cluster_id, change, to="start")
 

@@ -179,7 +179,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     last_state_loss_ms: int = 0
     terminating_ms: int = 0  # when its end was last decided
     terminated_ms: int = 0
-    used_ms: int = 0  # until when its processors or GPUs were busy, as found when it was to end for idleness
+    used_ms: int = 0  # until when a run waited for it, or it was found at work when it was to end for idleness
     progress: StartProgress = StartProgress()  # of the last start
     launch_started_ms: int = 0  # when this incarnation was requested
     waits: Waits = Waits()

@@ -3,6 +3,7 @@
 Growth is quick: tasks that wait for `up_after_ms` bring as many workers as they can use, from min to max in at most two steps.
 Shrinking is gentle: workers that were idle for the whole window go, a share of the cluster at a time, and only while no tasks
 wait. A worker that runs tasks is never chosen; chosen workers are decommissioned, so that the data they hold moves to others.
+Workers that have not come yet go before them: some may never come, and must not keep idle ones.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def decide(at: Situation, *, now: int, rules: Rules, window_ms: int) -> Decision
     present = min(max(at.present, at.low), at.high)
     if at.pending:
         return _up(at, present, now=now, rules=rules)
-    if at.growing or at.shrinking or present <= at.low or not at.idle_since_ms:
+    if at.shrinking or present <= at.low or not at.idle_since_ms:
         return Decision(present)
     due = max(min(at.idle_since_ms) + window_ms, at.scaled_ms + rules.down_pause_ms)
     if now < due:
@@ -87,7 +88,9 @@ def _up(at: Situation, present: int, *, now: int, rules: Rules) -> Decision:
     return Decision(max(present, min(useful, half if present < half else at.high)))
 
 
-def situation(cluster: Cluster, load: Load, staying: Iterable[Instance], *, cores: int, growing: bool) -> Situation:
+def situation(
+    cluster: Cluster, load: Load, staying: Iterable[Instance], *, cores: int, growing: bool, shrinking: bool = False
+) -> Situation:
     """The situation of a cluster with a range of sizes, given its driver's load. `cores` per worker, if none reports its slots.
 
     A worker without an executor counts as idle since it became ready.
@@ -114,7 +117,7 @@ def situation(cluster: Cluster, load: Load, staying: Iterable[Instance], *, core
         slots=slots or cores,
         idle_since_ms=idle,
         growing=growing,
-        shrinking=not cluster.sized,
+        shrinking=shrinking,
         scaled_ms=cluster.scaled_ms,
         not_before_ms=cluster.grow_after_ms,
     )

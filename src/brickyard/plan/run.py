@@ -155,6 +155,8 @@ class _Pass(msgspec.Struct, kw_only=True):
             )
             self._call_driver(number, self._last(number), facts)
         elif facts.state not in _ENDED:
+            if facts.state in USABLE:
+                self.plan.wait.add(attempt.cluster_id)
             self._set_attempt(number, awaited=facts.incarnation)
             self.deadlines.append(self.now + WAIT_MS)
         elif attempt.awaited >= facts.incarnation:
@@ -176,6 +178,8 @@ class _Pass(msgspec.Struct, kw_only=True):
             message = f"Cluster {attempt.cluster_id} ended while the task ran: {why}"
             self._decide(number, RunResultState.FAILED, TerminationCode.CLUSTER_ERROR, message)
             return
+        if attempt.phase is AttemptPhase.STARTING:
+            self.plan.wait.add(attempt.cluster_id)
         if facts.driver_id == attempt.driver_id:
             (self.plan.begin if attempt.phase is AttemptPhase.STARTING else self.plan.look).append(attempt)
         age = self.now - attempt.begun_ms if attempt.begun_ms else REPEAT_MS * 10

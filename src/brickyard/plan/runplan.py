@@ -20,7 +20,8 @@ class NewCluster(msgspec.Struct, frozen=True, kw_only=True):
 class RunPlan(msgspec.Struct, kw_only=True):
     """The result of a pass. `start` and `release` are cluster ids; `begin`, `look` and `end` are calls to make to drivers; `make`
     and `cancel` are attempts whose runs of other jobs are to be made and cancelled. `over`: iterations that leave. `done`:
-    attempts of dbt tasks that are over, and their tokens with them."""
+    attempts of dbt tasks that are over, and their tokens with them. `wait`: running clusters that attempts wait for, for their
+    libraries or their driver's answer: they are not idle meanwhile."""
 
     run: Run
     create: list[NewCluster] = []
@@ -33,4 +34,5 @@ class RunPlan(msgspec.Struct, kw_only=True):
     cancel: list[Attempt] = []
     over: list[Task] = []
     done: list[int] = []
+    wait: set[str] = set()
     due_ms: int | None = None

@@ -14,7 +14,7 @@ from brickyard.access import Authorizer
 from brickyard.domain.access import Grant, ObjectKind, Permission, Place
 from brickyard.domain.clock import Ids
 from brickyard.domain.cluster import Target
-from brickyard.domain.errors import InvalidParameterValue, PermissionDenied, QuotaExceeded, ResourceDoesNotExist
+from brickyard.domain.errors import InvalidParameterValue, InvalidState, PermissionDenied, QuotaExceeded, ResourceDoesNotExist
 from brickyard.domain.policies import CreatePolicy, EditPolicy, ListPolicies, PolicyId
 from brickyard.domain.requests import EditCluster, ResizeCluster, StartCluster
 from brickyard.domain.tasks import SubmitTask
@@ -77,6 +77,17 @@ async def test_a_running_cluster_does_not_enter_a_policy_that_is_full(store: Sto
     await desk.service.edit(ADMIN, wanted)
     with pytest.raises(QuotaExceeded):
         await desk.service.start(ADMIN, StartCluster(cluster_id=free))
+
+
+async def test_a_start_of_a_cluster_that_runs_is_a_matter_of_its_state_also_where_its_policy_is_full(store: Store) -> None:
+    policy_id = await service(store).create(ADMIN, CreatePolicy(name="p", definition="{}", max_clusters_per_user=1))
+    desk = Desk(store)
+    name = await desk.create(policy_id=policy_id)
+    with pytest.raises(InvalidState):
+        await desk.service.start(ADMIN, StartCluster(cluster_id=name))
+    await desk.bring_up(name)
+    with pytest.raises(InvalidState):
+        await desk.service.start(ADMIN, StartCluster(cluster_id=name))
 
 
 async def test_of_two_at_once_one_gets_the_name(store: Store, golden: Golden) -> None:

@@ -16,7 +16,7 @@ from brickyard.clusters.attach.withdrawal import code_refusal
 from brickyard.domain.access import Grant, ObjectKind, Permission, Place
 from brickyard.domain.caller import Caller
 from brickyard.domain.clock import SystemClock
-from brickyard.domain.cluster import default_tags
+from brickyard.domain.cluster import Target, default_tags
 from brickyard.domain.errors import ApiError, InvalidParameterValue, InvalidState, PermissionDenied
 from brickyard.domain.events import EventType
 from brickyard.domain.notifications import EmailNotifications
@@ -28,11 +28,13 @@ from brickyard.domain.tasks import PythonWheelTask, RunIf, SparkJarTask, SparkPy
 from brickyard.domain.terminations import TerminationReasonCode
 from brickyard.features.runs.model import GetRun, ListRuns, RunId
 from brickyard.features.runs.tasknodes import DriverTasks
+from brickyard.plan.cluster import plan
+from brickyard.plan.policy import Policy
 from brickyard.reconcile.runpass import Call
 from brickyard.reconcile.runs import Ended, NodeSilent
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
-from brickyard.testing.builders import cluster
+from brickyard.testing.builders import SIZES, cluster
 from tests.reconcile.runworld import ADMIN, CLUSTER, RunWorld, task
 from tests.reconcile.world import provider
 from tests.support.databases import both_databases
@@ -414,6 +416,24 @@ async def test_libraries_of_a_task_on_a_shared_cluster_stay_there(world: RunWorl
     assert told["wheels"] == ["/d/p.whl"], "a wheel is the task's own: the next run may bring another of that name"
     cluster, _ = await world.look(name)
     assert cluster is not None and len(cluster.libraries) == 1
+
+
+async def test_a_cluster_is_not_idle_while_a_task_waits_for_its_libraries(world: RunWorld, clock: Ahead) -> None:
+    world.file("a", "one")
+    name = await existing(world, autotermination_minutes=10)
+    await world.wait(name, State.RUNNING)
+    world.provider.knobs.library_s = 3600.0
+    await world.submit(task("a", on=name, libraries=[PYPI]))
+    clock.ms = 11 * 60_000
+    for _ in range(int(10 * PATIENCE_S)):
+        cluster, nodes = await world.look(name)
+        assert cluster is not None
+        decided = plan(cluster, nodes, now=clock.now_ms(), sizes=SIZES, policy=Policy())
+        if decided.cluster.target is Target.RUNNING:
+            break
+        await asyncio.sleep(0.1)
+    assert decided.cluster.target is Target.RUNNING, decided.cluster.state_message
+    assert decided.cluster.up and len(decided.cluster.libraries) == 1
 
 
 @both_databases

@@ -8,7 +8,7 @@ from brickyard.domain.instances import InstanceState
 from brickyard.domain.node import NodeStatus, Role
 from brickyard.domain.terminations import TerminationReasonCode
 from brickyard.plan.cluster.passstate import Pass
-from brickyard.plan.launching import reusable, unsupported
+from brickyard.plan.launching import market_of, reusable, unsupported
 from brickyard.plan.poolroom import CLEAN_TIMEOUT_MS, returned
 from brickyard.plan.reasons import failure_reason, launch_reason, shortage_text, simple_reason
 
@@ -99,11 +99,17 @@ def regenerate(p: Pass) -> None:
     spec = p.cluster.spec
     wanted = {p.driver_role(): 1, Role.WORKER: p.wanted()}
     taken = {role: sum(1 for n in p.nodes.current if n.role is role) for role in Role}
-    for node in p.in_turn(sorted(p.nodes.live, key=lambda each: each.role is Role.WORKER)):
+    first, replaced = market_of(spec).first_on_demand, 0
+    # The driver, then workers on demand: a spot instance stays only behind as many nodes on demand as the cluster has by now.
+    for node in p.in_turn(sorted(p.nodes.live, key=lambda each: (each.role is Role.WORKER, each.spot))):
         if node.generation == p.cluster.incarnation:
             continue
-        room = taken[node.role] < wanted.get(node.role, 0)
-        if room and node.state is InstanceState.REGISTERED and reusable(node, spec, offered=p.sizes):
+        worker, room = node.role is Role.WORKER, taken[node.role] < wanted.get(node.role, 0)
+        on_demand = p.nodes.on_demand + replaced + int(worker and p.nodes.driver is None)
+        if room and node.spot and on_demand < first:
+            replaced += worker
+            p.send_away(node)
+        elif room and node.state is InstanceState.REGISTERED and reusable(node, spec, offered=p.sizes):
             taken[node.role] += 1
             p.set(node, generation=p.cluster.incarnation, ready_ms=0, cold="", assignment=p.assignment(node))
         else:

@@ -39,7 +39,8 @@ def follow_load(p: Pass) -> None:
     staying = [node for node in p.nodes.workers if not node.retiring]
     size = p.sizes.get(p.cluster.spec.node_type_id or "")  # the type may no longer be on offer
     cores = int(size.num_cores) if size else next((node.assignment.cores for node in staying if node.assignment), 1)
-    at = autoscale.situation(p.cluster, p.load, staying, cores=cores, growing=len(ready) < p.wanted())
+    growing, shrinking = len(ready) < p.wanted(), len(staying) < p.nodes.num_workers
+    at = autoscale.situation(p.cluster, p.load, staying, cores=cores, growing=growing, shrinking=shrinking)
     decided = autoscale.decide(at, now=p.now, rules=rules, window_ms=autoscale.window_ms(p.cluster, rules))
     if decided.due_ms is not None:
         p.deadlines.append(decided.due_ms)

@@ -168,13 +168,17 @@ def parse_kinds(text: str) -> list[Kind]:
         if len(fields) < 8 or fields[1] != "up" or not fields[3].isdigit():
             continue
         partition, _, limit, cpus, memory, count, gres, features = fields[:8]
+        try:
+            limit_minutes = minutes(limit) or UNLIMITED
+        except ValueError:  # no time at all is among these: nothing can run there
+            continue
         if not int(cpus):
             continue
         found.append(
             Kind(
                 partition=partition.rstrip("*"), default=partition.endswith("*"), cpus=int(cpus),
                 memory_mb=int(memory) if memory.isdigit() else 0, count=int(count) if count.isdigit() else 1, gres=_told(gres),
-                features=_told(features), limit_minutes=minutes(limit) or UNLIMITED,
+                features=_told(features), limit_minutes=limit_minutes,
             )
         )  # fmt: skip
     return found
