@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -169,6 +170,25 @@ def test_a_command_whose_results_are_gone_does_not_run_again(node: contexts.Cont
     node.execute(mine, timed_name(NOW, 9), "python", "1")
     until(ended(node, mine, timed_name(NOW, 9)))
     assert set(Kernel.ran.values()) == {1}
+
+
+def test_the_code_that_waits_in_a_context_has_a_limit(node: contexts.Contexts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "MAX_QUEUED_CODE", 10_000)
+    monkeypatch.setattr(node.node, "spark_open", time.sleep)  # never: its kernel does not start, so its commands wait
+    mine, names = timed_name(NOW, 0), iter([timed_name(NOW, number) for number in range(1, 9)])
+    node.create(mine, "python")
+
+    def execute(size: int) -> str:
+        try:
+            node.execute(mine, next(names), "python", "#" * size)
+        except ContextError as refusal:
+            return refusal.code
+        return ""
+
+    assert [execute(20_000), execute(1)] == ["", "LIMIT"], "one command of any size"
+    node.cancel(mine, timed_name(NOW, 1))
+    assert [execute(9_000), execute(2_000), execute(1_000), execute(1)] == ["", "LIMIT", "", "LIMIT"]
+    node.execute(mine, timed_name(NOW, 3), "python", "#" * 9_000)  # repeating changes nothing
 
 
 @given(st.lists(st.integers(0, 60), max_size=80), st.integers(1, 10))

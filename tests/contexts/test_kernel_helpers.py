@@ -27,7 +27,7 @@ from brickyard.runtime.node.kernel import fs as kernel_fs
 from brickyard.runtime.node.kernel import sql as kernel_sql
 from brickyard.runtime.node.kernel.files import Files
 from brickyard.runtime.node.kernel.line import Line
-from brickyard.runtime.node.wire import EXIT_MIME, TABLE_MIME
+from brickyard.runtime.node.wire import EXIT_MIME, MAX_QUESTION, TABLE_MIME
 from tests.support.golden import Golden
 from tests.support.patience import PATIENCE_S
 
@@ -215,6 +215,26 @@ def test_many_threads_ask_at_once() -> None:
         assert list(pool.map(lambda number: utils.secrets.get("s", str(number)), range(100))) == [
             f"s/{number}" for number in range(100)
         ]
+
+
+def test_a_question_that_is_too_long_is_refused_and_the_next_one_answered() -> None:
+    asked: list[dict[str, Any]] = []
+
+    def answer(question: dict[str, Any]) -> dict[str, Any]:
+        asked.append(question)
+        return {"over": True, "exit": "done"} if "look" in question else {} if "scope" not in question else answers(question)
+
+    def arguments_of(size: int) -> dict[str, str]:
+        return {"a": "x" * size}
+
+    with utils_of(answer) as utils:
+        with pytest.raises(Exception, match="bytes") as caught:
+            utils.notebook.run("/too/long", 0, arguments_of(MAX_QUESTION))
+        assert getattr(caught.value, "error_code", "") == "INVALID_PARAMETER_VALUE"
+        assert not any("run" in each for each in asked)
+        assert utils.secrets.get("s", "k") == "s/k"
+        assert utils.notebook.run("/long", 0, arguments_of(MAX_QUESTION - 1_000)) == "done"
+        assert [each["run"]["path"] for each in asked if "run" in each] == ["/long"]
 
 
 def test_nonsense_on_the_line_ends_it_and_nothing_else() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import time
 from typing import Any
 
 from hypothesis import given
@@ -69,6 +70,13 @@ def test_a_summary_holds_no_java_stack_trace() -> None:
     outcome = fold(failed("Py4JJavaError", trace, "all of it"))
     assert "boom" in outcome["summary"]
     assert "Spark.scala" not in outcome["summary"]
+
+
+def test_an_error_with_many_empty_lines_is_read_at_once() -> None:
+    began = time.process_time()
+    summaries = [results.headline(f"before{blank * 10_000}after") for blank in ("\n", "\r\n", " \n", "\n\t")]
+    assert time.process_time() - began < 2, "meanwhile nothing else of the node host runs"
+    assert all(each.startswith("before") and each.endswith("after") for each in summaries)
 
 
 def test_text_before_an_error_is_kept() -> None:

@@ -43,6 +43,19 @@ def test_short_values_hide_nothing() -> None:
     assert Redactor(["", "1", "abc"]).text("abc 1") == "abc 1"
 
 
+def test_blanks_around_a_value_do_not_make_it_longer() -> None:
+    for value in ("    ", "\n\n\n\n", "1\r\n\n", " ab\t"):
+        assert not Redactor([value])
+        assert Redactor([value]).text("ab = 1") == "ab = 1"
+        assert Redactor([value]).data(b"ab    = 1") == b"ab    = 1"
+
+
+def test_a_value_is_hidden_without_the_blanks_around_it() -> None:
+    hide = Redactor(["a<&b\n", "it's\n", "ab\r\ncd\r\n"])
+    for shown in (html.escape("a<&b"), html.escape("it's"), "it's", "ab\r\ncd", "ab\ncd", "ab\ncd\n", json.dumps("ab\ncd")[1:-1]):
+        assert hide.text(f"> {shown}") == f"> {REDACTED}"
+
+
 def test_json_is_hidden_at_every_depth_and_stays_json() -> None:
     hide = Redactor(["hunter2", "12345"])
     value = {"a": ["hunter2", {"hunter2": "x hunter2"}], "n": 12345, "f": 1.5, "t": True, "none": None}

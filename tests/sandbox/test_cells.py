@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import socket
 import subprocess
 import sys
 import tempfile
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
 from brickyard.machine import cgroups
+from brickyard.machine.linux import FAILED
 from brickyard.runtime import NODE_CODE
-from brickyard.sandbox import kernelgroups, launcher
+from brickyard.sandbox import cells, kernelgroups, launcher
+from brickyard.sandbox.cells import MAX_KERNELS, Warden
 from brickyard.sandbox.launcher import Namespaces
 from brickyard.sandbox.view import View
 from tests.agent.world import living
@@ -372,6 +376,40 @@ def test_nonsense_is_dropped(node: Node) -> None:
     ):  # fmt: skip
         node.ask("raw", data=data, fds=fds)
     assert node.run("import os; print(os.path.exists('/dbfs/escaped'))") == "False"
+
+
+@pytest.mark.parametrize(("running", "given"), [(MAX_KERNELS, 2), (0, 3), (0, 0)], ids=["full", "too many descriptors", "none"])
+def test_a_start_that_is_not_done_is_answered(running: int, given: int) -> None:
+    warden = Warden.__new__(Warden)
+    warden._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    warden._kernels = dict.fromkeys(range(running), 1)
+    request = json.dumps({"op": "start", "id": MAX_KERNELS, "name": "kernel-a", "argv": ["true"], "env": {}}).encode()
+    reading, writing = os.pipe()
+    with warden._socket, theirs, os.fdopen(reading, "rb") as said:
+        if given:
+            socket.send_fds(theirs, [request], [writing] * given)
+        else:
+            theirs.send(request)
+        os.close(writing)
+        assert warden._take()
+        assert json.loads(theirs.recv(1000)) == {"id": MAX_KERNELS, "status": FAILED << 8}
+        assert bool(said.read()) is (given == 2)
+
+
+def test_a_cell_that_cannot_be_forked_costs_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> Any:
+        raise BlockingIOError
+
+    warden = Warden.__new__(Warden)
+    warden._own_pids = -1
+    descriptors = Path("/proc/self/fd")
+    monkeypatch.setattr(os, "fork", refuse)
+    for unshare in (lambda _: 0, refuse):
+        monkeypatch.setattr(cells, "libc", SimpleNamespace(unshare=unshare, setns=lambda *_: 0))
+        before = len(list(descriptors.iterdir()))
+        with pytest.raises(BlockingIOError):
+            warden._fork(refuse)
+        assert len(list(descriptors.iterdir())) == before
 
 
 def test_a_process_beside_the_node_host_can_go_first(node: Node) -> None:

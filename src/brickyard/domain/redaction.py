@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 REDACTED = "[REDACTED]"
-SHORTEST = 4  # characters: shorter values would blank text that has nothing to do with them
+SHORTEST = 4  # characters, without blanks at both ends: shorter values would blank text that has nothing to do with them
 SHORTEST_LINE = 8  # of a value with several lines, such as a key in PEM: each line is hidden by itself as well
 
 
@@ -22,7 +22,7 @@ class Redactor:
     def __init__(self, values: Iterable[str] = ()) -> None:
         forms: set[str] = set()
         for value in values:
-            if len(value) >= SHORTEST:
+            if len(value.strip()) >= SHORTEST:
                 forms |= _forms(value)
             forms.update(*(_forms(line) for line in value.splitlines() if len(line.strip()) >= SHORTEST_LINE))
         self._forms = sorted(forms, key=lambda form: (-len(form), form))  # a value may be part of another
@@ -59,5 +59,9 @@ class Redactor:
 
 
 def _forms(value: str) -> set[str]:
-    escaped = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
-    return {value, value.strip(), *escaped, html.escape(value, quote=False), html.escape(value)}
+    printed = value.replace("\r\n", "\n")  # what results of commands have
+    forms: set[str] = set()
+    for each in {value, value.strip(), printed, printed.strip()}:
+        escaped = {json.dumps(each)[1:-1], json.dumps(each, ensure_ascii=False)[1:-1], repr(each)[1:-1]}
+        forms |= {each, *escaped, html.escape(each, quote=False), html.escape(each)}
+    return forms

@@ -16,7 +16,8 @@ The variable NODE_CELLS names both descriptors. Messages are JSON, one per packe
     {"op": "interrupt" | "kill", "id"}           interrupt: SIGINT to the command's process group; kill: end the cell
     {"op": "expendable", "pid"}                  this process of the node host's cell is a kernel, too: it is ended first
                                                  when memory is short, and counts among them
-    reply: {"id", "status"}                      the cell has ended completely; `status` as from waitpid
+    reply: {"id", "status"}                      the cell has ended completely, or could not be started; `status` as from
+                                                 waitpid
 
 No other requests exist: the plan decides what a cell sees, and commands run without capabilities. Malformed messages are
 dropped.
@@ -154,8 +155,8 @@ class Warden:
         except OSError:
             return False
         try:
-            if data and not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
-                self._do(json.loads(data), fds)
+            if data and not flags & socket.MSG_TRUNC:
+                self._do(json.loads(data), [] if flags & socket.MSG_CTRUNC else fds)
         except Exception as error:  # the node goes on after any error
             complain(error)
         finally:
@@ -165,8 +166,13 @@ class Warden:
 
     def _do(self, request: dict[str, Any], fds: list[int]) -> None:
         op, pid = request["op"], self._kernels.get(request.get("id", 0), 0)
-        if op == "start" and not pid and len(fds) == 2 and len(self._kernels) < MAX_KERNELS:
-            self._start(request, fds)
+        if op == "start":
+            if pid or not isinstance(request["id"], int):
+                return
+            if len(fds) == 2 and len(self._kernels) < MAX_KERNELS:
+                self._start(request, fds)
+            else:  # the node host waits for its end
+                self._refuse(request["id"], f"a node has at most {MAX_KERNELS} cells", fds)
         elif op in ("interrupt", "kill") and pid:
             os.kill(pid, signal.SIGINT if op == "interrupt" else signal.SIGKILL)
         elif op == "expendable" and isinstance(request["pid"], int):
@@ -185,25 +191,36 @@ class Warden:
             self._kernels[number] = self._fork(self._be_kernel, groups, name, command, fds)
         except (SetupError, OSError) as error:
             kernelgroups.remove(self._groups, number)
-            os.write(fds[1], f"sandbox: {error}\n".encode(errors="replace"))
-            self._tell(number, FAILED << 8)
+            self._refuse(number, str(error), fds)
+
+    def _refuse(self, number: int, why: str, fds: list[int]) -> None:
+        """A cell has ended before it began. Without descriptors (pid 1 may have none free), nobody hears why."""
+        for output in fds[1:]:
+            with contextlib.suppress(OSError):
+                os.write(output, f"sandbox: {why}\n".encode(errors="replace"))
+        self._tell(number, FAILED << 8)
 
     # ── cells ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _fork(self, first: Callable[..., None], *args: object) -> int:
         """Forks the first process of a new pid namespace. Raises SetupError, OSError."""
         reading, writing = os.pipe()
-        check(libc.unshare(CLONE_NEWPID), "cannot make a pid namespace")
+        pid = 0
         try:
-            pid = os.fork()
-            if pid == 0:
-                guarded(first, writing, *args)
-            self._reports[pid] = reading
-            if self._host_pids < 0:
-                self._host_pids = os.open("/proc/self/ns/pid_for_children", os.O_RDONLY | os.O_CLOEXEC)
+            check(libc.unshare(CLONE_NEWPID), "cannot make a pid namespace")
+            try:
+                pid = os.fork()
+                if pid == 0:
+                    guarded(first, writing, *args)
+                self._reports[pid] = reading
+                if self._host_pids < 0:
+                    self._host_pids = os.open("/proc/self/ns/pid_for_children", os.O_RDONLY | os.O_CLOEXEC)
+            finally:
+                check(libc.setns(self._own_pids, CLONE_NEWPID), "cannot leave a pid namespace")
         finally:
             os.close(writing)
-            check(libc.setns(self._own_pids, CLONE_NEWPID), "cannot leave a pid namespace")
+            if not pid:
+                os.close(reading)
         return pid
 
     def _be_host(self, report: int, null: int) -> None:

@@ -1,4 +1,4 @@
-"""Names in Jupyter messages that kernels and the node host share."""
+"""Names in Jupyter messages that kernels and the node host share, and what bounds a kernel's questions."""
 
 from __future__ import annotations
 
@@ -14,3 +14,4 @@ RESTART_MIME = "application/vnd.brickyard.restart+json"
 CELL_MIME = "application/vnd.brickyard.cell+json"  # what a notebook that runs by itself says of its cells
 TASK_MAGIC = "brickyard_task"  # the cell magic of the one command in which a task of a run runs
 NOTEBOOK_MAGIC = "brickyard_notebook"  # and that in which a notebook runs by itself
+MAX_QUESTION = 1 << 20  # bytes of a question to the node host, as a line: the arguments of a notebook are the longest

@@ -19,7 +19,7 @@ import json
 import socket
 from typing import Any, Protocol
 
-MAX_LINE = 1 << 20  # bytes: the arguments of a notebook are the longest
+from ..wire import MAX_QUESTION
 
 
 class Asking(Protocol):
@@ -49,7 +49,7 @@ _NONSENSE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 def serve(kernel: socket.socket, answerer: Answerer) -> None:
     """Answers until the kernel ends, or says something that is no question. Closes the socket, and the answerer."""
     with contextlib.closing(answerer), contextlib.suppress(*_NONSENSE), kernel, kernel.makefile("rb") as questions:
-        while line := questions.readline(MAX_LINE):
+        while line := questions.readline(MAX_QUESTION):
             asked = json.loads(line)
             answer = answerer.answer(asked)
             kernel.sendall(json.dumps({**answer, "id": asked["id"]}).encode() + b"\n")

@@ -29,6 +29,7 @@ KEEP_COMMANDS = 100  # finished commands whose results can still be read
 KEEP_BYTES = 48 * 1024 * 1024  # bytes of their results, as JSON; the newest result is always kept
 FENCED = 2_000  # older commands that are remembered by their names only: some 300 KB
 MAX_QUEUED = 1000
+MAX_QUEUED_CODE = 64 * 1024 * 1024  # characters of the commands that wait: the node host keeps them in its memory
 POLL_S = 0.1
 UNREAD_S = 15.0  # clients ask for the results of a long command every 10 s or so
 QUIET_S = 2.0  # after the answer: how long to wait for output that is still arriving
@@ -109,6 +110,13 @@ class Context:
             if len(self._queue) >= MAX_QUEUED:
                 raise ContextError(
                     "LIMIT", f"{MAX_QUEUED} commands wait in this context already. Wait for some of them, or use more contexts."
+                )
+            waiting = sum(len(each.code) for each in self._queue)
+            if self._queue and waiting + len(command.code) > MAX_QUEUED_CODE:
+                raise ContextError(
+                    "LIMIT",
+                    f"The {len(self._queue)} commands that wait in this context have {waiting} characters, and"
+                    f" {MAX_QUEUED_CODE} at most may wait. Wait for some of them, or pass on large values as files.",
                 )
             self._commands[command.command_id] = command
             self._queue.append(command)

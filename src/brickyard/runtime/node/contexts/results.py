@@ -33,8 +33,9 @@ HTML_MIME = "text/html"
 IMAGE_MIMES = ("image/png", "image/jpeg", "image/gif")
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x9b[0-?]*[ -/]*[@-~]")
+# Blanks of one line: with \s, each of many empty lines would look at all those after it.
 _JVM_FRAME = re.compile(
-    r"^\s+at [\w.$/<>]+\(.*|^\s*\.\.\. \d+ more\s*$|^\s*(?:JVM stacktrace|Driver stacktrace):.*", re.MULTILINE
+    r"^[ \t]+at [\w.$/<>]+\(.*|^[ \t]*\.\.\. \d+ more[ \t\r]*$|^[ \t]*(?:JVM stacktrace|Driver stacktrace):.*", re.MULTILINE
 )
 # Of a Python worker or an executor that SIGKILL has ended, Spark can say no more; nor of one that could make no thread (52).
 _KILLED = re.compile(r"Python worker exited unexpectedly|Command exited with code (137|52)")

@@ -8,6 +8,8 @@ import socket
 import threading
 from typing import Any
 
+from ..wire import MAX_QUESTION
+
 PATIENCE_S = 60.0
 
 
@@ -35,8 +37,12 @@ class Line:
             raise AnswerError("BAD_REQUEST", f"{what} works in the context's own process only, not in one that it has forked.")
         with self._lock:
             self._last += 1
+            asked = json.dumps({**question, "id": self._last}).encode() + b"\n"
+            if len(asked) > MAX_QUESTION:  # the node host would take it for nonsense, and answer nothing from then on
+                text = f"{what} was given too much: {len(asked)} bytes as JSON, and {MAX_QUESTION} at most are allowed."
+                raise AnswerError("INVALID_PARAMETER_VALUE", f"{text} Pass on large values as files.")
             try:
-                self._host.sendall(json.dumps({**question, "id": self._last}).encode() + b"\n")
+                self._host.sendall(asked)
                 answer = self._next()
                 while answer.get("id") != self._last:  # the answer to a call that was interrupted
                     answer = self._next()
