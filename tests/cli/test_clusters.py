@@ -119,7 +119,9 @@ def test_a_cluster_is_created_restarted_and_deleted(cli: Cli, golden: Golden) ->
     assert before is not None and cli.run("cluster", "events", "alone", "--limit", "1").stdout.count("\n") == 1
 
     asked = cli.run("cluster", "delete", "alone")
-    assert asked.returncode != 0 and w.clusters.get(made["id"]).cluster_id == made["id"]
+    assert (asked.returncode, asked.stdout) == (1, ""), "nobody answers, and standard output is for results"
+    assert "--yes" in asked.stderr
+    assert w.clusters.get(made["id"]).cluster_id == made["id"]
     assert said(cli, "delete", "alone", "--yes") == {"cluster_id": made["id"]}
     golden(one_line(cli.run("cluster", "events", made["id"])))
 
