@@ -119,7 +119,9 @@ def test_a_cluster_is_created_restarted_and_deleted(cli: Cli, golden: Golden) ->
     assert before is not None and cli.run("cluster", "events", "alone", "--limit", "1").stdout.count("\n") == 1
 
     asked = cli.run("cluster", "delete", "alone")
-    assert asked.returncode != 0 and w.clusters.get(made["id"]).cluster_id == made["id"]
+    assert (asked.returncode, asked.stdout) == (1, ""), "nobody answers, and standard output is for results"
+    assert "--yes" in asked.stderr
+    assert w.clusters.get(made["id"]).cluster_id == made["id"]
     assert said(cli, "delete", "alone", "--yes") == {"cluster_id": made["id"]}
     golden(one_line(cli.run("cluster", "events", made["id"])))
 
@@ -216,3 +218,22 @@ def test_snapshots_are_taken_listed_restored_and_deleted(cli: Cli, golden: Golde
     golden(one_line(failed))
     assert "is deleted" in cli.run("cluster", "snapshot", "delete", "dev", "monday").stdout
     golden(one_line(cli.run("cluster", "snapshot", "list", "none")))
+
+
+def test_an_id_names_its_cluster_and_its_snapshot_whatever_others_are_called(cli: Cli) -> None:
+    assert cli.run("up", "--detach").returncode == 0
+    do = cli.client().api_client.do
+    made = do("POST", "/v1/clusters", body={"name": "mine", "cpu_cores": 4, "auto_start": False})["data"]["id"]
+    theirs = said(cli, "create", made)
+    row = said(cli, "snapshot", "create", made, "--name", "one", "--wait")
+    assert row["cluster_id"] == made
+    said(cli, "snapshot", "create", made, "--name", row["id"], "--wait")
+    assert said(cli, "snapshot", "delete", made, row["id"])["id"] == row["id"]
+    assert said(cli, "delete", made, "--yes") == {"cluster_id": made}
+    assert [each["id"] for each in said(cli, "list")] == [theirs["id"]]
+
+
+def test_a_cluster_that_is_not_there_is_one_line_whatever_its_name(cli: Cli) -> None:
+    assert cli.run("up", "--detach").returncode == 0
+    for name in ("my cluster", "Übung", "a/../b", "?", "#", ""):
+        assert "there is no cluster" in one_line(cli.run("cluster", "snapshot", "list", name))

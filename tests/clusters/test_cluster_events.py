@@ -102,6 +102,16 @@ async def test_filters(desk: Desk) -> None:
     assert (await desk.service.events(ADMIN, since)).events == made[2:5][::-1]
 
 
+@both_databases
+async def test_nothing_is_beyond_the_last_event(desk: Desk) -> None:
+    name = await busy(desk)
+    for types in (None, [EventType.PINNED], [EventType.PINNED, EventType.UNPINNED]):
+        for offset in (9, 2**63 - 1):
+            asked = GetEvents(cluster_id=name, event_types=types, order=GetEventsOrder.ASC, offset=offset)
+            page = await desk.service.events(ADMIN, asked)
+            assert (page.events, page.next_page) == ([], None)
+
+
 async def test_bad_requests(desk: Desk) -> None:
     name = await desk.create()
     for request, words in (

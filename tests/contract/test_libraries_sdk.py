@@ -162,6 +162,8 @@ def test_what_a_node_cannot_have_is_skipped_with_a_reason(w: WorkspaceClient, cl
     w.libraries.install(cluster, [Library(cran=RCranLibrary(package="ggplot2"))])
     until(lambda: statuses(w, cluster)[0].status is LibraryInstallStatus.SKIPPED, "it is never skipped")
     assert statuses(w, cluster)[0].messages == [NO_R]
+    w.libraries.install(cluster, [Library(cran=RCranLibrary(package="ggplot2", repo=""))])
+    assert len(statuses(w, cluster)) == 1, "an empty repo is none"
 
 
 @pytest.mark.parametrize(

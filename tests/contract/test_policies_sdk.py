@@ -75,6 +75,12 @@ def test_families_and_their_policies(w: WorkspaceClient, golden: Golden) -> None
     families = {family.policy_family_id: family for family in w.policy_families.list()}
     assert set(families) == {"personal-vm", "shared-compute", "power-user", "job-cluster", "shared-data-science"}
     assert w.policy_families.get("personal-vm") == families["personal-vm"]
+    assert [each.policy_family_id for each in w.policy_families.list(max_results=2)] == list(families), "two on a page"
+    page = w.api_client.do("GET", "/api/2.0/policy-families", query={"max_results": 2})
+    assert isinstance(page, dict) and len(page["policy_families"]) == 2
+    for wrong in ({"max_results": -1}, {"page_token": "x"}):
+        with pytest.raises(InvalidParameterValue):
+            w.api_client.do("GET", "/api/2.0/policy-families", query=wrong)
     defaults = {each.policy_family_id: each for each in w.cluster_policies.list() if each.is_default}
     assert set(defaults) == set(families)
     personal = defaults["personal-vm"]

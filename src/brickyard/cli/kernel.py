@@ -40,6 +40,7 @@ def install(cluster: str, profile: str | None) -> None:
         raise CliError(
             f"profile {profile} does not point to a workspace: {error}. Write one with `brickyard configure`."
         ) from error
+    found = [each for each in found if each.cluster_id == cluster] or found
     if len(found) != 1:
         how = "no cluster has" if not found else f"{len(found)} clusters have"
         raise CliError(f"{how} the id or name {cluster!r}. Give the id of one (brickyard status lists them).")

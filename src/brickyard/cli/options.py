@@ -13,6 +13,7 @@ from brickyard.cli import CliError
 from brickyard.config.load import load, source
 from brickyard.config.settings import ConfigError, Declaration, Settings, declared
 
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 json_option = click.option("--json", "as_json", is_flag=True, help="For programs.")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -70,6 +71,19 @@ def _option(setting: Declaration, *, hidden: bool) -> Callable[[F], F]:
         negative = setting.option.replace("--", "--no-", 1)
         return click.option(f"{setting.option}/{negative}", default=None, help=text, hidden=hidden)
     return click.option(setting.option, is_flag=True, default=None, help=setting.help.text, hidden=hidden)
+
+
+def confirm(question: str) -> None:
+    """Asks on standard error, since standard output is for results. Raises CliError unless the answer is yes."""
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort as error:
+        if not isinstance(error.__context__, EOFError):  # Ctrl-C
+            raise
+        click.echo(err=True)
+        raise CliError("this must be confirmed: run it at a terminal, or with --yes.") from None
+    if not agreed:
+        raise CliError("nothing was changed.")
 
 
 def settings(config_file: Path | None, **options: Any) -> Settings:

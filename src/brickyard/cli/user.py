@@ -11,7 +11,7 @@ import click
 
 from brickyard.cli import CliError, printable
 from brickyard.cli.api import Api, Refused, open_api
-from brickyard.cli.options import json_option, place
+from brickyard.cli.options import confirm, json_option, place, yes_option
 from brickyard.cli.token import create, days_option, present
 
 CREATES = ("allow-cluster-create", "allow-instance-pool-create")
@@ -89,7 +89,7 @@ def list_users(*, as_json: bool, config_file: Path | None, **options: Any) -> No
 
 @command.command("remove")
 @click.argument("user_name")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @json_option
 @place
 def remove(user_name: str, *, yes: bool, as_json: bool, config_file: Path | None, **options: Any) -> None:
@@ -102,7 +102,7 @@ def remove(user_name: str, *, yes: bool, as_json: bool, config_file: Path | None
         raise CliError(f"there is no user {printable(user_name)}. `brickyard user list` shows all.")
     name = user["userName"]
     if not yes:
-        click.confirm(f"Remove {printable(name)}, with their tokens and permissions?", abort=True)
+        confirm(f"Remove {printable(name)}, with their tokens and permissions?")
     workspace.call("DELETE", f"{SCIM}/Users/{user['id']}")
     if as_json:
         click.echo(json.dumps({"user_name": name, "id": user["id"]}))

@@ -213,6 +213,8 @@ def key_of(library: Library) -> Library:
     if library.maven is not None:
         repo, exclusions = library.maven.repo or None, library.maven.exclusions or None
         return msgspec.structs.replace(library, maven=msgspec.structs.replace(library.maven, repo=repo, exclusions=exclusions))
+    if library.cran is not None and not library.cran.repo:
+        return msgspec.structs.replace(library, cran=msgspec.structs.replace(library.cran, repo=None))
     return library
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import sys
 from itertools import islice
 from typing import Any
 
@@ -65,7 +66,7 @@ class EventRows:
         # An index gives the events of one type in order, but several types only after sorting all of them. So a page is merged
         # from one query per type.
         skipped = offset if len(kinds) == 1 else 0
-        wanted = limit + offset - skipped
+        wanted = min(limit + offset - skipped, sys.maxsize)  # what databases take
         parts = [self._part(which, kind, descending, limit=wanted, offset=skipped, after=after) for kind in kinds]
         merged = heapq.merge(*parts, key=_place, reverse=descending)
         rows = islice(merged, offset - skipped, wanted)

@@ -102,6 +102,8 @@ def test_snapshots_are_taken_listed_shown_and_deleted_and_their_room_is_given_ba
     assert here.chunks() > had
     listed = api.data("GET", f"/{cluster_id}/snapshots", limit=1)
     assert ([each["id"] for each in listed["snapshots"]], listed["pagination"]["total_pages"]) == ([second["id"]], 2)
+    beyond = api.data("GET", f"/{cluster_id}/snapshots", page=2**63 - 1, limit=100)
+    assert (beyond["snapshots"], beyond["pagination"]["total"]) == ([], 2)
     assert here.call("DELETE", second["id"]).json()["data"] == {"id": second["id"], "deleted": True}
     assert here.call("GET", second["id"]).status_code == 404
     until(lambda: here.chunks() == had, "the chunks of the second are removed")

@@ -8,6 +8,8 @@ from brickyard.clusters.service import ClusterService
 from brickyard.domain import policies as ask
 from brickyard.domain.access import ObjectKind, Permission
 from brickyard.domain.caller import Caller
+from brickyard.domain.errors import InvalidParameterValue
+from brickyard.domain.pagetokens import NumberCursor, encode, first_of_page
 from brickyard.domain.spec import Wire
 from brickyard.features.policies.service import PolicyService
 
@@ -24,9 +26,12 @@ async def _create(policies: PolicyService, caller: Caller, request: ask.CreatePo
 
 
 async def _families(policies: PolicyService, caller: Caller, request: ask.ListPolicyFamilies) -> ask.ListPolicyFamiliesResponse:
-    # All of them fit on the first page.
-    found = await policies.families(caller)
-    return ask.ListPolicyFamiliesResponse(policy_families=[] if request.page_token else list(found))
+    if (request.max_results or 0) < 0:
+        raise InvalidParameterValue(f"max_results is {request.max_results}; it must not be negative.")
+    found, first = await policies.families(caller), first_of_page(request.page_token)
+    end = first + (request.max_results or len(found))
+    token = encode(NumberCursor(end)) if end < len(found) else None
+    return ask.ListPolicyFamiliesResponse(policy_families=list(found[first:end]), next_page_token=token)
 
 
 async def _family(policies: PolicyService, caller: Caller, request: ask.PolicyFamilyId) -> ask.PolicyFamily:

@@ -19,7 +19,7 @@ from brickyard.cli.cluster.operations import operate, wait_option
 from brickyard.cli.cluster.ports import ports
 from brickyard.cli.cluster.schedules import schedule
 from brickyard.cli.cluster.snapshots import snapshot
-from brickyard.cli.options import json_option, place
+from brickyard.cli.options import confirm, json_option, place, yes_option
 
 
 @click.group("cluster")
@@ -151,7 +151,7 @@ def restart(
 
 @command.command("delete")
 @cluster_argument
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @json_option
 @place
 def delete(cluster: str, *, yes: bool, as_json: bool, config_file: Path | None, **options: Any) -> None:
@@ -159,6 +159,6 @@ def delete(cluster: str, *, yes: bool, as_json: bool, config_file: Path | None, 
     workspace = open_api(config_file, options)
     found = find(workspace, cluster)
     if not yes:
-        click.confirm(f"Permanently delete {printable(found['name'])} ({found['id']}), which is {found['status']}?", abort=True)
+        confirm(f"Permanently delete {printable(found['name'])} ({found['id']}), which is {found['status']}?")
     workspace.call("POST", "/api/2.1/clusters/permanent-delete", {"cluster_id": found["id"]})
     click.echo(json.dumps({"cluster_id": found["id"]}) if as_json else f"{printable(found['name'])} is deleted.")

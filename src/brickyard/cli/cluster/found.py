@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import click
@@ -21,12 +21,18 @@ def nothing(what: str) -> None:
 
 def find(workspace: Api, text: str) -> Any:
     """The cluster with that id, or the only one with that name. Raises CliError."""
-    found = [row for row in every(workspace, text) if text in (row["id"], row["name"])]
-    if len(found) == 1 or (found and found[0]["id"] == text):
+    found = named(every(workspace, text), text)
+    if len(found) == 1:
         return found[0]
     if not found:
         raise CliError(f"there is no cluster {text!r}. `brickyard cluster list` shows them.")
     raise CliError(f"{len(found)} clusters are called {text!r}: {', '.join(row['id'] for row in found)}. Name one by its id.")
+
+
+def named(rows: Iterable[Any], text: str) -> list[Any]:
+    """The row with that id, otherwise all with that name: others may be called what the id of one is."""
+    found = [row for row in rows if text in (row["id"], row["name"])]
+    return [row for row in found if row["id"] == text] or found
 
 
 def every(workspace: Api, search: str) -> Iterator[Any]:

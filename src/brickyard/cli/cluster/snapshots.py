@@ -8,12 +8,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import click
 
 from brickyard.cli import CliError, printable
 from brickyard.cli.api import Api, open_api
-from brickyard.cli.cluster.found import cluster_argument, find, nothing
+from brickyard.cli.cluster.found import cluster_argument, find, named, nothing
 from brickyard.cli.cluster.operations import POLL_S, operate, wait_option
 from brickyard.cli.options import json_option, place
 from brickyard.machine.disk import file_text
@@ -101,7 +102,7 @@ def _cluster_id(workspace: Api, cluster: str) -> str:
         return str(find(workspace, cluster)["id"])
     except CliError as error:
         with contextlib.suppress(CliError):
-            workspace.call("GET", f"/v1/clusters/{cluster}/snapshots", limit=1)
+            workspace.call("GET", f"/v1/clusters/{quote(cluster, safe='')}/snapshots", limit=1)
             return cluster
         raise error from None
 
@@ -118,7 +119,7 @@ def _every(workspace: Api, cluster_id: str) -> Iterator[Any]:
 
 def _named(workspace: Api, cluster_id: str, wanted: str) -> Any:
     """The snapshot that somebody names. Raises CliError."""
-    found = [row for row in _every(workspace, cluster_id) if wanted in (row["id"], row["name"])]
+    found = named(_every(workspace, cluster_id), wanted)
     if len(found) > 1:
         raise CliError(f"{len(found)} snapshots are called {wanted!r}: {', '.join(row['id'] for row in found)}. Name its id.")
     if not found:

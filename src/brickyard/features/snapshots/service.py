@@ -22,6 +22,7 @@ from brickyard.domain.snapshots import (
     cluster_of,
 )
 from brickyard.domain.strict import Pagination
+from brickyard.plan.snapshots import MAX_SNAPSHOTS
 from brickyard.plan.v1.snapshots import problems_of_name
 from brickyard.store.store import Store
 from brickyard.store.tx import Tx
@@ -62,7 +63,7 @@ class SnapshotService:
         def work(tx: Tx) -> tuple[int, Sequence[SnapshotRow]]:
             rows = tx.snapshots.of_cluster(request.cluster_id, limit=1)
             self._require(tx, caller, Permission.CAN_ATTACH_TO, request.cluster_id, rows, to="see the snapshots of")
-            offset = (request.page - 1) * request.limit
+            offset = min((request.page - 1) * request.limit, MAX_SNAPSHOTS)  # the database takes no larger number than 64 bits
             rows = tx.snapshots.of_cluster(request.cluster_id, offset=offset, limit=request.limit)
             return tx.snapshots.count(request.cluster_id), rows
 
