@@ -237,3 +237,6 @@ def test_a_cluster_that_is_not_there_is_one_line_whatever_its_name(cli: Cli) -> 
     assert cli.run("up", "--detach").returncode == 0
     for name in ("my cluster", "Übung", "a/../b", "?", "#", ""):
         assert "there is no cluster" in one_line(cli.run("cluster", "snapshot", "list", name))
+    unnamed = cli.client().clusters.create("17.3.x-scala2.13", node_type_id="i3.xlarge", num_workers=1).cluster_id
+    assert "there is no cluster" in one_line(cli.run("cluster", "delete", "", "--yes"))
+    assert [each["id"] for each in said(cli, "list")] == [unnamed]

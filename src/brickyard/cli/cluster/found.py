@@ -30,8 +30,9 @@ def find(workspace: Api, text: str) -> Any:
 
 
 def named(rows: Iterable[Any], text: str) -> list[Any]:
-    """The row with that id, otherwise all with that name: others may be called what the id of one is."""
-    found = [row for row in rows if text in (row["id"], row["name"])]
+    """The row with that id, otherwise all with that name: others may be called what the id of one is. Nothing names none: a
+    shell's variable that is not set must not delete what has no name."""
+    found = [row for row in rows if text and text in (row["id"], row["name"])]
     return [row for row in found if row["id"] == text] or found
 
 
