@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from brickyard.domain.clock import rfc3339
 from brickyard.domain.cluster import Cluster, Instance, Target
 from brickyard.domain.samples import SAMPLE_S, Columns
@@ -20,6 +22,7 @@ IDLE, RUNTIME, AT, COST = "idle_minutes", "max_runtime_minutes", "at", "max_cost
 USE_METRICS = ("cpu_cores", "gpu_fraction")
 BUSY_CORES = 0.2  # a node that keeps at least this busy, on average over a minute, is in use; Spark itself takes far less
 BUSY_GPU = 0.05  # the same, as a share of the time
+USED_MS = 30_000  # how old a cluster's record that it is in use may be: a small part of any idle time
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 CENTURY_MS = 100 * 366 * 24 * HOUR_MS
@@ -149,3 +152,10 @@ def deadlines(
     if driver.current_status.busy:
         return Deadlines(times, minutes * MINUTE_MS)
     return Deadlines({**times, IDLE: idle_since(cluster, driver) + minutes * MINUTE_MS})
+
+
+def used_by_run(cluster: Cluster, now: int) -> Cluster | None:
+    """A running cluster for which a run waits, unless it is known to be in use: its driver knows nothing of such a task."""
+    if not (cluster.up and cluster.spec.autotermination_minutes and now >= cluster.used_ms + USED_MS):
+        return None
+    return msgspec.structs.replace(cluster, used_ms=now)

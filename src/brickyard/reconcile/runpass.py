@@ -11,6 +11,7 @@ from brickyard.domain.cluster import Cluster, Instance, public_state
 from brickyard.domain.identity import task_token_id
 from brickyard.domain.run import Attempt, AttemptPhase, Conclusion, Run, Task, TriggerType
 from brickyard.plan.attach import driver_instance, finishing_driver
+from brickyard.plan.autoterminate import used_by_run
 from brickyard.plan.changes import Changed, Secrets, create_for_run, end_for_run, start_for_run
 from brickyard.plan.childruns import conclusion_of
 from brickyard.plan.libraries import governed, known, statuses
@@ -21,7 +22,6 @@ from brickyard.reconcile.notices import told
 from brickyard.reconcile.runrights import Rights, plan_rightly
 from brickyard.store.tx import Tx
 
-_USE_MS = 30_000  # how old the record that a cluster is in use may be: a small part of any idle time
 _CONTINUOUS = (TriggerType.CONTINUOUS, TriggerType.CONTINUOUS_RESTART)
 
 
@@ -85,7 +85,8 @@ def pass_over_run(tx: Tx, run_id: int, *, now: int, ids: Ids, rights: Rights) ->
     for cluster_id in decided.release:
         _record(tx, end_for_run(clusters[cluster_id], now))
     for cluster_id in decided.wait:
-        _use(tx, clusters[cluster_id], now)
+        if (used := used_by_run(clusters[cluster_id], now)) is not None:
+            tx.clusters.update(used)
     decided.run, warning_ms = told(tx, decided.run, now=now)
     decided.due_ms = min((each for each in (decided.due_ms, warning_ms) if each is not None), default=None)
     if decided.run != run:
@@ -100,12 +101,6 @@ def pass_over_run(tx: Tx, run_id: int, *, now: int, ids: Ids, rights: Rights) ->
             tx.runs.wake(following)
         calls = msgspec.structs.replace(calls, runs=(*waiting_for_it, *((following,) if following is not None else ())))
     return calls
-
-
-def _use(tx: Tx, cluster: Cluster, now: int) -> None:
-    """Records that a running cluster is not idle: its driver does not know of an attempt that waits."""
-    if cluster.up and cluster.spec.autotermination_minutes and now >= cluster.used_ms + _USE_MS:
-        tx.clusters.update(msgspec.structs.replace(cluster, used_ms=now))
 
 
 def _over(tx: Tx, run: Run | None, now: int) -> Calls:
