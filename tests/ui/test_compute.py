@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.service.compute import AutoScale, State
+from databricks.sdk.service.iam import ComplexValue
 from playwright.sync_api import Browser, Page, Route, expect
 
 from brickyard.api.webpage import BUNDLE
 from brickyard.providers.simulated import SimulatedProvider
 from tests.support.patience import until
 from tests.support.server import Server
+from tests.support.tokens import create
 from tests.ui.axe import HOSTILE, readable, violations, violations_in_both_schemes
 from tests.ui.conftest import Session
 
@@ -330,7 +332,8 @@ def test_ten_thousand_clusters_are_not_all_drawn(session: Session, clusters: dic
     expect(row(page, "c9999")).to_be_visible()
 
 
-def test_a_session_that_ends_takes_nothing_along(session: Session, clusters: dict[str, str]) -> None:
+def test_a_session_that_ends_takes_nothing_along(session: Session, clusters: dict[str, str], w: WorkspaceClient) -> None:
+    other = w.users.create(user_name="other@example.com", entitlements=[ComplexValue(value="workspace-access")])
     page = session.go("/compute")
     expect(row(page, "etl")).to_be_visible()
     page.get_by_label("Search by name or id").fill("et")
@@ -339,7 +342,12 @@ def test_a_session_that_ends_takes_nothing_along(session: Session, clusters: dic
     session.context.clear_cookies()
     page.get_by_label("Stop etl").click()
     page.get_by_role("button", name="Stop the cluster").click()
-    expect(page.get_by_role("dialog", name="Your session has ended")).to_be_visible()
+    ended_dialog = page.get_by_role("dialog", name="Your session has ended")
+    expect(ended_dialog).to_be_visible()
+    session.log_in(create(w, "other@example.com"))
+    page.get_by_role("button", name="Continue").click()
+    expect(ended_dialog.get_by_role("alert")).to_contain_text("other@example.com")
+    w.users.delete(str(other.id))
     session.log_in()
     page.unroute("**/api/**")
     page.get_by_role("button", name="Continue").click()

@@ -39,16 +39,20 @@ export const remote = () => workspace;
  * and not asked for. Known as soon as the page is drawn. */
 export const offered = (what: string) => !lacks.has(what);
 
-/** The browser's session. When it ends, the page stays as it is: one logs in again in another tab. */
-class SessionStore {
+/** The browser's session. When it ends, the page stays as it is: one logs in again in another tab. What is open here is its
+ * user's: nothing of it is to be saved as somebody else's. */
+export class SessionStore {
   readonly expired = new Value(false);
+  /** Who has logged in instead of the page's user; "": nobody. */
+  readonly other = new Value("");
   #known: Promise<Session | null> | null = null;
+  #user = "";
 
   /** Whether there is one when the page is opened. While the server does not answer, that is not known: the page says so. */
   async loggedIn(): Promise<boolean> {
     try {
       const found = await ask();
-      if (found !== null) this.#known = Promise.resolve(found);
+      if (found !== null && this.#isOurs(found)) this.#known = Promise.resolve(found);
       return found !== null;
     } catch {
       return true;
@@ -64,8 +68,7 @@ class SessionStore {
       this.#known = null;
       throw error;
     }
-    if (found === null) {
-      this.#known = null;
+    if (found === null || !this.#isOurs(found)) {
       this.expire();
       return { user_name: "", csrf_token: "" };
     }
@@ -80,10 +83,16 @@ class SessionStore {
   /** Looks whether the user has logged in again. */
   async renew(): Promise<boolean> {
     const found = await ask().catch(() => null);
-    if (found === null) return false;
+    if (found === null || !this.#isOurs(found)) return false;
     this.#known = Promise.resolve(found);
     this.expired.set(false);
     return true;
+  }
+
+  #isOurs(found: Session): boolean {
+    this.#user ||= found.user_name;
+    this.other.set(found.user_name === this.#user ? "" : found.user_name);
+    return found.user_name === this.#user;
   }
 }
 

@@ -112,6 +112,7 @@ function Confirmation({ made }: Made) {
 
 function Expired({ made }: Made) {
   const expired = useValue(session.expired);
+  const other = useValue(session.other);
   const queries = useQueryClient();
   const [still, setStill] = useState(false);
   useEffect(() => {
@@ -128,12 +129,19 @@ function Expired({ made }: Made) {
   return (
     <Modal opened={expired && made} onClose={() => {}} withCloseButton={false} title="Your session has ended" centered>
       <Text mb="md">Log in again in another tab, then continue here. Nothing on this page is lost.</Text>
-      {still && (
+      {(still || other) && (
         <Text mb="md" c="var(--mantine-color-error)" role="alert">
-          You are not logged in yet.
+          {other
+            ? `You are logged in as ${other} now, and this page is another user's. Log in as that user, or reload the page: what is not saved is then lost.`
+            : "You are not logged in yet."}
         </Text>
       )}
       <Group justify="flex-end" gap="xs">
+        {other && (
+          <Button variant="default" onClick={() => location.reload()}>
+            Reload
+          </Button>
+        )}
         <Button variant="default" onClick={() => void goOn()}>
           Continue
         </Button>
