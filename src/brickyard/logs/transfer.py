@@ -31,6 +31,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -40,6 +41,7 @@ import msgspec
 from brickyard.domain.errors import is_full_disk
 from brickyard.domain.places import Kind, Place, PlaceError
 from brickyard.logs.credentials import NOTE
+from brickyard.machine import files
 
 CHUNK = 1 << 20
 PART = 8 << 20  # of an upload in parts; what is smaller takes one request
@@ -47,7 +49,6 @@ FILES_AT_ONCE = 8  # to or from an object store, where most of the time of a sma
 TELL_EVERY_S = 0.5
 MAX_FILES = 10_000
 MAX_DEPTH = 32
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # NONBLOCK: opening a planted FIFO must not hang
 
 
@@ -110,7 +111,7 @@ class Files:
                 if stat.S_ISREG(mode):
                     yield prefix + name
                 elif stat.S_ISDIR(mode) and depth:
-                    inner = os.open(name, _DIRECTORY, dir_fd=directory)
+                    inner = os.open(name, files.DIRECTORY, dir_fd=directory)
                     try:
                         yield from self._walk(inner, f"{prefix}{name}/", depth - 1)
                     finally:
@@ -147,21 +148,8 @@ class Files:
             raise TransferFailed("INVALID", f"{self._say(name)} is not the path of a file")
         return parts
 
-    @contextlib.contextmanager
-    def _directory(self, parts: list[str] | tuple[str, ...], *, make: bool = False) -> Iterator[int]:
-        """Opens a directory one part at a time, without following links."""
-        fd = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            for part in parts:
-                if make:
-                    with contextlib.suppress(FileExistsError):
-                        os.mkdir(part, 0o700, dir_fd=fd)
-                inner = os.open(part, _DIRECTORY, dir_fd=fd)
-                os.close(fd)
-                fd = inner
-            yield fd
-        finally:
-            os.close(fd)
+    def _directory(self, parts: list[str] | tuple[str, ...], *, make: bool = False) -> AbstractContextManager[int]:
+        return files.descended(os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), parts, make=make)
 
     def _say(self, name: str) -> str:
         return f"{self._shown}/{name}" if name else self._shown

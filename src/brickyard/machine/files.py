@@ -13,7 +13,8 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -227,18 +228,26 @@ def _walk(directory: int, prefix: str, depth: int, budget: Iterator[None]) -> It
 
 
 @contextlib.contextmanager
-def directory_of(path: Path, *, below: Path) -> Iterator[int]:
-    """A descriptor of the directory that a path is in. No link is followed on the way from `below`. Raises OSError,
-    NotADirectoryError for a link."""
-    fd = os.open(below, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
+def descended(fd: int, parts: Iterable[str], *, make: bool = False) -> Iterator[int]:
+    """Goes down from an open directory, which it closes, without following links. `make`: directories that are missing. Raises
+    OSError, NotADirectoryError for a link."""
     try:
-        for part in path.relative_to(below).parts[:-1]:
+        for part in parts:
+            if make:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, 0o700, dir_fd=fd)
             inner = os.open(part, DIRECTORY, dir_fd=fd)
             os.close(fd)
             fd = inner
         yield fd
     finally:
         os.close(fd)
+
+
+def directory_of(path: Path, *, below: Path) -> AbstractContextManager[int]:
+    """A descriptor of the directory that a path is in. No link is followed on the way from `below`. Raises as `descended`."""
+    top = os.open(below, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
+    return descended(top, path.relative_to(below).parts[:-1])
 
 
 def open_below(root: Path, name: str) -> int:
